@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # heaptape. `make help` lists the targets. Non-recursive: each folder's part.mk says what it builds, with the macros below.
 
 SHELL := /bin/bash
@@ -112,10 +113,10 @@ TEST_JOBS ?= 3
 RUN_TESTS = PYTHONDONTWRITEBYTECODE= HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest
 test: setup-test ## build and run all tests but the long ones, with fewer random examples (tests/README.md)
 	+@$(BUILD) programs
-	HEAPTAPE_EXAMPLES=few $(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not long" $(PYTEST)
-test-all: setup-test ## all tests, with storms, mutants, sanitizers and all examples
+	HEAPTAPE_EXAMPLES=few $(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not long and not packages" $(PYTEST)
+test-all: setup-test ## all tests but those of packages, with storms, mutants, sanitizers and all examples
 	+@$(BUILD) long-programs
-	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal $(PYTEST)
+	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not packages" $(PYTEST)
 
 # While one works: what these tests run is built, and no other test's programs. Asks for no packages.
 FILE ?=

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Our own allocators: out/lib/libNAME.so to preload, out/lib/libNAME.a to link.
 #
 # Each is its own folders and common/, compiled anew for it: ALLOCATOR_* say whose tables these include. So nothing of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The Python side: a virtual environment from the lock file, the `heaptape` command, and its installation.
 
 # flock: two makes at once must not fill one environment. The .pth is relative, so that a moved checkout still works.

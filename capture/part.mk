@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Inside the recorded program: capture/host, what it shares with the recorder, and the platform seam. Nothing else.
 HT_LIB := $(OUT)/lib/libheaptape.so
 HT_LIB_SOURCES := $(wildcard capture/host/*.c capture/host/stacks/*.c capture/host/process/*.c) core/base/os.c

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # What everything stands on. Depends on nothing above it.
 CORE_LIBS := -lzstd -lz -ljansson
 

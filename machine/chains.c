@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "machine/chains.h"
 
 #include "machine/random.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Chains of loads: what a miss costs, from one that waits for the load before, to eight at a time.
 
    Job: lays a ring of nodes, each holding the address of the next, over a working set in random order, and walks it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "machine/code.h"
 
 #include "machine/random.h"

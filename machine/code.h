@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Code that misses in no cache, for the time of an instruction: from code that a processor runs at its best, to an
    interpreter and an allocator.
 

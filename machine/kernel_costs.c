@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "machine/kernel_costs.h"
 
 #include "machine/samples.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the kernel's services cost a process: page faults and the system calls that allocators make.
 
    Job: one sample of each, in ns of the thread's CPU time, kernel time included, per fault or call. Invariant: all

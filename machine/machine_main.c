@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* heaptape-machine: what instructions, cache misses, TLB misses, page faults and system calls cost on this machine, as
    JSON on stdout. */
 #include "machine/chains.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "machine/measurement.h"
 
 #include "machine/chains.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A measurement of this machine: every figure sampled once in each round, so that a disturbance affects all of them
    alike.
 

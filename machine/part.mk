@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # What this machine's misses, faults and instructions cost: for the model of time (docs/TIME_MODEL.md).
 $(call c_components,machine)
 $(call c_program,machine,machine/machine_main.c,machine core/base,-ljansson -lm)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random numbers that a seed repeats: xorshift64. *state must not be 0. Pure. */
 #ifndef MACHINE_RANDOM_H
 #define MACHINE_RANDOM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "machine/samples.h"
 
 #include <math.h>

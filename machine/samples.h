@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Samples of one figure, and their quantiles.
 
    Job: keeps what repeated short samples gave, and computes the least, the quartiles and the median. Not its job: to

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "machine/stepping.h"
 
 #include <errno.h>

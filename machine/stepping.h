@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counts the instructions of a call by stepping through it in a child process, one instruction at a time. */
 #ifndef MACHINE_STEPPING_H
 #define MACHINE_STEPPING_H

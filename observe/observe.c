@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "observe/observe.h"
 
 #include "core/base/os.h"

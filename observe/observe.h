@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The memory and processor time of a live program and all that it starts, from outside: what replays are
    compared with (heaptape-observe).
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* heaptape-observe: runs a command and reports the memory and processor time that each of its programs took, or what it
    costs under a simulation. */
 #include "core/base/near_option.h"

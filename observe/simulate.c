@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "observe/simulate.h"
 
 #include "core/valgrind/command.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs a command under our Valgrind tool in mode simulate (observe/valgrind): the counted truth about a program.
 
    Job: start Valgrind, wait, and judge whether it could run the program. Not its job: the model and the result's keys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Packages: `make install`, a wheel, a Debian package, and what they have in common: the files under a prefix.
 #
 # Packages have a build of their own, whose files don't name the folder in which they were made. SOURCE_DATE_EPOCH is the
@@ -96,4 +97,8 @@ install-deb-python:
 setup-package: setup-test
 	@tools/setup @package
 
-.PHONY: reference install-files install wheel deb install-deb-python setup-package
+test-packages: setup-test setup-package ## make the wheel, the Debian package and an installation, and try them as other users
+	+@$(BUILD) programs
+	$(RUN_TESTS) -m packages tests/test_packages.py
+
+.PHONY: reference test-packages install-files install wheel deb install-deb-python setup-package

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """sbom KIND VENV PROGRAM...: prints the package's parts as CycloneDX JSON. KIND is wheel or deb.
 
 Bundled parts have a version: the libraries that the PROGRAMs load, in a wheel; msgspec, in a Debian package; Valgrind's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """wheel_project PYPROJECT STAGE: prints the wheel's pyproject.toml, with every file of STAGE that it has to hold."""
 
 import re

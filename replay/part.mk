@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The engine's components, and those of the process that starts it.
 ENGINE_COMPONENTS := replay/engine replay/accesses replay/contention replay/passes replay/blame replay/memory replay/order replay/state replay/region
 REPLAY_COMPONENTS := replay/driver replay/report replay/report/passes replay/report/json replay/parent $(ENGINE_COMPONENTS)

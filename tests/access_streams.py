@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Streams of data accesses made by hand (core/accesses/stream.h), and a slow, obvious model of what they miss.
 
 An item is a tuple: ("event", stack_pointer), ("object", slot, granule), ("other", granule),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How many examples the tests of properties try."""
 
 import os

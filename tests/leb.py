@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """LEB128 and zigzag numbers for tests, apart from heaptape's own code in C and in analysis/."""
 
 

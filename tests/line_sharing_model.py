@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A slow, obvious model of core/sharing/line_sharing.h, and histories to try it on.
 
 A history is a list of steps, one thread at a time: acquire (malloc), resize (realloc) and release (free) of numbered

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # What crosses parts. The order model is explored by a plain test program; everything else here runs under pytest.
 MODEL_SOURCES := $(addprefix tests/model/,order_model.c state_set.c)
 

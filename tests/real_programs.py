@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Real programs with some small work (real_programs.toml), to be compared with what they do by themselves.
 
     python -m tests.real_programs

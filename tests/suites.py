@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`make suites`: test suites and start-ups of real programs, bare and recorded, or on allocators of ours (`--on`); the
 verdicts must be the same.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What tests and benchmarks share: where things are built, and running heaptape's programs."""
 
 import fcntl
@@ -41,18 +42,22 @@ class Result:
 def run(
     *command: str | Path, env: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S, cwd: Path | None = None
 ) -> Result:
-    """Runs a program to its end. env is added to the present environment."""
+    """Runs a program to its end. env is added to the present environment, less the name of the test: its length moves
+    the program's stack, and with it what misses.
+    """
     if command[0] is HEAPTAPE_HERE:
         assert env is None, "a process of its own has an environment of its own"
         assert cwd is None
         return call_heaptape(*command[1:])
+    environment = {**os.environ, **(env or {})}
+    environment.pop("PYTEST_CURRENT_TEST", None)
     done = subprocess.run(
         [str(word) for word in command],
         capture_output=True,
         text=True,
         errors="replace",
         timeout=timeout_s,
-        env={**os.environ, **(env or {})},
+        env=environment,
         stdin=subprocess.DEVNULL,
         cwd=cwd,
     )

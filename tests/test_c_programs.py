@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every C test program: its name is its claim, exit 0 = holds, 77 = skipped (it says why).
 
 Long: two that try very much, of code that seldom changes: every cut of a trace and 6,000 mutants of it, every state of

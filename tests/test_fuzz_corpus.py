@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every fuzz target bears its seeds and what becomes of them when bytes are changed, cut and doubled.
 
 `make fuzz` searches further, for longer and under sanitizers; what it finds is added to the seeds here.

@@ -1,7 +1,9 @@
+# SPDX-License-Identifier: MIT
 """Packages: whole, the same bytes twice, and good for users who did not install them.
 
-Long: it adds what only a package can lack. Where installed files are found, analysis/test/common/test_home.py tries
-in a moment. `packaging/try_deb` installs the Debian package in a fresh Debian.
+`make test-packages`, apart from the long tests, as they install from PyPI. They add what only a package can lack. Where
+installed files are found, analysis/test/common/test_home.py tries in a moment. `packaging/try_deb` installs the Debian
+package in a fresh Debian.
 """
 
 import contextlib
@@ -21,7 +23,7 @@ from heaptape.cli.programs import PROGRAMS
 
 from tests.support import OUT, REPOSITORY, run, succeed
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.packages
 
 MIB = 1 << 20
 GLIBC = re.compile(r"GLIBC_(\d+)\.(\d+)")

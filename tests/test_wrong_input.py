@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Wrong input: one clear line on standard error, nothing else, and the right exit status."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which folder of C sources includes which. Includes are read as text: every one of ours is a path from the root."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Functions that take more parameters than a reader can keep in mind. Definitions are read as text: clang-format, which
 `make lint` holds the sources to, begins each one at the start of a line.
 """

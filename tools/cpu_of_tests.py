@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`make test PYTEST='-p tools.cpu_of_tests'`: a table of the tests that take most CPU time, with what they set up.
 
 CPU time tells more than wall time where something else runs. Children are those that were waited for.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Refreshes the generated parts of the documents: `make golden`.
 
 core/trace/FORMAT.md section 8 from a trace of four lines; docs/results.schema.json; README.md's tables and figures from

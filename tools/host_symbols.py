@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Holds what libheaptape.so needs of other libraries to a list: tools/host_symbols.py LIBRARY [LIST].
 
 The list (capture/host/allowed_symbols.txt) has one name per line; a line that begins with # is a comment; a name

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Holds the code to the table of arrows in layers.toml: `make layers`. Prints each offence as FILE:LINE.
 
 Three rules, for C and Python alike: an include or import that the table does not allow is an offence; so is a folder

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which sub-package of analysis/heaptape imports which.
 
 Imports are read, not run, and lazy ones count: an import within a function is still a dependency. Imports of the

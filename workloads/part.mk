@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Each synthetic pattern is one file and one program, out/workloads/NAME; the rest of the folder is their common main.
 SYNTHETIC_COMMON  := $(addprefix workloads/synthetic/,main.c actors.c script.c)
 SYNTHETIC         := $(basename $(notdir $(filter-out $(SYNTHETIC_COMMON),$(wildcard workloads/synthetic/*.c))))

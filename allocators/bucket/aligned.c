@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Aligned objects: each lies within a larger object that malloc hands out, with a header of its own before it that
    points to the outer one, as libmtmalloc's do. */
 #include "allocators/bucket/base/block.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* free, from entry to return, in the order in which an object meets it:
 
      free               the header tells what the object is of; whatever looks wrong ends the process

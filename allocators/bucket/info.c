@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The rest of the malloc API (the most of it: common/info.c), and the heap walk. */
 #include "allocators/bucket/base/states.h"
 #include "allocators/bucket/base/system.h"

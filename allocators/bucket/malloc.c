@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* malloc and calloc, from entry to return, in the order in which a request meets them:
 
      malloc             up to max_cached bytes: from the thread's bucket, under its parent lock unless it is its own

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* realloc: where the object is if its block is large enough, or if it is oversize and what is free behind it makes it
    so; else by copying. */
 #include "allocators/bucket/base/block.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/bucket/settings.h"
 
 #include "allocators/bucket/heap/bucket.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is set, beyond what the tunables' table says: the names that libmtmalloc's settings have, and the limits of
    max_cached. */
 #ifndef ALLOCATORS_BUCKET_SETTINGS_H

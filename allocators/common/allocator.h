@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What each of our allocators reports beyond the malloc API: counts of what it did, and all that its heap is divided
    into.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What all of the allocator's code uses: branch hints, and the alignment that every object has. */
 #ifndef ALLOCATORS_COMMON_BASICS_H
 #define ALLOCATORS_COMMON_BASICS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/common/counters.h"
 
 #include "allocators/common/futex.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counts of what the allocator does, per thread, summed by heaptape_allocator_stats().
 
    Off unless the tunable stats is set: then a count costs one branch that is always predicted, and the inlined paths of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The malloc API under names that clash with nobody's. PUBLIC_NAME gives each its usual name too, unless
    ALLOCATOR_PREFIXED is defined: then a program can use both this allocator and another (tests, sanitizers).
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/common/environment.h"
 
 #include <fcntl.h>

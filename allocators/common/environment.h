@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Settings from the environment, before libc may know it. Allocates nothing. */
 #ifndef ALLOCATORS_COMMON_ENVIRONMENT_H
 #define ALLOCATORS_COMMON_ENVIRONMENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/common/futex.h"
 
 #include "core/base/os.h"

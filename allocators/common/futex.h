@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The word of a lock: a futex when contended. Leaves errno as it is.
 
    Not its job: counting what it costs, and doing without where there is one thread (lock.h). Not recursive. */

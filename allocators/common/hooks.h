@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What each of our allocators gives the common code: all that differs between them beside the calls of entry.h. */
 #ifndef ALLOCATORS_COMMON_HOOKS_H
 #define ALLOCATORS_COMMON_HOOKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A counted lock: one word, a futex when contended, nothing at all in a process of one thread; and a sum like it.
 
    Not recursive. A holder may be interrupted by a signal; a handler that calls malloc then waits for ever, as POSIX

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/common/secret.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Words that differ from process to process, which a program has in its own data by no chance. */
 #ifndef ALLOCATORS_COMMON_SECRET_H
 #define ALLOCATORS_COMMON_SECRET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/common/startup.h"
 
 #include "allocators/common/counters.h"

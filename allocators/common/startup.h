@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Everything that must happen before the first object is handed out. */
 #ifndef ALLOCATORS_COMMON_STARTUP_H
 #define ALLOCATORS_COMMON_STARTUP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/common/thread_end.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The end of a thread: when the allocator takes back what the thread has. */
 #ifndef ALLOCATORS_COMMON_THREAD_END_H
 #define ALLOCATORS_COMMON_THREAD_END_H

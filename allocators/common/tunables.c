@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/common/tunables.h"
 
 #include "allocators/common/environment.h"

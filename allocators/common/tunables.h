@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The switches: what NAME_TUNABLES=name=value:name=value sets, NAME the allocator's, read once at the first call.
 
    Each allocator has a table of its own, tunables.def, in ALLOCATOR_TUNABLES:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The magazines of each thread: per size class two arrays of free objects, `loaded` and `previous`.
 
    Taking an object and putting one back needs no lock while loaded has one, or room. Else the two change places, where

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/magazine/check.h"
 
 #include "allocators/common/fault.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Is it an object that the program may have? */
 #ifndef ALLOCATORS_MAGAZINE_CHECK_H
 #define ALLOCATORS_MAGAZINE_CHECK_H

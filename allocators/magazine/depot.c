@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/magazine/depot.h"
 
 #include "allocators/common/lock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The depot of each size class: full and empty magazines that no thread has, under a lock of its own.
 
    Tunable magazine_grow: a class whose depot's lock was found taken CONTENDED_LIMIT times gets magazines of twice the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* free, from entry to return, in the order in which an object meets it:
 
      free               the thread's loaded magazine of its size class has room: done

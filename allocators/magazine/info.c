@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The rest of the malloc API: figures of the heap, giving memory back, settings (and common/info.c). */
 #include "allocators/common/entry.h"
 #include "allocators/common/hooks.h"

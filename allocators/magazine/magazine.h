@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A magazine: an array of free objects of one size class, with a count. It belongs to one thread or to the depot. */
 #ifndef ALLOCATORS_MAGAZINE_MAGAZINE_H
 #define ALLOCATORS_MAGAZINE_MAGAZINE_H

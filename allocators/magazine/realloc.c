@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* realloc: in place while the size class, or the run of zones, has room and is not much too large; by moving OS pages
    where they are many, else by copying. And objects at multiples of more than 16. */
 #include "allocators/common/calls/arguments.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How the common code starts this allocator, and takes it through a fork.
 
    Order of locks: a class's slabs, the zone magazine, the runs. A depot's is taken alone. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/magazine/walk.h"
 
 #include "allocators/common/allocator.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The states of a block, as the heap walk tells them (common/allocator.h). Large objects are not visited: each has a
    run of zones of its own. */
 #ifndef ALLOCATORS_MAGAZINE_WALK_H

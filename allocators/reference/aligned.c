@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Objects at multiples of more than 16: a larger chunk is taken, and what lies before and behind is given back. */
 #include "allocators/common/counters.h"
 #include "allocators/common/hooks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The rest of the malloc API: queries of the heap, and settings (the rest of them: common/info.c). */
 #include "allocators/common/entry.h"
 #include "allocators/common/hooks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* malloc and calloc, from entry to return, in the order in which a request meets them:
 
      malloc             the thread's cache has an object of that size: done

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* realloc: in place where the chunk's end or what is free behind it allows, by mremap for mappings, else by copying. */
 #include "allocators/common/calls/arguments.h"
 #include "allocators/common/counters.h"

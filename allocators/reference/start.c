@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How the common code starts this allocator, and takes it through a fork. */
 #include "allocators/common/hooks.h"
 #include "allocators/reference/arena/arena.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/reference/tcache.h"
 
 #include "allocators/common/counters.h"

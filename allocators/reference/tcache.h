@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The cache of each thread: per chunk size, a short list of objects that were freed and count as used for everybody
    else. Taking one and putting one back needs no lock and a dozen instructions (after Bonwick's magazines).
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/reference/walk.h"
 
 #include "allocators/common/allocator.h"

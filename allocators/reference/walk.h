@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The states of a chunk, as the heap walk tells them (common/allocator.h).
 
    Chunks cover their heap without gaps but for its header and the fence at the end of a full one. A block of the walk

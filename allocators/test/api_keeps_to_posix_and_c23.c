@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What POSIX.1-2024 and C23 say of each call, and what glibc adds, under the usual names. */
 #include "allocators/reference/base/chunk.h"
 

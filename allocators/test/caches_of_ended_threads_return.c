@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads that come and go leave nothing behind: what their caches held is used again; and a
    thread's last destructors may still allocate and free. */
 #include "allocators/common/allocator.h"

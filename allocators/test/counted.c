@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/test/counted.h"
 
 #include "allocators/common/allocator.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* For tests of what an allocator counts: one counter, and a run of the test itself under other tunables. */
 #ifndef ALLOCATORS_TEST_COUNTED_H
 #define ALLOCATORS_TEST_COUNTED_H

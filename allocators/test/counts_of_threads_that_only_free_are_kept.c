@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A thread that allocates nothing has counts too; they outlive it, and their place is not left in the list of threads.
  */
 #include "allocators/common/entry.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/test/expect_fault.h"
 
 #include <signal.h>

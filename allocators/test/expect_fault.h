@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* For programs that corrupt their heap, each in one way: was it detected?
 
    A test's main is `return expect_fault(arguments, tunables, corrupt, line)`. */

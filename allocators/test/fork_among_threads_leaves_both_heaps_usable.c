@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* While other threads allocate, forked children do so too, and fork again; atfork handlers that allocate do not hang.
  */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The walk's bytes of each state are those that malloc_info tells, and their sum mallinfo2's, at any moment of a busy
    heap; its blocks do not overlap, and no byte of a live object lies in a block that is free. */
 #include "allocators/common/allocator.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/test/model.h"
 
 #include "allocators/common/entry.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The model that property tests hold an allocator against: objects whose every usable byte is known.
 
    An overlap of two objects, or a byte changed by the allocator, shows as a wrong byte when the object is checked. One

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random calls of the whole API by one thread, against the model, and the heap walk against what is live. Tunables come
    from the environment: test_variants.py runs this under each variant. Usage: [CALLS [SEED]] */
 #include "allocators/common/allocator.h"

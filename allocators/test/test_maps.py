@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The maps at the top of malloc.c and free.c, by which a reader follows a call, name functions where they are."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Real programs run on each of our allocators as they do on libc's: same output, same exit status, nothing said. Long:
 some sixty more; `python -m tests.suites --on ALLOCATOR` runs others, a conversion by LibreOffice and test suites.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every variant of our allocators keeps what they promise. Long: threads under ThreadSanitizer."""
 
 import re

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads acquire, pass on, resize and release objects, against the model; threads come and go. Tunables come from the
    environment. Usage: [THREADS [CALLS_PER_THREAD [GENERATIONS]]] */
 #include "allocators/common/entry.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """heaptape: traces, workloads and results of memory allocators, as tables.
 
     trace = heaptape.open("redis.tape")         # trace.info, trace.events(), trace.frames(), trace.profile()

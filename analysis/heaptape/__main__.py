@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`python -m heaptape`, and pip's script: for those who have no launcher."""
 
 import sys

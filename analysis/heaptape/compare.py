@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape.compare(results, ...)`, which is a module, too: `from heaptape.compare import relative`. The work is in
 heaptape.results.compare.
 """

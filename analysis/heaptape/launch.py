@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Entry of bin/heaptape: its first argument is the directory above bin/."""
 
 import sys

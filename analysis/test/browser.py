@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A real browser for the tests of the report: headless Chromium, driven by Selenium, with an empty profile and no
 network of its own.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Planted crates and registries: small allocators over the C library's own, packed as crates.io packs them."""
 
 import hashlib

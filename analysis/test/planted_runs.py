@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Results that a test writes down by hand: a value for each allocator and repetition."""
 
 from collections.abc import Iterable, Mapping, Sequence

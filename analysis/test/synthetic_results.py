@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Results files made up for tests: plainly not measured, but of the shape that the replay engine gives.
 
 `python analysis/test/synthetic_results.py FOLDER` writes 9 workloads x 8 allocators x 10 repetitions, for timing.

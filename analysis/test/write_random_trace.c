@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writes a random trace with the C writer, and what the C reader makes of it as CSV on stdout: the other side of
    test_tape_format.py. Usage: write_random_trace SEED EVENTS OUT.tape. Even seeds: any legal events, odd ones: a small
    allocator with last-in-first-out bins, so that the address predictor is often right. Every third seed: with latency,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What an allocation and release of a large object costs the program, in ns of its CPU time: the best of seven runs.
    Run it recorded with and without --touch-min 0; the difference is the price of touch truth. */
 #include <malloc.h>

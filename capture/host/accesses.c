@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/host/accesses.h"
 
 #include "core/trace/event.h"

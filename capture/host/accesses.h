@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reports to the Valgrind tool which calls are events, where data accesses are recorded (ATTACH_ACCESSES).
 
    Job: one request for each event, in the order in which the events of the thread are in its trace: those counted as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/host/attach.h"
 
 #include "capture/host/accesses.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Attaching to the collector: a process requests to be recorded, and maps the memory that it receives.
 
    Not its job: the process's state (process.h), threads and records (producer.h). Invariants: no descriptor is kept

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* dlopen(RTLD_DEEPBIND): such a library's references are bound to its own dependencies first, so its calls of malloc
    and free go to the C library's, past us, though it may release objects that were acquired through us, and the other
    way round. The references that would be bound to us without that flag are bound to us again; all others stay.

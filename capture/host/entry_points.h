@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prototypes of the entry points, for the compiler's checks; libc's headers lack some of them and mark others with
  * attributes. */
 #ifndef CAPTURE_HOST_ENTRY_POINTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The entry points. Each one decides whether its call is to be recorded, and records a release or touch before the real
    call, an acquire after it. errno is what the real call left. Compiled with -fno-builtin, so that the compiler assumes
    nothing about functions of these names. */

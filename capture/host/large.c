@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/host/large.h"
 
 #include "core/base/assert.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Touch truth: which large objects are live, and how many of their OS pages are resident when they are released.
 
    Not its job: recording (producer.h). Invariants: the table has a fixed size, lies in shared memory and is changed

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* heaptape_mark: writes a program's mark into the ring. */
 #include "capture/host/accesses.h"
 #include "capture/host/producer.h"

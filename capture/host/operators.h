@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The real C++ operators new and delete: those that the program would call without us.
 
    Job: find these operators, and recognise the calls of malloc and free by which operators do their work. Not its job:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ownership tags: which steps need a stamp, so that merging the threads by stamp gives a legal history. The scheme and
    its proof: docs/ORDERING.md.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/host/producer.h"
 
 #include "capture/host/attach.h"

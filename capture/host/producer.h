@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A producer: one thread's recording state, and the few instructions of the fast path.
 
    Not its job: which calls exist (hooks.c), meeting the collector (attach.c).

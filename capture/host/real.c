@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/host/real.h"
 
 #include "capture/host/entry_points.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The real functions: those of the next library after ours, looked up on first use, and a small static arena for what
    dlsym itself allocates meanwhile.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Notes that a host is about to put itself under a filter of system calls (seccomp): from then on the library makes no
    system call (host_sandboxed). The collector finds out too, from /proc, but up to a sample later.
 

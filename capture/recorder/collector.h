@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The collector: serves the processes of one recording until all have ended.
 
    Not its job: starting the program, printing. Invariants: the tick advances about every millisecond while there are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is to be recorded and how, and the functions by which the collector reports: filled in from the command line,
    read by all parts of the recorder.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/recorder/collector_state.h"
 
 #include "core/base/assert.h"

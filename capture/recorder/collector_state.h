@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The collector's own state, and the steps that more than one of its files take. For collector.c (sockets, ticks, ends)
    and control.c (what the operator does with a running recording); for nobody else.
 

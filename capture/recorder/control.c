@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/recorder/control.h"
 
 #include "core/base/os.h"

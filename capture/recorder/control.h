@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the operator can do with a running recording: start, stop, flush, status, and limits of time and size.
 
    Requests come over the collector's socket as one JSON object, {"verb": "start", "pid": N}, from a process of the same

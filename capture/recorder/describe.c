@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/recorder/describe.h"
 
 #include "core/base/os.h"

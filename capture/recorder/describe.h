@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The INFO of a trace, which describes its process, and the trace's file name.
 
    Not its job: the trace's content. Allocates with malloc. */

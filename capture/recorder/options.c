@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/recorder/options.h"
 
 #include "core/accesses/stream.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The command line of heaptape-record.
 
    Part of the program, not of a library: wrong usage is printed on standard error and ends the process with status 2.

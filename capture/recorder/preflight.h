@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks, before anything is started, whether a program can be recorded at all.
 
    Invariants: starts and changes nothing. Allocates nothing. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* heaptape-record: runs a program and records its calls of malloc and its kin. Launch, signals, and all printing. */
 #include "capture/recorder/collector.h"
 #include "capture/recorder/describe.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/recorder/simulator.h"
 
 #include "core/valgrind/command.h"

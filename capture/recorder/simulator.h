@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs the program under Valgrind, where its data accesses are recorded.
 
    Job: Valgrind's command line, and Valgrind's own errors. Not its job: the accesses (process/access_stream.h): the

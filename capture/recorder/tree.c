@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/recorder/tree.h"
 
 #include "core/base/vector.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The recorded processes as a tree, for the list at a recording's end.
 
    Invariant: a list of any length prints in at most TREE_LINES lines and some with the number of those left out.

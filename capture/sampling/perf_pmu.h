@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which of the kernel's events sample data addresses on this machine, by its description of its PMUs
    (/sys/bus/event_source/devices: type, events, format).
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/sampling/perf_records.h"
 
 #include <linux/perf_event.h>

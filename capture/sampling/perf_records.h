@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel's records of sampled events (linux/perf_event.h) to samples of data accesses.
 
    Job: one run of whole records, from a ring of the kernel's or from a file, and the counts of what is not a sample.

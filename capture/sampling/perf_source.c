@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/sampling/perf_source.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sampled data accesses of a program and of all that it starts, from the kernel's events on each processor.
 
    Job: opens the events for a process that has not become its program yet, reads their rings, and turns the records'

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An allocator for the tests: hands out fresh addresses by one atomic addition and never takes anything back, so it may
    be called in a signal handler that interrupted it. Its calloc goes through malloc by name, as some real allocators'
    does. It has C23's sized frees, and counts them. */

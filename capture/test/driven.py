@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A recorder and a program under it that makes calls when it is told to."""
 
 import os

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A library that has only reallocarray, and makes it of realloc by name. */
 #include <errno.h>
 #include <stddef.h>

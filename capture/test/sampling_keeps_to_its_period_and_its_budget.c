@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How often a process is sampled: ten times as often in its first second, by the period that was set after it, and less
    often where samples are expensive, so that all processes together cost at most 5 % of a core, then 1 %. The clock is
    the test's.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Samples of data accesses: records of the kernel's from files, as PEBS and IBS give them; page faults, which any
 machine has, recorded for real; and what is refused where there is no PMU."""
 

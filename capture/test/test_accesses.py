@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Data accesses are recorded truly: of which objects, where in them, between which calls; none of the allocator's."""
 
 import shutil

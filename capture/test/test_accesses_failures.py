@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where a recording of data accesses is limited, ends early, or can't be made: what there is can be read, and the
 program goes on."""
 

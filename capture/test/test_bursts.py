@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Recorded in bursts, the data accesses inside of them are those of a whole recording, and outside there are none."""
 
 import json

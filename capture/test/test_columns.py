@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The optional columns tell the truth: how long a call took, how much of an object can be used."""
 
 from pathlib import Path

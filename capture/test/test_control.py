@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A running recording can be started, stopped, flushed, queried and limited, without a change for the program.
 
 Long: starts, stops and flushes at random moments of a storm.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """C++ operators are recorded as what the program calls, whoever provides them, and an operator's own calls are not."""
 
 import re

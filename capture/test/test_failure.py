@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Failures around a recording end the recording, never the program; the trace counts what it lacks."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the trace holds of a process as the kernel sees it: memory over time, its exact end, its parents."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What runs inside a recorded program needs of other libraries only what a list allows (tools/host_symbols.py)."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Programs that are linked against us: their own malloc, RTLD_DEEPBIND, the libraries that the recorder uses."""
 
 from pathlib import Path

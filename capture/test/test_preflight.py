@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What heaptape-record refuses before it starts a program, and how a recording ends that fails."""
 
 import os

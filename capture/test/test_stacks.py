@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The stack of a call is the functions that led to it, in order: whatever their frames are like, whoever calls, however
 deep, with few or many stacks; and taking it harms nobody.
 """

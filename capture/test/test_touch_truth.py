@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Touch truth brings a replay on the recording's own allocator to the recorded peak. pytest -rP prints the figures."""
 
 import json

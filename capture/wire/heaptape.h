@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* For programs that want to mark their phases, or to leave calls out of their recording. Header only; C and C++.
    Include it and call the functions below: they do nothing where the program runs without heaptape, and nothing has to
    be linked.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the host's library and the collector share: records, rings, and the messages by which they meet.
 
    Layout only: no code that waits, maps or prints. A region is memory of the collector (a sealed memfd) that one host

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tree of call stacks that host and collector share: nodes, each stored once, and the tables by which the host
    finds them.
 

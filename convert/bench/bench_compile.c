@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Rates of compile, check and info's pass, and compile's peak memory, on a synthetic trace (generate_trace.h).
 
    bench_compile [EVENTS [THREADS [LIVE_OBJECTS [RUN]]]], default 20,000,000, 4, 200,000 and 16. Prints one line per

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Rates of the importers: bench_import [EVENTS [FORMAT]]. Writes a recording of so many events in each format, imports
    it in a process of its own, and prints a line for each: format, events per second of CPU, bytes per event of the
    recording, peak RSS of the import in bytes. LTTng's is the text that babeltrace2 prints, without babeltrace2's own

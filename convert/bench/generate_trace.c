@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/bench/generate_trace.h"
 
 #include "core/trace/write/trace_write.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Synthetic traces of any length, for benchmarks: threads share a set of live objects, free mostly young ones whoever
    made them, and reuse addresses by size; sizes are skewed. Every event is stamped and runs of one thread are short:
    harder than a real program. */

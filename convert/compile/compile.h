@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Compiles a trace into a workload (WORKLOAD.md): the history's ops as words of their threads, with the waits that keep
    every two ops on one slot in order.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/compile/compile_accesses.h"
 
 #include "core/accesses/replay_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writes the file of data accesses that belongs to a workload (WORKLOAD.md, accesses): one EVENT item for each op, in
    the workload's order, and between them the accesses that the program made there, objects named by their slots; then
    the recording's totals.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/compile/compile_info.h"
 
 #include "core/trace/accesses.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a workload tells about its trace beside the ops: the time line, the request sizes, the recorded process's
    memory, the calls (WORKLOAD.md: time line, info JSON). Fed op by op; memory is bounded by constants. Not thread-safe.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/distil/distil.h"
 
 #include "convert/distil/layout.h"

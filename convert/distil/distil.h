@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A distillate: a trace of some of a workload's objects, each with all that happens to it, by which figures of the
    whole workload can be estimated; and the manifest that tells how (core/trace/FORMAT.md, INFO's `distilled`).
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the live bytes of each size class are at their high: one position in each of some equal parts of a workload;
    and where all live bytes are, once.
 

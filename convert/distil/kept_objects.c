@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/distil/kept_objects.h"
 
 #include "convert/distil/highs.h"

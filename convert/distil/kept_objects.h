@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which objects of a workload a distillate has: those that the plan's rules want (plan.h).
 
    Whether an object lives into a window, or to a high of its size class, is known only there, so walks over all ops

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where in a distillate the windows of its plan lie, and which position in the whole each of its positions stands at.
 
    One walk over all ops. Memory is that of the walk and of what is told. Not thread-safe. */

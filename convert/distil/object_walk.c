@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/distil/object_walk.h"
 
 #include "core/base/os.h"

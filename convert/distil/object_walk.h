@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Walks a workload's ops in their total order, and tells what each does to its object.
 
    Objects are numbered from 0 in the order of their births; a call that is given NULL and acquires nothing counts as

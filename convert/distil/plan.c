@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/distil/plan.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The plan of a distillate: which windows of a workload it keeps, and what beside them. JSON:
 
    {"windows": [[begin, counted, end, weight], ...],  positions in the workload: ops from begin up to counted warm up,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Classes of request sizes, four to a doubling: 0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ... bytes and more; the
    last has no end. Any thread. */
 #ifndef CONVERT_DISTIL_SIZE_CLASSES_H

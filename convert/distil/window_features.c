@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/distil/window_features.h"
 
 #include "convert/distil/object_walk.h"

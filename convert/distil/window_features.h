@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the windows of a workload are like, of equally many ops each: one row of counts a window, written as it ends.
 
    Output: a line of JSON, {"ops", "window_ops", "windows", "columns": [name, ...]}, then `windows` rows of one u64 a

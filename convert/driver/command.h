@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The commands of heaptape-convert: a table of entries, one per file, and what their files share.
 
    Only the files of this folder print diagnostics, and only main exits. A command returns the exit status: 0 done, 1

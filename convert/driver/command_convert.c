@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/driver/command.h"
 
 #include "convert/history/merge.h"

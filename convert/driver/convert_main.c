@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* heaptape-convert: its table of commands. */
 #include "convert/driver/command.h"
 

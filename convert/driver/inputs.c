@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/driver/inputs.h"
 
 #include "core/base/temporary_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files that convert is given, whatever they hold, as traces. A foreign recording is imported into a temporary trace.
 
    Not its job: what a file is (convert/formats/formats.h). Not thread-safe. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/driver/options.h"
 
 #include "core/base/near_option.h"

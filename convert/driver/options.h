@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The command line of heaptape-convert, taken apart. */
 #ifndef CONVERT_DRIVER_OPTIONS_H
 #define CONVERT_DRIVER_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/driver/workload_input.h"
 
 #include "convert/compile/compile.h"

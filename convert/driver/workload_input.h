@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A file that convert is given as a workload: opened if it is one, compiled into a temporary one if it can be made a
    trace of. Not thread-safe. */
 #ifndef CONVERT_DRIVER_WORKLOAD_INPUT_H

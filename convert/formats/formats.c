@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/formats/formats.h"
 
 #include "convert/formats/importers/import_lttng.h"

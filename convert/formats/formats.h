@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The formats that convert knows, and what a file holds, by its content. Not thread-safe. */
 #ifndef CONVERT_FORMATS_FORMATS_H
 #define CONVERT_FORMATS_FORMATS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libFuzzer target: a plan up to the first byte 0, any bytes behind it as a workload; the features of its windows, and
    the distillate where the plan is one. */
 #include "convert/distil/distil.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libFuzzer target: a group expression up to the first line break; what follows are names for its patterns, one a
    line. A range that is taken rises, a name is its own pattern where it has no *. */
 #include "convert/whatif/group.h"

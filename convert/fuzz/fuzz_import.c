@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libFuzzer target: any bytes as the input of an importer of lines; the first byte chooses which. */
 #include "convert/fuzz/import_fuzzing.h"
 

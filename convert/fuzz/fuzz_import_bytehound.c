@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libFuzzer target: any bytes as the input of the bytehound importer, packed ones too. */
 #include "convert/fuzz/import_fuzzing.h"
 

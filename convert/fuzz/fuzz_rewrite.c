@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libFuzzer target: any history as heaptape text, a slice of it, and the slice anonymised into an archive. Whatever the
    history, both must be legal as they stand. The first three bytes choose the window and the kind of slice. */
 #include "convert/formats/reading/import.h"

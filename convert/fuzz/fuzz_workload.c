@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libFuzzer target: any bytes as a workload; then all that check and info do with it. */
 #include "convert/fuzz/workload_fuzzing.h"
 #include "convert/inspect/info.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/fuzz/import_fuzzing.h"
 
 #include "convert/compile/compile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the fuzzers of importers share. */
 #ifndef CONVERT_TEST_IMPORT_FUZZING_H
 #define CONVERT_TEST_IMPORT_FUZZING_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Seeds of the importers' fuzzers, from their samples: importer_seeds.py CORPUS fills CORPUS/fuzz_import*/."""
 
 import gzip

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/fuzz/workload_fuzzing.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Any bytes as a workload, for targets that read one: the header's checksum and file size put right first, since
    nothing else would get past them. */
 #ifndef CONVERT_FUZZ_WORKLOAD_FUZZING_H

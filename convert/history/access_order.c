@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/history/access_order.h"
 
 #include "core/base/vector.h"

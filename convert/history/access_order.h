@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Brings a trace's data accesses into the order that its history proved (convert/history/history.h), and into the terms
    of it: objects named by their slots.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/history/history.h"
 
 #include "convert/history/merge.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The history of a trace: matches each address to the object that lives there, in an order that is legal, and counts
    whatever is not: the proof behind `check`, and the input of `compile`.
 

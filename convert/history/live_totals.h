@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Live bytes and objects while a history goes by, and their peaks in its witness. Whoever hands on ops keeps one
    (history.c, convert/whatif/rewriter.c). Invariant: os_page_bytes is a power of two. */
 #ifndef CONVERT_HISTORY_LIVE_TOTALS_H

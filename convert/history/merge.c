@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/history/merge.h"
 
 #include "convert/history/read_ahead.h"

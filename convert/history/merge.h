@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Merges a trace's threads into one sequence of steps by stamp (FORMAT.md section 1, order), one step at a time, and
    lets its user take a thread out for a while and put it back (convert/history/history.h repairs inversions that way).
 

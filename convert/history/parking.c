@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/history/parking.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads of a history that wait for an address to become live, or to be released (convert/history/history.h).
 
    Not its job: deciding what is legal. Invariants: a parked thread is out of the merge; parked threads are listed by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/history/ranges.h"
 
 #include "core/base/address_map.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The bytes of live objects, for the proof that no two live objects share one (`check`; compile does without).
 
    Small objects are bits of a shadow, one per GRANULE of 8 bytes, in regions of 64 KiB that exist while they hold an

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/history/read_ahead.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Decodes the events of many threads ahead of their use, in a helper thread, so that decoding and judging use two
    processors.
 

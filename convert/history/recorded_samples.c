@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/history/recorded_samples.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The recorded process's memory from start to end, thinned out to a bounded number of samples, and their peaks.
 
    Thinning keeps of each group the sample with the highest RssAnon, so that peaks survive. Not its job: sampling. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/history/trace_info.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a trace's INFO and FOOTER contain, as C values with their defaults. Job: tolerate any JSON. Not its job: reading
  * the file. */
 #ifndef CONVERT_HISTORY_TRACE_INFO_H

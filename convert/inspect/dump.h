@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prints a trace's events in merged order, one per line, as text (import_text.c defines it and reads it back), CSV or
    JSON lines.
 

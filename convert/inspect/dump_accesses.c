@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/inspect/dump_accesses.h"
 
 #include <inttypes.h>

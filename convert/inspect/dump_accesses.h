@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prints a trace's data accesses, with the calls between them, one per line, in the trace's own order.
 
    As text: `call 0 sp=0x7ffe1230`, `call 0 sp=0x7ffe1230 acquires 7` (object 7), `object 7 +0x20` (an access to the

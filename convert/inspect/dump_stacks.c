@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/inspect/dump_stacks.h"
 
 #include "convert/stacks/symbol_json.h"

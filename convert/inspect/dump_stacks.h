@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prints call stacks: one where dump meets it first, or all nodes of the tree that they form.
 
    As text: comment lines, innermost function first, so that it reads back:

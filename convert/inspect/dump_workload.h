@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prints a workload's ops in their recorded total order, one per line, as text, CSV or JSON lines.
 
      # heaptape workload: 3 ops of 2 threads, 1 slots

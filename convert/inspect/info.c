@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/inspect/info.h"
 
 #include "convert/history/recorded_samples.h"
@@ -314,7 +315,6 @@ static void print_doubts(const json_t *info, const json_t *witness, FILE *out) {
             json_is_true(json_object_get(witness, "ok")) ? "legal" : "NOT legal: check tells why");
 }
 
-/* Of a trace, or of a workload made of one. */
 /* Of a recording in bursts: what was counted inside of them and, where that is known, their share of the program. */
 static void print_bursts(const json_t *accesses, FILE *out) {
   double inside = json_number_value(json_object_get(accesses, "program_instructions"));
@@ -330,6 +330,7 @@ static void print_bursts(const json_t *accesses, FILE *out) {
   print_count(out, "  allocator's instructions", accesses, "outside_allocator_instructions");
 }
 
+/* Of a trace, or of a workload made of one. */
 static void print_accesses(const json_t *accesses, FILE *out) {
   if (!accesses)
     return;

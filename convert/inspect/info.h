@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What `info` prints of a trace or a workload: counts, sizes, peaks, the recorded process's memory. Not thread-safe. */
 #ifndef CONVERT_INSPECT_INFO_H
 #define CONVERT_INSPECT_INFO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/inspect/marks.h"
 
 #include "convert/history/merge.h"

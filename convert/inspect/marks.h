@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The marks of a trace, in memory: for `info`, and for `dump`, which prints each before the event that it came before.
 
    Memory is O(marks). Not thread-safe. */

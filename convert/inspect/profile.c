@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/inspect/profile.h"
 
 #include "convert/history/trace_info.h"

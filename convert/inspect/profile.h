@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The profile of a trace: what its program requests of an allocator. Request sizes, lifetimes, rates, who frees whose
    objects, growth by realloc, and which call stacks allocate what.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/inspect/profile_tables.h"
 
 #include <stdlib.h>

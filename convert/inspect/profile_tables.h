@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The counts behind a profile, each with the one function that adds to it, and their JSON.
 
    Not its job: which op means what (convert/inspect/profile.c). Invariants: adding never fails; a pair of threads that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/inspect/sampled_objects.h"
 
 #include "convert/history/trace_info.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which objects the samples of data accesses of a trace are in, by call site and by size.
 
    Job: the object that lives at a sample's address at its time; sums. Not its job: the history (profile.h). What a

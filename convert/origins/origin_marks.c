@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/origins/origin_marks.h"
 
 #include <stdlib.h>

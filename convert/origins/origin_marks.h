@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where a trace's marks stand among the ops of its workload: the number of ops before each.
 
    A mark comes before the first op of its own thread that was called after it, and before the first op of any thread

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/origins/origins_write.h"
 
 #include "convert/origins/origin_marks.h"

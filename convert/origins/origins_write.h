@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writes the origins file beside a workload (docs/BLAME.md): which call stack acquired each object, and where the marks
    stand.
 

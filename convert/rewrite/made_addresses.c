@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/made_addresses.h"
 
 #include "core/trace/layout.h"

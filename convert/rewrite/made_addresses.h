@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Addresses for objects of which nobody knows, or may know, where they were: each thread's lie one behind the other and
    none is used twice, so that objects of two threads never overlap, and the reader's predictor expects each.
 

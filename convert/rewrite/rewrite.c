@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/rewrite.h"
 
 #include "convert/rewrite/trace_anonymise.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes one trace out of others, in this order: merge, slice, anonymise, and write it as it is or as an archive. Steps
    between the first and the last go through temporary files. Not thread-safe. */
 #ifndef CONVERT_REWRITE_REWRITE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/slice_spec.h"
 
 #include <errno.h>

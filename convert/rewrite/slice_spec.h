@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a slice is to hold, as the user writes it: KEY=FROM..TO, either side may be left out.
 
      time=1.5s..3s        time since the recording's start; ns, us, ms, s, m; plain numbers are seconds

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Brings data accesses from one trace into another, for the makers of traces (convert/rewrite/trace_out.h): as they
    are, or without what reveals the program's addresses.
 

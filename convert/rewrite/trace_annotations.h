@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Brings stacks, modules, marks and names of threads from one trace into another, for the makers of traces
    (convert/rewrite/trace_out.h).
 

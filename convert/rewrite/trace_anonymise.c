@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/trace_anonymise.h"
 
 #include "convert/history/recorded_samples.h"

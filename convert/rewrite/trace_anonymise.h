@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes of a trace what its replay needs and no more: the calls with their sizes, counts and alignments, which object
    each one is given, the order, the OS pages touched, the memory samples against progress, and the data accesses.
 

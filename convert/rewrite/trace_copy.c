@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/trace_copy.h"
 
 #include "convert/rewrite/trace_accesses.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies a trace event by event into a new one with the same content, thread after thread: the same events, order,
    gaps, samples, annotations and data accesses, in blocks of another size or form.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/trace_merge.h"
 
 #include "convert/history/trace_info.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Joins the traces of several processes into one, as if they had been threads of one process: so that the load that
    they put on a machine's memory together can be replayed.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/trace_out.h"
 
 #include "core/trace/layout.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A trace that convert makes out of other traces: threads renumbered as they appear, stamps inherited again where they
    can be, so that a copy is no larger than its original.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/trace_slice.h"
 
 #include "convert/rewrite/trace_annotations.h"

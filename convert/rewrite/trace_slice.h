@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Cuts a piece out of a trace that is a legal history of its own.
 
    Objects that live where the piece begins come in as a prologue: each is acquired by the thread that acquired it, with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/workload_trace.h"
 
 #include "convert/rewrite/made_addresses.h"

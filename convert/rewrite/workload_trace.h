@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A trace of a workload's ops: of all, or of some of its objects, up to some place, on fewer threads. What `heaptape
    minimise` tries its candidates with, and what a distillate is made by.
 

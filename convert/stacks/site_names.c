@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/stacks/site_names.h"
 
 #include "convert/stacks/symbol_json.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the call stacks that acquire are called: each stack's frames, and the function that it is best known by.
 
    Job: number functions, collect frames, each once, as JSON (docs/BLAME.md, origins file). Not its job: symbols

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/stacks/symbol_json.h"
 
 #include <inttypes.h>

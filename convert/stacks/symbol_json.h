@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A symbol as JSON: `dump --stacks --format json` and the origins file have frames alike (docs/BLAME.md).
 
    Job: one frame. Not its job: stacks. NULL: no memory. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/stacks/symbols.h"
 
 #include "core/base/vector.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the nodes of a trace's call stacks mean: function, file and line, as far as the files on this machine tell.
 
    Job: the tree and the modules of a trace in memory, each instruction looked up once, by elfutils' libdwfl. Not its

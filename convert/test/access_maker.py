@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Data accesses for tests, apart from heaptape's own code: a random run of them between the calls of a history, the
 blocks of core/trace/FORMAT.md section 6a, and the file of core/workload/WORKLOAD.md that compile makes of them.
 """

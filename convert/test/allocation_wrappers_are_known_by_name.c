@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which functions never name a site: those that only hand on what they allocate, whatever their return type, parameters
    and template arguments are called. */
 #include "convert/stacks/site_names.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Makes random histories for the property tests: legal ones, then disturbed by inversions, losses and repetitions."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A slow, obvious model of convert/history/history.h: the same rules over Python lists and dicts, from the header's
 contract.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Small foreign recordings: those of text in data/, beside what `dump` makes of them; binary ones made here.
 
 Each is written from the format's public description, or cut out of what the tool writes, so that every kind of record

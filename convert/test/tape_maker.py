@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Takes a trace's file apart into blocks and puts it together again, with its checksums (core/trace/FORMAT.md): for
 tests that change a number of a sound file, or add blocks to it.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Data accesses on their way from a trace to the file beside a workload, and through what makes traces of traces."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Android importer: the real recording's counts, and what each line becomes."""
 
 import collections

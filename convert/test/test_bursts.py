@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bursts in a trace: what is sound is read alike by both readers, what is not is one error with its place."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Arguments, formats and wrong input: one clear line on stderr, the right status, no half file."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What compile writes beside the ops: waits, starts, touched words, the time line, request sizes."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Distillates: the windows of the plan are there, op for op, on the live heap that was there; the manifest is true."""
 
 import bisect

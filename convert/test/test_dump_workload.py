@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What dump prints of a workload is what a reader of WORKLOAD.md finds in it."""
 
 import csv

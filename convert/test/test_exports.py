@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What other replayers read: written and read back, a trace loses what the format's note says and nothing else."""
 
 from collections import Counter

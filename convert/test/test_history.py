@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """check and compile agree with the model of history_model.py on random histories, and dump gives back what went in."""
 
 import json

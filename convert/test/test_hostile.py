@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Files made to harm: sound checksums, sound headers, and claims that would cost a naive reader its memory or its end.
 
 Each is a small real file with some of its numbers replaced (core/trace/FORMAT.md, core/workload/WORKLOAD.md) and its

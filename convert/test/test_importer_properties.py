@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Any legal run of malloc, realloc and free, written down in a format, comes back from its importer call by call."""
 
 from collections.abc import Callable

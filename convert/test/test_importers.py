@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every importer: what each record of its sample becomes, that it is told by its content, and what it refuses."""
 
 import gzip

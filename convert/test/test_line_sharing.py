@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Cache lines that threads share, by a trace's own addresses: as looking at every pair of objects tells."""
 
 import json

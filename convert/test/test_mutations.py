@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """No damaged trace, workload or recording crashes a reader: bytes changed and ends cut off at random, seeds fixed.
 
 Long: a process or two for each mutant. Known damage is in test_hostile.py and the importers' tests.

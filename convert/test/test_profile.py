@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The profile agrees with counting the model's ops one by one, and its parts agree with one another."""
 
 import json

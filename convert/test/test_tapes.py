@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Traces made of traces: copies and archives lose nothing, slices are legal histories, merged processes keep apart, and
 what is anonymised replays the same and tells nothing else."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """compile --group: what is left of a history, in which order, and what the workload says of it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reads a workload's ops in their total order: what the tests need of WORKLOAD.md, apart from heaptape's own code."""
 
 import struct

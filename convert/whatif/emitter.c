@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/whatif/emitter.h"
 
 int emitter_init(struct emitter *emitter, const struct history_consumer *consumer, uint32_t threads,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Hands ops on to the consumer of a rewritten history: with slots, live bytes and a witness of their own, as
    convert/history/history.h does with those of the trace.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A group of objects as the command line names it, and what is to be done with it: EXPR=ACTION (docs/BLAME.md, group
    expressions and "What if").
 

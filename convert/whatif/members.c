@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/whatif/members.h"
 
 #include "convert/origins/origin_marks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which objects of a trace belong to which group: asked at each birth, in the history's order.
 
    Job: numbers of sites, threads and phases as docs/BLAME.md defines them, names of functions and frames. Not its job:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/whatif/moved_births.h"
 
 #include <stdlib.h>

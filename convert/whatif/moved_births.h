@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Births of objects that a rewriting moves to another place of their thread: what is kept of each until then.
 
    Early: all births of the group, in the order of each thread, collected in a run of their own. Late: those that are

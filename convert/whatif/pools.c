@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/whatif/pools.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pools: objects of a group carved from chunks, which are objects of the allocator under test.
 
    The rule: each group has a pool for each thread. An object takes the next bytes of the thread's newest chunk, rounded

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/whatif/rewriter.h"
 
 #include "convert/history/trace_info.h"

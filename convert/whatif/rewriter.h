@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What if: a trace's history as it would have been had groups of its objects been treated otherwise (docs/BLAME.md,
    "What if"), handed on as history_run does to the consumer that compiles.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The file that a stream for replaying lies in (W.accesses): a header, and the stream (stream.h) up to the file's end.
 
    Job: the header. Not its job: writing the stream (convert/), checking it (replay/parent/), playing it

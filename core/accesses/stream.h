@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The stream of data accesses, as the Valgrind tool writes it while it records and reads it while it replays.
 
    Job: the coding of items. Two streams use it: recording (tool to recorder, which packs them into ACCESSES blocks of

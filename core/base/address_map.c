@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/base/address_map.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which object lives at an address: a hash table from address to slot, tuned for one lookup per event.
 
    Not its job: what an object is. Invariants: no address is in it twice; address 0 never is; an entry lies in the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Assertions of debug builds (`make debug`): the invariants that headers state, checked.
 
    Not its job: errors of input, of the system or of users; those have codes. An assertion costs nothing in other

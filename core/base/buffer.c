@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/base/buffer.h"
 
 #include "core/base/vector.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bytes to be written, in a buffer that grows. A failed allocation is sticky, so that one check at the end is enough.
    What a recorder does for each event and access is inline. */
 #ifndef CORE_BASE_BUFFER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* LEB128 and zigzag, the number codings of FORMAT.md. Pure functions, inline because every event passes through them.
  */
 #ifndef CORE_BASE_LEB_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/base/near_option.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The option that a user may have meant.
 
    Job: the known long option whose name is nearest to a wrong one. Not its job: parsing options, printing. No limits on

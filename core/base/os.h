@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The one platform seam: clocks, memory mappings, raw I/O. Everything that differs between kernels or processors is
    here, and nothing else in heaptape depends on which platform it runs on.
 

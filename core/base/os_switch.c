@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/base/os_switch.h"
 
 #include <stddef.h>

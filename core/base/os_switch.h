@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Was the calling thread taken off its processor? Told without a system call, by a word that the kernel clears then.
 
    Job: find that word. The kernel promises that a thread which is preempted, migrated or interrupted by a signal within

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A file that appears whole or not at all: written under a temporary name beside its place, renamed when it is
    complete.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/base/progress.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Progress with an estimate of the time left, on stderr: only if that is a terminal, and only once the work has taken 2
  * seconds. */
 #ifndef CORE_BASE_PROGRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A file without a name, so that nothing stays behind however the run ends.
 
    It lies in TMPDIR (/tmp if that is not set), which needs as much room as what is written. Not thread-safe. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/base/vector.h"
 
 #include "core/base/assert.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Arrays that grow, of any element type.
 
    Growth at least doubles, with malloc, and checks for overflow. Where there is no memory the array stays as it is, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/processes/notify.h"
 
 #include <linux/filter.h>

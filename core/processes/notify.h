@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* System calls of another process, reported before they are made: seccomp user notification, as far as its two users
    share it (syscalls.h counts an allocator's, observe.h watches a live program).
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/processes/proc.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files of /proc/PID: opened by name, read whole, and the numbers in `status`.
 
    Not its job: what the figures mean. Nothing here allocates with malloc or keeps state; any thread. */

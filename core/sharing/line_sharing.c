@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/sharing/line_sharing.h"
 
 #include "core/base/os.h"

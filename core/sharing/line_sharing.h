@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Cache-line sharing: which 64-byte lines hold live objects of more than one thread, as objects come and go. Threads
    that write to such a line take it from each other though they share no data (false sharing).
 

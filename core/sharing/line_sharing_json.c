@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/sharing/line_sharing_json.h"
 
 #include <stdlib.h>

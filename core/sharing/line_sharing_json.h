@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Cache-line sharing as JSON, the same of a trace's own addresses and of a replay:
 
      {"line_bytes": 64, "sampled": 1 (all; else one OS page in so many), "ops", "objects", "shared_objects", "pairs",

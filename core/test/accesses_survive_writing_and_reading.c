@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whatever data accesses are written, the same ones are read, over several blocks, whole and archived; so are the
    totals, and so are bursts. What the format can't hold is refused and leaves no trace. A recording of no access at all
    is told as such. Columns that break a rule are refused, each with its message. */

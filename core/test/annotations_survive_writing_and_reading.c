@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stack nodes, modules, marks and names of threads come back as they were written, each node once, before the events
    that name it; text that is not UTF-8 or too long comes back as text that is; a node that is not there is refused. */
 #include "core/test/check.h"

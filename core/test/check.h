@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a test program needs: a claim that fails loudly, and random numbers that a seed repeats. */
 #ifndef CORE_TEST_CHECK_H
 #define CORE_TEST_CHECK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A trace that is cut anywhere gives its whole blocks and is reported as truncated; a trace with any bytes changed
    gives one error that names the file, or events, and never a crash (build with ASan to see wild reads: make test
    CFLAGS=-fsanitize=address). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whatever events are written, the same ones are read, with inherited stamps filled in, and so is what was touched at
    the end: random events of random threads, in blocks of random length, aligned and not, with and without the optional
    columns, as recorded and in the archive's form. */

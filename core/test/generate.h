@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random events for the tests of trace/: any legal call byte, addresses that repeat, stamps that come and go. They need
    not be a legal history: the format carries any event. */
 #ifndef CORE_TEST_GENERATE_H

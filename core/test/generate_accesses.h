@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random items of the stream of data accesses: calls of several threads, accesses to objects that some call acquired
    (recent ones, old ones, the same ones again), inside and outside of them, and to other memory near and far. */
 #ifndef CORE_TEST_GENERATE_ACCESSES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What workload_write wrote, workload_read gives back word for word, across extents of all sizes, with a patched
    TOUCHED word in a flushed extent and one in a pending one. Also the example of how to generate a workload for a test.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The same objects, exactly and by samples of OS pages: over many placements of the whole, the samples' mean is near
    the exact figure, and everything is 0 once all objects are gone. */
 #include "core/sharing/line_sharing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/access_samples.h"
 
 const char *const access_level_names[ACCESS_LEVEL_LIMIT] = {

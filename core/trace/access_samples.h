@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Samples of data accesses as writer and reader pass them around (FORMAT.md section 6b).
 
    Not its job: where they come from (capture/sampling/), which object lay at the address (convert/inspect/). Invariant:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/accesses.h"
 
 const char *const access_total_names[ACCESS_TOTAL_LIMIT] = {

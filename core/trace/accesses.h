@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What writer and reader of ACCESSES blocks share: the list of recent objects, limits, names of totals
    (FORMAT.md section 6a). Not its job: columns, files. */
 #ifndef CORE_TRACE_ACCESSES_H

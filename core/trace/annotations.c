@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/annotations.h"
 
 #include <stdlib.h>

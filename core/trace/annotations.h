@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a trace may hold beside its events: modules, marks and names of threads, as writer and reader pass them around.
 
    Texts belong to whoever hands them over, and hold for the time of that call. What is written need not be UTF-8:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/event.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The event: one malloc-API call, as every part of heaptape passes it around, and the table of calls.
 
    Job: the vocabulary. Not its job: reading, writing, meaning of order (core/trace/FORMAT.md has that).

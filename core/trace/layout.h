@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The file's layout in C, as FORMAT.md defines it: constants and headers, shared by writer and reader. */
 #ifndef CORE_TRACE_LAYOUT_H
 #define CORE_TRACE_LAYOUT_H

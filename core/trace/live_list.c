@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/live_list.h"
 
 #include "core/base/assert.h"

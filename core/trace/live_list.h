@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The live objects of a block in order of their acquires, and cursors into them: by these an archive's rows name the
    object that is passed in (FORMAT.md section 4b). Writer and reader keep the same list.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Figures of a whole trace: the process's memory over time, what it used in all, what the writer has taken, and
    what a reader finds. Types only, as writer and reader pass them around. */
 #ifndef CORE_TRACE_SUMMARY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/valgrind/command.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program under Valgrind: the options, the environment, and a temporary directory for what Valgrind writes.
 
    Job: all that stands between finding Valgrind and having its result. Not its job: which Valgrind and which tool

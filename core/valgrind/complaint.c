@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/valgrind/complaint.h"
 
 #include <ctype.h>

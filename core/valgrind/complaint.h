@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The error in Valgrind's log about a program that it can't run.
 
    Any thread; allocates with malloc only what stdio does. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/valgrind/launch.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Finds Valgrind and our tool for it (observe/valgrind).
 
    Job: where both are, and whether they fit: the tool is linked against one version of Valgrind's core, and needs the

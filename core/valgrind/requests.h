@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a client program asks of our Valgrind tool (observe/valgrind).
 
    Job: the requests' numbers, and how a program makes one. Not its job: what the tool does with them.

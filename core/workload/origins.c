@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/workload/origins.h"
 
 #include <inttypes.h>

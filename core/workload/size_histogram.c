@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/workload/size_histogram.h"
 
 json_t *size_histogram_json(const struct size_histogram *histogram) {

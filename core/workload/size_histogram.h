@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Request sizes in buckets that quarter each power of two: 0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ... bytes. */
 #ifndef CORE_WORKLOAD_SIZE_HISTOGRAM_H
 #define CORE_WORKLOAD_SIZE_HISTOGRAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/workload/witness.h"
 
 #include <inttypes.h>

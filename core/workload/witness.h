@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The witness: what the proof of a history has counted (convert/history/history.h fills it in, a generated workload
    brings its own); the verdict on it, and the witness in JSON and in words: what `check` prints. */
 #ifndef CORE_WORKLOAD_WITNESS_H

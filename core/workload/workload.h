@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The workload file's layout in C (WORKLOAD.md is the definition). Constants and accessors only: no code beyond them,
    so that the replay engine can include it without taking anything else of convert/. */
 #ifndef CORE_WORKLOAD_WORKLOAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/workload/workload_check.h"
 
 #include "core/base/address_map.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Proves a workload legal (WORKLOAD.md, legality), walking all streams once in the order of the schedule.
 
    Memory is O(slots + threads + pairs of threads that wait for each other). Not thread-safe. */

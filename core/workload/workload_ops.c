@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/workload/workload_ops.h"
 
 #include "core/trace/event.h"

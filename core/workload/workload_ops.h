@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Walks a workload's ops in their recorded total order (WORKLOAD.md), each with all words that belong to it.
 
    Not its job: the proof of legality (core/workload/workload_check.h). A workload that can't be walked (a schedule that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/workload/workload_read.h"
 
 #include "core/base/assert.h"

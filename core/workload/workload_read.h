@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Maps a workload file (WORKLOAD.md), proves that its header and tables are sound, and walks the words of its streams.
    The one reader: of the replay engine, and of all that converts, checks and prints workloads.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/workload/workload_write.h"
 
 #include "core/base/buffer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writes a workload file (WORKLOAD.md): takes ops in their total order and lays each thread's words into growing
    extents.
 

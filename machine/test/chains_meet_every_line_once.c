@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A ring has as many nodes as planned, each in a line of its own, and walkers stand evenly on it: so one turn of all
    walkers meets each line once, and no cache smaller than the ring hits. */
 #include "core/test/check.h"

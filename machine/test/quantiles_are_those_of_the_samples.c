@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Planted samples: their quantiles are exact, whatever their order, and what is too much is left out. */
 #include "core/test/check.h"
 #include "machine/samples.h"

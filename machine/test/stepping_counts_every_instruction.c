@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stepping counts each instruction once: a loop whose instructions are known gives exactly them, and the codes that are
    timed have as many as their text says. */
 #include "core/test/check.h"

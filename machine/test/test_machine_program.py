@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """heaptape-machine's JSON is whole: the sets asked for, of the planned lengths, and every figure with its quantiles.
 No figure is held to a clock.
 """

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Between two looks the observer sleeps, whether it measures memory or time only: an observer that spins takes a
    processor from the program that it measures.
  */

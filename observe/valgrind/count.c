@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 #include "observe/valgrind/count.h"
 
 #include "observe/valgrind/common/allocator.h"

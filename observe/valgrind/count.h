@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Mode count: instructions of the client, in all and by kind of call.
 
    Job: count what is executed below the calls that registered code makes (core/valgrind/requests.h), per kind, all

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* The Valgrind tool `heaptape`: options, and what Valgrind's core calls.
 
    --mode=count|simulate|replay|accesses, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,...,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 # The Valgrind tool `heaptape`, a program of its own (GPL-2): built where the headers and libraries of Valgrind are, left out
 # where not. out/libexec/valgrind/ is what Valgrind takes for its own folder (VALGRIND_LIB): the tool, links to the
 # installed files that it needs, and links to the tools that tests hold it against, so that all start from paths of one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """packaging/reference COMMAND FOLDER: man pages and completions into FOLDER, laid out as under PREFIX/share. COMMAND: a
 heaptape that runs, which is asked for the help of the C programs.
 """

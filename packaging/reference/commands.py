@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each command says of itself, as pages: of its parser where it is Python, of its --help where it is a C program.
 
 Both man pages (man_pages.py) and completions (__main__.py) are made of this, so neither can differ from the command.

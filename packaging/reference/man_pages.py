@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Man pages in roff, section 1."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One access of the accesses pass.
 
    Job: read a byte, and write it where it is 0, so that it isn't afterwards. The stream doesn't say which accesses were

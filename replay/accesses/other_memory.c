@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/accesses/other_memory.h"
 
 #include "core/accesses/stream.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory that stands for what the program accessed outside of objects: stacks, globals, what was acquired before the
    recording began.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/accesses/perform.h"
 
 #include "core/accesses/stream.h"

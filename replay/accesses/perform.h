@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The accesses pass, in the engine: before each op it performs what the program accessed since the op before, at the
    addresses that this allocator gives.
 

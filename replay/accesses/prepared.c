@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/accesses/prepared.h"
 
 #include "core/accesses/replay_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The recorded accesses as the engine performs them: one word each.
 
    Job: decode the file of accesses (core/accesses/replay_file.h), piece by piece, into items that cost a load and no

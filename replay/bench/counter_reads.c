@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a timed call's two counter readings cost, and how far from the truth each way of making them is. Prints a
    Markdown table; docs/measurements/replay.md has one, and counter.h the choice made by it.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/blame/attribution.h"
 
 #include "core/base/assert.h"

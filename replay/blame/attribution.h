@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Attribution: who holds each byte of the resident OS pages, at one position (docs/BLAME.md).
 
    Job: join the live objects with the OS pages that they lie in, share each one's empty bytes among them, and sum up by

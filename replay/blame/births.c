@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/blame/births.h"
 
 #include "core/base/os.h"

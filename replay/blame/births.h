@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where each live object comes from: position of its birth, and its site, thread and phase.
 
    Job: note births as ops are replayed, in the recorded order; open the origins file in the engine. Not its job: what

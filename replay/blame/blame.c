@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/blame/blame.h"
 
 #include "core/base/assert.h"

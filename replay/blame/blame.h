@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The blame pass: who holds the resident memory, at some positions of the replay (docs/BLAME.md).
 
    Job: when to attribute, and where the rows go. Not its job: the rest of the memory pass, which runs beside it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/blame/groups.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sums by group, of each grouping, at one position.
 
    Job: the table of each grouping, which knows the group that an object is in and what it holds; rows of them. Not its

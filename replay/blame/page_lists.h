@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which objects lie in each OS page of the present moment (os_pages.h).
 
    Job: a list of objects for each OS page, made by counting: all objects are given twice, in the same order. Not its

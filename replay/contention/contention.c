@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/contention/contention.h"
 
 #include "replay/contention/places.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The contention pass: waits of threads inside calls of the allocator.
 
    Job: mark where a thread is in a call, take each wait that trap.h sees there, by call, size class and lock, and the

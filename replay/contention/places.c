@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/contention/places.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the locks lie on which threads waited.
 
    Job: which files are loaded at which addresses, and which of the locks are glibc's arenas: these have no symbol where

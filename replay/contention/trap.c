@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/contention/trap.h"
 
 #include "core/base/os.h"

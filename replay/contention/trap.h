@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sees every wait of this process's threads in the kernel, from within the process.
 
    Job: a seccomp filter that turns the system calls in which a thread waits (futex waits, sched_yield, nanosleep and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/driver/blame_places.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the blame pass was asked to look (--at): names to positions. */
 #ifndef REPLAY_DRIVER_BLAME_PLACES_H
 #define REPLAY_DRIVER_BLAME_PLACES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/driver/options.h"
 
 #include "core/workload/workload.h"

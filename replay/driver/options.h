@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The command line of heaptape-replay. Not its job: acting on it (replay_main.c). Prints nothing itself; getopt_long
    names unknown options on stderr. */
 #ifndef REPLAY_DRIVER_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/driver/origin_names.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The origins file as the parent sees it: checked whole, its JSON as an object.
 
    Job: refuse a file that is damaged or another workload's, with its name and the offset. Not its job: the tables that

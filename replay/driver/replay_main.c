@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* heaptape-replay: one run of one workload on one allocator. The helper runs, and output. */
 #include "core/workload/workload_read.h"
 #include "replay/driver/blame_places.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/driver/window_edges.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The file of --windows: the positions between which the instructions pass counts.
 
    One position a line, rising, none behind the workload's end; two at least. Not its job: counting

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/engine/engine.h"
 
 #include "core/base/os.h"

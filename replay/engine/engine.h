@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The engine: the process that replays.
 
    Job: set everything up, start and end threads, measure the whole. Not its job: one op (loop.c), threads (threads.c),

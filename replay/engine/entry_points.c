@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/engine/entry_points.h"
 
 #include "core/trace/event.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Does the allocator under test define what the workload calls? Uses no malloc. */
 #ifndef REPLAY_ENGINE_ENTRY_POINTS_H
 #define REPLAY_ENGINE_ENTRY_POINTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/engine/loop.h"
 
 #include "core/base/assert.h"

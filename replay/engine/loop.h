@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The replay loop: a thread's words, one after the other. The heart of the engine.
 
    Job: decode words, keep the objects, make the calls. Not its job: how a call is made (call.h), order (order.h),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/engine/preload.h"
 
 #include <link.h>

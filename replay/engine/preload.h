@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the dynamic linker has loaded into the engine: the requested allocators, and the linker itself.
    Uses no malloc. */
 #ifndef REPLAY_ENGINE_PRELOAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/engine/threads.h"
 
 #include "core/base/assert.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads of the workload: started where the program started them, ended where it ended them, with stacks that are not
    the allocator's.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libFuzzer target: any bytes as an origins file, the header's checksum, file size and workload put right first, since
    nothing else would get past them; then all that the blame pass does with it: the check, the tables that the engine
    reads, which must be as origins.h promises, and the names in a run's JSON. */

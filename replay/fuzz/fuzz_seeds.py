@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Seeds of fuzz_origins: sound origins files. `python -m replay.fuzz.fuzz_seeds FOLDER` writes them there."""
 
 import sys

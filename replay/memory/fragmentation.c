@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/memory/fragmentation.h"
 
 #include "core/base/assert.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fragmentation: what the resident memory consists of, at each position of the memory map.
 
    Job: sum up the table of OS pages (os_pages.h) that the memory map has filled, and the allocator's own heap walk

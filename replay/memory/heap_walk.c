@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/memory/heap_walk.h"
 
 #include <string.h>

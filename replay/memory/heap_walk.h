@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The heap walk: an allocator's own account of its heap, where it offers one.
 
    An allocator that exports both of these has its states in the memory pass's results; one that does not is measured as

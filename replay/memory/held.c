@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/memory/held.h"
 
 #include "replay/memory/memory.h"

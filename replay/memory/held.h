@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the allocator still holds when nothing is live, and what of that it gives back when purged.
 
    Job: after the last op, free what is live, read RssAnon and VmSize, call the allocator's purge, read again.

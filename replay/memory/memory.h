@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The memory pass: how much memory the process has, at known places of the replay.
 
    Job: sample RssAnon and VmSize against progress, keep live bytes exactly, have the map of live bytes by address made.

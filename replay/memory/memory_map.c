@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/memory/memory_map.h"
 
 #include "core/base/assert.h"

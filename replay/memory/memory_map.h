@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The memory map: at about MAP_POSITIONS positions of the replay, how many bytes of each region of addresses are live,
    and how many resident (residency.h): what is resident and not live is what the allocator holds. And what
    fragmentation makes of the same moment (fragmentation.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/memory/os_pages.h"
 
 #include "core/base/assert.h"

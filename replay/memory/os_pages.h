@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What each OS page of the allocator's holds at one moment: what occupancy and fragmentation are computed from
    (fragmentation.h).
 

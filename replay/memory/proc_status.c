@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/memory/proc_status.h"
 
 #include "core/processes/proc.h"

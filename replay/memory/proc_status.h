@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory figures of a process from /proc/PID/status. No malloc; safe in the engine and in its parent. */
 #ifndef REPLAY_MEMORY_PROC_STATUS_H
 #define REPLAY_MEMORY_PROC_STATUS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/memory/residency.h"
 
 #include "core/base/os.h"

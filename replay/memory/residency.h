@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which OS pages of the process are resident, for the memory map.
 
    Job: walk the resident anonymous private OS pages (what RssAnon counts), without those of programs and libraries

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/order/order.h"
 
 #include "core/base/assert.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which op may run when: waits for other threads' ops, the window; turns are in turns.h, the pace in pace.h.
 
    Job: hold a thread back until its turn. Not its job: how sleeping works (gate.h), starting threads (threads.h).

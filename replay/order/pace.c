@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/order/pace.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The paced order: ops start no sooner than they did in the recording, at SPEED times its pace.
 
    Job: sleep until an op's time, record how late it was. Not its job: who waits for whom (order.h): the WAITs hold as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/order/recorded_clock.h"
 
 #include <dlfcn.h>

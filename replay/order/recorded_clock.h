@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The clock that the allocator reads goes as it went in the recording, so that what it does by time (mostly giving
    memory back) it does where it would have done it in the program. A replay is many times faster than life, or slower,
    under a memory pass.

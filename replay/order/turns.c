@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/order/turns.h"
 
 #include "core/base/assert.h"

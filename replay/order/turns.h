@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Orders in which one thread runs at a time: the recorded one, and a random legal one.
 
    Job: hand the turn from thread to thread. Not its job: orders in which threads run freely (order.h).

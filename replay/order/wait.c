@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/order/wait.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Waits of a replaying thread for another one, counted.
 
    Job: sleep at a gate and add what it cost to the thread's worker, so that waiting is no part of the replay's time;

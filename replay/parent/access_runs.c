@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/parent/access_runs.h"
 
 static int make(struct run *run, const struct run_request *request, enum access_mode mode, struct error *error) {

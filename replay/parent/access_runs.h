@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parent's half of the accesses pass: three runs of one workload, one after the other.
 
    Job: check the recorded accesses; run the engine with all accesses on one line and without an allocator (its own

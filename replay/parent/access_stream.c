@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/parent/access_stream.h"
 
 #include "core/accesses/replay_file.h"

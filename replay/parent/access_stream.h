@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks a stream of accesses for replaying (core/accesses/replay_file.h) against its workload, before it is replayed.
 
    Job: is each item whole and legal, are there as many EVENT items as ops, are the slots those of the workload; and the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/parent/instruction_counter.h"
 
 #include <inttypes.h>

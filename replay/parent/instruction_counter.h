@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parent's half of the instructions pass: the engine under Valgrind.
 
    Job: choose what counts (our tool where it was built and fits the Valgrind that is installed, callgrind otherwise),

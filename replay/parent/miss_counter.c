@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/parent/miss_counter.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parent's half of the misses pass: the engine under our Valgrind tool, mode replay.
 
    Job: check the recorded accesses, start the engine under the tool, read what it simulated. Not its job: what the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/parent/run.h"
 
 #include "core/base/os.h"

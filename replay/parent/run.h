@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes one run: starts the engine process, watches over it, collects what it measured. The parent's half.
 
    Not its job: options (replay_main.c), output (report.c), measuring (engine.c).

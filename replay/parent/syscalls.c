@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/parent/syscalls.h"
 
 #include "core/processes/notify.h"

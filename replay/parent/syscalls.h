@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counts the allocator's system calls (mmap, munmap, mremap, madvise, brk) from the parent, by seccomp user
    notification.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/passes/claims.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which live object each piece of the address space belongs to, for the verify pass.
 
    Job: find an overlap at the moment when an allocator hands it out, and name the object that was there.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/passes/disturb.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a program does between two calls of the allocator, for its caches: other lines take the places of the
    allocator's.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/passes/instructions.h"
 
 #include "core/valgrind/requests.h"

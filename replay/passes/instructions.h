@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The instructions pass, in the engine: it runs under Valgrind, which counts the instructions of each call exactly and
    repeatably: under our tool (observe/valgrind) where that is there, under callgrind otherwise.
 

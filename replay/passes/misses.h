@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The misses pass, in the engine: it runs under our Valgrind tool (observe/valgrind, mode replay), which simulates
    caches and TLBs for the accesses that the program made when it was recorded, at the addresses that this allocator
    gives.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The processor's own counters over the streams of a bare pass: instructions, cycles, cache, TLB and branch misses.
 
    Job: count them in user space, all threads together, where perf_event_open gives them; where not, record why. Not its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/passes/sharing.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The sharing pass: which cache lines hold live objects of several threads under this allocator
    (core/sharing/line_sharing.h).
 

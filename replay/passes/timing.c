@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/passes/timing.h"
 
 #include "core/base/os_switch.h"

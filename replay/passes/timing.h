@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the time pass keeps of each call: histograms by kind of call and size class, the slowest calls, and what timing
    costs by itself, measured all through the run.
 

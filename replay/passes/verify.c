@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/passes/verify.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The verify pass: does the allocator keep its promises? Instead of measuring, each op is checked.
 
    Job: fill every byte of every object with a pattern of its own, and fail, naming the op, as soon as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/region/region.h"
 
 #include "core/base/assert.h"

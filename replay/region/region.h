@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory apart: a heap of the engine's own, beside the allocator under test, for objects that a workload has served
    apart (core/workload/WORKLOAD.md, APART).
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/report/names.h"
 
 const char *pass_name(enum replay_pass pass) {

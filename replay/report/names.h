@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Names of passes, orders and touch policies, as options and results have them. */
 #ifndef REPLAY_REPORT_NAMES_H
 #define REPLAY_REPORT_NAMES_H

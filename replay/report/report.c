@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/report/report.h"
 
 #include "core/sharing/line_sharing_json.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A run as JSON: one element of the results' "runs".
 
    Not its job: where it goes. Figures are in cycles of the calibrated counter, bytes and ns; what a pass does not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/state/allocator_stats.h"
 
 #include <stddef.h>

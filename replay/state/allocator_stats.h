@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the allocator itself counted, where it offers that: our own do, with their tunable stats.
 
    Read in the engine's process after the last op, printed by the parent as "reference_stats": the key is older than the

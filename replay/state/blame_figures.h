@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the blame pass is asked for and measures: plain types, which the shared result is made of (result.h,
    docs/BLAME.md).
 

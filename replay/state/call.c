@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/state/call.h"
 
 #include "replay/region/region.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls the allocator under test: the one place where a replayed op becomes a function call.
 
    Job: find the process's entry points, or the null allocator's, and make a call of any kind, timed or not.

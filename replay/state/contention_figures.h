@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the contention pass found, in memory that both processes share (result.h).
 
    Job: the layout. Not its job: filling it in (replay/contention/), names and JSON (report_contention.c). Invariants:

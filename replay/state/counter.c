@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/state/counter.h"
 
 #include "core/base/os.h"

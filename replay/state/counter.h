@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What timing a call costs by itself: readings of the counter around an empty one.
 
    Job: collect such readings and say what they come to. Not its job: when they are taken (timing.h: all through the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/state/engine_state.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the engine's process knows while it replays: the workload, its objects, its threads, the shared result.
 
    Job: the state that loop, orders, passes and memory figures share, and the one way in which all of them fail. Not its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Page faults as the kernel counts them. Safe anywhere: one system call, no allocation. */
 #ifndef REPLAY_STATE_FAULTS_H
 #define REPLAY_STATE_FAULTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/state/gate.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A number that only rises and that other threads may wait for: how far a thread has come.
 
    Job: publish at the cost of one store and one load; wait by a short spin, then a futex, since threads may outnumber

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/state/histogram.h"
 
 uint64_t histogram_lower(unsigned bucket) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A log-linear histogram of cycle counts, fixed in size, for the engine's hot path.
 
    Job: count values and give percentiles. Not its job: threads (one writer per histogram), output.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the memory pass measures at one position: plain types, which the shared result is made of (result.h).
 
    Not its job: measuring (replay/memory/). Nothing here is a pointer. */

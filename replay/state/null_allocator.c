@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/state/null_allocator.h"
 
 #include <stdatomic.h>

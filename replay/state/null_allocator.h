@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An allocator that costs next to nothing, to measure the engine itself: a bump through reserved address space that
    nothing ever touches, and frees that do nothing.
 

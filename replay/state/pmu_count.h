@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The processor's counters that a bare pass reads (replay/passes/pmu.h): plain types, which the shared result is made
  * of.
  */

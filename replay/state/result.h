@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the two processes of a run share: what the engine is to do, its progress, and what it measured.
 
    Job: the layout of the shared area. Not its job: making it (run.c), filling it in (engine.c and those below it),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/state/touch.h"
 
 uint64_t touch_bound_bytes = TOUCH_BOUND_BYTES;

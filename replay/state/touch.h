@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writes to objects as a program would, so that their memory becomes resident.
 
    Job: decide which bytes of a new object, or of the grown part of a reallocated one, are written. Always outside timed

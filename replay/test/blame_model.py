@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A slow, obvious model of the blame pass on the placing allocator (placing_allocator.c), with every byte of an object
 touched: which OS page holds what is computed from the history alone.
 """

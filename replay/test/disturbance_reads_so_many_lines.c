@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* As many cache lines as asked, of memory of its own that is larger than asked for, and again from its start: told by
    the page faults of the first reading, of which a second reading of the same has none. */
 #include "core/base/os.h"

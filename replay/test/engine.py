@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Running the engine on made workloads, for the tests of this folder."""
 
 import json

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two threads that wait for each other's every step, and several that wait for every 3rd, 5th, ...: all come to the
    end, however the sleeps and wake-ups fall. A lost wake-up would hang; the alarm turns that into a failure. */
 #include "replay/state/gate.h"

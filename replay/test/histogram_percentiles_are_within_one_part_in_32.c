@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random values of many magnitudes: every percentile asked of the histogram lies within 1/32 of the one found by
    sorting. */
 #include "replay/state/histogram.h"

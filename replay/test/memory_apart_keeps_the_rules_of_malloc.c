@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Objects of memory apart (replay/region/region.h) do not overlap, are aligned, keep what is written to them, are zero
    where that was asked for; and what is freed goes back to the kernel. */
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """An origins file, written from docs/BLAME.md alone."""
 
 import json

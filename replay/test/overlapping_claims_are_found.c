@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random claims and releases against a table of every byte's owner: a claim says that somebody is there exactly when a
    piece of 8 bytes that it needs belongs to another, it never takes such a piece, and what is released is free again.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Touches chosen OS pages of a mapping; the walk finds exactly these, by the ioctl (where the kernel has it) and by
    /proc/self/pagemap, and nothing of this program's own data or stack. */
 #include "replay/memory/residency.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The accesses pass: what is accessed is what was recorded, where the allocator put it, and the engine's own share is
 measured.
 

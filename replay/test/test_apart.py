@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Objects that a workload has served apart: who serves them, what counts, and what is refused."""
 
 import struct

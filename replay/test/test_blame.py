@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The blame pass: on an allocator whose every address is known, each figure of each group is what the layout says; on
 real ones the sums hold to the byte; damaged and foreign origins give one line.
 """

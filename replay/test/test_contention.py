@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The contention pass: an allocator whose threads wait as often as planned is seen to, by call, size and lock."""
 
 import json

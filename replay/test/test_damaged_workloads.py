@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The engine believes nothing that a workload says: any damage gives one error, or a replay of what is left.
 
 Long: 60 more workloads with random damage.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The engine, run as a program on generated workloads. The planted allocator's costs are known beforehand.
 
 Long: 10,000 threads; 1,000 are in the short run.

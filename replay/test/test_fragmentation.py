@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fragmentation: on an allocator whose every OS page is known beforehand each figure is exact, in the results and in
 the drawn picture; on real ones the parts are never negative and add up to RSS."""
 

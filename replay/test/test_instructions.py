@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The instructions pass: our Valgrind tool and callgrind count what was planted, instruction by instruction."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Libraries that define malloc, but not all of its family (lacking_allocator.c): what has a substitute is replayed, and
 what has none is told before the first op.
 """

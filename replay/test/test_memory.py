@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The memory pass: planted memory, peaks and system calls are found to be exactly what was planted."""
 
 import os

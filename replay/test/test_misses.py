@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The misses pass: streams made by hand miss exactly what they must, wherever an allocator puts the objects."""
 
 import json

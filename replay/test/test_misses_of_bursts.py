@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The misses pass on recordings in bursts: only what bursts did is counted, and what is not known of it is told."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The order modes: which are kept, which are repeatable, and what they tell of it."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The engine's own code under ThreadSanitizer, AddressSanitizer and UBSan: no report in any pass and order.
 
 SANITIZE_ROUNDS=N makes N times as much of it (`make sanitize`).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sharing pass: planted layouts share exactly what they must, and recorded addresses and replayed ones agree."""
 
 import json

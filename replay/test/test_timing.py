@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The time pass against an allocator whose costs are known: means, percentiles, slow calls, size classes.
 
 Costs are planted on a clock of the tests' own (planted_clock.h), so they are found again to the cycle, however busy the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The verify pass: an allocator that breaks a promise is caught, and the op named. Each fault is planted once."""
 
 import json

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every policy, over sizes around its steps, on new and on grown objects: which bytes are written, and none beyond the
    end. */
 #include "replay/state/touch.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`make bench`: measures the project's targets and prints a Markdown table. Some 20 minutes on two cores."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `heaptape advise --live` says of six programs, and whether it holds: a table for docs/measurements/advice.md.
 
     python -m tests.bench.advice [--seconds 60]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Results of the size that the report's target names: nine workloads under eight allocators, ten repetitions. Made up,
 but as large and as hard to compress as those of the replay engine: time lines of 2,048 samples, memory maps of 233
 positions, histograms of each call and of each of its size classes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The bucket allocator's switches on its own suite: what threads wait for, and which atomic operations they make.
 
 Replays the shape of `mtmalloc` (as many freeing threads as allocating ones), reads what the allocator counts of itself,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Text for a compiler: C as programs have it (structures, lists, switches, loops), as much as is asked for."""
 
 HEAD = """typedef unsigned long word;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Waits inside calls of several allocators, as the table of docs/measurements/contention.md, and what the pass costs a
 call: `python -m tests.bench.contention`. Some six minutes; shares of time are only true on a quiet machine.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """compile, check, info and profile: events per second, on two processors and on one, and instructions per event; beside
 another build in alternating runs. Four minutes on a quiet machine; with --count six more, which need no quiet.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """windows and distil of heaptape-convert: ops per second and peak memory, instructions per op. Some five minutes.
 
 python -m tests.bench.distil_pace [F ...]: traces, of which workloads are made first; without one, larson of two threads

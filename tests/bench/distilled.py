@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table of docs/DISTILLATION.md: distillates of large workloads against the whole, each allocator estimated by a
 fit on the others (its variants are left out with it), which also says what error to expect of it.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Gates of an allocator against itself: how many raise an alarm, and which figures differ from run to run.
 
     .venv/bin/python -m tests.bench.false_alarms FOLDER [--gates N] [--workloads N] [--slice SPEC|none] [ALLOCATOR]...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What recording costs: CPU time per event of the program and of the collector, wall time, and bytes per event on disk.
 
 The program's user and system time are read inside it when it exits (preload/cpu_at_exit.c), so the collector is not in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What recording costs the program in instructions, counted by callgrind: python -m tests.bench.host_instructions.
 Needs Valgrind; takes a minute. The loops' counts repeat exactly, on a busy machine too; the
 programs' differ by some percent, as threads meet differently.

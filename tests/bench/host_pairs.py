@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Two comparisons of host_cpu.py's kind with more pairs, each in a few minutes: python -m tests.bench.host_pairs WHAT
 [PAIRS].
 

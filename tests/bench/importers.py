@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rates of the importers: recordings of each format, made by out/bench/bench_import, are imported one by one.
 
 The rate is of CPU time: an import is one thread. LTTng's is that of reading babeltrace2's text, without babeltrace2.

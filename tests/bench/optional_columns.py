@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the optional columns cost the program, beside heaptrack where it is installed. Apart from `make bench`, as it
 takes minutes: python -m tests.bench.optional_columns [ROUNDS].
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`python -m tests.bench.performed_accesses`: is the pass accesses right about live programs?
 
 Programs are those of time_judge. In each round every allocator, in random order, has a live run and a run of the pass;

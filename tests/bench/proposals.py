@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How well `heaptape blame` ranks experiments: what its proposals promise against what replays of them bring, over the
 planted programs and workloads/whatif. Prints per experiment what of RSS it promises to save, what it saves, and what
 more the allocator keeps empty, in percent; and Spearman's rank correlation.

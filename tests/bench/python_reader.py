@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Python reader of traces: events per second of CPU time, of recordings and of archives, beside another checkout's
 in alternating runs; and what a process pays before its first event. Some minutes.
 

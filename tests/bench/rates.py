@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rates of what comes after recording: compile, check and info; the engine with the null allocator; the report."""
 
 import json

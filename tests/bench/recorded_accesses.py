@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What recording data accesses costs: time against `valgrind --tool=none` on the same program, and bytes on disk.
 
     python -m tests.bench.recorded_accesses [--rounds N] [--copies N] [OUT...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The reference allocator against glibc's, on the corpus and on recordings of real programs, by heaptape itself."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The reference allocator beside glibc's on the corpus, by what can be counted: instructions per op and peak RSS.
 
 The corpus is divided in two, so that a policy isn't fitted to the recordings that judge it: policies are tuned on the

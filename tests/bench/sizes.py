@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How many bytes an event takes on disk, by program and column: as recorded, archived, anonymised and archived.
 
     python -m tests.bench.sizes [--markdown] [--keep FOLDER] [PROGRAM...]

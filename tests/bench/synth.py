@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How far a workload drawn from a profile (`heaptape synth`) is from its trace: docs/measurements/synth.md.
 
     python -m tests.bench.synth [--half tuned|held-out] [--seed S] [--write] [WORKLOAD]...

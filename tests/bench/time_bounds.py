@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`python -m tests.bench.time_bounds`: what bounds the error of the model of time, of pairs that live runs decided.
 
 From raw results that are committed, in steps, each of which changes one thing: live runs drawn again from the same

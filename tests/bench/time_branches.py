@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`python -m tests.bench.time_branches [PROGRAM...]`: mispredicted branches and instruction misses of live programs.
 
 Counts that the model of time does not have, by cachegrind, of a program of workloads/counted on each allocator, less

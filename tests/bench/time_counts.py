@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`python -m tests.bench.time_counts FILE.csv`: the model of time against live runs that were kept as CSV.
 
 Beside FILE.csv, rows as `time_judge --csv` writes them, lie FILE.counts.csv, what the pass misses counted, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`python -m tests.bench.time_judge`: is the model of time, as it is now, right about live programs?
 
 As `heaptape verify-fidelity --timed`, which makes the counts and the live runs, but what is shown is what the model

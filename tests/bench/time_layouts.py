@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`python -m tests.bench.time_layouts`: are the penalties of `heaptape machine` those of real programs?
 
 A preloaded layer (tests/preload/shuffle_places.c) makes layouts of one program, from the allocator's own order to

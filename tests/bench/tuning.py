@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How near 60 replays of `heaptape tune` come to the best of an exhaustive grid, over ten workloads of the corpus:
 those with most live memory, sliced so that a replay takes about a second; memcached has too few calls. The grid: all
 combinations of three levels of five tunables of glibc (both ends and the default). The search may try every level.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether what `heaptape tune` finds holds live: twelve programs on which no search was developed (none is in
 tests/bench/tuning.py) are recorded, tuned, and run with the default and the winner in turns.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Real programs with a change that `heaptape whatif` predicts and the live program makes: docs/measurements/blame.md.
 
     python -m tests.bench.whatif_real [-n LIVE_RUNS] [-a ALLOCATOR]... [NAME]...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Installs candidates from the registries into a clean cache, and again without a network: prints per candidate how
 long each took, whether both times the same library came out, and what verifying says of it. Exit 1 if one failed.
 

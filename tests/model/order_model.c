@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/model/order_model.h"
 #include "tests/model/state_set.h"
 

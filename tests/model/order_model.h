@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Explores every interleaving of a few threads that log malloc calls under the ownership-tag scheme
    (core/trace/FORMAT.md, Order; capture/), and judges whether merging them by inherited stamp is always a legal
    history.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/model/state_set.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A set of states that remembers in which order they came and from which other: the queue, the visited set and the way
    back of a breadth-first search in one. Aborts when memory runs out. */
 #ifndef TESTS_MODEL_STATE_SET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counts the calls of the malloc API that a program makes, for comparison with what was recorded. Knows nothing of
    capture/ on purpose.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Gives objects places by chance: a layer over any allocator, as Stabilizer's (Curtsinger and Berger, "STABILIZER:
    statistically sound performance evaluation", ASPLOS 2013).
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls malloc's API in several threads until it is killed, and counts each call in a shared file once it has returned.
    So the file tells at least what a recording of the process must hold, whenever the SIGKILL comes.
 

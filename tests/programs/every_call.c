@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program whose calls are the same in every run, for recorders to agree on: every_call [THREADS [STEPS]].
 
    Each thread, one after the other unless there are several, runs STEPS random steps on objects of its own. The whole

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A storm of allocations with forks: threads allocate, resize and free through one table, so that most frees are of
    another thread's object, and now and then a thread forks a child that storms on with what it inherits. Children end
    in one of four ways: exit, _exit, SIGKILL, SIGABRT.

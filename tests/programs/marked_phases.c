@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads that go through phases together, each of which begins with a mark by the main thread: what is born after a
    mark, as all threads know, belongs to its phase.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prints the process's resident memory in KiB (RssAnon, RssFile and RssShmem together) while its threads live.
 
    memory_of_threads IDLE BUSY: IDLE threads of a hundred calls each, BUSY ones of half a million. They take turns, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prints what a mispredicted branch costs here, in ns of CPU time: the same loop over random bits, half of whose
    branches are mispredicted, and over zeros; of each the least of ROUNDS. For bench/time_bounds.py. */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs that differ only in where their objects lie: the counterpart of predicting cache misses.
 
    planted_locality MODE HOT_BYTES COLD_BYTES OBJECTS ROUNDS

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs whose memory is held for a known reason, by a function whose name says so: the counterpart of blame.
 
    planted_memory MODE

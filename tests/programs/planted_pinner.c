@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One site of fifty holds memory that is nearly empty: the counterpart of the blame pass.
 
    planted_pinner PINNERS

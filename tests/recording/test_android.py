@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A real recording of another recorder: imported, checked, compiled, replayed, and held against its text.
 
 Long: its replay under every allocator.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Storms of remote frees with forks and kills: each process's trace is whole and legal, however the process ended.
 
 HEAPTAPE_STORMS says how many (`make stress`: 100).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """SIGKILL loses nothing: every call that had returned before the kill is in the trace.
 
 Long: 16 more moments at which to kill.

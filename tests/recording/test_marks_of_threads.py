@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Marks in programs with threads: what a thread does once it knows of a mark comes after it, what it did before comes
 before it. Each thread works in memory of its own, which needs no stamps otherwise.
 """

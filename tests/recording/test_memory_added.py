@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What recording adds to the host's resident memory: a fixed part, and little for each thread."""
 
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Storms of remote frees, recorded with tags and with a stamp on every event, always give a legal history.
 
 The order of the scheme itself is proven for small cases by test/ownership_tags_order_every_history.c; this is the real

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One program, recorded by heaptape and by another recorder, gives the same calls and sizes, but for what the other one
 does not see or tell; each such difference stands here as a rule.
 """

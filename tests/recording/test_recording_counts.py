@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Recordings of real programs are complete and legal: an independent library counts exactly what was recorded.
 
 Why exactly. libheaptape.so comes first in the loader's search order, so every call that any object of the process

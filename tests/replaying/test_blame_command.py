@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape blame` on real programs: a planted leak, retention and fragmentation are told apart under glibc and
 jemalloc, and the site that causes it is named; wrong input gives one line.
 """

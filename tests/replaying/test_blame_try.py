@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """heaptape blame --try on the planted pinner (tests/programs/planted_pinner.c): under each allocator its site is
 proposed first, and the experiments bring what the layout implies. Long: another allocator of each kind.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The closed loop: the recording of a replay has the events of the trace that was replayed.
 
 Generated multi-threaded traces are compiled and replayed under every allocator and in every order while being recorded;

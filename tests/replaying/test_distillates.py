@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a distillate must stand: it is a trace like any other, and carries its manifest and margins wherever it goes.
 
 Of a program of 1,000 threads, of an Android import, and of an anonymised archive.
@@ -118,6 +119,7 @@ def replayed(made: Made, names: Iterable[str], passes: str, output: Path) -> Pat
     return output
 
 
+@pytest.mark.long
 def test_every_allocator_replays_it_and_its_memory_has_the_margin(made: Made, tmp_path: Path) -> None:
     known = [name for name, one in registry.load(default_home()).items() if one.path]
     file = results(replayed(made, known, "memory", tmp_path / "r.json"))

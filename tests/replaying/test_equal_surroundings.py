@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The counted judge's live runs see the environment of a recorded program: as many variables, as long, in order."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Live programs against predictions, where it is known what they must be; and the observer that tells of live ones."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Programs that differ only in where their objects lie: the pass misses predicts what each allocator makes of them.
 
 The judge is the live program under the same simulation. Each variant is recorded on glibc; all make the same calls, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A program of fifty sites, one of which leaves one small object in each OS page, recorded with its stacks: under each
 allocator the blame pass ranks that site, its thread, size, phase and age first by empty bytes, with the share that the
 layout implies; and the origins file says what the program did.

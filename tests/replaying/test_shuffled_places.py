@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The layer that gives objects places by chance: a depth of 1 keeps the allocator's order, a larger one leaves it; a
 depth and a seed give the same layout each time.
 """

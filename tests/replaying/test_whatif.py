@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """heaptape whatif, from a recording with call stacks and marks to the table."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """docs/ARCHITECTURE.md names files, functions and folders: each is there."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The documents' links lead to files that are there."""
 
 import re

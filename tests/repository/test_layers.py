@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Dependencies run downwards, in no circle: the checkers find what is planted, and nothing in the real tree."""
 
 import sys

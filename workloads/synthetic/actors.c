@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads and the rarer calls of a pattern, as a program; in a script they are handed on (script.c). */
 #include "workloads/synthetic/script.h"
 

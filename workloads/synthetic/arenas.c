@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Temporary objects in nested scopes: a task allocates, opens a scope, allocates, opens another; a scope's objects are
    freed together when it closes, the last one first. Between two tasks hardly anything is left. What pools
    and arenas are made for, done with malloc and free: compilers, request handlers, interpreters.

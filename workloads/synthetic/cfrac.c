@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A factoring program's big-number churn: arithmetic on numbers of a few digits, each a small object of its own. Every
    operation allocates its result and soon frees its operands, so objects are tiny, short-lived, and mostly in
    last-in-first-out order. One thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Small objects that threads write to again and again: if an allocator puts two threads' objects on one cache line,
    they slow each other down. Each round a thread allocates an object of a few bytes, writes to it --writes times, and
    frees it. With --passive=1 the main thread allocates the objects of the first round, one after the other, and hands

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Groups of objects that are held for a while: a thread keeps a number of groups, frees a random one as a whole, and
    allocates another of random length in its place. A group's objects are of about one size, most groups' sizes are
    small. A group is freed in the order of its calls, in the opposite order, or every other object first.

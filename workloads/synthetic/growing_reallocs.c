@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Buffers that grow by realloc, many at a time, until each is as large as it will get; then it is freed and a new one
    begins. In between small objects come and go, so that the memory behind a buffer is not always free. Shows whether an
    allocator grows in place, how it copies, and what it does with the holes that are left behind.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads that inherit: a thread replaces random objects of a list, ends, and a new thread takes over the list, for
    many rounds. Most objects are freed by another thread than the one that allocated them, and that one is gone. Shows
    whether memory grows without bound when objects are passed on for ever.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Huge objects: a few buffers from a megabyte to many, replaced one by one, resized now and then. Where an allocator
    asks the kernel for each, what counts is system calls, page faults and how soon memory goes back. --fill=1 writes to
    every OS page of each, as programs that need such buffers do.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A cache with a limit in bytes that evicts what was used longest ago, while the sizes of what it is asked to keep
    change over time: what is evicted has the old sizes, what comes the new ones. Fragmentation that builds up over hours
    in caches and databases, in fast motion. Each entry is a node of fixed size and a value.

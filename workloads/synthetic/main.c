@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The main of every synthetic program: options, then the pattern as a program or as a workload file. */
 #include "workloads/synthetic/pattern.h"
 

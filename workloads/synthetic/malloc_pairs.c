@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Balanced malloc and free of one size in a loop, in each of several threads that share nothing else: how well an
    allocator divides its work among threads.
 

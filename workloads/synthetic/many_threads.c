@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Many threads at once, in generations, each freeing what its neighbour in the ring allocated the turn before. Shows
    what a recorder or an allocator spends per thread: its start, its state, its end.
 

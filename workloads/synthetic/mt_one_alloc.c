@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One-allocation stress across many threads: each thread holds at most one object at any time, and asks for the next as
    soon as it has freed the last. What is left of an allocator when there is nothing to search and nothing to merge: its
    fast path, and what the threads share.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One freeing thread for each allocating thread: the allocator's thread fills a table of --samples places with objects
    of random size, from 8 bytes to 1.5 times --max, megabytes if need be; its partner frees what it finds, in the same
    order, as soon as it is there.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A pattern of calls, written once and used in two ways: as a program, whose threads are threads and whose calls go to
    malloc; and as the author of a workload file, whose threads take turns under a scheduler and whose calls become ops
    (--work=FILE). Both make the same calls on the same objects, thread by thread.

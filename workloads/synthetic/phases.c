@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program that changes its mind: each phase fills the heap with objects of its own size range, then frees all but
    every n-th, in random order; those stay and pin the memory around them. The next phase's sizes do not fit the holes
    well. Shows fragmentation, and how much memory an allocator gives back. One thread.

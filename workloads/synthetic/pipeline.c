@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An asymmetric pipeline: one thread reads (it only allocates), several transform (each frees what it was given and
    allocates larger results, some of which it drops at once), one writes (it only frees). Memory flows through the
    threads in one direction and never comes back by itself: what the last frees, the first has to get.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random numbers that a seed repeats, and the distributions that patterns draw sizes from. Static inline, one state per
    thread. */
 #ifndef WORKLOADS_SYNTHETIC_RANDOM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every C entry point of the malloc API in random order on a table of objects, sizes with a uniform logarithm: the
    first of two worst-case mixes, in which neither sizes nor order help an allocator. With --odd=1 also what programs
    seldom do: size 0, free(NULL), requests that fail, realloc to 0 (a workload leaves out the calls that fail). One

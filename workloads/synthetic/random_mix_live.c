@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The second of two worst-case mixes: a table of places that is nearly empty and nearly full in turns, place and size
    of each call at random, sizes with a uniform logarithm. Where random_mix keeps the same number of live objects, here
    the live bytes rise and fall in waves, so that an allocator has to take memory, scatter it and give it back. One

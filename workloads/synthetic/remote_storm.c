@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads exchange objects through one small table as fast as they can: what a thread finds in a slot it frees, resizes
    or asks the size of, whoever allocated it. Addresses pass between threads all the time and are handed out again at
    once, so that any flaw in a recorder's order shows.

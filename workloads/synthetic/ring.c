@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Remote frees in a ring: each thread hands its objects to its neighbour, who hands them on; after --hops the one who
    has them frees them. On their way objects are resized now and then, so that memory of one thread's heap grows in the
    hands of another.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The checked longjmp takes a jump to another stack for a mistake. */
 #undef _FORTIFY_SOURCE
 #include "workloads/synthetic/script.h"

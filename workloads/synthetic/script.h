@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The author of a workload file: the pattern's threads take turns on one processor, each a stack of its own, and their
    calls become ops of a composition.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Strings put together of words: each word is an object of its own for a moment, a line grows by exactly the word's
    length with each, and lines are kept by the documents they belong to, of which the oldest is dropped as a whole. Tiny
    sizes, reallocs of a few bytes, two kinds of lifetimes.

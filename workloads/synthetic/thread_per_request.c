@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A server that starts a thread for each request: it starts, allocates what it needs, frees most of it, leaves a part
    to the session it belongs to, and ends. Sessions last for several requests; the main thread frees what an ended
    session holds. Shows what a thread's start and end cost an allocator, and what becomes of the memory of ended

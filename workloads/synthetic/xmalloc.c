@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Producers allocate batches of objects, consumers free them: every free is of an object that another thread allocated.
 
    Shape after xmalloc-test, the producer and consumer test that grew out of Lever and Boreham's malloc-test. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the tests of the synthetic patterns share: a small run of each, recorded once, and its streams in a form that
 does not depend on which thread came first.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Each synthetic pattern has the property that it claims, measured from its recording: sizes, lifetimes, who frees,
 live bytes over time, growth, alignment.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Each synthetic pattern makes the same calls as a program and as a workload file, which everything that takes
 workloads takes.
 """

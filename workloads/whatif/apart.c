@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Serves the objects that one function of a program asks for, itself or through what it calls, from memory apart: the
    change that `heaptape whatif --group frame=NAME=segregate` predicts, made in a program that is running.
 

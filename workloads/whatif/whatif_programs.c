@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Six small programs, each with one group of objects that a switch treats otherwise for real: what `heaptape whatif`
    predicts from a recording of the plain program can be compared with (`heaptape verify-fidelity --whatif`).
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/bucket/base/block.h"
 
 uintptr_t block_secret;

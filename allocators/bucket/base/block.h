@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A block: what the allocator hands out, with a header before the object. The header tells free() where the block
    belongs, as libmtmalloc's does, and has a seal, so that a pointer which is none of ours, an overwritten header and a
    second free are told apart.

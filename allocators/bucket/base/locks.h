@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The three kinds of lock, each counted for itself: of a bucket ("parent"), of a cache, of the oversize blocks. */
 #ifndef ALLOCATORS_BUCKET_BASE_LOCKS_H
 #define ALLOCATORS_BUCKET_BASE_LOCKS_H

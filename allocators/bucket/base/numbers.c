@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/bucket/base/numbers.h"
 
 #include "allocators/common/lock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Numbers of threads: each living thread that has allocated has one, the lowest that was free; those of ended threads
    are given again. Beyond NUMBERS living threads at a time, numbers go on in turn and are never given back.
 

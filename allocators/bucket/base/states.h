@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The states of blocks in the heap walk and in malloc_info. */
 #ifndef ALLOCATORS_BUCKET_BASE_STATES_H
 #define ALLOCATORS_BUCKET_BASE_STATES_H

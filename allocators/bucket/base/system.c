@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/bucket/base/system.h"
 
 #include "allocators/common/lock.h"

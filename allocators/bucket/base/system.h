@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory of the operating system: mapped, purged, and counted. */
 #ifndef ALLOCATORS_BUCKET_BASE_SYSTEM_H
 #define ALLOCATORS_BUCKET_BASE_SYSTEM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/bucket/base/tree.h"
 
 #include "allocators/bucket/base/block.h"

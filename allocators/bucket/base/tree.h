@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The free oversize blocks, ordered by size and then by address: a treap (Seidel and Aragon), so that its depth is
    logarithmic on average whatever the order of frees. libmtmalloc has a list instead, which is searched under the same
    lock, from the smallest on.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/bucket/heap/bucket.h"
 
 #include "allocators/bucket/base/locks.h"

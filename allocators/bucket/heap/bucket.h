@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A bucket: for each size class the caches that requests of its threads are served from.
 
    Classes are the powers of two from 16 bytes to the tunable max_cached. Of each class a bucket has rows of caches,

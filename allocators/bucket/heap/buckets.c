@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/bucket/heap/buckets.h"
 
 #include "allocators/bucket/base/locks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* All buckets, and which of them a thread has.
 
    There are as many shared ones as the tunable `buckets` says, by default two for each processor, rounded up to a power

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A cache: a span of memory divided into blocks of one size, with a bit for each, set while the block is free.
 
         cache ->  | struct cache | bits | block | block | ... |

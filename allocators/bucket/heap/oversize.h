@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Oversize blocks: those of requests above max_cached, all behind one lock.
 
    Memory is mapped in segments and divided into blocks with boundary tags; a free block is merged with its free

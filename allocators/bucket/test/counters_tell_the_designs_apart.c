@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a pair of malloc and free costs in locks and atomic operations under each switch, exactly; and which threads own
    a bucket. */
 #include "allocators/common/entry.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Of random oversize objects: no two free blocks are neighbours, and all memory is in one block for each segment once
    all are freed; and a request is served from the smallest free block that is large enough. */
 #include "allocators/bucket/base/states.h"

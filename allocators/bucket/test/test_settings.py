@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is set of the bucket allocator: limits are kept and told, the names that libmtmalloc's settings have work."""
 
 import pytest

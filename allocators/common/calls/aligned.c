@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The aligned forms: what each refuses, and what it says then. */
 #include "allocators/common/calls/arguments.h"
 #include "allocators/common/entry.h"

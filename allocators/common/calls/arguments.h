@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks of arguments and steps of calls that are the same in each of our allocators, inlined where time counts. */
 #ifndef ALLOCATORS_COMMON_CALLS_ARGUMENTS_H
 #define ALLOCATORS_COMMON_CALLS_ARGUMENTS_H

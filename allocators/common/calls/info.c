@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the malloc API tells of the heap: all from the heap walk, and what the allocator adds to it. */
 #include "allocators/common/allocator.h"
 #include "allocators/common/entry.h"

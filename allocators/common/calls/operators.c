@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* C++'s operator new and delete, under the names of the Itanium ABI, through malloc and free.
 
    In C, so that no C++ library is needed. Where one is loaded, its new-handler is called and its std::bad_alloc thrown,

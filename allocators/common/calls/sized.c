@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls that are a check before another one: frees that say what they free, and realloc of an array. */
 #include "allocators/common/calls/arguments.h"
 #include "allocators/common/fault.h"

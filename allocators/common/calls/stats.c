@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/common/allocator.h"
 #include "allocators/common/counters.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The zone magazine maps as many zones at once as its tunables say, and sheds down to the low mark when it is full. */
 #include "allocators/common/entry.h"
 #include "allocators/test/counted.h"

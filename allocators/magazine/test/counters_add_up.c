@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every request is counted as served from exactly one place, and every object that is freed goes to exactly one. */
 #include "allocators/common/entry.h"
 #include "allocators/test/counted.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Magazines of a class double in size each time that its depot's lock was found taken 16 times, where magazine_grow is
    on; never where it is off, and those of other classes stay as they are. */
 #include "allocators/common/entry.h"

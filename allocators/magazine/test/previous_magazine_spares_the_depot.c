@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A thread that frees and requests across the edge of a magazine goes to the depot each time with one magazine, and
    never with two: Bonwick's reason for the second. */
 #include "allocators/common/entry.h"

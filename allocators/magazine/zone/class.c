@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/magazine/zone/class.h"
 
 uint8_t class_numbers[SMALL_MAX_BYTES / CLASS_STEP_BYTES + 1];

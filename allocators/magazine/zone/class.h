@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Size classes: multiples of 16 up to 128 bytes, then eight per doubling, up to SMALL_MAX_BYTES. */
 #ifndef ALLOCATORS_MAGAZINE_ZONE_CLASS_H
 #define ALLOCATORS_MAGAZINE_ZONE_CLASS_H

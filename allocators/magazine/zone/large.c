@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/magazine/zone/large.h"
 
 #include "allocators/common/lock.h"

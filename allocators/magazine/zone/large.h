@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Large objects: each in a run of zones of its own, of which only the OS pages that are written cost memory. A run of
    one zone comes from the zone magazine; longer ones are mapped, and some are kept when they are freed. */
 #ifndef ALLOCATORS_MAGAZINE_ZONE_LARGE_H

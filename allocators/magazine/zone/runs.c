@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/magazine/zone/runs.h"
 
 #include "allocators/common/lock.h"

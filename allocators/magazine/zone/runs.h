@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Free runs of zones: what large objects had, kept for the next ones. */
 #ifndef ALLOCATORS_MAGAZINE_ZONE_RUNS_H
 #define ALLOCATORS_MAGAZINE_ZONE_RUNS_H

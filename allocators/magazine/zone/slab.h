@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Slabs: the zones of each size class, under a lock each. */
 #ifndef ALLOCATORS_MAGAZINE_ZONE_SLAB_H
 #define ALLOCATORS_MAGAZINE_ZONE_SLAB_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/magazine/zone/system.h"
 
 #include "allocators/common/counters.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Address space from the system, in whole zones. Safe from any thread; errno is undefined afterwards. */
 #ifndef ALLOCATORS_MAGAZINE_ZONE_SYSTEM_H
 #define ALLOCATORS_MAGAZINE_ZONE_SYSTEM_H

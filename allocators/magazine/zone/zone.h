@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A zone: 64 KiB of address space at a multiple of 64 KiB, which begins with this header. So an object's zone is found
    by a mask, and by the zone what the object is:
 

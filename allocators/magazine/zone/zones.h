@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The zone magazine, in front of mmap: free zones of any former use.
 
    When it is empty, several zones are mapped at once (a burst), fewer with each burst: a program that starts asks for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An arena: heaps, the lists of what is free in them, and a lock. Threads share arenas; a chunk returns to its own.
 
    The main arena grows by the break. Each other one has heaps of HEAP_BYTES at multiples of HEAP_BYTES, so that a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/reference/arena/arenas.h"
 
 #include "allocators/common/thread_end.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The list of all arenas, and which of them the calling thread uses.
 
    A thread gets an arena with its first call that needs one: one that no thread uses, else a new one, else the one that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/reference/arena/bins.h"
 
 #include "allocators/common/fault.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bins: an arena's lists of free, coalesced chunks by size.
 
    Small bins hold one size each, oldest last. A large bin covers an eighth of a power of two, sorted by size, and the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fast bins: per arena and size, a list of small objects that were freed and not coalesced. Any thread pushes without
    the lock; only its holder pops, so a popped object can't come back meanwhile and be mistaken (no ABA).
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where arenas get memory and give it back: the break, heaps of 64 MiB, mappings. All need the arena's lock. */
 #ifndef ALLOCATORS_REFERENCE_ARENA_HEAP_H
 #define ALLOCATORS_REFERENCE_ARENA_HEAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Objects with a mapping of their own: large requests that fit nowhere in their arena. No lock is needed.
 
    Freeing one that is larger than mmap_threshold raises the threshold to its size, up to 32 MiB, and trim_threshold to

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/reference/arena/release.h"
 
 #include "allocators/common/counters.h"

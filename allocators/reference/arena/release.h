@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Gives a chunk back to its arena: merged with its free neighbours, then into a bin or the top; and gives memory back
    to the system where that is due. All need the arena's lock. */
 #ifndef ALLOCATORS_REFERENCE_ARENA_RELEASE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/reference/arena/take.h"
 
 #include "allocators/common/counters.h"

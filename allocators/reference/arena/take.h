@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Takes a chunk out of an arena: from its lists in turn, then from its top, then from the system. */
 #ifndef ALLOCATORS_REFERENCE_ARENA_TAKE_H
 #define ALLOCATORS_REFERENCE_ARENA_TAKE_H

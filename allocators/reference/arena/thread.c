@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/reference/arena/thread.h"
 
 #include "allocators/common/secret.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What each thread has: its arena and its cache, a list of objects per size; and how objects get into such a list.
 
    Not its job: when a cache is made, filled and emptied (tcache.h), which arena a thread gets (arenas.h). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A chunk: the unit that heaps are divided into, with a boundary tag at its head (Knuth; Lea).
 
        chunk ->  | prev_bytes   size of the chunk before, only while that one is free; else its last 8 bytes of object

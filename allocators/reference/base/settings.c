@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "allocators/reference/base/settings.h"
 
 #include "allocators/reference/base/chunk.h"

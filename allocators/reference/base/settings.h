@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What follows from the tunables, and changes while the program runs: by mallopt, or as the thresholds adapt
  * (mapped.h).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The heap walk leaves no gap: a chunk begins where the one before ends, or in another heap. And threads that come and
    go use the arenas of those that went. */
 #include "allocators/common/allocator.h"

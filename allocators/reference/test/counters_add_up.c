@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every request is counted as served from exactly one place; what a free into a fast bin costs in atomic operations is
    what the documentation says. */
 #include "allocators/common/entry.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A thread fills several heaps of 64 MiB, empties them from either end, and does so again: what is free is used again,
    what is whole is given back. */
 #include "allocators/common/entry.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From the threshold on that mallopt sets, an object that fits nowhere gets a mapping of its own. */
 #include "allocators/common/entry.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The same requests under the same seed get the same places, under another seed others; without one, objects of one
    size lie side by side, as ever. No seed makes them overlap, and hardly any memory is lost. */
 #include "allocators/common/entry.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* No object has such an address. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The whole of an advice: what is tried, replayed and held to malloc's promises, and what follows."""
 
 import math

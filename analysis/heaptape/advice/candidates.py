@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is tried for a program: which allocators with which settings, and which of them it runs on today."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which candidate to use, for memory and for CPU time: figures and their errors in, one pick for each aim out.
 
 For memory the candidate of the least peak RSS; for CPU time that of the least predicted time. Candidates that are not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Does the advice hold? What is advised and today's allocator, in turns, in the live program."""
 
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A command line of the user's, run here as it is: recorded, or live on an allocator."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each candidate costs on a workload: exact figures of one replay for each pass, several replays at a time."""
 
 from collections.abc import Callable, Mapping, Sequence

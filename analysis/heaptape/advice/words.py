@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Advice in at most LINES lines."""
 
 import math

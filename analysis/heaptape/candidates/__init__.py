@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """Candidates: versions of allocators brought from package registries or checkouts, built, checked and recorded."""

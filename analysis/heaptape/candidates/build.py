@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Builds a library from sources by a shell script, and looks at what came out."""
 
 import os

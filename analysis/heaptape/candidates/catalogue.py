@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The recipes of allocators/candidates.toml, and what NAME[@VERSION] means there."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Holds a candidate to the rules of malloc: the pass `verify` on a few workloads, of which one asks for alignments."""
 
 import tempfile

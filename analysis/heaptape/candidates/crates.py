@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Archives of crates.io, kept once they are here. Speaks the sparse protocol of its index, or reads a local registry;
 cargo's configuration says which stands in for crates.io (`[source.crates-io] replace-with`), and the environment which
 proxy (HTTPS_PROXY) and which certificates (SSL_CERT_FILE).

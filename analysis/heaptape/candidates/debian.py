@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Packages of Debian, by apt-get, which compares them with the signed index; kept once they are here."""
 
 import re

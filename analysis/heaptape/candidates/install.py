@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Installs a candidate: sources, build, checks, record; whole or not at all."""
 
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where a candidate's sources come from: a registry, or an archive or a folder of the user's."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Unpacks archives of others: nothing outside the folder, no more than a bounded amount. By hand, as the filters of
 tarfile came with Python 3.11.4 and Debian 12 has 3.11.2.
 """

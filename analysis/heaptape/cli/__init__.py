@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """The `heaptape` command: one module for each subcommand. Nothing else imports this sub-package."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape advise`: which allocator a program should use, in at most ten lines."""
 
 import argparse

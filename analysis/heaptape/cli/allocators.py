@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape allocators`: the registry, one allocator's variants or tunables; installs and removes candidates."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape bisect`: which revision of an allocator made a workload worse."""
 
 import argparse

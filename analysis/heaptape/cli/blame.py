@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape blame`: who holds resident memory, and whether that is a leak, retention or fragmentation."""
 
 import argparse

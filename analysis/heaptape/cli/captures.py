@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape workloads capture`: records workloads, and prints what was recorded."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape compare`: which tables, in which format."""
 
 import argparse

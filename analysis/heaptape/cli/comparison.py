@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Printing the tables of a comparison, for `heaptape compare` and `heaptape replay`."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape ctl`: what heaptape.measure.ctl does, as a command."""
 
 import argparse

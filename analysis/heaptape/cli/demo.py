@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape demo`: a first look at a program that is here, by the commands that a user would type."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape distil`: a small part of a trace that stands for the whole, with its errors."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape gate`: is a new allocator worse than the old one, and what is the smallest tape that shows it?"""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape machine`: what misses, faults and instructions cost here."""
 
 import argparse

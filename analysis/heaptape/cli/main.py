@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The `heaptape` command: which subcommand is meant.
 
 Exit status: 0 done, 1 failed (one line on stderr), 2 wrong usage (one line), 128 + N ended by signal N. What a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape minimise`: the smallest piece of a tape on which a condition still holds."""
 
 import argparse

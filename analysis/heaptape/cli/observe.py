@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape observe`: a live program, from outside. The C program heaptape-observe does it and knows its own options;
 here are the allocator, and the result as a table.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How every command ends: exit statuses, and one line on standard error for what went wrong."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape profile`: text, Markdown, JSON, one page of HTML, or a flame graph."""
 
 import argparse

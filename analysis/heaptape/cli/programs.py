@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The subcommands that are C programs of their own: they read their own arguments, and print their own help."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape replay`: replays, writes R.json, prints the comparison."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the commands that replay have in common: checks of options, progress, and what is said of failed runs and of
 passes that could not be made.
 """

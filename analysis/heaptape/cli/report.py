@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape report`: the HTML report, or a notebook."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape synth`: a workload from a profile alone."""
 
 import argparse

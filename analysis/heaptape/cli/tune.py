@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape tune`: searches an allocator's best settings for given workloads."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape verify-fidelity`: runs or reads what is compared, prints the table of errors, writes the certificate."""
 
 import argparse

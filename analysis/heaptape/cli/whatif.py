@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape whatif`: replays a trace with groups of its objects treated otherwise, beside the original."""
 
 import argparse

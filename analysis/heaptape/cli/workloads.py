@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape workloads`: lists, sets up, records, writes and runs workloads, and runs suites."""
 
 import argparse

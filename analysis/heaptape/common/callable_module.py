@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Modules that can be called: `heaptape.compare(results)` is the short way to what the module `heaptape.compare` is
 about, and the module stays one: `from heaptape.compare import relative`.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Data from files, checked against msgspec structs. What does not fit is one line that names file and place."""
 
 import tomllib

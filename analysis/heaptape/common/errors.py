@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What can go wrong for a reason that the user can act on. Anything else is a bug and shows a traceback."""
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Work that is done piece by piece, by as many processes as there are processors.
 
 Forked, not spawned: what a piece needs (hundreds of MiB of results) is there already, and only what it makes comes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the command's other files lie: in a checkout, or installed under a prefix. A wheel is the package with a prefix
 in it.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where a command's output goes: standard output, or a file that appears whole or not at all."""
 
 import json

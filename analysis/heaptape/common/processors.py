@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The processors that this process may use."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Progress with an estimate of the time left, on stderr, for work that takes more than two seconds at a terminal."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Quantities for people."""
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From a distillate's figures to the whole's: weights of windows and corrections, fitted on allocators of which both
 are known.
 """

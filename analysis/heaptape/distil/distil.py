@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Makes a distillate: measures the whole once, plans, measures what the plan gives, fits, writes it with its errors."""
 
 import functools

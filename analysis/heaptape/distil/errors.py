@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Errors of a distillate: on the allocators that it was fitted on, and what to expect on one that it has not seen.
 
 One family of allocators (an allocator with its variants) after the other is left out of the fit, and its figure is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a distillate's runs say of the whole, fitted on allocators of which both are known; with the errors."""
 
 import functools

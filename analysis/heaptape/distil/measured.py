@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs of the whole and of distillates: exact passes, each made once."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a distillate keeps: objects for memory, windows for time, within a number of ops.
 
 Objects that are live when their size class is at its high are there for the memory, and are the heap on which windows

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which windows of a workload stand for the others: strata of windows that are alike, and one window of each.
 
 The workload's ops are cut into cells, all but the last of one length, in which instructions on some allocators were

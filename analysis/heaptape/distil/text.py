@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is said of a distillate that was made."""
 
 import json

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """Traces in the formats of other tools."""

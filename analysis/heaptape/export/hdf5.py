@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A trace as one HDF5 file, with the tables of tables.py. Needs h5py, which is an extra."""
 
 import json

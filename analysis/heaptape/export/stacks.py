@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where a program's memory comes from, for profile viewers: pprof's protobuf and folded stacks (flame graphs).
 
 For traces recorded with call stacks. A frame is named by its function (heaptape.stack_names), without one by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A trace as tables for other tools: a Parquet dataset (DuckDB, Spark, pandas), and what it shares with hdf5.py.
 
 Both hold the columns of `formats.tape_batches.SCHEMA` and `time_ns`, the time of each event's first step since the

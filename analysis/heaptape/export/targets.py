@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape convert` to the formats that are written in Python: which there are, and the conversion."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A recording's time line for Perfetto (ui.perfetto.dev) and chrome://tracing: live bytes, the process's memory, marks,
 and when each thread was at work. Chrome's trace event format, JSON; times in microseconds. Memory is O(points).
 """

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """How true replays are: live runs, predictions, the certificate."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How far predictions are from life: errors of each figure, and what the certificate says of them.
 
 An error is predicted less live, in percent of live. The allocator that was recorded on is no prediction: its row shows

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The certificate as a document (docs/FIDELITY.md): every figure in it is made from raw results."""
 
 import time

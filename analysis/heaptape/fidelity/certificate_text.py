@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tables of errors as text for a terminal."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The judge without noise: programs live under the simulation of heaptape-observe, and what replays predict of them.
 
 A simulated run counts: instructions, page faults, system calls, misses of caches and TLBs, the allocator's and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How far predicted counts are from those of the live program, and how often the better of two allocators was named.
 
 All changes are against the C library's own allocator: of instructions in percent of the program's instructions on it,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The counted certificate as a section of docs/FIDELITY.md, and as text for a terminal."""
 
 from collections.abc import Iterable, Sequence

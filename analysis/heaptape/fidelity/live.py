@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Live runs of recipes, observed from outside on an allocator. What is kept of them is plain figures."""
 
 import json

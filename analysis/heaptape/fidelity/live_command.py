@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A command run live on one allocator with two settings, in turns (A B A B), observed from outside: does what replays
 promised of the second hold?
 """

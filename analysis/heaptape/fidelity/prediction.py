@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Arithmetic of a prediction: a program's memory on an allocator that it never ran on.
 
 A program's memory is what its allocator holds plus what is its own: data, stacks, mappings that it makes without

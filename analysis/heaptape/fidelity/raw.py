@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Raw results files of verify-fidelity: reading, checking, writing."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Live runs under the recorder, which knows how far the program is: their memory at the same points of the program."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """When live runs have told enough: the rule by which a pair of allocators is decided, and the rounds end.
 
 A round runs the baseline and each allocator that is not decided yet once, in random order. A pair's figure is the mean

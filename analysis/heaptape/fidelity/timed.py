@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The judge by the clock: what the model of time predicts of a program's CPU time, and live runs in turns.
 
 First the counts: the program is recorded once with its data accesses, on the C library's allocator, and replayed by the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How far the predicted change of a program's CPU time is from that of live runs, of pairs that these decided."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The certificate of CPU time as a section of docs/FIDELITY.md, and as text for a terminal."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs that tell how true a replay is: each program live on every allocator, recorded once on the C library's, and its
 replays. What they are compared by: prediction.py; what comes of it: certificate.py.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How far `heaptape whatif` is from life: programs with a switch that makes the change for real
 (workloads/whatif/whatif_programs.c), against predictions from one recording of each as it is without the change.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The malloc-API calls by id: what core/trace/calls.def says, as numpy tables. `test_call_table_is_that_of_calls_def`
 holds them equal.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Results inside a report: how they are packed into the page, and how they come out of it again.
 
 A results file is mostly repetitions that say the same: the memory passes of an allocator are often identical to the

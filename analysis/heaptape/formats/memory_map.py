@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The memory map of a memory pass: how many bytes of each region of the address space were live, and how many resident,
 at some 256 positions.
 

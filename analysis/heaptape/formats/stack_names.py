@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the nodes of a trace's call stacks are called: functions, files and lines, as far as files on this machine
 tell.
 

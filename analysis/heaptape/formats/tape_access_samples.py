@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Samples of data accesses of a trace (core/trace/FORMAT.md, section 6b). Used through
 heaptape.formats.tape_format.Trace.
 """

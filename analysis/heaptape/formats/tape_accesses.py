@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Data accesses of a trace (core/trace/FORMAT.md, section 6a): one ACCESSES block to a DataFrame.
 
 All but one step is without a loop over rows: which entry of a list that moves to the front a row names depends on all

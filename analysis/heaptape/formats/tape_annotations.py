@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a trace holds beside events and samples: stacks, modules, marks, names of threads, and what was touched at the
 end (core/trace/FORMAT.md, sections 4a and 6). Used through heaptape.formats.tape_format.Trace.
 """

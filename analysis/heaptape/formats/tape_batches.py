@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A trace's events as Arrow record batches. Apart from the reader, so that only who asks for events needs pyarrow and
 Numba.
 """

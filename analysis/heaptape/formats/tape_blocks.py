@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The container of core/trace/FORMAT.md: headers of file and blocks, directories, columns decompressed. What the
 columns mean is for tape_format.py, tape_columns.py and tape_annotations.py.
 """

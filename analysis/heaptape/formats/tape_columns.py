@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Columns of an EVENTS block to events (core/trace/FORMAT.md, sections 4 and 4b): what each event did, its numbers, its
 addresses and stamps by the loops of tape_loops.py, the optional columns at once.
 """

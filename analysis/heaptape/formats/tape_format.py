@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """An independent reader of trace files, written from core/trace/FORMAT.md alone and not from the C reader: two readers
 that agree prove that the document says enough.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What of an EVENTS block depends on all before it (core/trace/FORMAT.md, sections 4 and 4b), as loops over its events:
 references to acquires, simulated free lists, stamps. Numba compiles them at their first call and keeps the machine code
 beside this file or in the user's cache, so that only the first read after an installation takes seconds.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Number codings of a trace's columns (core/trace/FORMAT.md, sections 1 and 4), and what is wrong with a block."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A trace's stamps as times."""
 
 from typing import TYPE_CHECKING

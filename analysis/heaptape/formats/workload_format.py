@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reader of the workload file, written from core/workload/WORKLOAD.md alone: header, info, and each stream's words as
 numpy arrays.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is kept of a minimised tape: a folder with the tape, what it shows and how to see it."""
 
 import os

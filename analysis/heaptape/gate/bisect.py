@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The revision that made an allocator worse: git bisect, with an exact figure of one workload as the judge.
 
 All that a bisection makes is kept in one folder for each repository: a clone, in which revisions are built, their

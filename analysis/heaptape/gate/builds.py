@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Libraries built from revisions, kept: each once for a revision and a build command."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A piece of a workload's history: some of its objects, up to some place, on fewer threads. Each is a legal history."""
 
 import hashlib

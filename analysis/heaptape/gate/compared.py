@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One workload on the old and the new allocator: figures, and which of them are beyond their tolerance.
 
 Each figure is counted once on each allocator. Most come out the same each time, but some allocators look at the clock

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Conditions on a figure, as people write them: `rss-peak>1.1*old`, `syscalls>=5000`, `rss-mean > 64 MiB`, `broken>0`.
 
     FIGURE OP NUMBER[%]*NAME[+AMOUNT] | FIGURE OP NAME[+AMOUNT] | FIGURE OP AMOUNT

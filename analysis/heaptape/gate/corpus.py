@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tapes and workloads that the command line names: files, and folders of them."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The gate: a corpus on the old and the new allocator, and the smallest tapes that show what is worse."""
 
 import tempfile

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The gate's result as JUnit XML, as CI systems read it: one testcase for each workload and tolerated figure, and one
 for each workload's promises.
 """

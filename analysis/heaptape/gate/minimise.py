@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The smallest piece of a workload on which a condition still holds between two allocators.
 
 The condition must hold of each piece that is taken over, in two runs at least; where these differ, in four. Where it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The objects of a workload, as `heaptape-convert reduce` numbers them: what pieces of a history are made of."""
 
 from dataclasses import dataclass

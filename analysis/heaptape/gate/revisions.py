@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A git repository whose revisions are built and tried: in a clone, so that the user's checkout is not touched."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Delta debugging over pieces of a history: which of them are tried, from the largest cut to the smallest.
 
 Each step makes smaller candidates of the best one so far, and takes over the first that holds. Steps that cut along

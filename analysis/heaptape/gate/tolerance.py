@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How much worse the new allocator may be: `rss=1%,instructions=2%,syscalls=10%`, `rss-peak=1%+64KiB`, `syscalls=5`."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Do the passes agree? The bare pass times whole streams; the time pass sums single calls, and adds what touching and
 the engine cost. They measure in different ways, so their difference tells how far either can be believed.
 """

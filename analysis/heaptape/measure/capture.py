@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape workloads capture`: a recipe prepared, run under the recorder, and the trace of the process meant kept."""
 
 import contextlib

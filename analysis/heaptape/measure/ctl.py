@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape ctl`: starts, stops, flushes and asks a recording that runs.
 
 A recorder listens on an abstract Unix socket `heaptape-PID-RANDOM`; /proc/net/unix lists them. Each is asked whether it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The processes of the replay engine: started, watched, ended.
 
 Several may run at a time, each waited for by a thread of its own. A thread can't be interrupted: whoever gives up, for

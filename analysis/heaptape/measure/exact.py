@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Exact figures of a workload on an allocator: those that come out the same each time, so that one run answers.
 
 Whoever searches settings, holds one library against another or looks for the change that made one worse asks here, for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Installed candidates: allocator libraries that `heaptape allocators install` has put into a folder, NAME@VERSION
 each, with a record of what they are. Finds and removes them; candidates/ makes them.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Libraries that the recorded program loads whatever its allocator, and that some allocator needs.
 
 A replay's start-up counts: loading jemalloc brings the C++ library with it. A program that is written in C++ has that

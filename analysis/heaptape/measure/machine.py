@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What machine a measurement was made on: everything that is known to change figures, nothing that names its owner."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What else the machine did while a run was measured: time stolen by the hypervisor, other programs, frequency.
 
 Read before and after each run from /proc; costs a fraction of a millisecond. Linux counts processor time in ticks of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What misses, faults and instructions cost on this machine: measured once by heaptape-machine, and kept."""
 
 import json

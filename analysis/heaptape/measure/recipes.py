@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Recipes of real programs (workloads/apps/NAME.toml): what they are, whether they can run here, and running them.
 
 A recipe says which program to start, on what input, under which load, and when it is done; workloads/apps/README.md

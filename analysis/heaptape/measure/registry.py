@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The registry of allocators (allocators.toml) and what a name on the command line means."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Replay: makes the runs and says what is kept of them. Which runs, and how often: rounds.py. The engine itself is the
 C program heaptape-replay.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which runs are made: repetition by repetition ("rounds"), and when there have been enough of them.
 
 In each round every allocator is run once per pass that still wants it, in a random order (seeded), so that a machine

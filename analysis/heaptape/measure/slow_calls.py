@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What happened in the slowest calls: the time pass knows how long they took, the memory pass which system calls the
 allocator made, and after how many ops. Both know the recorded position, so the two are put together here.
 """

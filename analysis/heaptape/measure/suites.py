@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Suites (workloads/suites/NAME.toml): named sets of workloads, recorded where that is still to be done, replayed under
 the suite's allocators, compared and reported together.
 

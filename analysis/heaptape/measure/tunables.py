@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What of an allocator may be set by name (allocators.toml): how a setting gets into the environment, which values the
 allocator takes, and which of them are worth a search.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What if: the workload of a trace with groups of its objects treated otherwise, replayed beside the original.
 
 Each experiment is a workload of its own (`heaptape-convert compile --group`), replayed in the same passes on the same

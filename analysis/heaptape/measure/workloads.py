@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What there is to record: synthetic programs, and recipes of real ones. Found by name, set up, written as files."""
 
 import os

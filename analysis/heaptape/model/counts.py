@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the passes of a replay counted, as the terms that the model of time adds up."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The caches and TLBs of a machine, as the simulator can have them.
 
 The simulator wants a power of two of sets. A size that has none with the machine's ways keeps its bytes (or entries)

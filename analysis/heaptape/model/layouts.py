@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The check of the penalties: many layouts of one program, whose CPU times are regressed on their simulated counts."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What an instruction, a miss, a page fault and a system call cost on a machine, each as a range in ns.
 
 From what heaptape-machine measured. The low end is of independent chains of loads, the high end of dependent ones, less

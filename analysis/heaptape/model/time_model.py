@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The predicted change of a program's CPU time under another allocator.
 
 CPU time = instructions x time of one + misses x penalty, level by level + TLB misses + page faults + system calls. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The prediction in sentences."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plots of results and profiles. Each draws into an Axes that it is given."""
 
 from heaptape.plots.axes import (

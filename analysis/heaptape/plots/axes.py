@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plots of results. Each draws into an Axes it is given, so that it stands in a notebook as well as in the report.
 
 Lines have the colours of Okabe and Ito, maps those of cividis: both suit colour blindness, and dashes tell lines apart

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plots of cache lines that threads share. Each draws into an Axes it is given (plots.py has their look)."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whole figures of one allocator's memory, for the report, for a notebook, or to save as a picture.
 
     figure = heaptape.memory_figures.figure_memory(results, "jemalloc", theme=heaptape.memory_figures.DARK)

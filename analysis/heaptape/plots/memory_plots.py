@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plots of memory by address and of what it consists of. Each draws into an Axes; memory_figures makes whole figures.
 
 One palette serves light and dark paper, colour-blind eyes, and print in grey: neighbours differ in lightness, and what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plots of a trace's profile. Each draws into an Axes it is given (plots.py has their look), from a DataFrame of
 profile.Profile; where there is nothing to draw, it says so in words.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Curves of a sweep, with their intervals."""
 
 from collections.abc import Sequence

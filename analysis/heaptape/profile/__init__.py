@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a program asks of an allocator. `heaptape.profile(path)` counts it."""
 
 from heaptape.common.callable_module import make_callable

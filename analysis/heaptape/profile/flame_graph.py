@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Flame graphs of call stacks: a tree of frames with weights, and a standalone SVG of it.
 
 The outermost function is on top, what it calls hangs below; a frame is as wide as what it and all below it weigh. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Samples of data accesses (`heaptape record --accesses=sampled|faults`) as tables: whose objects they are in."""
 
 from collections.abc import Callable

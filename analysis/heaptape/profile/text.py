@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A profile in words and tables: what makes this workload hard for an allocator."""
 
 from collections.abc import Callable

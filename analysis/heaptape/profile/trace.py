@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape.open`: a trace whose profile can be asked for."""
 
 from pathlib import Path

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """The HTML pages and the notebook."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The report's figures: inline SVG whose ink follows the page, light or dark, each with words for those who can't see
 it.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who holds the memory, put together: for `heaptape blame` as text, JSON and files, for the report as a section."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How the figures of a report came about: the recordings, the machine, every setting, the noise seen, the allocators.
 
 Everything is taken from the results; what they do not say is left out, and never guessed.

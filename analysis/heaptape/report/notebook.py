@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape report --notebook`: the report as a Jupyter notebook, to go on from.
 
 It reads the results where they lie (relative to the notebook) and uses nothing but the public interface of

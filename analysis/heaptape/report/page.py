@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The report: results as one HTML file that needs nothing else, neither network nor other files.
 
 On top what can be said in plain words, then tables and figures, then how it was measured, then the raw results,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A trace's profile as one HTML page that needs nothing else: what makes the workload hard in words, then plots, tables
 and the flame graph. Its look, sorting and zooming are the report's (report.css, report.js).
 """

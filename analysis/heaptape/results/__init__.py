@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Results files, and what may be concluded from them: DataFrames, no text. `heaptape.results(path)` reads one."""
 
 from heaptape.common.callable_module import make_callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Figures of the pass `accesses`: what a run's "accesses" object says, as metrics.
 
 "accesses/independent" and "accesses/dependent": ns of CPU time of the calls and the accesses, the engine's own share

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who holds resident memory: a run's "blame" decoded, and as one tidy table (docs/BLAME.md defines all of it).
 
 What is live in an OS page shares its empty bytes; what nothing lives in has no holder. So the rows of one position and

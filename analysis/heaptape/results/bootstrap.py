@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The studentised bootstrap ("bootstrap-t") of a weighted sum of means.
 
 Each sample is drawn anew with replacement, and the sum's deviation is divided by its own estimated error: the quantiles

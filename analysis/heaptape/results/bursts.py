@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Recordings in bursts (record --accesses --burst): what results say of how much of the program they are about."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Comparison tables: what each allocator cost per workload, and the same as percentages of a baseline.
 
 The shape is that of the tcache benchmarks: Total, mean cycles per malloc, calloc, realloc and free, RSS; then

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the pass `contention` says: how long threads waited inside calls, for which locks, in which calls."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The four-corner matrix: two switches of an allocator, and what each brings with and without the other.
 
 The shape is that of the tcache benchmarks, whose switches were fast bins (A) and the per-thread cache (B): Neither, A,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A distillate's runs, and its manifest: estimated figures of the whole.
 
 The manifest is INFO's `distilled` (core/trace/FORMAT.md). `runs`: pass -> run, as in results; the instructions pass

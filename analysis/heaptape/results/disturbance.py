@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How much the machine did beside the runs (their "noise"), over all runs of some results."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reasons to doubt a recording, as its results keep them."""
 
 

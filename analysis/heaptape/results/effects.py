@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Effect sizes: how large a difference is beside the noise of single repetitions, and how often it would be seen.
 
 An interval says how well a mean is known, and narrows with every repetition; an effect size doesn't.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What resident memory consists of: the fragmentation decomposition, occupancy of OS pages, states of a heap walk.
 
 RSS = live requests + rounding to size classes + caches and bins + empty OS pages + metadata and other. The first four

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Intervals of ratios over a handful of repetitions.
 
 Ratios are compared as logarithms, where a ratio and its inverse weigh the same. The interval is Student's t, or on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Percentiles of single calls, by call type and size class, from the histograms that a time pass keeps."""
 
 import math

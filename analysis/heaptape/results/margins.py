@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Workloads that stand for another: a distillate of a trace, or one drawn from a profile.
 
 What is concluded from their figures is about the whole that they stand for. Each figure carries a margin: by how many

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Figures of the pass `misses`: what a run's "misses" object says, as metrics, and their names.
 
 A metric is "misses/SIDE/COUNT": SIDE is all, program or allocator; COUNT is cache_BYTES, tlb_ENTRIES, page_faults or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How far replays were from live programs when that was last measured: the errors that other answers carry.
 
 `fidelity.json` beside this file is written by `heaptape verify-fidelity --table`, from the same runs as

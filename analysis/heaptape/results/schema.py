@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Results files (R.json): reading them, and turning runs into one long table of figures.
 
 Only the keys of the results schema are needed, and each of them may be missing: a table published elsewhere can be

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The shape of a results file (R.json), as types: what `schema.py` checks files against, and what
 docs/results.schema.json is generated from (by `make golden`).
 

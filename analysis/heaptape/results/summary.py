@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A comparison in plain words: only what the repetitions support is said, and what they don't is said to be so."""
 
 from collections.abc import Iterable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sweeps of a tunable: what a figure is at each of its values.
 
 A run belongs to a sweep if its variant says the value, as `heaptape replay -a 'reference:tcache_count=0..16/4'` makes

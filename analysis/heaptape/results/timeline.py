@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Memory over progress, as a run of a results file holds it."""
 
 from collections.abc import Mapping

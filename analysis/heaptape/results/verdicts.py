@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Verdicts: what the repetitions allow to be said of two allocators, in words, and nothing more.
 
 A difference is claimed only if it survives Holm's adjustment for all the comparisons made at once (Holm, A simple

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a workload is drawn from: the profile's tables (docs/PROFILE_JSON.md), checked and brought into arrays.
 
 Births are the calls that acquire a new object; moves are reallocs of live objects. The profile has sizes of the whole

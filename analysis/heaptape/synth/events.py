@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Events drawn from distributions, window by window, as a legal history.
 
 A window's births are drawn with their sizes, and each with an age; how many objects are live after it is the profile's,

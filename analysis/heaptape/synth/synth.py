@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A trace of what is drawn from a profile, written by `heaptape-convert` from text."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Events as heaptape's own text (convert/formats/importers/import_text.c), some million lines a second.
 
 All lines are equally long, numbers filled up with zeros, so that a whole part is one array of characters.

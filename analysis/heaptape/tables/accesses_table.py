@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table `accesses`: CPU time of calls and recorded accesses, performed on the bare processor, and its difference
 from the baseline's.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table `contention`: waits of threads inside calls, by allocator, lock and call."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The four-corner matrix and the RSS overhead as tables for people."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What RSS consists of at its peak, as a table for people."""
 
 from collections.abc import Sequence

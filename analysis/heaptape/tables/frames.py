@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tables of a comparison, each from one function: results in, DataFrame out.
 
 Figures are as measured: cycles, bytes, calls; NaN: missing. What people read is made of these by table_views.py.

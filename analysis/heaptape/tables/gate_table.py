@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `heaptape gate` found, as tables for people."""
 
 from collections.abc import Iterator, Mapping

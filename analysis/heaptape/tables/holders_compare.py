@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who holds the memory where RSS is largest, in two runs side by side: for `heaptape compare --table blame`, for
 `heaptape whatif` and the report.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who holds the memory, as tables for people: pinners, what RSS consists of beside live bytes, both over time, and two
 of them side by side.
 """

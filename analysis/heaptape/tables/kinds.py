@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tables that `heaptape compare --table NAME` can print, each as a DataFrame and as tables for people."""
 
 from collections.abc import Callable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables as LaTeX, for papers: booktabs rules, one `table` per table, ready to \\input.
 
 Wants `\\usepackage{booktabs}`, `\\usepackage{graphicx}` (what is wider than the line shrinks to it) and, as names may

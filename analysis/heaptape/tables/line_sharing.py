@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Cache lines that threads share: results and profiles in, DataFrames out; and the table of `heaptape compare`.
 
 A cache line of 64 bytes on which objects of two threads live goes back and forth between their processors when both

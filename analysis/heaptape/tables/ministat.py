@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Two samples drawn and compared as BSD's ministat(1) does: an ASCII sketch of the distributions, then Student's t.
 
 Pooled, unpaired, on the plain values: what BSD users know, and so not what `intervals` does (paired, on logarithms).

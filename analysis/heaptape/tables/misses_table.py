@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table `misses`: each allocator's simulated cache and TLB misses, page faults and instructions, in all and by the
 program's share and the allocator's.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Experiments that promise to save memory, and what those that were run brought, as tables for people."""
 
 import shlex

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table `time`: the predicted change of the program's CPU time, and its parts."""
 
 import math

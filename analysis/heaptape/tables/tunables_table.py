@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tunables of an allocator, and what they change, for people."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `heaptape tune` found, for people. All functions take the content of its results file (docs/TUNING.md)."""
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Comparison tables for people: as text for a terminal, as Markdown, and as cells for the HTML report.
 
 CSV and JSON carry bytes and unrounded figures; here they are rounded, in MiB, and a difference that the repetitions

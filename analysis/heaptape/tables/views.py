@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The DataFrames of table_frames.py, latency.py, sweeps.py and verdicts.py as tables for people: rounded, in MiB."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the experiments of `heaptape whatif` brought: each against the original, allocator by allocator."""
 
 from collections.abc import Iterator

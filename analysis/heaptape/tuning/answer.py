@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a search found, as data: every point, the front, the winner and what each of its settings brings."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether a saving is one: figures of replays that were made again, the default's against a candidate's.
 
 Most allocators give the same figures each time. Some look at the clock, at random numbers or at addresses: of these a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each tunable changes at all: exact figures at the ends of its search against the default's."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a search wants: figures to be small, others within limits, over one or several workloads."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Points against the default: their ratios, which keep the limits, which are best."""
 
 from collections.abc import Collection, Iterable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which settings a search tries next.
 
 First the default and the allocator's variants. Then each tunable alone, at the ends of its levels: what that tells of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A search from beginning to end: batches of points, the check of the winner, its confirmation; what these leave of the
 budget is spent on more batches, and so on.
 

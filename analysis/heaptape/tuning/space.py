@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The settings that a search may try: for each tunable a few values, its levels.
 
 Settings are a dict, name of a tunable -> value, in the registry's order, without those that are the default: so two

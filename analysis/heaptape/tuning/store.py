@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the points of a search are kept, so that it can be gone on with: an Optuna study in a file of SQLite.
 
 Each point is written when it is measured; a search that was killed loses what was under way. Tools for Optuna's studies

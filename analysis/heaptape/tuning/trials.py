@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Points of a search, measured: one replay for each workload and pass, as many points at once as there are processors.
 
 A replay's memory, instructions and misses are those of its own process, so they are the same beside other replays; the

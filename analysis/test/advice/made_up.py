@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Candidates with made-up figures."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape advise` on allocators whose order is known, as they are one source with one line changed."""
 
 import json

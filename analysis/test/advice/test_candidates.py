@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is tried, and what a program is compared with."""
 
 from types import SimpleNamespace

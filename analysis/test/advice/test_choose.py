@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which candidate is picked, by figures whose order is known."""
 
 import pytest

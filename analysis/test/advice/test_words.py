@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is printed: at most ten lines, whatever was found."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Packages of Debian come through apt-get, once; a planted one stands for the archive."""
 
 import os

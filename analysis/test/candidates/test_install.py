@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Candidates are built whole or not at all, of what a registry's index vouches for, and are replayed by name."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whatever an archive holds, nothing is written outside the folder, and no more than a bounded amount in it."""
 
 import io

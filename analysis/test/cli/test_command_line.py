@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command line: wrong input gives one exact line and the right status; right input gives what was promised."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape observe`: the observer's result as a table, on the allocator that was asked for."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Python interface: what docs/PYTHON.md and the docstrings show runs as it stands there; notebooks run, too; and
 types are sound. Long: a notebook of results with odd names.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Work in several processes: its order, its errors, and that no process is left."""
 
 import multiprocessing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where files are found: in a checkout, under a prefix, in a wheel."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Histories for the tests of distillates: of which it is known what makes their memory, and when."""
 
 import random

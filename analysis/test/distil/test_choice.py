@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a distillate keeps: windows, one of each stratum; the highs of as many parts of the history as there is room."""
 
 import functools

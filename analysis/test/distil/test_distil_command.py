@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape distil` on planted histories: what it keeps, what it says of the error, what it can't do."""
 
 import json
@@ -16,7 +17,11 @@ def distil(source, tape, *options):
     return result
 
 
-@pytest.fixture(scope="module", params=[stationary, drifting, with_rare_phase], ids=lambda make: make.__name__)
+@pytest.fixture(
+    scope="module",
+    params=[stationary, pytest.param(drifting, marks=pytest.mark.long), with_rare_phase],
+    ids=lambda make: make.__name__,
+)
 def planted(request, tmp_path_factory):
     """A workload, its distillate, and what is said of it as JSON."""
     folder = tmp_path_factory.mktemp(request.param.__name__)

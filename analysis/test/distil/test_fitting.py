@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Weights and corrections that are fitted on allocators, and the errors to expect on another."""
 
 import math

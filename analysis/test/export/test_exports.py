@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What other tools read of a trace: Parquet in DuckDB and pandas, HDF5, pprof, folded stacks, Chrome's trace events."""
 
 import gzip

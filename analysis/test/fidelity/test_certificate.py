@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the certificate makes of raw results, and which files it refuses."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The counted certificate's arithmetic, on planted raw results of which every figure is known by hand."""
 
 import json

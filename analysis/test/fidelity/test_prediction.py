@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The arithmetic of predictions, on time lines made by hand."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The rule by which rounds end, on noise that is made up: how often it is wrong though it looks again and again."""
 
 import numpy as np

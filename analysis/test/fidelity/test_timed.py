@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Live rounds with a runner whose times are made up, and the certificate of what they give."""
 
 import random

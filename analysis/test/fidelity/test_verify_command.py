@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape replay --verify` on the command line: who keeps promises is said, who doesn't is named, with the op."""
 
 import json

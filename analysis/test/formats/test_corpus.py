@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """workloads/corpus/: each recording is what its README says, and good for what it is there for.
 
 Long: both readers, and replays, of all but three small ones; heaptape-convert counts each without.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The memory map: what the engine encodes is what comes out, compact without losing a cell."""
 
 import base64

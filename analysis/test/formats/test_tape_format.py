@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The independent reader of traces: it agrees with the C reader on files of the C writer, and bears any damage."""
 
 import io
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 import zstandard
 from conftest import ROOT
+from heaptape import formats
 from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.formats import calls, tape_numbers
 from heaptape.formats.tape_accesses import decode_accesses
@@ -341,6 +343,8 @@ def test_an_acquire_that_is_released_twice_is_twice_in_its_stack(form, tmp_path)
 def test_without_numba_one_line_says_what_is_missing(tmp_path, monkeypatch):
     path = tmp_path / "b.tape"
     path.write_bytes(blocks(events_of(*MALLOC_16)))
+    monkeypatch.delitem(sys.modules, "heaptape.formats.tape_batches", raising=False)
+    monkeypatch.delattr(formats, "tape_batches", raising=False)
     monkeypatch.setitem(sys.modules, "heaptape.formats.tape_columns", None)
     with open_trace(path) as trace, pytest.raises(HeaptapeError, match=r"pip install 'heaptape\[events\]'"):
         next(trace.events())

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A history for the tests of the gate: small, of several threads, with every kind of call."""
 
 import random

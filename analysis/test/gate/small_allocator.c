@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An allocator for tests of bisections: size classes over chunks from mmap, one lock. Each line that ends in PLANT is
  * one that some revision of test_bisect.py makes worse. */
 #define _GNU_SOURCE

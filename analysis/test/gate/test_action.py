@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """action.yml's steps, run as GitHub runs them, on allocators with planted faults; but for the steps that build heaptape
 and upload.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bisections of a small allocator's repository: twenty revisions, each planted regression is found at its own."""
 
 import json

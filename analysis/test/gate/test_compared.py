@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """When a figure is worse: with figures that are made up, so that many gates can be tried."""
 
 from pathlib import Path

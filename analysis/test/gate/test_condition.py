@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Conditions on a figure: what they mean, and what is told of those that mean nothing."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pieces of a history: what is written of one is legal, and what was asked for."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Agreement of bare and time passes, on made-up runs."""
 
 from heaptape.measure.agreement import agreement

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape workloads capture`: it records the process meant, says why not, and leaves nothing behind."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs that only count, several at a time: the same figures as one by one, and none left behind."""
 
 import os

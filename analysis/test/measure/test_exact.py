@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Exact figures of a workload on an allocator: one run each, by name."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Recipes: what is refused, and that running one keeps its promises."""
 
 import sys

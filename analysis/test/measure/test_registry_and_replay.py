@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The registry finds what is there and its settings are real; what a recording's witness says against it is told."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rounds interleave, can be repeated with their seed, and end when the figures are as sure as was asked."""
 
 import json

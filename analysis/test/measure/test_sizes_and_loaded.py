@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the pass misses simulates by default, and which libraries engines load on every allocator."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Slow calls meet the system calls of the same position."""
 
 from heaptape.measure.slow_calls import tell_system_calls

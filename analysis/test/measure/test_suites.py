@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Suites: what is refused, and that a run makes what is missing, once, and goes on after a failure."""
 
 from pathlib import Path

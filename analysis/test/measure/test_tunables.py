@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tunables are real settings of their allocators, and what these would not take is refused."""
 
 import os

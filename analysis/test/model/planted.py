@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A measurement and results made up for tests of the model: plainly not measured, with figures that are easy to add."""
 
 from heaptape.results.schema import Results

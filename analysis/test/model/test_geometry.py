@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The caches and TLBs of a machine as the simulator can have them: a power of two of sets, whatever the machine has."""
 
 import hypothesis

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The fit over layouts finds the penalty that was planted."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the judge of the model of time keeps as CSV gives the same predictions as the results that it is of."""
 
 import pandas as pd

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The model of time: planted penalties and counts give exactly the change that was planted."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The model of time for recordings in bursts: it speaks of the bursts, and of what is not known where they begin."""
 
 import pytest

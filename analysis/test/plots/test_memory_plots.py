@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The memory graphs: every pair of colours that has to be told apart can be, by colour-blind eyes and in grey; pictures
 show what the data say.
 

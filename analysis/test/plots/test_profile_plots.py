@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The profile's plots draw what the frames say, and bear frames with nothing in them."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Flame graphs: widths are the weights, exactly; the SVG is well-formed whatever functions are called."""
 
 import json

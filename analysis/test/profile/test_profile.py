@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The profile in words and tables says what the counts say, and nothing of what is not there."""
 
 import pytest

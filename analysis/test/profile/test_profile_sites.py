@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sites of a recording with call stacks: what counting each event, as the other reader gives them, says."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables of sampled data accesses, by hand."""
 
 import pytest

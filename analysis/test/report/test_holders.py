@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who holds the memory, for people: tables, differences, figures and the report's section say what a layout implies."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The profile's page and the flame graph in a real browser: they need nothing else, zoom, change weights and search."""
 
 import json

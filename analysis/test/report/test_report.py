@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The report: it stands alone, holds the raw results, and bears results that lack nearly everything."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The report in a real browser: it asks nobody for anything, sorts, zooms, gives its raw data back, and can be read in
 both colour schemes, at 800 pixels and on a phone. Screenshots of what was tested are left in out/screenshots.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who holds the memory: figures add up to RSS less live bytes to the byte; what is no blame is refused; a planted leak,
 retention and fragmentation are told apart.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The studentised bootstrap: it covers what it says, and is the same each time."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Comparison tables: figures worked out by hand, and what is missing stays missing."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The four-corner matrix: worked out by hand, and true for any figures."""
 
 import math

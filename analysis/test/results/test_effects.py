@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Effect sizes: by hand, against scipy, and unbiased where they say so."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The decomposition of RSS: parts add up exactly whatever is measured; what is no fragmentation is refused."""
 
 import base64

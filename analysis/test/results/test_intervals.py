@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Intervals of ratios: they are scipy's, and they cover what they say they cover."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Workloads that stand for another: their margins are with every figure, and nothing is ranked within them."""
 
 import json

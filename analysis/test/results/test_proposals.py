@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Proposals are what layouts imply: packing what holds its OS pages alone saves what is empty there; what does not is
 no proposal.
 """

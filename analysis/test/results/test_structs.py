@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The schema of results: that the published one is the structs', that what is measured fits it, and what does not."""
 
 import copy

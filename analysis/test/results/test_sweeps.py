@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sweeps: ranges become variants, and variants become curves."""
 
 import matplotlib

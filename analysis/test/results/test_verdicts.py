@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Verdicts: the words are those that the numbers allow, worked out by hand."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Workloads from a profile: legal, like the profile, the same for the same seed, and called synthetic everywhere."""
 
 import hashlib

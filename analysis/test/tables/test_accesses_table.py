@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table of the pass accesses, from results made by hand: the own share is taken off run by run."""
 
 import math

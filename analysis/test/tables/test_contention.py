@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Waits inside calls, as figures, tables and sentences: means over repetitions, names of locks, nothing made up."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Exact figures come first, and what is too noisy is no number, in every format."""
 
 import json

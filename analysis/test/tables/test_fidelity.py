@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The errors that answers carry: how they are looked up, and what comparisons make of them."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Shared cache lines as tables and plots: means over repetitions, both directions in the matrix, nothing made up."""
 
 import json

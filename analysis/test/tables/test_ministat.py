@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ministat: its figures are scipy's, its sketch shows every value."""
 
 import math

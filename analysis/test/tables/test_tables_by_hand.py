@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Each table of a comparison, with numbers worked out by hand, and in each format."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A space with a known best: figures that are a formula of the settings, without a replay."""
 
 import contextlib

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An allocator whose waste is a formula of its settings: the same as planted.py's. PLANTED_MODE=crash ends the process.
  */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A saving is named only where replays made again bear it out."""
 
 import dataclasses

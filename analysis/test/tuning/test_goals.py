@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Objectives, limits and weights as they are written on the command line."""
 
 from fractions import Fraction

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A search finds what is best, tries nothing twice, and goes on as it would have."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The file of a search: gone on with only by the same search, and one clear line for anything else."""
 
 import builtins

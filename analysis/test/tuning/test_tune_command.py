@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`heaptape tune` from end to end, on an allocator that wastes by formula and on our own.
 
 Long: more allocators and signals.

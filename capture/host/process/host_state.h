@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the fast path needs of the recording, as globals, and questions that any part of the library may put to it.
 
    Not its job: how this comes about (attach.h), threads and records (producer.h). Invariants: valid once the process

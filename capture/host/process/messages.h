@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The library's lines on the program's standard error: why a process is not, or no longer, recorded.
 
    Invariant: nothing is written where a program has put a file or a socket of its own in the place of the standard

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The process that is recorded, as the library in it knows it: its regions, its producers, and whether it records.
 
    Not its job: meeting the collector (attach.h), threads and records (producer.h). Invariants: the struct lies in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks all signals of the calling thread for a while, so that no handler comes in between.
 
    In a sandboxed process nothing is blocked, as that would be a system call: the caller must be right without. Keeps

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Call stacks: finds, in the host and at the call, the node of the tree (stack_area.h) that is the call's stack.
 
    Job: walking, remembering the thread's last walk, making nodes. Not its job: records, and what the addresses mean

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* dlclose: after it, the addresses of the closed library may be given to another one. */
 #include "capture/host/process/host_state.h"
 #include "capture/host/process/process.h"

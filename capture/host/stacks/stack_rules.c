@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/host/stacks/stack_rules.h"
 
 #include <dlfcn.h>

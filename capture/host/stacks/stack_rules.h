@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Unwind rules: how to get from a frame to its caller's, worked out from the call frame information (.eh_frame) that
    compilers put into every program for exceptions.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/host/stacks/stack_walk.h"
 
 #include "capture/host/process/host_state.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One step of a stack walk: from a frame to its caller's, by unwind rules, by frame pointers, or by frame pointers
    where there is no rule.
 

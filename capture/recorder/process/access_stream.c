@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/recorder/process/access_stream.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The stream of data accesses of one process (core/accesses/stream.h), on its way from the Valgrind tool to the trace.
 
    Job: reads the socket, cuts the bytes into items. Not its job: threads' numbers, what is written. Invariants: memory

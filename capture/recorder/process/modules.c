@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/recorder/process/modules.h"
 
 #include "core/base/os.h"

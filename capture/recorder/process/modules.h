@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which executables and libraries a process has mapped, and where: what the addresses of its call stacks mean.
 
    Job: read /proc/PID/maps, read build ids from the files, find what is new. Not its job: when to look

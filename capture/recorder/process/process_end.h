@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How a process ended and what it used in all, as far as the kernel still has it afterwards.
 
    Not its job: reaping. Invariants: reads only; never waits. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/recorder/process/recorded_process.h"
 
 #include "core/base/assert.h"

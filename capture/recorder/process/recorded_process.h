@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One recorded process: its regions, its trace, and how records become events.
 
    Not its job: sockets and waiting (collector.h), choosing file names. Invariants: everything read from a region is

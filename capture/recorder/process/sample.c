@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/recorder/process/sample.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The memory of another process as /proc shows it: one row of a SAMPLES block at a time.
 
    Not its job: the stamp. Invariants: reads two files of /proc and nothing else; never blocks the process. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/recorder/process/stack_nodes.h"
 
 #include "core/base/assert.h"

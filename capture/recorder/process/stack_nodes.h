@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One recorded process's tree of call stacks on its way into the trace: the collector's side of stack_area.h.
 
    Job: the area's memory, nodes of the host to nodes of the trace, and the modules that they lie in. Invariants: what

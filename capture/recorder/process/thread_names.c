@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/recorder/process/thread_names.h"
 
 #include "core/processes/proc.h"

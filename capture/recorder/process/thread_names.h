@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Names of a process's threads, for recordings that are to describe it.
 
    A thread's name is set by itself or another thread, mostly soon after its start, and may change: it is read at the

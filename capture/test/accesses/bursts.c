@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program that marks its phases, and whose accesses in them are known: test_bursts.py names them.
    Usage: bursts phases ROUNDS | fork | exec | walk ROUNDS */
 #include "capture/wire/heaptape.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program whose accesses to its objects are known: test_accesses.py names them. Usage: planted MODE [NUMBER] */
 #include "capture/wire/heaptape.h"
 

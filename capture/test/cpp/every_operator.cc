@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // Calls each form of operator new and delete once per round. With "fail", each round also asks each form of new for more
 // than there is; then one new[] with a new-handler that frees and allocates before it gives up. Says what it caught.
 #include <cstdio>

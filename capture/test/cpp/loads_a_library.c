@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A C program that loads the library named by its argument, and with it C++, and calls use_new. */
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // A library that keeps an object of each size as soon as it is loaded.
 #include <new>
 

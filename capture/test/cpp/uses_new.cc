@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // new and new[] a hundred times each.
 #include <new>
 

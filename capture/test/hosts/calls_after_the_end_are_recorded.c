@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls made by destructors of thread-specific data (also ones that set it again, so that they run in several rounds),
    by atexit handlers and by destructors of the program: all are events. */
 #include "capture/test/hosts/recording.h"

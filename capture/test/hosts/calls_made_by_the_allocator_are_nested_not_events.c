@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An allocator whose calloc and realloc call its own malloc: the program's calls are events, the allocator's are
    counted. And what is excluded is neither. */
 #include "capture/test/hosts/recording.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* With --on-full=drop and a collector that stands still, two threads drop events and never wait: recorded + dropped =
  * calls. */
 #include "capture/test/hosts/recording.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* exec in the same process ends one trace with "exec" and starts another, with as many threads as the new image has. */
 #include "capture/test/hosts/recording.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A fork child, and its child, write traces of their own; each holds its own process's calls and nothing of the
  * others'. */
 #include "capture/test/hosts/recording.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* With a collector that stands still for a while, the host waits and then goes on: not one event is lost. */
 #include "capture/test/hosts/recording.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program whose address space is limited, so that our rings may not fit, does what it does without us; half of
    it remains for a single object. Where it is not recorded, that is printed. */
 #include "capture/test/hosts/recording.h"

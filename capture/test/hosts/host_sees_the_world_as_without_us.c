@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Signal mask and dispositions, limits, descriptors, children, umask, session, errno and exit status of a recorded
    program are those that it has without us; and so is what a program sees that it starts. */
 #include "capture/test/hosts/recording.h"

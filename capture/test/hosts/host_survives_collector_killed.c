@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The collector is killed while two threads allocate: the host finishes its work, starts threads and forks as before,
    and the part of the trace that was written can be read. */
 #include "capture/test/hosts/recording.h"

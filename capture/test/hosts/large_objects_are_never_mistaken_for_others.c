@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The resident OS pages that the trace has for a large object are that object's own, with threads that allocate and
    release at the same time, and with more live objects than some sets of the table hold: some of those are not known.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What was touched of large objects that are never freed is in the trace when the program ends by exit or by return
    from main; an object that was freed is not among them, and a program that ends by _exit leaves nothing of them. */
 #include "capture/test/hosts/recording.h"

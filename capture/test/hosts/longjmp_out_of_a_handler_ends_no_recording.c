@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A handler that leaves with siglongjmp, again and again and in the middle of anything: what the program does
    afterwards is recorded in full, nothing is dropped, and no record is broken. The allocator is one that bears it. */
 #include "capture/test/hosts/recording.h"

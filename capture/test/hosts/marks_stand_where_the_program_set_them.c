@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Marks of several threads come back whole and at their place: after as many events of their thread as it had made.
    Texts of all lengths up to 255 bytes, cut between characters beyond that; also by a thread that has no event before
    it, in a pause, and when there are more of them than the ring holds. */

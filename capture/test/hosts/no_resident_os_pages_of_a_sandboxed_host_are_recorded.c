@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A host that puts itself under a seccomp filter which kills whoever calls mincore lives on, a sample later, and its
    trace has no resident OS pages of the objects that it releases from then on. */
 #include "capture/test/hosts/recording.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program of two threads, killed with SIGKILL at a random moment, ten times: every call that had returned (each
    thread counts its own in shared memory) is in the trace, and at most one more per thread. */
 #include "capture/test/hosts/recording.h"

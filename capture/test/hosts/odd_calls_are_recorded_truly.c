@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* realloc(p, 0), a failed realloc, free(NULL), a failed posix_memalign, an overflowing reallocarray and the like:
    events hold what was requested and what came of it. */
 #include "capture/test/hosts/recording.h"

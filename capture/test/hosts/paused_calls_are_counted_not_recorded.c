@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* heaptape_pause hides the calls of all threads until heaptape_resume; the trace has a gap of exactly that many, also
    of threads that start in the pause, of one that never calls again after it, and of a fork child of a paused program.
  */

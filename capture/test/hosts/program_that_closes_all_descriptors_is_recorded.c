@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program that closes every descriptor again and again, opens others in their place, and starts threads meanwhile:
    all is recorded, and nothing is written where it did not write. */
 #include "capture/test/hosts/recording.h"

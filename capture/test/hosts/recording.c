@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "capture/test/hosts/recording.h"
 
 #include "core/trace/read/trace_read.h"

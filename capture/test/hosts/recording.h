@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* For the tests of this folder: runs a program under the recorder that was built beside the test, and reads what it
    wrote.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program that goes on under a filter that kills for every system call but the few that its allocator and its end
    need fills its ring many times over, gets signals and lives on; all is recorded, whether the filter was set by prctl
    or by syscall(SYS_seccomp). Under the strict mode, which forbids the cycle counter too, its calls are counted. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A handler that allocates, frees and resizes interrupts a program that does the same, as often as the machine can:
    events are exactly the calls made, each object released was handed out before by the same thread, and nothing is
    dropped. The allocator is one that bears it. */

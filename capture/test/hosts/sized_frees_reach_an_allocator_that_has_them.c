@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* C23's sized frees are recorded with their sizes and reach the allocator's own; where it has none, its free. A
    reallocarray that another library makes of realloc is one event. */
 #include "capture/test/hosts/recording.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* 10,000 threads, most of them gone before the next begins: each one's calls are there, under a thread number of its
    own, and the host's memory for them does not grow with their number. */
 #include "capture/test/hosts/recording.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* 1,000 threads that live at the same time, each with calls before and after all of them have begun: none is lost, each
    has its own number, and an idle one costs little. */
 #include "capture/test/hosts/recording.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads with the smallest stack that there is, 16 KiB, and with signal handlers on an alternate stack of the smallest
    size: the tracer's slow paths (first call, full ring, new region) fit in what is left. */
 #include "capture/test/hosts/recording.h"

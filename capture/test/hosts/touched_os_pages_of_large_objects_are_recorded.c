@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The trace has how many OS pages of a large object were resident when it was released, by free, realloc or
    reallocarray, and nothing of smaller objects, of failed resizes, or with --touch-min 0. The host's errno is
    left alone. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* For tests: what capture/sampling/ makes of a file of the kernel's records, or of a folder like that of its PMUs.
 
    read-perf-records records FILE detail|faults ZERO MULTIPLIER SHIFT    a JSON object per sample, then the counts

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Usage: touches alone|thread|fork|overflow. Objects of mappings of their own whose OS pages are written one after the
    other: as many page faults as pages, all of them in objects but for the first of each, which malloc itself touches.
    fork: a child does it too. overflow: one object whose pages are given back and touched again, 40,000 times in all,

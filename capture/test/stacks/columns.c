@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* "slow": makes 200 pairs of malloc and free; prints of each the request, the counter's advance around malloc, within
    slow.c's malloc, and around free. Else: acquires objects of many sizes by all calls that do, and prints what each may
    use: request, usable size. */

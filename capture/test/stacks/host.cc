@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // A program whose call stacks are known. Usage: host MODE. Each object that matters has a size of its own, from 1001 on, so
 // that its event can be told; the functions on the way to it have names that say which.
 #include <alloca.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An allocator before libc's: malloc of 4242 bytes takes 30 ms and tells how many cycles that were, each call looks at
  * its own stack, as heap profilers do.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Exporters: a trace's calls in the form that another replayer reads. Each is one file whose header comment tells what
    the format can't tell; exporting.h has what they share.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Android's memory_replay text (import_android.c shows it), the thread's number for its tid, with start and end of each
    call where the trace has times.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* glibc's mtrace(3) text (import_mtrace.c shows it).
 
    It knows malloc, realloc and free of one thread in order: all other calls that acquire become malloc, of the product

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CS:APP malloc lab's .rep (import_rep.c shows it). The header's numbers come first, so the history is run through
    twice.
 

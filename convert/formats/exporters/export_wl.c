@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* dj/malloc's workload, .wl (import_wl.c shows it): each thread's calls in a stream of its own. Where a thread uses an
    object that another one used last, the other lets it go on (6) and it waits (7).
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/formats/exporters/exporting.h"
 
 #include "convert/history/trace_info.h"

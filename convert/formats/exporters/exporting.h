@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the exporters share: the history's ops as calls on numbered objects, with the few calls that other formats know.
 
    Not its job: any one format. Not thread-safe. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Android's memory_replay text (platform/system/extras, memory_replay), plain or the only file of a zip:
 
      202: malloc 0xb4827400 1024              malloc of thread 0

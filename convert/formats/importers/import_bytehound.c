@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What `bytehound export-replay` writes: u64 numbers in the byte order of the machine that wrote it (only this
    machine's own order is read). First the number of slots and of operations, then four numbers for each:
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The binary trace of glibc's dj/malloc branch and of glibc-malloc-trace-utils: records of 64 bytes in the byte order
    of the machine that wrote it (only this machine's own order is read):
 

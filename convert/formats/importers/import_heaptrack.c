@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* heaptrack's raw data, file versions 1 to 3, as `heaptrack --raw PROGRAM` writes it: heaptrack.PROGRAM.PID.raw.zst (or
    .raw.gz). All numbers are hexadecimal without 0x:
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* kdump text of jemalloc's utrace records on FreeBSD: MALLOC_CONF=utrace:true ktrace -t u PROGRAM, then kdump -t u,
    with -H (threads) and -T, -E or -R (times) for more of the truth:
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ltrace text, as `ltrace -f -e malloc+free+calloc+realloc+reallocarray+memalign+aligned_alloc+valloc+pvalloc -o FILE
    PROGRAM` writes it:
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* LTTng-UST's lttng_ust_libc:* events, of a program run with LD_PRELOAD=liblttng-ust-libc-wrapper.so.1: a trace
    directory (CTF), which babeltrace2 reads for us as a child process, or the text that babeltrace2 prints:
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* LTTng's traces are directories: what formats.h needs to tell one. */
 #ifndef CONVERT_FORMATS_IMPORTERS_IMPORT_LTTNG_H
 #define CONVERT_FORMATS_IMPORTERS_IMPORT_LTTNG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* memray text, as `memray parse FILE.bin` prints it of a recording made with `memray run` (all allocations, not
    --aggregate):
 

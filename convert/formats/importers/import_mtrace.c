@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* glibc's mtrace(3), the text that $MALLOC_TRACE names (since glibc 2.34 with libc_malloc_debug.so.0 preloaded):
 
      = Start

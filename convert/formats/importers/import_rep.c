@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CS:APP malloc lab, .rep:
 
      20000         suggested heap bytes: not used

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* heaptape's own text form, which `dump` prints and people can write:
 
      # heaptape-text 1 clock=nanoseconds

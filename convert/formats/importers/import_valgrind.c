@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What `valgrind --trace-malloc=yes PROGRAM` prints on standard error or to --log-file:
 
      ==28947== Memcheck, a memory error detector            left out, like all lines that do not begin with --PID--

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The .wl workload of dj/malloc's trace2wl: one byte per code, then numbers of 7 bits a byte, most significant first,
    0x80 = more follow.
 

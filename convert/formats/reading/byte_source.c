@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/formats/reading/byte_source.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The bytes of a foreign recording: of a file, of standard input, of the one file in a zip archive, or of what gzip or
    zstd packed, recognised by its first bytes; or of an open descriptor (a child's output).
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Importers: foreign recordings to a trace. Each is one file whose header comment shows a sample of the input and what
    it becomes; importing.h has what they share.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/formats/reading/importing.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the importers share: opening and closing, INFO, thread numbers, stamps, the words of common errors. So each of
    them is only its grammar.
 

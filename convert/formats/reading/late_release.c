@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/formats/reading/late_release.h"
 
 #include <inttypes.h>

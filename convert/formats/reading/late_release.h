@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Puts releases in their place that the recorder logged too late, in a stream that does not tell its threads.
 
    heaptrack, mtrace and jemalloc's utrace log a realloc after the call. Meanwhile another thread may have been handed

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "convert/formats/reading/line_reader.h"
 
 #include <inttypes.h>

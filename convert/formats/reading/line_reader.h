@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lines of a foreign recording (byte_source.h), with their numbers, for the importers.
 
    Invariants: memory is bounded by the longest line allowed, whatever the input; a NUL byte or a line that is too long

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Gives a foreign format's thread ids dense numbers in the order of their first appearance. Memory is O(ids in use). */
 #ifndef CONVERT_FORMATS_READING_THREAD_NUMBERS_H
 #define CONVERT_FORMATS_READING_THREAD_NUMBERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Turns the columns of an ACCESSES block (FORMAT.md section 6a), already decompressed, back into items of the stream.
 
    Not its job: files, checksums, decompression; whether an object is alive, which takes the events. Every code, place

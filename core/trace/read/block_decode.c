@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/read/block_decode.h"
 
 #include "core/base/leb.h"

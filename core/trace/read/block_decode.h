@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Turns the columns of an EVENTS block (FORMAT.md section 4), already decompressed, back into events.
 
    Not its job: files, checksums, decompression. Every count, distance and stack is checked against what the block has,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/read/block_read.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads one block of a trace file: its header and directory, and its columns, decompressed (FORMAT.md section 3).
 
    Not its job: what the columns mean, and which blocks a file must have. Every size is checked against the file and the

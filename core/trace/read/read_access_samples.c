@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/base/leb.h"
 #include "core/trace/read/reader.h"
 #include "core/trace/read/trace_read.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/base/vector.h"
 #include "core/trace/read/accesses_decode.h"
 #include "core/trace/read/reader.h"

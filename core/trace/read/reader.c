@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/read/reader.h"
 
 size_t reader_first_place(const struct trace_reader *reader, uint32_t thread) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The inside of a trace reader, for the files that make it up; everybody else uses trace_read.h. */
 #ifndef CORE_TRACE_READ_READER_H
 #define CORE_TRACE_READ_READER_H

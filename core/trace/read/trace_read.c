@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/read/trace_read.h"
 
 #include "core/base/os.h"

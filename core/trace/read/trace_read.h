@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads a trace file (FORMAT.md): its description, and each thread's events, in order, with stamps filled in.
 
    Not its job: merging threads (convert/history/merge.h), judging the history (convert/history/history.h), printing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/write/accesses_encode.h"
 
 #include "core/base/address_map.h"

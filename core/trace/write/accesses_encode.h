@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Turns items of the stream of data accesses (core/accesses/stream.h) into the columns of ACCESSES blocks (FORMAT.md
    section 6a), before compression.
 

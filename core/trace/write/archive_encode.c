@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/write/archive_encode.h"
 
 #include "core/base/leb.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Puts an encoded EVENTS block into the archive's form (FORMAT.md section 4b): columns 17 to 19 in place of 1 to 4,
    7 and 8. A pass of its own over a block that is encoded already, so that recording pays nothing for it.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/write/block_encode.h"
 
 #include "core/base/assert.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Turns one thread's events into the columns of an EVENTS block (FORMAT.md section 4), before compression.
 
    Not its job: compression, headers, files. One encoder serves all threads, as blocks do not depend on one another: its

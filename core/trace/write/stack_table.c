@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/write/stack_table.h"
 
 #include "core/trace/layout.h"

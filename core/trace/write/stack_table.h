@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tree of call stacks, interned: a node is a frame (instruction) below its parent, and the same pair is one node.
 
    Job: numbers for pairs. Not its job: files, unwinding. Nodes are numbered from 1 in order of their making and are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/write/trace_write.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writes a trace file (FORMAT.md). Takes each thread's events in order, gathers them into blocks, encodes, compresses,
    appends.
 

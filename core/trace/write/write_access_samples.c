@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/base/leb.h"
 #include "core/trace/layout.h"
 #include "core/trace/write/trace_write.h"

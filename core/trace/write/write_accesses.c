@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/accesses.h"
 #include "core/trace/write/trace_write.h"
 #include "core/trace/write/writer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/trace/write/writer.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The inside of a trace writer, for the files that make it up; everybody else uses trace_write.h.
 
    Job: the writer's state; one block into the file. Not its job: what is in the block. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/workload/making/compose.h"
 
 #include "core/base/vector.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Composes a workload (WORKLOAD.md) of calls on objects, one after the other in their total order, without any trace:
    what generators of workloads write with, instead of words.
 

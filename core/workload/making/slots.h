@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Slots of objects (WORKLOAD.md): hands out dense numbers so that the engine's threads seldom share a cache line of its
    object table and seldom have to wait for each other when a slot is used again.
 

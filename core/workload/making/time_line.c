@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/workload/making/time_line.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The time line of a workload (WORKLOAD.md): some thousand points of live bytes and objects by position, and the peak.
    Fed op by op; memory is bounded by constants. Not thread-safe. */
 #ifndef CORE_WORKLOAD_MAKING_TIME_LINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/workload/making/touched_words.h"
 
 #include <stdlib.h>

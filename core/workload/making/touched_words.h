@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the TOUCHED words of large live objects lie in the workload, by slot, until the object's release tells what to
    put there. Memory is O(live objects of at least TOUCHED_MIN_BYTES). Not thread-safe. */
 #ifndef CORE_WORKLOAD_MAKING_TOUCHED_WORDS_H

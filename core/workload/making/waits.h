@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Who has to wait for whom (WORKLOAD.md, Waiting): an op on a slot waits for the op of another thread that used the
    slot last, unless an earlier wait covers it.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 #include "observe/valgrind/accesses/accesses.h"
 
 #include "observe/valgrind/accesses/live.h"

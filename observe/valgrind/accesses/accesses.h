@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Mode accesses: the program's data accesses and its calls, in order, written to the recorder as a stream of items
    (core/accesses/stream.h).
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* What translated code writes to the buffer of accesses.h. */
 #include "observe/valgrind/accesses/accesses.h"
 #include "observe/valgrind/common/allocator.h"

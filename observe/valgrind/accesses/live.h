@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* The live objects of the program, found by any address inside them.
 
    Job: from an address to the object that holds it. Not its job: who acquires and releases (accesses.h).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 import json
 
 rows = [{"id": i, "name": f"n{i * 7919 % 10007}", "values": [i, i + 1, str(i)]} for i in range(20000)]

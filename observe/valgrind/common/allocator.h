@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* When does the allocator run, and when the program?
 
    The allocator runs, in a thread, from the first instruction of a function of the malloc API until that call returns

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 #include "observe/valgrind/common/data_accesses.h"
 
 #include <pub_tool_libcassert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Which data accesses the instructions of a superblock make.
 
    Job: from VEX's statements to accesses, for the modes that simulate or record them. Not its job: what becomes of an

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* The pieces of instrumentation that the modes share. */
 #include "observe/valgrind/common/tool.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Which code is an allocator's, by the symbols of the object file that it was mapped from.
 
    An allocator library is a shared object that defines malloc, other than the C library (which also defines strlen) and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* The tool's result: one JSON object in a file of its own per process.
 
    Job: the file's name, the keys that all modes share, numbers and strings. Not its job: what a mode counted.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 #include "observe/valgrind/common/symbols.h"
 
 #include <pub_tool_aspacemgr.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Symbols of an ELF file: 64-bit, of this machine's byte order.
 
    Job: call back with each defined symbol of its dynamic and its full symbol table, in two coordinates: the name, and

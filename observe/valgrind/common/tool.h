@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* The Valgrind tool `heaptape`: what its files share. This folder is a program of its own under GPL-2 (LICENSE here).
 
    Valgrind's scheduler runs one thread of the client at a time, and calls into the tool only from it: nothing here

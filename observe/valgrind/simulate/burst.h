@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Mode replay of a recording in bursts: what was accessed in the burst under way, and what the program got in it.
 
    Job: is this access the first one of the burst to its line, or to its OS page? Before, the program accessed what was

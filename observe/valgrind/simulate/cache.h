@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* A set-associative cache of blocks with least-recently-used replacement: a cache of lines, or a TLB, whose blocks are
    OS pages.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Which events of simulate_events.h a superblock has; in mode replay, which accesses of the allocator's. */
 #include "observe/valgrind/common/allocator.h"
 #include "observe/valgrind/common/data_accesses.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* First touches of OS pages: the page faults of a machine that maps an OS page when it is first accessed.
 
    Job: has this OS page been touched since it was last given back? Not its job: who touches it, and how often that is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 #include "observe/valgrind/simulate/replay.h"
 
 #include "core/accesses/replay_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Mode replay: a recorded stream of data accesses, simulated at the addresses that another allocator gives.
 
    The client (replay/engine) makes the recorded calls, one thread at a time, and nothing else of it counts. Job: before

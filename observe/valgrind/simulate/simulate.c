@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* What an access does, and what is reported; instrument_simulate.c says which accesses there are. */
 #include "observe/valgrind/simulate/simulate.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Mode simulate: instructions, data accesses, page faults, system calls, and the misses of caches and TLBs, of the
    program and of its allocator.
 

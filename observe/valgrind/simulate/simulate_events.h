@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* What translated code calls in mode simulate: simulate.c does it, instrument_simulate.c puts the calls in. In the
    order of execution; an instruction's fetch comes before its accesses. */
 #ifndef OBSERVE_VALGRIND_SIMULATE_SIMULATE_EVENTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Which misses of the first level a stream prefetcher would have brought in time.
 
    Job: does a line continue one of the last STREAMS streams of lines? A stream is a row of lines that go upwards by one

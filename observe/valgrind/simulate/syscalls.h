@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* System calls, by kind and side.
 
    Job: count them as they begin. Not its job: what they do to OS pages (page_faults.h), but for which madvise calls

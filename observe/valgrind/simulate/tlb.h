@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* A first-level TLB: a set-associative cache of OS pages with least-recently-used replacement, like cache.h, for many
    ways and many lookups.
 

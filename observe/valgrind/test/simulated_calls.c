@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* A thousand mallocs and frees, and work of its own. */
 #include <stdlib.h>
 

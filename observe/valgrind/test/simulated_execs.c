@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Becomes itself as often as its argument says, after an exec that fails; each does work of its own. */
 #include <stdio.h>
 #include <stdlib.h>

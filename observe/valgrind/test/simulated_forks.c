@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Two children, of which one allocates and one becomes /bin/true. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* A call of the malloc API (this program's own malloc_trim) that is left by longjmp, or interrupted by a handler on a
    stack of its own that lies above; loops of which it is known whose they are. */
 #include <malloc.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Touches of OS pages that can be counted by hand. Argument: how many of them are made. "other": each kind of system
    call that gives pages back, once. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Our Valgrind tool counts what cachegrind counts, to the last miss, and tells the allocator from the program."""
 
 import json

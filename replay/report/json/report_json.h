@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the files that turn a run into JSON share. */
 #ifndef REPLAY_REPORT_JSON_REPORT_JSON_H
 #define REPLAY_REPORT_JSON_REPORT_JSON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/report/json/report_packed.h"
 
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Binary tables in JSON: zlib, then base64 ("zlib+base64"). */
 #ifndef REPLAY_REPORT_JSON_REPORT_PACKED_H
 #define REPLAY_REPORT_JSON_REPORT_PACKED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/report/passes/elf_names.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What lies at an address of an ELF file, by its symbol tables or those of its debug package.
 
    Job: the symbol that covers an address: of the file, and where it was stripped, of

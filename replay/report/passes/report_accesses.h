@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The accesses pass as JSON (docs/RESULTS.md). */
 #ifndef REPLAY_REPORT_PASSES_REPORT_ACCESSES_H
 #define REPLAY_REPORT_PASSES_REPORT_ACCESSES_H

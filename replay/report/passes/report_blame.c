@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/report/passes/report_blame.h"
 
 #include "core/base/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The blame pass as JSON (docs/BLAME.md). */
 #ifndef REPLAY_REPORT_PASSES_REPORT_BLAME_H
 #define REPLAY_REPORT_PASSES_REPORT_BLAME_H

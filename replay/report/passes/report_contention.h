@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The contention pass as JSON. */
 #ifndef REPLAY_REPORT_PASSES_REPORT_CONTENTION_H
 #define REPLAY_REPORT_PASSES_REPORT_CONTENTION_H

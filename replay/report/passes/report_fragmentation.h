@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the resident memory consists of, at each position, as JSON: {"os_page_bytes", "positions", "columns",
    "encoding": "zlib+base64", "values", "usable_size", "walk_states"}. "values": of each column, one after
    another, a little-endian u64 for each position. Columns: README.md of analysis/. */

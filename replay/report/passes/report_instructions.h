@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The instructions pass in a result: keys "calls", "instructions_total" and what belongs to them, "windows". Not its
    job: counting (replay/parent/instruction_counter.h). */
 #ifndef REPLAY_REPORT_PASSES_REPORT_INSTRUCTIONS_H

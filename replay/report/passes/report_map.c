@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/report/passes/report_map.h"
 
 #include "replay/memory/residency.h"

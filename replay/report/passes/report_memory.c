@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/report/passes/report_memory.h"
 
 #include "replay/report/json/report_json.h"

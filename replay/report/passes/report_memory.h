@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The memory pass's figures as JSON: time line, peaks, system calls, what is held at the end, memory map. */
 #ifndef REPLAY_REPORT_PASSES_REPORT_MEMORY_H
 #define REPLAY_REPORT_PASSES_REPORT_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The misses pass in a result: key "misses". Not its job: simulating (observe/valgrind/). */
 #ifndef REPLAY_REPORT_PASSES_REPORT_MISSES_H
 #define REPLAY_REPORT_PASSES_REPORT_MISSES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/report/passes/report_pmu.h"
 
 #include "replay/passes/pmu.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The processor's counters as JSON. */
 #ifndef REPLAY_REPORT_PASSES_REPORT_PMU_H
 #define REPLAY_REPORT_PASSES_REPORT_PMU_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/report/passes/report_time.h"
 
 #include "core/workload/workload_read.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The time pass's figures as JSON: calls by kind and size class, the slowest, what timing costs, what was left out. */
 #ifndef REPLAY_REPORT_PASSES_REPORT_TIME_H
 #define REPLAY_REPORT_PASSES_REPORT_TIME_H

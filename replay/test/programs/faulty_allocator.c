@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A malloc library that breaks one promise, once, for the tests of the verify pass. Without a fault it keeps them all.
 
    Environment: FAULT names the promise (the table below), FAULT_AT the call that breaks it, counted from 1 among calls

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/test/programs/generate.h"
 
 #include "core/trace/event.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes small legal workloads for the engine's tests and benchmarks: random ops of every kind, with the waits they
    need.
 

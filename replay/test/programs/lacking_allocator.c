@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A malloc library that lacks what -D does not name: FREE, CALLOC, REALLOC, MEMALIGN, ALIGNED_ALLOC, POSIX_MEMALIGN. It
    never uses memory again. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writes a generated workload and prints what is in it as JSON. For the engine's tests, and for trying it by hand.
    make_workload OUT.work NAME=VALUE...: the members of struct shape. */
 #include "replay/test/programs/generate.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A malloc library whose layout is known beforehand, for the tests of the passes sharing and blame: nothing is used
    twice, and what an object was rounded up to is usable.
 

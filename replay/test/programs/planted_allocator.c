@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A malloc library whose costs and faults are known beforehand, for the engine's tests. It hands out each address once,
    so that whatever is freed twice, early or never was handed out is found, and the process aborted.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "replay/test/programs/planted_clock.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The clocks of the engine that tests measure planted costs with: they stand still unless something is planted.
 
    Job: stand in for the counter, the clocks and the kernel's word on preemption. Each source of that engine is compiled

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A malloc library whose threads wait exactly as often as planned, for the contention pass's tests. Memory is handed
    out once and never taken back.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The header says so, before the bit does. */
 #include "allocators/test/expect_fault.h"
 

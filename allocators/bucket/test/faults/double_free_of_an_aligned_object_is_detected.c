@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* It has a header of its own within another object. */
 #include "allocators/test/expect_fault.h"
 

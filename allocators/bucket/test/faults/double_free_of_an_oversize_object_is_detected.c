@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Not merged with anything: an object keeps it from the rest. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What lies before it is no header of ours. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* By an underflow from its first block. */
 #include "allocators/bucket/heap/cache.h"
 #include "allocators/test/expect_fault.h"

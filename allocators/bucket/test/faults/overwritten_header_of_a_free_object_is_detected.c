@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* It is met when the block is handed out again: the lowest free one is the next. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* By an overflow from the object before; met when the block is handed out again. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One that the object before it overflows into. */
 #include "allocators/test/expect_fault.h"
 

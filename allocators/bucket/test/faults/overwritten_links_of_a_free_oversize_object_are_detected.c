@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A write after the free. */
 #include "allocators/test/expect_fault.h"
 

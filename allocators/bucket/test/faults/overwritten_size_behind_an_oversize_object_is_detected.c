@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* By an overflow that ends before the seal of the block behind. */
 #include "allocators/test/expect_fault.h"
 

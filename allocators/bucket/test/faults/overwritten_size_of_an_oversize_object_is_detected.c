@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* By a write before the object. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* It must not be copied, nor grown in place. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Aligned, but there is no header before it. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Not the last one freed, which a comparison with the top of the magazine would find. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The object went to its zone. */
 #include "allocators/test/expect_fault.h"
 

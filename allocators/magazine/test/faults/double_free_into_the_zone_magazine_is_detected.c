@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A large object of one zone, which is free for any use. */
 #include "allocators/test/expect_fault.h"
 

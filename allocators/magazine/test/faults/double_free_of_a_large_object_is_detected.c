@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Its run of zones is kept. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Its magazine went to the depot meanwhile. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A pointer into the header of a zone. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pointer is to memory of the program. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The count is 0 although an object is used. */
 #include "allocators/test/expect_fault.h"
 

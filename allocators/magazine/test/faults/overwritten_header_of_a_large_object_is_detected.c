@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The object is written from before its begin. */
 #include "allocators/test/expect_fault.h"
 

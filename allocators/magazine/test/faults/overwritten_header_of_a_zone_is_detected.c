@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A write that goes far before the object. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Only the link: the key is as it was. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The object is in a magazine. */
 #include "allocators/test/expect_fault.h"
 

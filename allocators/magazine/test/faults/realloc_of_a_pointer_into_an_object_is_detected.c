@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The program is wrong about what it resizes. */
 #include "allocators/test/expect_fault.h"
 

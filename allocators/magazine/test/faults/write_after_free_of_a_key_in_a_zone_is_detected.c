@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The object is written after it was freed, and handed out again. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Not the last one freed: the whole list is looked through. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The object became part of the top chunk. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The object went from the tcache into a fast bin meanwhile. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* There is no size before it. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The size of the free chunk before is read from behind it: a write after free changed it. */
 #include "allocators/test/expect_fault.h"
 

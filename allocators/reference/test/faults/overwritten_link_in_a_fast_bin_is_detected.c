@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* As in a tcache. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The link is hidden; what was written over it does not decode to an aligned pointer. */
 #include "allocators/test/expect_fault.h"
 

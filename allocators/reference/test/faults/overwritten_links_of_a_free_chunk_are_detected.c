@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Freeing the neighbour would write to where the links point. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The second list of a large bin is as good a target as the first. */
 #include "allocators/test/expect_fault.h"
 

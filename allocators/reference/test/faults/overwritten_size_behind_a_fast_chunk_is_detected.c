@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The object itself is whole, but it overflowed into the next head. */
 #include "allocators/test/expect_fault.h"
 

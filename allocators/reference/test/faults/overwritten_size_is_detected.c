@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A buffer overflows into the head of the chunk behind it, which is then freed. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A free chunk that claims to be larger would be handed out over a used one. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* munmap would take away a neighbour, or fail. */
 #include "allocators/test/expect_fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Zeros over the head of a chunk. */
 #include "allocators/test/expect_fault.h"
 

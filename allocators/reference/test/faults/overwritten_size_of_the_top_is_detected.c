@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A top that claims to be endless would hand out memory that is not there. */
 #include "allocators/test/expect_fault.h"
 

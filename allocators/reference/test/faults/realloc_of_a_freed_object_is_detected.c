@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Its chunk is in the unsorted bin. */
 #include "allocators/test/expect_fault.h"
 
