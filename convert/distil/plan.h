@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* The plan of a distillate: which windows of a workload it keeps, and what beside them. JSON:
+/* The plan of a distillate: which windows of a workload it keeps, and what beside them. One JSON object:
 
-   {"windows": [[begin, counted, end, weight], ...],  positions in the workload: ops from begin up to counted warm up,
-                                                      those from counted up to end count; rising, none overlaps;
-                                                      may be empty
-    "heap": "live",                                   of the objects that are there when a window begins: all;
-   "touched": those that it has ops on; "live" if absent "highs": 0,                                       objects are
-   kept that are live when the live bytes of their size class are at their high, in each of so many equal parts of the
-                                                      workload, or when all live bytes are at theirs (highs.h); 0 if
-                                                      absent: none for that
-    "churn": 0.0,                                     share of all other objects that is kept; 0 if absent
-    "large": {"bytes": n, "share": 1.0},              the share of those that have a request of so many bytes and more,
-                                                      at birth or by a realloc; `churn` if absent
-    "seed": 0,                                        which objects those are; 0 if absent
-    "manifest": {...}}                                more of the manifest; absent: none
+   - "windows": [[begin, counted, end, weight], ...], positions in the workload: ops from begin up to counted warm up,
+     those from counted up to end count; rising, none overlaps; may be empty.
+   - "heap": which objects a window needs. "live" (if absent): all that are there when it begins; "touched": those that
+     it has ops on.
+   - "highs": into how many equal parts the workload is cut; in each, objects are kept that are live when the live bytes
+     of their size class are at their high, and those that are live when all live bytes are at theirs (highs.h). 0 (if
+     absent): none are.
+   - "churn": the share of all other objects that is kept; 0 if absent.
+   - "large": {"bytes": n, "share": 1.0}, the share of those that have a request of so many bytes and more, at birth or
+     by a realloc; `churn` if absent.
+   - "seed": which objects those shares are; 0 if absent.
+   - "manifest": {...}, more of the manifest; may be absent.
 
    Job: to read it, whatever it holds. Not its job: whether it fits the workload (distil.h). */
 #ifndef CONVERT_DISTIL_PLAN_H

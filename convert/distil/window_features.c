@@ -139,7 +139,8 @@ static json_t *columns_json(void) {
     if (call_table[id].name)
       json_array_append_new(columns, json_sprintf("calls:%s", call_table[id].name));
   for (unsigned class = 0; class < SIZE_CLASSES; class ++)
-    json_array_append_new(columns, json_sprintf("acquires:%" JSON_INTEGER_FORMAT, (json_int_t)size_class_first(class)));
+    json_array_append_new(columns,
+                          json_sprintf("acquires:%" JSON_INTEGER_FORMAT, (json_int_t)size_bucket_lower(class)));
   for (unsigned class = 0; class < AGE_CLASSES; class ++)
     json_array_append_new(columns, json_sprintf("deaths:%" JSON_INTEGER_FORMAT, (json_int_t)(1ull << class)));
   return columns;

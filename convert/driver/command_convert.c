@@ -41,21 +41,14 @@ static int write_format(struct trace_reader *reader, const struct format *to, st
   return result;
 }
 
-/* Writes to a file that appears whole, or to standard output. */
 static int write_to(struct trace_reader *reader, const struct format *to, const struct options *options,
                     struct error *error) {
-  const char *out = options->out;
-  if (strcmp(out, "-") == 0)
-    return write_format(reader, to, (struct output_stream){stdout, "standard output"}, options, error);
   struct output_file file;
-  if (output_file_begin(&file, out, error) != 0)
+  struct output_stream stream;
+  if (output_stream_begin(&stream, &file, options->out, error) != 0)
     return -1;
-  FILE *stream = fopen(file.temporary, "we");
-  int result = stream ? write_format(reader, to, (struct output_stream){stream, out}, options, error)
-                      : error_errno(error, out, "can't create");
-  if (stream && fclose(stream) != 0)
-    result = error_errno(error, out, "can't write");
-  return output_file_end(&file, result, error);
+  int result = write_format(reader, to, stream, options, error);
+  return output_stream_end(&stream, &file, result, error);
 }
 
 static int import_to(const struct format *from, const struct options *options, struct error *error) {

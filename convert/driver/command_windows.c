@@ -4,22 +4,13 @@
 #include "convert/distil/window_features.h"
 #include "convert/driver/workload_input.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static int write_to(const struct workload *workload, const struct options *options, struct error *error) {
   struct output_file file;
-  if (!options->out || strcmp(options->out, "-") == 0)
-    return window_features_write(workload, options->ops, (struct output_stream){stdout, "standard output"}, error);
-  if (output_file_begin(&file, options->out, error) != 0)
+  struct output_stream stream;
+  if (output_stream_begin(&stream, &file, options->out ? options->out : "-", error) != 0)
     return -1;
-  FILE *stream = fopen(file.temporary, "we");
-  int result = stream
-                   ? window_features_write(workload, options->ops, (struct output_stream){stream, options->out}, error)
-                   : error_errno(error, options->out, "can't create");
-  if (stream && fclose(stream) != 0 && result == 0)
-    result = error_errno(error, options->out, "can't write");
-  return output_file_end(&file, result, error);
+  int result = window_features_write(workload, options->ops, stream, error);
+  return output_stream_end(&stream, &file, result, error);
 }
 
 static int run(const struct options *options) {
@@ -40,5 +31,5 @@ const struct command command_windows = {
             "\n"
             "What each N ops of a trace or workload are like: a line of JSON that names the columns, then a row of "
             "64-bit counts\n"
-            "for each window. What 'heaptape distil' chooses windows by.\n",
+            "for each window (convert/distil/README.md).\n",
     .run = run};

@@ -80,6 +80,24 @@ int output_file_end(struct output_file *file, int result, struct error *error) {
   return result;
 }
 
+int output_stream_begin(struct output_stream *stream, struct output_file *file, const char *path, struct error *error) {
+  *stream = (struct output_stream){stdout, "standard output"};
+  if (strcmp(path, "-") == 0)
+    return 0;
+  if (output_file_begin(file, path, error) != 0)
+    return -1;
+  *stream = (struct output_stream){fopen(file->temporary, "we"), path};
+  return stream->file ? 0 : output_file_end(file, error_errno(error, path, "can't create"), error);
+}
+
+int output_stream_end(const struct output_stream *stream, struct output_file *file, int result, struct error *error) {
+  if (stream->file == stdout)
+    return result;
+  if (fclose(stream->file) != 0 && result == 0)
+    result = error_errno(error, stream->name, "can't write");
+  return output_file_end(file, result, error);
+}
+
 void output_file_guard(void) {
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);

@@ -30,6 +30,10 @@ int output_file_begin(struct output_file *file, const char *path, struct error *
    can't be put there. */
 int output_file_end(struct output_file *file, int result, struct error *error);
 
+/* The same with a stream open on it; a path of "-" is standard output, for which file is not used. */
+int output_stream_begin(struct output_stream *stream, struct output_file *file, const char *path, struct error *error);
+int output_stream_end(const struct output_stream *stream, struct output_file *file, int result, struct error *error);
+
 /* From here on SIGINT, SIGTERM and SIGHUP remove the file that was begun last before they end the process: an
    interrupted run leaves nothing half done behind. */
 void output_file_guard(void);

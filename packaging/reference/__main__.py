@@ -9,7 +9,8 @@ from pathlib import Path
 
 import man_pages
 import shtab
-from commands import pages, subparsers, whole_parser
+from commands import pages, whole_parser
+from heaptape.cli.main import parsers_of_commands
 from heaptape.common.version import __version__
 
 COMPLETIONS = {
@@ -32,7 +33,7 @@ def main(command: Path, folder: Path) -> None:
     man_pages.write(found, folder / "man" / "man1", __version__)
     parser = whole_parser(command)
     summaries = {page.name.removeprefix("heaptape-"): page.summary for page in found}
-    for name, sub in subparsers(parser).items():
+    for name, sub in parsers_of_commands(parser).items():
         sub.description = summaries[name]
         _complete_files(sub)
     for shell, path in COMPLETIONS.items():

@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from heaptape.cli.main import make_parser
+from heaptape.cli.main import make_parser, parsers_of_commands
 from heaptape.cli.programs import PROGRAMS
 
 USAGE_FLAG = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)(?:(\[=| |=)([^\[\]\s-][^\]\s]*))?")
@@ -40,15 +40,10 @@ class Page:
 def whole_parser(command: Path) -> argparse.ArgumentParser:
     """The parser of all commands, with the options of C programs. `command`: a heaptape that runs."""
     parser = make_parser()
-    for name, sub in subparsers(parser).items():
+    for name, sub in parsers_of_commands(parser).items():
         if name in PROGRAMS:
             _add_flags(sub, _help(command, name))
     return parser
-
-
-def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Name -> parser of each command."""
-    return next(dict(a.choices or {}) for a in parser._actions if isinstance(a, argparse._SubParsersAction))
 
 
 def pages(command: Path) -> list[Page]:
@@ -58,7 +53,7 @@ def pages(command: Path) -> list[Page]:
     top = _parsed("heaptape", parser.description or "", parser)
     top.groups["commands"] = [Option(name, text) for name, text in summaries.items()]
     found = [top]
-    for name, sub in subparsers(parser).items():
+    for name, sub in parsers_of_commands(parser).items():
         page = _told(name, _help(command, name)) if name in PROGRAMS else _parsed(f"heaptape-{name}", "", sub)
         page.summary = summaries[name]
         found.append(page)

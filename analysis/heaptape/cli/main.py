@@ -116,10 +116,14 @@ def _run(argv: Sequence[str], home: Home) -> int:
 
 def parser_of(parser: argparse.ArgumentParser, command: str) -> Parser:
     """The parser of a command; all of its options are known there. The whole line's where there is no such command."""
-    commands = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction)).choices or {}
-    found = commands.get(command, parser)
+    found = parsers_of_commands(parser).get(command, parser)
     assert isinstance(found, Parser)
     return found
+
+
+def parsers_of_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Name -> parser of each command of the whole line."""
+    return next(dict(a.choices or {}) for a in parser._actions if isinstance(a, argparse._SubParsersAction))
 
 
 def _own_options(argv: Sequence[str]) -> bool:

@@ -78,7 +78,7 @@ class Distiller:
 
     def make(self, tape: Path) -> Distilled:
         """Writes it. Raises HeaptapeError."""
-        figures = distilled.figures_of(self._wanted.kind)
+        figures = distilled.FIGURES_OF_KIND[self._wanted.kind]
         whole = measured.whole(self._workload, self._choices, figures, self._home, self._part("the whole"))
         count = functools.partial(measured.count, self._workload, home=self._home)
         planner = Planner(whole.cells, count, self._wanted.kind, self._wanted.seed)

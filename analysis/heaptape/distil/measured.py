@@ -2,7 +2,6 @@
 """Runs of the whole and of distillates: exact passes, each made once."""
 
 import json
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from heaptape.common.c_programs import convert_json
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.distil.plan import Cells, Plan
 from heaptape.formats.workload_format import read_workload
-from heaptape.measure import exact
-from heaptape.measure.engine_process import last_message
+from heaptape.measure import exact, replay
 from heaptape.measure.registry import Choice
 from heaptape.results import distilled
 
@@ -50,9 +49,7 @@ def run(
     passes = list(dict.fromkeys(distilled.PASSES[figure] for figure in figures))
     items = [(choice, pass_) for choice in choices for pass_ in passes]
     made: dict[str, dict[str, dict]] = {choice.label: {} for choice in choices}
-    with tempfile.NamedTemporaryFile("w", prefix="heaptape.", suffix=".edges") as file:
-        file.write("".join(f"{edge}\n" for edge in edges))
-        file.flush()
+    with replay.windows_file(edges) as file:
         bench = exact.Bench(workload, home, choices, windows=Path(file.name))
         done = bench.side_by_side(lambda item: bench.run(item[0], item[1]), items)
         for number, ((choice, pass_), result) in enumerate(done, 1):
@@ -90,12 +87,7 @@ def _convert(workload: Path, rules: Mapping, options: Sequence[str], home: Home)
     with tempfile.NamedTemporaryFile("w", prefix="heaptape.", suffix=".json") as file:
         json.dump(rules, file)
         file.flush()
-        command = [str(home.program("convert")), "distil", str(workload), "--plan", file.name, "--json", *options]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise HeaptapeError(last_message(done.stderr, "convert") or f"{workload}: can't be distilled")
-    result: dict = json.loads(done.stdout)
-    return result
+        return convert_json(home, "distil", str(workload), "--plan", file.name, *options)
 
 
 def manifest_of(workload: Path) -> dict:

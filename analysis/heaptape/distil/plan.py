@@ -16,7 +16,6 @@ import pandas as pd
 from heaptape.distil import select
 
 Kind = Literal["time", "memory", "both"]
-KINDS: tuple[Kind, ...] = ("time", "memory", "both")
 # Of the ops, for the highs; the windows have the rest, and no less than that where the floor is higher.
 SHARE_OF_HIGHS = {"time": 0.3, "memory": 1.0, "both": 0.5}
 MOST_SEGMENTS = 64
@@ -24,8 +23,6 @@ FEWEST_WINDOWS, MOST_WINDOWS = 8, 120
 OPS_A_WINDOW = 4000  # with its warm-up and what else its objects do: more ops make more windows, then longer ones
 WARM_UP = 4  # times a window's length: docs/DISTILLATION.md has what other depths give
 ROUNDS = 6  # of fitting the windows' length
-
-
 LARGE_BYTES = 32768  # from here on objects are few and matter one by one
 COLUMNS = ("begin", "counted", "end", "weight")
 

@@ -2,18 +2,16 @@
 """A piece of a workload's history: some of its objects, up to some place, on fewer threads. Each is a legal history."""
 
 import hashlib
-import json
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from heaptape.common.c_programs import convert_json
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.gate.objects import Objects
-from heaptape.measure.engine_process import last_message
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +62,4 @@ def write(workload: Path, candidate: Candidate, tape: Path, home: Home) -> int:
 
 
 def _reduce(workload: Path, tape: Path, arguments: Sequence[str], home: Home) -> dict:
-    command = [str(home.program("convert")), "reduce", str(workload), "-o", str(tape), "--json", *arguments]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise HeaptapeError(last_message(done.stderr, "convert") or f"{workload}: can't be reduced")
-    result: dict = json.loads(done.stdout)
-    return result
+    return convert_json(home, "reduce", str(workload), "-o", str(tape), *arguments)

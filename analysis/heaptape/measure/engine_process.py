@@ -14,6 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from itertools import islice
 from typing import IO, TypeVar
 
+from heaptape.common.c_programs import last_message
+
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
@@ -142,9 +144,3 @@ def failure(status: int, stderr: str) -> str:
             f" ({last_message(stderr, 'replay')})" if stderr.strip() else ""
         )
     return last_message(stderr, "replay") or f"exit status {status}"
-
-
-def last_message(stderr: str, program: str) -> str:
-    """A program's last line, without its name, as it was not the user who called it."""
-    last = (stderr.strip().splitlines() or [""])[-1]
-    return last.removeprefix(f"heaptape-{program}: ").removesuffix(f" (heaptape-{program} --help)")

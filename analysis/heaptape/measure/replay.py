@@ -9,11 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
+from heaptape.common.c_programs import last_message
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
 from heaptape.common.processors import processors
@@ -22,7 +23,7 @@ from heaptape.formats.tape_format import open_trace
 from heaptape.formats.workload_format import is_workload, read_workload
 from heaptape.measure import loaded, machine, noise, penalties
 from heaptape.measure.agreement import agreement
-from heaptape.measure.engine_process import Processes, failure, last_message, run_to_end, side_by_side
+from heaptape.measure.engine_process import Processes, failure, run_to_end, side_by_side
 from heaptape.measure.registry import Choice, sha256_of
 from heaptape.measure.rounds import OF_ACCESSES, Rounds, Run, Settings, baseline_of, widest_interval
 from heaptape.measure.slow_calls import tell_system_calls
@@ -253,9 +254,11 @@ def _windows_file(settings: Settings, workload: dict) -> IO[str] | None:
         edges = distilled.edges(workload["distilled"])
     except (KeyError, IndexError, TypeError, ValueError):
         return None
-    if not edges or settings.windows:
-        return None
-    # Its name is used as long as it is there.
+    return None if not edges or settings.windows else windows_file(edges)
+
+
+def windows_file(edges: Iterable[int]) -> IO[str]:
+    """Positions as heaptape-replay --windows takes them, in a file that is there until it is closed."""
     file = tempfile.NamedTemporaryFile("w", prefix="heaptape.")  # noqa: SIM115
     file.write("".join(f"{edge}\n" for edge in edges))
     file.flush()

@@ -5,7 +5,7 @@ The manifest is INFO's `distilled` (core/trace/FORMAT.md). `runs`: pass -> run, 
 counted between `edges`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -68,10 +68,13 @@ def estimates(runs: Mapping[str, Mapping], manifest: Mapping) -> pd.DataFrame:
     for figure, percent in manifest["expected"].items():
         run = runs.get(PASSES[figure])
         if run is not None:
-            value = uncorrected(figure, run, manifest)
-            correction = manifest.get("corrections", {}).get(figure, {"model": "none", "value": 1})
-            rows.append((figure, corrected(correction, value), percent))
+            rows.append((figure, _estimated(figure, run, manifest), percent))
     return pd.DataFrame(rows, columns=["figure", "value", "percent"])
+
+
+def _estimated(figure: str, run: Mapping, manifest: Mapping) -> float:
+    correction = manifest.get("corrections", {}).get(figure, {"model": "none", "value": 1})
+    return corrected(correction, uncorrected(figure, run, manifest))
 
 
 def estimate(figure: str, run: Mapping, manifest: Mapping) -> float | None:
@@ -82,12 +85,6 @@ def estimate(figure: str, run: Mapping, manifest: Mapping) -> float | None:
     if manifest.get("version") != VERSION or run.get("pass") != PASSES.get(figure) or run.get(needs[figure]) is None:
         return None
     try:
-        found = estimates({PASSES[figure]: run}, manifest)
+        return _estimated(figure, run, manifest) if figure in manifest["expected"] else None
     except (KeyError, IndexError, TypeError, ValueError):
         return None
-    return next((float(row.value) for row in found.itertuples() if row.figure == figure), None)
-
-
-def figures_of(kind: str) -> Sequence[str]:
-    """That a distillate of that kind can tell."""
-    return FIGURES_OF_KIND[kind]

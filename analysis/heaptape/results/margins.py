@@ -116,7 +116,7 @@ def widened(low: float, high: float, margin: float) -> tuple[float, float]:
 
 
 def percent_text(percent: float) -> str:
-    """As it stands behind a figure, with its ±."""
+    """As it stands behind a figure and ±."""
     return f"{_digits(percent)} %"
 
 

@@ -2,6 +2,7 @@
 """What a distillate keeps: windows, one of each stratum; the highs of as many parts of the history as there is room."""
 
 import functools
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 from heaptape.common.home import default_home
 from heaptape.distil import measured, select
 from heaptape.distil.measured import cell_edges
-from heaptape.distil.plan import KINDS, Cells, Planner
+from heaptape.distil.plan import Cells, Kind, Planner
 from heaptape.formats.workload_format import read_workload
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,7 +64,7 @@ def planner_of(workload, kind):
     return Planner(Cells(random_cells(3, len(edges) - 1), edges), counted, kind, 0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", get_args(Kind))
 @pytest.mark.parametrize("share", [0.6, 0.9])
 def test_a_plan_has_no_more_ops_than_asked_for_and_the_trace_has_as_many(workload, tmp_path, kind, share):
     ops = int(share * read_workload(workload).ops)
