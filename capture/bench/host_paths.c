@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the host executes for each way through a hook, to be counted by callgrind: tests/bench/host_instructions.py runs
+/* What the host executes for each way through a hook, to be counted by callgrind: tests/bench/recording/host_instructions.py runs
    it, bare and recorded, and reads the counts. Each loop is counted in batches of FEW and of MANY rounds, dumped as
    "loop:rounds". */
 #include <malloc.h>

@@ -9,7 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import big_report, host_cpu, importers, rates, reference_allocator
+from tests.bench.allocators import reference_allocator
+from tests.bench.reading import big_report, importers, rates
+from tests.bench.recording import host_cpu
 from tests.support import CONVERT, OUT, REPOSITORY, info, succeed
 
 MIB = 1 << 20

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints what a mispredicted branch costs here, in ns of CPU time: the same loop over random bits, half of whose
-   branches are mispredicted, and over zeros; of each the least of ROUNDS. For bench/time_bounds.py. */
+   branches are mispredicted, and over zeros; of each the least of ROUNDS. For bench/time/bounds.py. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,9 +7,9 @@ numbers (time lines, histograms) are stored as the differences of each column, w
 can still unpack everything by itself (`report.js` does what `unpack` does here). Texts are put together again, not
 values: a browser's numbers would not be those of the file.
 
-Plain gzip of the JSON was tried instead: of one workload of `tests/bench/big_report.py` it takes 2.2 MB, and this 0.9
-(without memory maps; 8.4 and 5.7 with them), so the page of all nine would have 24.6 MB instead of 12.6. Browsers
-inflate nothing else by themselves: zstd or brotli would need a decoder in every page.
+Plain gzip of the JSON was tried instead: of one workload of `tests/bench/reading/big_report.py` it takes 2.2 MB, and
+this 0.9 (without memory maps; 8.4 and 5.7 with them), so the page of all nine would have 24.6 MB instead of 12.6.
+Browsers inflate nothing else by themselves: zstd or brotli would need a decoder in every page.
 """
 
 import base64

@@ -6,7 +6,7 @@ from heaptape.model.time_model import ALL, prediction
 from heaptape.results.schema import Results
 from model.planted import measurement_with_near
 
-from tests.bench import time_counts
+from tests.bench.time import counts as time_counts
 
 SIZES, ENTRIES = (32 << 10, 1 << 20, 32 << 20), (64, 1536)
 

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""How well `heaptape blame` ranks experiments: what its proposals promise against what replays of them bring, over the
+planted programs and workloads/whatif. Prints per experiment what of RSS it promises to save, what it saves, and what
+more the allocator keeps empty, in percent; and Spearman's rank correlation.
+
+    .venv/bin/python -m tests.bench.decisions.proposals [-a ALLOCATOR]... [PROGRAM]...
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+from heaptape.common.home import Home, default_home
+from heaptape.measure import registry, replay, rounds, whatif
+from heaptape.results import proposals
+from heaptape.results.blame import position_at
+from heaptape.results.schema import Results
+
+from tests.support import OUT, RECORD, succeed
+
+PROGRAMS = {
+    "pinner": ("planted_pinner", "1000"),
+    **{f"memory {mode}": ("planted_memory", mode) for mode in ("leak", "retention", "fragmentation", "well")},
+    **{name: ("whatif_programs", name, "plain", "25") for name in
+       ("waves", "documents", "lines", "strings", "pages", "connections")},
+}  # fmt: skip
+ALLOCATORS = ("glibc", "jemalloc:decay-0", "tcmalloc", "mimalloc")
+GROUPS = 3  # of each program
+
+
+def compare(name: str, allocators: list[str], home: Home, scratch: Path) -> pd.DataFrame:
+    """`proposals.tried` of all actions on the GROUPS groups of the program that promise most, where RSS is most above
+    live bytes; and column program.
+    """
+    tape = scratch / "p.tape"
+    succeed(RECORD, "--stacks", "-o", tape, "--", OUT / "test-programs" / PROGRAMS[name][0], *PROGRAMS[name][1:])
+    choices = registry.choose_all(allocators, registry.load(home))
+    work = replay.prepare(str(tape), home, scratch, origins=True)
+    about = replay.describe_workload(work, name)
+    settings = rounds.Settings(1, passes=("blame",))
+    there = Results("", replay.replay(work, about, choices, settings, home)).holders()
+    positions = {label: position_at(found, "widest") for label, found in there.items()}
+    told = pd.concat([proposals.estimates(found, label, positions[label]) for label, found in there.items()])
+    if told.empty:
+        return told
+    most = told.groupby("group")["saving_bytes"].max().nlargest(GROUPS).index
+    tried = whatif.experiments(list(dict.fromkeys(told["experiment"][told["group"].isin(most)])), together=False)
+    at = tuple(map(str, sorted(set(positions.values()))))
+    job = whatif.Job(tape, tried, choices, rounds.Settings(1, passes=("blame",), at=at))
+    file = Results("", whatif.run(job, home, scratch))
+    return proposals.tried(file, told, positions).dropna(subset=["saving_bytes"]).assign(program=name)
+
+
+def correlation(rows: pd.DataFrame) -> str:
+    """Spearman's, of the promised share of RSS and that which was freed: saved, or kept empty by the allocator; and
+    that which was saved alone.
+    """
+    promised, saved, left = (
+        rows[key] / rows["rss_bytes"] for key in ("saving_bytes", "found_saving_bytes", "found_left_bytes")
+    )
+    freed, only = (promised.corr(found, method="spearman") for found in (saved + left, saved))
+    return f"{len(rows)} experiments, rank correlation {freed:.2f} of what is freed, {only:.2f} of what RSS falls by"
+
+
+def main() -> None:
+    """Runs and prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("programs", nargs="*", default=list(PROGRAMS), metavar="PROGRAM")
+    parser.add_argument("-a", "--allocator", action="append")
+    arguments = parser.parse_args()
+    home, parts = default_home(), []
+    for name in arguments.programs:
+        with tempfile.TemporaryDirectory() as scratch:
+            parts.append(compare(name, arguments.allocator or list(ALLOCATORS), home, Path(scratch)))
+        for _, row in parts[-1].iterrows():
+            keys = ("saving_bytes", "found_saving_bytes", "found_left_bytes")
+            shares = " ".join(f"{100 * row[key] / row['rss_bytes']:7.1f}" for key in keys)
+            print(f"{name:22} {row['allocator']:16} {row['experiment']:42} {shares}", flush=True)
+    whole = pd.concat(parts, ignore_index=True)
+    print(f"all: {correlation(whole)}")
+    for key in ("action", "allocator", "program"):
+        for value, rows in whole.assign(action=whole["action"].str.partition("=")[0]).groupby(key):
+            if len(rows) > 2:
+                print(f"{key} {value}: {correlation(rows)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""The Python reader of traces: events per second of CPU time, of recordings and of archives, beside another checkout's
+in alternating runs; and what a process pays before its first event. Some minutes.
+
+python -m tests.bench.reading.python_reader [--against CHECKOUT]. Needs `make out/bench/bench_trace`.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench.reading import rates
+from tests.support import CONVERT, REPOSITORY, succeed
+
+RUNS, PROGRAMS, SYNTHETIC_EVENTS = 3, ("python3", "perl", "redis", "git"), 1_000_000
+# Of one process: CPU seconds of the imports, of a first read, of the second one; events.
+READ = """
+import sys, time
+began = time.process_time()
+from heaptape.formats.tape_format import open_trace
+times = [time.process_time() - began]
+for _ in range(2):
+    began = time.process_time()
+    with open_trace(sys.argv[1]) as trace:
+        events = sum(batch.num_rows for batch in trace.events())
+    times.append(time.process_time() - began)
+print(*times, events)
+"""
+
+
+def traces(folder: Path) -> Iterator[Path]:
+    """Recordings of the corpus and a synthetic trace of four threads, each plain and as an archive of today."""
+    for name in PROGRAMS:
+        plain = folder / f"{name}.tape"
+        succeed(CONVERT, "convert", REPOSITORY / "workloads/corpus" / plain.name, plain)
+        yield from (plain, _archived(plain))
+    plain = rates.synthetic_trace(folder, SYNTHETIC_EVENTS)
+    yield from (plain, _archived(plain))
+
+
+def _archived(plain: Path) -> Path:
+    archive = plain.with_name(f"{plain.stem}, archive.tape")
+    succeed(CONVERT, "convert", "--archive", plain, archive)
+    return archive
+
+
+def read(checkout: Path, tape: Path, kept_code: str | None = None) -> tuple[float, float, float, int]:
+    """What READ prints, of that checkout's reader. `kept_code`: folder of the code that Numba keeps, for another."""
+    environment = os.environ | {"PYTHONPATH": str(checkout / "analysis")}
+    if kept_code:
+        environment["NUMBA_CACHE_DIR"] = kept_code
+    command = [sys.executable, "-c", READ, str(tape)]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    imports, first, second, events = done.stdout.split()
+    return float(imports), float(first), float(second), int(events)
+
+
+def main() -> None:
+    """Prints two tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="another checkout")
+    against = parser.parse_args().against
+    checkouts = ({"against": against} if against else {}) | {"here": REPOSITORY}
+    with tempfile.TemporaryDirectory(prefix="heaptape-bench-") as name:
+        print("| M events/s of CPU | " + " | ".join(checkouts) + " |\n|---|" + "---|" * len(checkouts))
+        smallest, least = Path(), 1 << 62
+        for tape in traces(Path(name)):
+            found: dict[str, list[float]] = {who: [] for who in checkouts}
+            for _ in range(RUNS):
+                for who, checkout in checkouts.items():
+                    *_, seconds, events = read(checkout, tape)
+                    found[who].append(events / seconds / 1e6)
+            cells = (f"{statistics.median(r):.1f} ({min(r):.1f} to {max(r):.1f})" for r in found.values())
+            print(f"| {tape.stem}, {events:,} events | {' | '.join(cells)} |", flush=True)
+            smallest, least = (tape, events) if events < least else (smallest, least)
+        for who, checkout in checkouts.items():
+            new, kept = read(checkout, smallest, f"{name}/code-{who}"), read(checkout, smallest, f"{name}/code-{who}")
+            print(
+                f"\n{who}: imports {kept[0]:.2f} s of CPU; the first read of a process takes {kept[1] - kept[2]:.2f} s"
+                f" more than the next, and {new[1] - new[2]:.1f} s where nothing is kept of an earlier process."
+            )
+
+
+if __name__ == "__main__":
+    main()

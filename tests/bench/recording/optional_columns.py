@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""What the optional columns cost the program, beside heaptrack where it is installed. Apart from `make bench`, as it
+takes minutes: python -m tests.bench.recording.optional_columns [ROUNDS].
+
+Bare and recorded runs take turns. CPU time is the program's own, as in host_cpu.py; a figure is the median over the
+rounds of the difference to the bare run of its round, per event, and the bytes per event of the last recording. Stacks
+are taken 64 frames deep, as heaptrack does; what it writes goes to /dev/null.
+"""
+
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.bench.recording.host_cpu import CPU_AT_EXIT, Subject, record_once, run_once, subjects
+from tests.support import info
+
+HEAPTRACK = Path("/usr/lib/heaptrack/libheaptrack_preload.so")
+VARIANTS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "--latency": ("--latency",),
+    "--usable": ("--usable",),
+    "--stacks=64": ("--stacks=64",),
+    "--stacks=64 --unwind fp": ("--stacks=64", "--unwind", "fp"),
+}
+
+
+def measure(subject: Subject, folder: Path, rounds: int) -> dict[str, tuple[float, float]]:
+    """Variant -> host CPU ns per event and bytes per event (nan: none are written)."""
+    differences: dict[str, list[float]] = {}
+    size: dict[str, float] = {}
+    for _ in range(rounds):
+        bare = run_once(subject.command, folder, subject.port, {"LD_PRELOAD": str(CPU_AT_EXIT)})
+        events = 1
+        for name, options in VARIANTS.items():
+            spent = record_once(subject, folder, options)
+            about = info(folder / "t.tape")
+            events, size[name] = about["events"], about["bytes_per_event"]
+            differences.setdefault(name, []).append((spent.host_ns - bare.host_ns) / events)
+        if HEAPTRACK.exists():
+            preload = {"LD_PRELOAD": f"{HEAPTRACK}:{CPU_AT_EXIT}", "DUMP_HEAPTRACK_OUTPUT": "/dev/null"}
+            spent = run_once(subject.command, folder, subject.port, preload)
+            differences.setdefault("heaptrack", []).append((spent.host_ns - bare.host_ns) / events)
+    return {name: (statistics.median(pairs), size.get(name, float("nan"))) for name, pairs in differences.items()}
+
+
+def main() -> None:
+    """Prints a Markdown table."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        wanted = ("cfrac", "sqlite3", "python3", "redis-server", "cc1 -O2")
+        found = [subject for subject in subjects(folder) if subject.name in wanted]
+        rows = [*VARIANTS, *(["heaptrack"] if HEAPTRACK.exists() else [])]
+        print("| host CPU ns per event, bytes per event |", " | ".join(subject.name for subject in found), "|")
+        print("|---|" + "---|" * len(found))
+        tables = [measure(subject, folder, rounds) for subject in found]
+        for row in rows:
+            cells = [f"{table[row][0]:.0f}, {table[row][1]:.2f}" for table in tables]
+            print(f"| {row} |", " | ".join(cell.removesuffix(", nan") for cell in cells), "|")
+
+
+if __name__ == "__main__":
+    main()
