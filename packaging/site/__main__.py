@@ -7,6 +7,7 @@ same definition as its man page. mkdocs.yml says what stands where. A link to a 
 not there ends with an error.
 """
 
+import logging
 import re
 import shutil
 import subprocess
@@ -46,7 +47,8 @@ def stage(command: Path, source: Path) -> None:
 
 
 def main(command: Path, folder: Path) -> None:
-    """Builds the site."""
+    """Builds the site. What is wrong is logged on standard error."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
     source = folder.resolve() / "source"
     stage(command, source)
     build(
