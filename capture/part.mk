@@ -38,7 +38,7 @@ HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_t
   host_of_few_descriptors_is_recorded host_of_little_address_space_lives chrooted_host_without_proc_is_recorded \
   tiny_stacks_suffice calls_after_the_end_are_recorded thousand_live_threads_are_recorded \
   sandboxed_host_is_not_killed_by_us sized_frees_reach_an_allocator_that_has_them \
-  handler_at_any_instruction_loses_no_call \
+  handler_at_any_instruction_loses_no_call interrupted_calls_keep_their_slots \
   sigkill_at_any_instruction_loses_no_call
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,capture/test/hosts/$(test).c,capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
