@@ -165,6 +165,17 @@
   for (const figure of document.querySelectorAll("figure.zoom")) new Zoom(figure);
 
   // ---- Raw results: the same text as the results file (number_columns.py says how they are packed).
+  const LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
+  const ofBase85 = text => {
+    const bytes = new Uint8Array(4 * Math.ceil(text.length / 5)), view = new DataView(bytes.buffer);
+    const digits = new Map([...LETTERS].map((letter, digit) => [letter, digit]));
+    for (let at = 0; at < text.length; at += 5) {
+      let number = 0;
+      for (let n = at; n < at + 5; ++n) number = 85 * number + (n < text.length ? digits.get(text[n]) : 84);
+      view.setUint32(at / 5 * 4, number);
+    }
+    return bytes.subarray(0, bytes.length - (5 - text.length % 5) % 5);
+  };
   const ofPlanes = (bytes, at, count, planes) => {
     const numbers = new Array(count).fill(0);
     for (let plane = 0, scale = 1; plane < planes; ++plane, scale *= 256)
@@ -205,8 +216,7 @@
   };
   const results = async (script) => {
     const held = JSON.parse(script.textContent);
-    const bytes = Uint8Array.from(atob(held.data), letter => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const stream = new Blob([ofBase85(held.data)]).stream().pipeThrough(new DecompressionStream("gzip"));
     const text = together(new Uint8Array(await new Response(stream).arrayBuffer()));
     return { name: held.name, text: text + "\n" };
   };
