@@ -12,7 +12,7 @@ import html
 import io
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -239,8 +239,7 @@ def _draw(figure: Figure, renderer: _Renderer) -> None:
     for axes in shown:
         axes.apply_aspect()
     below = [artist for axes in shown for artist in _children(axes) if _is_raster(axes, artist)]
-    if below:
-        renderer.picture(*_rasterized(figure, below))
+    _draw_raster(figure, renderer, below)
     for axes in shown:
         for artist in sorted(_children(axes), key=lambda artist: artist.get_zorder()):
             if isinstance(artist, Axis):
@@ -264,8 +263,10 @@ def _is_raster(axes: Axes, artist: Artist) -> bool:
     return below is not None and artist.get_zorder() < below
 
 
-def _rasterized(figure: Figure, artists: Iterable[Artist]) -> tuple[np.ndarray, Bbox]:
-    """All of them in one picture, and its place in points."""
+def _draw_raster(figure: Figure, renderer: _Renderer, artists: Sequence[Artist]) -> None:
+    """All of them as one picture, of the part of the figure that has something of them."""
+    if not artists:
+        return
     figure.set_dpi(RASTER_DPI)
     width, height = figure.get_size_inches() * RASTER_DPI
     agg = RendererAgg(width, height, RASTER_DPI)
@@ -274,11 +275,10 @@ def _rasterized(figure: Figure, artists: Iterable[Artist]) -> tuple[np.ndarray, 
     figure.set_dpi(DPI)
     rgba = np.asarray(agg.buffer_rgba())
     rows, columns = (np.flatnonzero(rgba[..., 3].any(axis=axis)) for axis in (1, 0))
-    if len(rows) == 0:
-        return rgba[:1, :1], Bbox.null()
-    left, right, low, high = columns[0], columns[-1] + 1, len(rgba) - rows[-1] - 1, len(rgba) - rows[0]
-    box = np.array([[left, low], [right, high]]) * DPI / RASTER_DPI
-    return rgba[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1], Bbox(box)
+    if len(rows):
+        top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
+        box = np.array([[left, len(rgba) - bottom], [right, len(rgba) - top]]) * DPI / RASTER_DPI
+        renderer.picture(rgba[top:bottom, left:right], Bbox(box))
 
 
 def _draw_axis(renderer: _Renderer, axes: Axes, axis: Axis) -> None:

@@ -117,6 +117,19 @@ def test_an_image_has_its_lowest_row_at_the_bottom():
     assert pixels[-1, 0].tolist() == [255, 0, 0]
 
 
+@pytest.mark.parametrize("top", [0, 5])
+def test_areas_below_the_rasterization_order_are_one_picture_where_they_are(top):
+    axes = axes_of()
+    axes.set_rasterization_zorder(1)
+    axes.fill_between([20, 60], [0, 0], [top, top], color="#00ff00", zorder=0.5, linewidth=0)
+    images = list(drawn(axes).iter("image"))
+    assert len(images) == (top > 0)
+    for image in images:
+        (left, low), (right, high) = on_page(axes, [(20, 0), (60, 5)])
+        place = [float(image.get(name)) for name in ("x", "y", "width", "height")]
+        assert place == pytest.approx([left, high, right - left, low - high], abs=1.5)
+
+
 def test_ink_follows_the_page_and_hatches_are_patterns():
     axes = axes_of()
     axes.bar([50], [5], hatch="//", color="#ffb52e", edgecolor=INK)
