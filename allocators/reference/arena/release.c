@@ -87,10 +87,10 @@ static __attribute__((noinline)) void trim(struct arena *arena, size_t limit) {
   errno = error;
 }
 
-/* top_pad above the threshold, and down to top_pad: a program that takes and frees at the top should not move the break
-   each time. */
+/* Half of top_pad above the threshold, and down to top_pad: a program that takes and frees at the top should not move
+   the break each time. (All of top_pad saves postgres one sbrk in seven, at 0.6 % more memory.) */
 void arena_trim(struct arena *arena, size_t merged_bytes) {
-  size_t limit = tunable_now(&tunables.trim_threshold) + tunables.top_pad;
+  size_t limit = tunable_now(&tunables.trim_threshold) + tunables.top_pad / 2;
   bool at_top = merged_bytes == chunk_bytes(arena->top);
   if (!at_top || top_dirty_bytes(arena) >= limit)
     trim(arena, limit);
