@@ -13,8 +13,9 @@ struct history_state {
 
 struct live_totals {
   struct history_state state;
-  uint64_t live_os_page_bytes; /* objects of an OS page or more rounded up */
   uint64_t os_page_bytes;
+  uint64_t live_os_page_bytes; /* objects of an OS page or more rounded up; apart from the state, as a compiler that
+                                  reads neighbours as one vector waits for the stores before to reach the cache */
   struct witness *witness; /* whose ops count the ops handed on */
 };
 
