@@ -54,9 +54,13 @@ int main(int argc, char **argv) {
   } stages[] = {{"decoding", decode}, {"decoding and merging", decode_and_merge}, {"the same and the history", check}};
   struct error error = {""};
   struct trace_reader *reader;
-  if (argc != 2 || trace_reader_open(&reader, argv[1], &error) != 0) {
-    fprintf(stderr, "bench_stages: %s\n", argc == 2 ? error.text : "usage: bench_stages F.tape");
+  if (argc != 2) {
+    fputs("usage: bench_stages F.tape\n", stderr);
     return 2;
+  }
+  if (trace_reader_open(&reader, argv[1], &error) != 0) {
+    fprintf(stderr, "bench_stages: %s\n", error.text);
+    return 1;
   }
   for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
     uint64_t began_ns = os_monotonic_ns();

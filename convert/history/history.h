@@ -30,8 +30,8 @@ enum history_kind {
    RELEASE, its new one for ACQUIRE. */
 struct history_op {
   enum history_kind kind;
-  uint8_t call; /* as in the event, but NULL_IN where the object passed to realloc was never seen; free where one is
-                   implied */
+  uint8_t call;   /* as in the event, but NULL_IN where the object passed to realloc was never seen; free where one is
+                     implied */
   uint8_t region; /* memory apart that serves it; 0: the allocator's */
   bool moved;     /* by a rewriting, from where its event was left out; only events of ops elsewhere count */
   uint32_t thread;

@@ -16,7 +16,7 @@ struct live_totals {
   uint64_t os_page_bytes;
   uint64_t live_os_page_bytes; /* objects of an OS page or more rounded up; apart from the state, as a compiler that
                                   reads neighbours as one vector waits for the stores before to reach the cache */
-  struct witness *witness; /* whose ops count the ops handed on */
+  struct witness *witness;     /* whose ops count the ops handed on */
 };
 
 static inline uint64_t live_rounded(const struct live_totals *live, uint64_t size_bytes) {

@@ -65,8 +65,8 @@ static __attribute__((noinline, unused)) bool leb_get_long(const uint8_t **from,
   return true;
 }
 
-/* Reads a value at *from and moves *from on. False if it does not end before end or needs more than 64 bits. One byte or
-   two are told apart without a branch, as sizes and distances take either. */
+/* Reads a value at *from and moves *from on. False if it does not end before end or needs more than 64 bits. One byte
+   or two are told apart without a branch, as sizes and distances take either. */
 static inline __attribute__((always_inline)) bool leb_get(const uint8_t **from, const uint8_t *end, uint64_t *value) {
   const uint8_t *at = *from;
   uint16_t pair;

@@ -2,10 +2,10 @@
 /* Slots of objects (WORKLOAD.md): hands out dense numbers so that the engine's threads seldom share a cache line of its
    object table and seldom have to wait for each other when a slot is used again.
 
-   A line of SLOTS_PER_LINE slots has one owner, and a thread takes slots from a list of its own, which grows by a line. A
-   slot emptied by its owner goes back to the owner's list, one emptied by another thread first through a quarantine of
-   SLOTS_QUARANTINE, so that the wait for its last user is old by then. Lines of ended threads get new owners, whoever
-   needs slots next, as wholes, with those of their slots that are still in use. Not its job: who waits for whom
+   A line of SLOTS_PER_LINE slots has one owner, and a thread takes slots from a list of its own, which grows by a line.
+   A slot emptied by its owner goes back to the owner's list, one emptied by another thread first through a quarantine
+   of SLOTS_QUARANTINE, so that the wait for its last user is old by then. Lines of ended threads get new owners,
+   whoever needs slots next, as wholes, with those of their slots that are still in use. Not its job: who waits for whom
    (convert/compile/compile.c reads `last`). Invariants: memory is O(objects that lived at once
    + threads). Not thread-safe. */
 #ifndef CORE_WORKLOAD_MAKING_SLOTS_H
@@ -36,8 +36,8 @@ struct slots {
   struct slot_line *lines;
   uint32_t count; /* numbers in use or used before are below this */
   uint32_t room;
-  uint32_t *lists; /* of each thread: first empty slot; SLOTS_NONE: none */
-  bool *ended;     /* threads that take no more */
+  uint32_t *lists;       /* of each thread: first empty slot; SLOTS_NONE: none */
+  bool *ended;           /* threads that take no more */
   uint32_t orphan_lines; /* the first with an empty slot whose owner has ended; SLOTS_NONE: none */
   uint32_t quarantine[SLOTS_QUARANTINE];
   uint32_t quarantine_next, quarantine_count;
