@@ -63,7 +63,7 @@ static ALWAYS_INLINE int hand_on(struct history *history, const struct merge_ste
   /* An object given to realloc that acquires was never seen. */
   bool unseen = kind == HISTORY_ACQUIRE && (step->traits & EVENT_TAKES);
   /* Field by field: an initialiser clears the whole with stores that overlap, and a consumer that reads a field written
-     by two of them waits until both are in the cache, some 15 cycles an op. */
+     by two of them waits until both are in the cache. */
   struct history_op op;
   op.kind = kind;
   op.call = unseen ? event->call | CALL_NULL_IN : event->call;
