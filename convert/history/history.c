@@ -62,16 +62,22 @@ static ALWAYS_INLINE int hand_on(struct history *history, const struct merge_ste
   const struct trace_event *event = step->event;
   /* An object given to realloc that acquires was never seen. */
   bool unseen = kind == HISTORY_ACQUIRE && (step->traits & EVENT_TAKES);
-  return hand_on_op(history, &(struct history_op){.kind = kind,
-                                                  .call = unseen ? event->call | CALL_NULL_IN : event->call,
-                                                  .thread = step->thread,
-                                                  .slot = slot,
-                                                  .size_bytes = event->size_bytes,
-                                                  .param = event->param,
-                                                  .request_bytes = request_bytes,
-                                                  .stamp = step->stamp,
-                                                  .touched_os_pages = event->touched_os_pages,
-                                                  .event = event});
+  /* Field by field: an initialiser clears the whole with stores that overlap, and a consumer that reads a field written
+     by two of them waits until both are in the cache. */
+  struct history_op op;
+  op.kind = kind;
+  op.call = unseen ? event->call | CALL_NULL_IN : event->call;
+  op.region = 0;
+  op.moved = false;
+  op.thread = step->thread;
+  op.slot = slot;
+  op.touched_os_pages = event->touched_os_pages;
+  op.size_bytes = event->size_bytes;
+  op.param = event->param;
+  op.request_bytes = request_bytes;
+  op.stamp = step->stamp;
+  op.event = event;
+  return hand_on_op(history, &op);
 }
 
 static enum placing fail(struct history *history, const struct merge_step *step, const char *what) {
