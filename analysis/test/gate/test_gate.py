@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`heaptape gate` and `heaptape minimise` on allocators with planted faults (planted_allocator.c and faulty_allocator.c
-of replay/test/programs/): the same library, with other settings as old and new. Long: more figures, allocators, signals.
+of replay/test/programs/): the same library, with other settings as old and new.
+
+Long: more figures, allocators and signals.
 """
 
 import json
