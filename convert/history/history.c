@@ -7,6 +7,7 @@
 #include "convert/history/trace_info.h"
 #include "core/base/address_map.h"
 #include "core/base/assert.h"
+#include "core/base/hints.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -40,9 +41,6 @@ struct history {
 };
 
 enum placing { PLACED, BLOCKED, FAILED };
-
-/* Each step passes through these: a call costs as much as what it does. */
-#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 static uint64_t *recent_entry(struct history *history, uint64_t address) {
   return &history->recent[address * 0x9e3779b97f4a7c15u >> (64 - RECENT_BITS)];

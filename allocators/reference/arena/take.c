@@ -7,6 +7,7 @@
 #include "allocators/reference/arena/mapped.h"
 #include "allocators/reference/arena/release.h"
 #include "allocators/reference/base/settings.h"
+#include "core/base/split_mix.h"
 
 enum { AHEAD_BYTES_MAX = 4096 }; /* to split off ahead for the cache: an OS page, whatever the size */
 
@@ -199,11 +200,8 @@ static inline void *take_top(struct arena *arena, size_t bytes, struct tcache_bi
    the same layout each time. */
 static uint64_t next_random(void) {
   static _Atomic uint64_t drawn;
-  uint64_t bits = tunables.placement_seed * 0x9e3779b97f4a7c15u +
-                  atomic_fetch_add_explicit(&drawn, 1, memory_order_relaxed) * 0xd1342543de82ef95u;
-  bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
-  bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
-  return bits ^ bits >> 31;
+  return split_mix(tunables.placement_seed * SPLIT_MIX_STEP +
+                   atomic_fetch_add_explicit(&drawn, 1, memory_order_relaxed) * 0xd1342543de82ef95u);
 }
 
 /* From behind a gap of random length. The gap is released as a free chunk, so that later requests fill it: which
