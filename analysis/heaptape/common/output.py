@@ -51,7 +51,7 @@ def write_bytes(output: str, data: bytes) -> None:
         if path.exists() and not path.is_file():  # a pipe or a device can't be renamed onto
             path.write_bytes(data)
         else:
-            _replace(path.resolve(), data)
+            replace_whole(path.resolve(), data)
     except OSError as error:
         raise HeaptapeError(f"{output}: can't be written: {error.strerror or error}") from error
 
@@ -68,12 +68,18 @@ def flush_standard_output(text: str = "") -> None:
         raise HeaptapeError(f"standard output: can't be written: {error.strerror or error}") from error
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace_whole(path: Path, data: bytes, durable: bool = False) -> None:
+    """Writes a regular file beside its place and renames it. `durable`: it is on the disk before it has its name, so
+    that a crash of the machine leaves no part of it either. Raises OSError.
+    """
     descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".partial", dir=path.parent)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
         temporary.replace(path)
     except BaseException:
@@ -82,7 +88,8 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def _umask() -> int:
-    """Reading it means setting it; mkstemp alone would leave the file to its owner only."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+    """As the kernel tells it: asking by setting would change it for other threads meanwhile."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("Umask:"):
+            return int(line.split()[1], 8)
+    return 0o077

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT
+"""The files of a store, by name within it: a folder, or whatever fsspec has an URL for.
+
+A file appears whole or not at all: in a folder it is written beside its place, flushed to the disk and renamed; an
+object store takes it in one request. A disk that is full or away for a while is waited for.
+"""
+
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, TypeVar
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.output import replace_whole
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+T = TypeVar("T")
+
+MISSING = "needs more packages: pip install 'heaptape[fleet]'"
+# What a store has names for. Neither `..` nor a leading dot, so that none leads out of it.
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*){0,3}\Z")
+COPIED_BYTES = 1 << 20
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
+
+
+class StoreError(HeaptapeError):
+    """The store can't be read or written, though it was tried for as long as was to be waited."""
+
+
+class Files:
+    """`patience_s`: how long an operation that fails is tried again, each time after a longer wait. `tell`: is given
+    one line before the first wait of an operation.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        patience_s: float = 0,
+        tell: Callable[[str], None] = lambda line: None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError:
+            raise HeaptapeError(f"fleet {MISSING}") from None
+        if not url.isprintable():
+            raise HeaptapeError(f"{url!r}: no store")
+        self.url, self._patience_s, self._tell, self._sleep = url, patience_s, tell, sleep
+        try:
+            found: tuple[AbstractFileSystem, str] = url_to_fs(url)
+        except (ValueError, ImportError, OSError) as error:
+            raise HeaptapeError(f"{url}: no store: {error}") from None
+        self._fs, root = found
+        self._root = root.rstrip("/") or "/"
+        self._local = "file" in (self._fs.protocol if not isinstance(self._fs.protocol, str) else [self._fs.protocol])
+
+    def path(self, name: str) -> str:
+        """As the file system knows it. Raises HeaptapeError for a name that is none of a store's."""
+        if not NAME.match(name):
+            raise HeaptapeError(f"{self.url}: '{name[:80]}' is no name in a store")
+        return f"{self._root}/{name}"
+
+    def read(self, name: str) -> bytes | None:
+        """None if there is no such file. Raises StoreError."""
+        path = self.path(name)
+
+        def read() -> bytes | None:
+            try:
+                return Path(path).read_bytes() if self._local else self._fs.cat_file(path)
+            except FileNotFoundError:
+                return None
+
+        return self._patiently(read, "can't be read")
+
+    def write(self, name: str, data: bytes) -> None:
+        """The whole file or nothing. Raises StoreError."""
+        path = self.path(name)
+
+        def write() -> None:
+            if not self._local:
+                self._fs.pipe_file(path, data)
+                return
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            replace_whole(Path(path), data, durable=True)
+
+        self._patiently(write, "can't be written")
+
+    def upload(self, source: Path, name: str) -> None:
+        """A file of this machine, unless one of that size is there under that name."""
+        path = self.path(name)
+
+        def put() -> None:
+            if self._local:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                _copy_whole(source, Path(path))
+            else:
+                self._fs.put_file(str(source), path)
+
+        if self.size(name) != source.stat().st_size:
+            self._patiently(put, "can't be written")
+
+    def download(self, name: str, target: Path) -> bool:
+        """Into a file of this machine; False if there is none of that name. Raises StoreError, or OSError where the
+        target can't be written.
+        """
+        path = self.path(name)
+
+        def opened() -> IO[bytes] | None:
+            try:
+                return self._fs.open(path, "rb")
+            except FileNotFoundError:
+                return None
+
+        stream = self._patiently(opened, "can't be read")
+        if stream is None:
+            return False
+        with stream, target.open("wb") as file:
+            while chunk := self._patiently(partial(stream.read, COPIED_BYTES), "can't be read"):
+                file.write(chunk)
+        return True
+
+    def size(self, name: str) -> int | None:
+        """In bytes; None if there is no such file."""
+        path = self.path(name)
+
+        def size() -> int | None:
+            try:
+                self._fs.invalidate_cache()
+                return int(self._fs.size(path))
+            except FileNotFoundError:
+                return None
+
+        return self._patiently(size, "can't be read")
+
+    def names(self, folder: str) -> list[str]:
+        """Of all files below it, sorted; those that are being written are not among them."""
+        path = self.path(folder)
+
+        def names() -> list[str]:
+            self._fs.invalidate_cache()
+            return sorted(_below(path)) if self._local else sorted(self._fs.find(path))
+
+        found = [name.removeprefix(f"{self._root}/") for name in self._patiently(names, "can't be listed")]
+        return [name for name in found if NAME.match(name) and not name.endswith(".partial")]
+
+    def is_empty(self) -> bool:
+        """Is there nothing at all at the URL?"""
+        return self._patiently(lambda: not self._fs.exists(self._root) or not self._fs.ls(self._root), "can't be read")
+
+    def move(self, name: str, to: str) -> None:
+        """Renames a file."""
+        source, target = self.path(name), self.path(to)
+
+        def move() -> None:
+            if self._local:
+                Path(target).parent.mkdir(parents=True, exist_ok=True)
+            self._fs.mv(source, target)
+
+        self._patiently(move, "can't be written")
+
+    def remove(self, name: str) -> None:
+        """Removes a file, if it is there."""
+
+        def remove() -> None:
+            try:
+                self._fs.rm_file(self.path(name))
+            except FileNotFoundError:
+                return
+
+        self._patiently(remove, "can't be written")
+
+    def _patiently(self, work: Callable[[], T], what: str) -> T:
+        waited, wait_s = 0.0, FIRST_WAIT_S
+        while True:
+            try:
+                return work()
+            except Exception as error:
+                if not _is_of_storage(error):
+                    raise
+                why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+                if waited >= self._patience_s:
+                    after = f" after {waited:.0f} s of waiting" if waited else ""
+                    raise StoreError(f"{self.url}: {what}{after}: {why}") from error
+                if not waited:
+                    self._tell(f"{self.url}: {what}: {why}: waiting for it")
+            self._sleep(wait_s)
+            waited += wait_s
+            wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+
+
+def _is_of_storage(error: Exception) -> bool:
+    """Of the disk, the network or the service, not a mistake of ours: their clients raise errors of their own."""
+    ours = (HeaptapeError, TypeError, AttributeError, NameError, LookupError, AssertionError)
+    return isinstance(error, OSError) or not isinstance(error, (*ours, ValueError))
+
+
+def _copy_whole(source: Path, target: Path) -> None:
+    """As `replace_whole`, of a file that need not fit into memory."""
+    beside = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.partial")
+    try:
+        with source.open("rb") as original, beside.open("wb") as copy:
+            shutil.copyfileobj(original, copy, COPIED_BYTES)
+            copy.flush()
+            os.fsync(copy.fileno())
+        beside.replace(target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _below(folder: str) -> Iterator[str]:
+    for place, _, files in os.walk(folder):
+        for file in files:
+            yield f"{place}/{file}"
