@@ -124,7 +124,7 @@ class Store:
         record = self._sealed(_of_cell(key), Record)
         if record is None or record.cell.key == key:
             return record
-        self._set_aside(_of_cell(key), "is another cell's")
+        self.set_aside(_of_cell(key), "is another cell's")
         return None
 
     def put_cell(self, record: Record) -> None:
@@ -233,10 +233,10 @@ class Store:
         try:
             return msgspec.convert(unsealed(data), kind)
         except (ValueError, RecursionError) as error:  # msgspec.ValidationError is a ValueError
-            self._set_aside(name, str(error))
+            self.set_aside(name, str(error))
             return None
 
-    def _set_aside(self, name: str, why: str) -> None:
+    def set_aside(self, name: str, why: str) -> None:
         aside = f"damaged/{name.replace('/', '_')}.{uuid.uuid4().hex[:8]}"
         self.tell(f"{self.url}: {name}: {why}: set aside as {aside}, and counts as missing")
         try:

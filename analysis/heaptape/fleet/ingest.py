@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: MIT
+"""Traces into the dataset of a store: each profiled once, many at a time, again from where it was stopped.
+
+A worker takes a batch of traces, one after the other, and writes its rows; so there is no more in its memory than one
+profile and the rows of a batch. What is malformed is told and left out.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from heaptape.common import forked
+from heaptape.common.c_programs import convert_output
+from heaptape.common.errors import FormatError, HeaptapeError
+from heaptape.common.home import Home, default_home
+from heaptape.fleet import dataset, features
+from heaptape.fleet.store import Store
+from heaptape.formats import tape_format
+from heaptape.formats.tape_blocks import MODULES
+from heaptape.formats.stack_names import stack_names
+from heaptape.profile.data import LIFETIMES, SITES
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+# A batch is one task and one file for each partition: enough traces that starting it costs little beside profiling them,
+# and not so much that the loss of a worker costs more than some minutes.
+BATCH_TRACES = 64
+BATCH_BYTES = 256 << 20
+LONGEST_STACK = 2000  # characters
+ENDING = ".tape"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What the traces do not tell, or tell otherwise; empty: as they tell it."""
+
+    program: str = ""
+    build_id: str = ""
+    host_class: str = ""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Traces that one task takes: paths, or URLs that fsspec knows."""
+
+    tapes: tuple[str, ...]
+    labels: Labels
+
+
+@dataclass
+class Outcome:
+    """Of one batch, or of all: traces and ops that were ingested, traces that were there, and what was wrong with others
+    (one line each). `files`: written.
+    """
+
+    traces: int = 0
+    ops: int = 0
+    there: int = 0
+    files: int = 0
+    malformed: list[str] = field(default_factory=list)
+
+    def add(self, other: "Outcome") -> None:
+        """The sum of both."""
+        self.traces += other.traces
+        self.ops += other.ops
+        self.there += other.there
+        self.files += other.files
+        self.malformed += other.malformed
+
+
+def tapes_of(words: Sequence[str]) -> list[str]:
+    """The traces that are meant: files, folders (all *.tape below), and patterns of URLs. Raises HeaptapeError where one
+    means nothing.
+    """
+    found: dict[str, None] = {}
+    for word in words:
+        system, path = _located(word)
+        if system.isdir(path):
+            here = [name for name in system.find(path) if name.endswith(ENDING)]
+        else:
+            here = system.glob(path) if any(sign in path for sign in "*?[") else [path]
+        if not here:
+            raise HeaptapeError(f"{word}: no {ENDING} there")
+        found.update(dict.fromkeys(_named(system, name) for name in sorted(here)))
+    return list(found)
+
+
+def batches(tapes: Sequence[str], labels: Labels) -> list[Batch]:
+    """At most BATCH_TRACES and, where sizes are known, BATCH_BYTES each, unless one trace is larger."""
+    made: list[Batch] = []
+    here: list[str] = []
+    bytes_ = 0
+    for tape in tapes:
+        size = Path(tape).stat().st_size if Path(tape).is_file() else 0
+        if here and (len(here) == BATCH_TRACES or bytes_ + size > BATCH_BYTES):
+            made.append(Batch(tuple(here), labels))
+            here, bytes_ = [], 0
+        here.append(tape)
+        bytes_ += size
+    return [*made, Batch(tuple(here), labels)] if here else made
+
+
+def locally(store: Store, todo: Sequence[Batch], home: Home) -> Iterator[Outcome]:
+    """The batches' outcomes, by as many processes as there are processors. Raises StoreError."""
+    there = dataset.traces_in(store)
+    yield from forked.in_order(lambda number: ingest(store, todo[number], there, home), len(todo))
+
+
+def ingest(store: Store, batch: Batch, there: set[str], home: Home | None = None) -> Outcome:
+    """One batch, less the traces that are `there`. Raises StoreError."""
+    outcome, rows = Outcome(), dict[str, dataset.Row]()
+    for tape in batch.tapes:
+        try:
+            with _at_hand(tape) as path:
+                trace = _sha256(path)
+                if trace in there or trace in rows:
+                    outcome.there += 1
+                    continue
+                rows[trace] = row_of(path, tape, trace, batch.labels, home or default_home())
+        except (HeaptapeError, OSError) as error:
+            outcome.malformed.append(_line(tape, error))
+    outcome.files = dataset.put(store, rows.values())
+    outcome.traces = len(rows)
+    outcome.ops = sum(int(str(row.values["ops"])) for row in rows.values())
+    return outcome
+
+
+def row_of(path: Path, tape: str, trace: str, labels: Labels, home: Home) -> dataset.Row:
+    """A trace's row. `tape`: where it comes from. Raises HeaptapeError where it is malformed."""
+    found = features.decoded(convert_output(home, "profile", str(path)))
+    about = _about(path)
+    started_ns = about.info.get("start_unix_ns")
+    day = datetime.fromtimestamp(started_ns / 1e9, UTC).date().isoformat() if _is_time(started_ns) else ""
+    program = labels.program or found.data.get("program") or ""
+    arch = _text(about.info.get("arch"))
+    values = {
+        "trace": trace,
+        "name": tape.rpartition("/")[2],
+        "source": tape,
+        "file_bytes": path.stat().st_size,
+        "allocator": _text(about.info.get("allocator")),
+        "arch": arch,
+        "truncated": bool(found.data.get("witness", {}).get("truncated")),
+        **features.of_profile(found),
+    }
+    lifetimes = {unit: found.array(f"lifetimes_{unit}", len(LIFETIMES)) for unit in ("bytes", "ns")}
+    partition = (program, labels.build_id or about.build_id, labels.host_class or arch, day)
+    return dataset.Row(partition, values, lifetimes, _sites(path, found.data.get("sites", []), home))
+
+
+@dataclass(frozen=True)
+class _About:
+    """What the head of a trace says; nothing of other formats."""
+
+    info: dict = field(default_factory=dict)
+    build_id: str = ""
+
+
+def _about(path: Path) -> _About:
+    try:
+        with tape_format.opened(path, tape_format.Trace) as trace:
+            return _About(trace.info, _build_id(trace))
+    except FormatError:  # it is of another format, as heaptape-convert has read it
+        return _About()
+
+
+def _build_id(trace: tape_format.Trace) -> str:
+    """The program's; not by `modules()`, as a DataFrame of each trace would take as long as profiling it."""
+    for block in trace.blocks:
+        rows = trace.json_value(block) if block.type == MODULES else None
+        for row in rows if isinstance(rows, list) else []:
+            if isinstance(row, dict) and row.get("name") == trace.info.get("program"):
+                return _text(row.get("build_id"))
+    return ""
+
+
+def _sites(path: Path, rows: Sequence[Sequence[int]], home: Home) -> list[tuple[str, Sequence[int]]]:
+    """The functions of each stack, innermost first, and its figures."""
+    if not rows:
+        return []
+    names = stack_names(path, home)
+    width = len(SITES)
+    return [("; ".join(names.callers(row[0]))[:LONGEST_STACK], row[1:width]) for row in rows]
+
+
+class _at_hand:  # noqa: N801 - used as a function
+    """A trace as a file of this machine: itself, or a copy that is removed."""
+
+    def __init__(self, tape: str) -> None:
+        self._tape, self._copy = tape, ""
+
+    def __enter__(self) -> Path:
+        system, path = _located(self._tape)
+        if _is_local(system):
+            return Path(path)
+        with tempfile.NamedTemporaryFile(prefix="heaptape-", suffix=ENDING, delete=False) as copy:
+            self._copy = copy.name
+        system.get_file(path, self._copy)
+        return Path(self._copy)
+
+    def __exit__(self, *_: object) -> None:
+        if self._copy:
+            Path(self._copy).unlink(missing_ok=True)
+
+
+def _located(word: str) -> "tuple[AbstractFileSystem, str]":
+    from fsspec.core import url_to_fs
+
+    try:
+        found: tuple[AbstractFileSystem, str] = url_to_fs(word)
+    except (ValueError, ImportError, OSError) as error:
+        raise HeaptapeError(f"{word}: {error}") from None
+    return found
+
+
+def _named(system: "AbstractFileSystem", path: str) -> str:
+    return path if _is_local(system) else system.unstrip_protocol(path)
+
+
+def _is_local(system: "AbstractFileSystem") -> bool:
+    return "file" in ([system.protocol] if isinstance(system.protocol, str) else system.protocol)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _line(tape: str, error: Exception) -> str:
+    what = (getattr(error, "strerror", None) or str(error)).strip()
+    return what if tape in what else f"{tape}: {what}"
+
+
+def _is_time(started_ns: object) -> bool:
+    return isinstance(started_ns, int) and 0 < started_ns < 1 << 62
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
