@@ -20,6 +20,7 @@ from heaptape.cli import (
     ctl,
     demo,
     distil,
+    fleet,
     gate,
     machine,
     minimise,
@@ -58,6 +59,7 @@ COMMANDS: dict[str, ModuleType] = {
     "allocators": allocators,
     "machine": machine,
     "workloads": workloads,
+    "fleet": fleet,
     "verify-fidelity": verify_fidelity,
 }
 

@@ -31,8 +31,8 @@ class StoreError(HeaptapeError):
 
 
 class Files:
-    """`patience_s`: how long an operation that fails is tried again, each time after a longer wait. `tell`: is given one
-    line before the first wait of an operation.
+    """`patience_s`: how long an operation that fails is tried again, each time after a longer wait. `tell`: is given
+    one line before the first wait of an operation.
     """
 
     def __init__(
@@ -46,6 +46,8 @@ class Files:
             from fsspec.core import url_to_fs
         except ImportError:
             raise HeaptapeError(f"fleet {MISSING}") from None
+        if not url.isprintable():
+            raise HeaptapeError(f"{url!r}: no store")
         self.url, self._patience_s, self._tell, self._sleep = url, patience_s, tell, sleep
         try:
             found: tuple[AbstractFileSystem, str] = url_to_fs(url)

@@ -36,7 +36,7 @@ T = TypeVar("T")
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is known of a workload without reading it. `about`: as results have it. `companions`: the files that some
     passes need beside it (accesses, origins) -> sha256. `source`: what it was made of, no path. `weight`: how much of
-    the fleet it stands for.
+    the fleet it stands for. `need_bytes`: memory that a replay of it may take.
     """
 
     sha256: Sha
@@ -46,7 +46,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weight: float
     source: str
     file_bytes: int
-    peak_live_os_page_bytes: int
+    need_bytes: int
     about: dict
     companions: dict[Name, Sha] = {}
 
@@ -54,7 +54,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A cell that was run. `result`: the engine's run, as results files have it. `machine`: whose file is
     machines/ID.json. `block`: of a timed cell, the same for all that were measured in turns with it. `seconds`: that it
-    took, of the clock.
+    took, of the clock. `whole`: the result has its curves (time lines, maps, histograms), too.
     """
 
     cell: Cell
@@ -62,6 +62,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     machine: str
     block: str | None
     seconds: float
+    whole: bool = False
 
 
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,8 +98,8 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Store:
-    """`tell`: is given one line for each file that is damaged, and when the store is waited for. Methods raise StoreError
-    where it can't be read or written for `patience_s`.
+    """`tell`: is given one line for each file that is damaged, and when the store is waited for. Methods raise
+    StoreError where it can't be read or written for so long as it is waited for.
     """
 
     def __init__(self, files: Files, about: About, tell: Callable[[str], None]) -> None:
@@ -153,7 +154,11 @@ class Store:
         self.files.upload(path, file_of_workload(workload.sha256))
         for kind, companion in companions.items():
             self.files.upload(companion, file_of_companion(workload.companions[kind]))
-        self.files.write(f"workloads/{workload.sha256}.json", sealed(msgspec.to_builtins(workload)))
+        self.put_about_workload(workload)
+
+    def put_about_workload(self, workload: Workload) -> None:
+        """What is known of it."""
+        self.put(f"workloads/{workload.sha256}.json", workload)
 
     def put_library(self, path: Path, sha256: str) -> None:
         """A library."""
@@ -252,7 +257,7 @@ def open_store(
     tell: Callable[[str], None] = lambda line: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Store:
-    """The store at an URL. Raises HeaptapeError where there is none (unless it may be made) or one of another version."""
+    """The store at an URL. Raises HeaptapeError where there is none (it may be made) or one of another version."""
     files = Files(url, patience_s, tell, sleep)
     data = files.read("store.json")
     if data is None:

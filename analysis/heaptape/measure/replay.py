@@ -205,7 +205,7 @@ def replay(
     workload at all.
     """
     require_accesses(workload_path, workload["name"], settings.passes)
-    windows = _windows_file(settings, workload)  # there until this function ends
+    windows = windows_of(settings, workload)  # there until this function ends
     settings = replace(settings, windows=windows.name) if windows else settings
     about_machine = machine.describe()
     started = time.time()
@@ -215,13 +215,13 @@ def replay(
     engine = Engine(program, workload_path, settings, workload["ops"], baseline(program, workload_path))
     settings, left_out = _without_impossible(engine)
     engine = replace(engine, settings=settings)
-    warmed = _warm_up(engine, choices)
+    warmed = warm_up(engine, choices)
     rounds = Rounds(choices, settings)
     finished: list[dict] = []
     while runs := rounds.next(finished):
         total = max(rounds.least(), len(finished) + len(runs))
         progress = _Progress(on_progress, len(finished), runs, total)
-        finished += _round(engine, runs, progress, on_failure)
+        finished += make_runs(engine, runs, progress.of, on_failure)
     tell_system_calls(finished)
     on_progress(None, 1.0)
     hz = next((r["cycles_hz"] for r in finished if "cycles_hz" in r), None)
@@ -246,7 +246,7 @@ def replay(
     }
 
 
-def _windows_file(settings: Settings, workload: dict) -> IO[str] | None:
+def windows_of(settings: Settings, workload: dict) -> IO[str] | None:
     """Of a distillate instructions are counted between the edges of its windows, as the whole's follow from those. None
     for any other workload.
     """
@@ -287,17 +287,20 @@ class _Progress:
         return tell
 
 
-def _round(
-    engine: Engine, runs: Sequence[Run], progress: _Progress, on_failure: Callable[[Run, str], None]
+def make_runs(
+    engine: Engine,
+    runs: Sequence[Run],
+    progress: Callable[[int], Callable[[float], None]] = lambda number: lambda share: None,
+    on_failure: Callable[[Run, str], None] = lambda run, error: None,
 ) -> list[dict]:
     """Makes a round's runs: those that only count, several at a time; then those that look at the clock, one by one.
-    The results are in the order of `runs`.
+    The results are in the order of `runs`, each as results have it. `progress(number)`: what is told of that run.
     """
     made: dict[int, dict] = {}
     own_cycles: float | None = None  # per op of the engine by itself: the same for all runs of the pass time
 
     def count(number: int) -> dict:
-        return measure(engine, runs[number], progress.of(number), own_cycles if runs[number].pass_ == "time" else None)
+        return measure(engine, runs[number], progress(number), own_cycles if runs[number].pass_ == "time" else None)
 
     counting = [number for number, run in enumerate(runs) if _only_counts(run, engine.settings)]
     for number, measured in side_by_side(count, counting, jobs_for(engine), engine.processes):
@@ -332,8 +335,12 @@ def jobs_for(engine: Engine) -> int:
     """
     if engine.settings.jobs:
         return engine.settings.jobs
-    each = 2 * (read_workload(engine.workload).peak_live_os_page_bytes + engine.baseline_bytes) + ROOM_BYTES
-    return max(1, min(processors(), machine.available_bytes() // each))
+    return max(1, min(processors(), machine.available_bytes() // need_bytes(engine)))
+
+
+def need_bytes(engine: Engine) -> int:
+    """Memory that a run is given room for, whatever the allocator."""
+    return 2 * (read_workload(engine.workload).peak_live_os_page_bytes + engine.baseline_bytes) + ROOM_BYTES
 
 
 def with_sizes(settings: Settings) -> tuple[Settings, str | None]:
@@ -396,7 +403,7 @@ def _without_impossible(engine: Engine) -> tuple[Settings, dict[str, str]]:
     return replace(settings, passes=kept), {"instructions": str(why).removeprefix(about[0]).removeprefix(about[1])}
 
 
-def _warm_up(engine: Engine, choices: list[Choice]) -> str | None:
+def warm_up(engine: Engine, choices: Sequence[Choice]) -> str | None:
     """One short bare run of each allocator, thrown away; says so. A failure is left for the run that counts to tell."""
     if not {"time", "bare", "accesses"} & set(engine.settings.passes):
         return None

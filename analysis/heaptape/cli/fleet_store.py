@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""`heaptape fleet status` and `heaptape fleet merge`."""
+
+import argparse
+import sys
+import time
+
+from heaptape.cli.outcome import report_line
+from heaptape.cli.subcommand import Subcommand
+from heaptape.common.output import STANDARD_OUTPUT, write_text
+
+
+def _status_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("store", metavar="STORE", help="folder or URL")
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    import msgspec
+
+    from heaptape.fleet.status import in_words, status
+    from heaptape.fleet.store import open_store
+
+    found = status(open_store(arguments.store, tell=report_line), time.time())
+    text = msgspec.json.encode(found).decode() if arguments.json else in_words(found)
+    write_text(STANDARD_OUTPUT, text + "\n")
+    return 0
+
+
+def _merge_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="FROM", help="store")
+    parser.add_argument("into", metavar="INTO", help="store; made where there is none")
+
+
+def _merge(arguments: argparse.Namespace) -> int:
+    from heaptape.fleet.merge import merge
+    from heaptape.fleet.store import open_store
+
+    source = open_store(arguments.source, tell=report_line)
+    merged = merge(source, open_store(arguments.into, create=True, tell=report_line))
+    print(f"{merged.cells:,} cells and {merged.others:,} other files taken over")
+    for name in merged.damaged:
+        print(f"heaptape: {arguments.source}: {name}: damaged, and left out", file=sys.stderr)
+    return 1 if merged.damaged else 0
+
+
+STATUS = Subcommand(
+    "how far a store's plans are",
+    "Tells what of a store's plans is done, who runs what, what failed and why, and when it will be ready.",
+    _status_arguments,
+    _status,
+)
+MERGE = Subcommand(
+    "put one store into another",
+    "Takes over what the second store does not have: workloads, libraries, plans, results. Nothing is replaced, but "
+    "blocks that are not whole.",
+    _merge_arguments,
+    _merge,
+)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""What is asked for, on the command line or in a file: PLAN.toml. A plan may be somebody else's, so its paths lead to
+files beside it and no others.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from heaptape.common.checked import checked, read_toml
+from heaptape.common.errors import HeaptapeError
+from heaptape.fleet.cell import Sha
+from heaptape.fleet.plan import FLEET_PASSES, Repetitions
+
+DEFAULT_PASSES = ("instructions", "memory")
+
+
+class PlanFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`tapes`: traces, workloads and folders of them. `workloads`: sha256 of those that the store has. `allocators`: as
+    'heaptape replay -a' takes them; none: all that are found. `weights`: by name, of the fleet; 1 where not told.
+    """
+
+    tapes: tuple[str, ...] = ()
+    workloads: tuple[Sha, ...] = ()
+    allocators: tuple[str, ...] = ()
+    baseline: str = "glibc"
+    passes: tuple[str, ...] = DEFAULT_PASSES
+    repetitions: Repetitions = 5
+    seed: int = 0
+    weights: dict[str, Annotated[float, msgspec.Meta(ge=0)]] = {}
+
+
+def read(path: Path) -> PlanFile:
+    """A plan, its paths made absolute. Raises HeaptapeError, naming the file, where it is malformed or a path leads out
+    of its folder.
+    """
+    plan = checked(path, read_toml(path), PlanFile)
+    unknown = [name for name in plan.passes if name not in FLEET_PASSES]
+    if unknown:
+        raise HeaptapeError(f"{path}: passes: unknown pass '{unknown[0]}': there are {', '.join(FLEET_PASSES)}")
+    return msgspec.structs.replace(
+        plan,
+        tapes=tuple(str(_beside(path, name)) for name in plan.tapes),
+        allocators=tuple(_allocator(path, name) for name in plan.allocators),
+    )
+
+
+def of_inputs(inputs: Sequence[str]) -> PlanFile:
+    """What the command line names: one PLAN.toml, or traces and workloads."""
+    plans = [name for name in inputs if name.endswith(".toml")]
+    if plans and len(inputs) > 1:
+        raise HeaptapeError(f"{plans[0]}: a plan is given alone: its tapes stand in it")
+    return read(Path(plans[0])) if plans else PlanFile(tapes=tuple(inputs))
+
+
+def _allocator(plan: Path, name: str) -> str:
+    """With the path of a library made absolute."""
+    library, colon, setting = name.partition(":")
+    if "/" in library or library.endswith(".so"):
+        return f"{_beside(plan, library)}{colon}{setting}"
+    return name
+
+
+def _beside(plan: Path, name: str) -> Path:
+    folder = plan.parent.resolve()
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder):
+        raise HeaptapeError(f"{plan}: '{name}' leads out of the plan's folder")
+    return path

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""Runs tasks in this process, without a scheduler: what a task of a batch system's job array does."""
+
+from collections.abc import Callable, Sequence
+
+from heaptape.common.processors import processors
+from heaptape.fleet.dispatch import Ended
+from heaptape.fleet.execute import Here, Outcome
+from heaptape.fleet.plan import Task
+from heaptape.measure import machine
+from heaptape.measure.engine_process import side_by_side
+
+
+def run(
+    tasks: Sequence[Task],
+    here: Here,
+    jobs: int = 0,
+    retries: int = 0,
+    tell: Callable[[str], None] = lambda line: None,
+    on_done: Callable[[Task, Ended], None] = lambda task, ended: None,
+) -> Ended:
+    """Exact cells side by side, as many as there are processors and memory (or `jobs`); then blocks, one by one. A task
+    that fails is tried again at the end, at most `retries` times.
+    """
+    ended = Ended()
+    left = list(tasks)
+    for attempt in range(retries + 1):
+        again: list[Task] = []
+        exact, blocks = [one for one in left if not one.is_block], [one for one in left if one.is_block]
+        for some, at_a_time in ((exact, jobs or _jobs(exact)), (blocks, 1)):
+            for task, outcome in side_by_side(here.run, some, at_a_time, here.processes):
+                _count(ended, outcome, tell)
+                if not outcome.retry:
+                    on_done(task, ended)
+                elif attempt < retries:
+                    tell(f"{task.name}: {outcome.retry}: tried again")
+                    again.append(task)
+                else:
+                    tell(f"{task.name}: {outcome.retry}: given up")
+                    ended.failed |= dict.fromkeys(task.keys, f"{task.name}: {outcome.retry} ({attempt + 1} attempts)")
+                    on_done(task, ended)
+        left = again
+    return ended
+
+
+def _jobs(tasks: Sequence[Task]) -> int:
+    most = max((task.need_bytes for task in tasks), default=1)
+    return max(1, min(processors(), machine.available_bytes() // most))
+
+
+def _count(ended: Ended, outcome: Outcome, tell: Callable[[str], None]) -> None:
+    ended.failed |= outcome.failed
+    ended.seconds += outcome.seconds
+    if not outcome.retry:
+        ended.done += len(outcome.done)
+    for reason in outcome.failed.values():
+        tell(reason)
