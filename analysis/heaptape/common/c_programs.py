@@ -19,7 +19,7 @@ def convert_output(home: Home, *arguments: str) -> bytes:
     """What heaptape-convert prints. Raises HeaptapeError with its one line."""
     command = [str(home.program("convert")), *arguments]
     # Into files in memory, not pipes: to be woken for each 64 KiB costs more CPU time than decoding them.
-    with open(os.memfd_create("out"), "w+b") as out, open(os.memfd_create("errors"), "w+b") as errors:
+    with os.fdopen(os.memfd_create("out"), "w+b") as out, os.fdopen(os.memfd_create("errors"), "w+b") as errors:
         status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors).returncode
         out.seek(0)
         errors.seek(0)

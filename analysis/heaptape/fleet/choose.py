@@ -14,6 +14,8 @@ import pandas as pd
 from heaptape.common.errors import UsageError
 from heaptape.fleet.cell import is_exact
 from heaptape.fleet.features import FEATURES
+from heaptape.fleet.prepare import source_of
+from heaptape.fleet.store import Store
 
 # Medoids are looked for among so many traces of a stratum at most, drawn by chance: the distances of all pairs are in
 # memory at a time, and 2,000 traces already tell 12 groups apart.
@@ -83,9 +85,10 @@ def standardised(traces: pd.DataFrame) -> np.ndarray:
 def errors(results: pd.DataFrame, chosen: pd.Series, weights: pd.Series, baseline: str) -> pd.DataFrame:
     """What the chosen, weighted, say of the fleet, against all of it: rows of ERRORS, per exact figure and label.
 
-    `results`: Store.results; `chosen`: workload (sha256) -> the workload that stands for it; `weights`: of the chosen, by
-    workload. `whole`, `estimate`: sums over the fleet. `change_percent`: the whole's against the baseline's, and how far
-    the estimate of that is off, in percent of the baseline. Only figures and labels that all of the workloads have.
+    `results`: Store.results; `chosen`: workload (sha256) -> the workload that stands for it; `weights`: of the chosen,
+    by workload. `whole`, `estimate`: sums over the fleet. `change_percent`: the whole's against the baseline's, and
+    how far the estimate of that is off, in percent of the baseline. Only figures and labels that all of the workloads
+    have.
     """
     exact = results[results["pass_"].map(is_exact) & results["workload"].isin(chosen.index)]
     values = exact.drop_duplicates(["workload", "figure", "label"]).pivot(
@@ -104,6 +107,18 @@ def errors(results: pd.DataFrame, chosen: pd.Series, weights: pd.Series, baselin
         off = 100 * (told / all_ - 1) if all_ else np.nan
         rows.append((figure, label, all_, told, off, change, told_change - change))
     return pd.DataFrame(rows, columns=ERRORS).sort_values(["figure", "label"], ignore_index=True)
+
+
+def errors_in(store: Store, chosen: Chosen, baseline: str) -> tuple[pd.DataFrame, int]:
+    """`errors`, by the exact cells of a store, and of how many traces it has workloads. No rows where a trace has
+    none.
+    """
+    found = {trace: source.workload for trace in chosen.stands_for.index if (source := source_of(store, trace))}
+    if len(found) < len(chosen.stands_for):
+        return pd.DataFrame(columns=ERRORS), len(found)
+    by_workload = pd.Series({found[trace]: found[other] for trace, other in chosen.stands_for.items()})
+    weights = chosen.traces.set_index(chosen.traces["trace"].map(found))["weight"]
+    return errors(store.results(), by_workload, weights, baseline), len(found)
 
 
 def _strata(traces: pd.DataFrame, by: str) -> list[np.ndarray]:

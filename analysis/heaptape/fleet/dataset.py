@@ -49,8 +49,8 @@ PARTITION_SCHEMA = pa.schema([(name, pa.string()) for name in PARTITIONS])
 
 @dataclass(frozen=True)
 class Row:
-    """One trace. `partition`: its values of PARTITIONS. `values`: IDENTITY but for `part`, and FEATURES. `histogram`: unit
-    ("bytes" or "ns") -> rows of HISTOGRAM. `sites`: the stack in words, and the SITE_FIGURES.
+    """One trace. `partition`: its values of PARTITIONS. `values`: IDENTITY but for `part`, and FEATURES. `histogram`:
+    unit ("bytes" or "ns") -> rows of HISTOGRAM. `sites`: the stack in words, and the SITE_FIGURES.
     """
 
     partition: tuple[str, ...]

@@ -30,8 +30,8 @@ LONG = ("windows", "lifetimes_bytes", "lifetimes_ns")  # rows of whole numbers, 
 
 
 class Feature(NamedTuple):
-    """`kind`: "count" (whole number), "share" (0 to 1, or a mean). `compared`: "log", "plain", or "" where `choose` does
-    not look at it.
+    """`kind`: "count" (whole number), "share" (0 to 1, or a mean). `compared`: "log", "plain", or "" where `choose`
+    does not look at it.
     """
 
     kind: str
@@ -51,8 +51,8 @@ FEATURES = {
     "dropped": Feature("count", "", "events that the recorder counted as lost"),
     "size_variety": Feature("count", "log", "size buckets (a quarter of a power of two) that hold 90 % of requests"),
     **{f"size_{name}_bytes": Feature("count", "log", f"request size, {name} of requests") for name in QUANTILES},
-    **{f"age_{name}_bytes": Feature("count", "log", f"bytes allocated in a life, {name} of releases") for name in QUANTILES},
-    "unreleased_share": Feature("share", "plain", "objects never released, of those acquired"),
+    **{f"age_{name}_bytes": Feature("count", "log", f"bytes allocated in a life, {name} of releases") for name in
+    QUANTILES}, "unreleased_share": Feature("share", "plain", "objects never released, of those acquired"),
     "young_share": Feature("share", "plain", "objects released before 64 KiB more were allocated, of those acquired"),
     "remote_share": Feature("share", "plain", "releases by another thread than the acquirer, of all"),
     "large_share": Feature("share", "plain", "bytes in requests of 128 KiB or more, of all bytes requested"),

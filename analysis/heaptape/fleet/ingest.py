@@ -5,38 +5,46 @@ A worker takes a batch of traces, one after the other, and writes its rows; so t
 profile and the rows of a batch. What is malformed is told and left out.
 """
 
+import contextlib
+import functools
 import hashlib
 import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
 
 from heaptape.common import forked
 from heaptape.common.c_programs import convert_output
 from heaptape.common.errors import FormatError, HeaptapeError
-from heaptape.common.home import Home, default_home
+from heaptape.common.home import Home
 from heaptape.fleet import dataset, features
+from heaptape.fleet.dispatch import answered
+from heaptape.fleet.execute import Here, Outcome
+from heaptape.fleet.files import StoreError
 from heaptape.fleet.store import Store
 from heaptape.formats import tape_format
-from heaptape.formats.tape_blocks import MODULES
 from heaptape.formats.stack_names import stack_names
+from heaptape.formats.tape_blocks import MODULES
+from heaptape.measure.replay import ROOM_BYTES
 from heaptape.profile.data import LIFETIMES, SITES
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-# A batch is one task and one file for each partition: enough traces that starting it costs little beside profiling them,
-# and not so much that the loss of a worker costs more than some minutes.
+# A batch is one task and one file for each partition: enough traces that starting it costs little beside profiling
+# them, and not so much that the loss of a worker costs more than some minutes.
 BATCH_TRACES = 64
 BATCH_BYTES = 256 << 20
 LONGEST_STACK = 2000  # characters
 ENDING = ".tape"
 
 
-@dataclass(frozen=True)
-class Labels:
+class Labels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the traces do not tell, or tell otherwise; empty: as they tell it."""
 
     program: str = ""
@@ -44,38 +52,31 @@ class Labels:
     host_class: str = ""
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Traces that one task takes: paths, or URLs that fsspec knows."""
+class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Traces that one task takes: paths, or URLs that fsspec knows. `run`: the same for all batches of one command."""
+
+    kind: ClassVar[str] = "ingest"  # in tasks.TASKS
+    is_block: ClassVar[bool] = False
+    need_bytes: ClassVar[int] = ROOM_BYTES
 
     tapes: tuple[str, ...]
     labels: Labels
+    run: str
 
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.tapes[0]} and {len(self.tapes) - 1} others" if len(self.tapes) > 1 else self.tapes[0]
 
-@dataclass
-class Outcome:
-    """Of one batch, or of all: traces and ops that were ingested, traces that were there, and what was wrong with others
-    (one line each). `files`: written.
-    """
-
-    traces: int = 0
-    ops: int = 0
-    there: int = 0
-    files: int = 0
-    malformed: list[str] = field(default_factory=list)
-
-    def add(self, other: "Outcome") -> None:
-        """The sum of both."""
-        self.traces += other.traces
-        self.ops += other.ops
-        self.there += other.there
-        self.files += other.files
-        self.malformed += other.malformed
+    @property
+    def keys(self) -> list[str]:
+        """Of its parts."""
+        return list(self.tapes)
 
 
 def tapes_of(words: Sequence[str]) -> list[str]:
-    """The traces that are meant: files, folders (all *.tape below), and patterns of URLs. Raises HeaptapeError where one
-    means nothing.
+    """The traces that are meant: files, folders (all *.tape below), and patterns of URLs. Raises HeaptapeError where
+    one means nothing.
     """
     found: dict[str, None] = {}
     for word in words:
@@ -92,41 +93,60 @@ def tapes_of(words: Sequence[str]) -> list[str]:
 
 def batches(tapes: Sequence[str], labels: Labels) -> list[Batch]:
     """At most BATCH_TRACES and, where sizes are known, BATCH_BYTES each, unless one trace is larger."""
+    run = uuid.uuid4().hex
     made: list[Batch] = []
     here: list[str] = []
     bytes_ = 0
     for tape in tapes:
         size = Path(tape).stat().st_size if Path(tape).is_file() else 0
         if here and (len(here) == BATCH_TRACES or bytes_ + size > BATCH_BYTES):
-            made.append(Batch(tuple(here), labels))
+            made.append(Batch(tuple(here), labels, run))
             here, bytes_ = [], 0
         here.append(tape)
         bytes_ += size
-    return [*made, Batch(tuple(here), labels)] if here else made
+    return [*made, Batch(tuple(here), labels, run)] if here else made
 
 
-def locally(store: Store, todo: Sequence[Batch], home: Home) -> Iterator[Outcome]:
-    """The batches' outcomes, by as many processes as there are processors. Raises StoreError."""
+def locally(store: Store, todo: Sequence[Batch], home: Home, workers: int) -> Iterator[Outcome]:
+    """The batches' outcomes, by so many processes. Raises StoreError."""
     there = dataset.traces_in(store)
-    yield from forked.in_order(lambda number: ingest(store, todo[number], there, home), len(todo))
+    yield from forked.in_order(lambda number: ingest(store, todo[number], there, home), len(todo), workers)
 
 
-def ingest(store: Store, batch: Batch, there: set[str], home: Home | None = None) -> Outcome:
-    """One batch, less the traces that are `there`. Raises StoreError."""
-    outcome, rows = Outcome(), dict[str, dataset.Row]()
+def run_batch(text: str, here: object) -> str:
+    """The task `ingest` of tasks.TASKS: a dispatch.Request in, an Outcome out, both as JSON."""
+    assert isinstance(here, Here)
+
+    def ingested(batch: Batch) -> Outcome:
+        try:
+            return ingest(here.store, batch, _there(here.store, batch.run), here.home)
+        except StoreError as error:
+            return Outcome(here.name, retry=str(error))
+
+    return answered(text, here, Batch, ingested)
+
+
+@functools.lru_cache(maxsize=1)
+def _there(store: Store, run: str) -> set[str]:
+    """What was there when a worker had its first batch of a command; of what others wrote since, it has no batch."""
+    return dataset.traces_in(store)
+
+
+def ingest(store: Store, batch: Batch, there: set[str], home: Home) -> Outcome:
+    """One batch, less the traces that are `there`: `done` and `failed` are traces, as the batch has them. Raises
+    StoreError.
+    """
+    outcome, rows = Outcome(""), dict[str, dataset.Row]()
     for tape in batch.tapes:
         try:
             with _at_hand(tape) as path:
                 trace = _sha256(path)
-                if trace in there or trace in rows:
-                    outcome.there += 1
-                    continue
-                rows[trace] = row_of(path, tape, trace, batch.labels, home or default_home())
+                if trace not in there and trace not in rows:
+                    rows[trace] = row_of(path, tape, trace, batch.labels, home)
+                    outcome.done.append(tape)
         except (HeaptapeError, OSError) as error:
-            outcome.malformed.append(_line(tape, error))
-    outcome.files = dataset.put(store, rows.values())
-    outcome.traces = len(rows)
-    outcome.ops = sum(int(str(row.values["ops"])) for row in rows.values())
+            outcome.failed[tape] = _line(tape, error)
+    dataset.put(store, rows.values())
     return outcome
 
 
@@ -134,8 +154,6 @@ def row_of(path: Path, tape: str, trace: str, labels: Labels, home: Home) -> dat
     """A trace's row. `tape`: where it comes from. Raises HeaptapeError where it is malformed."""
     found = features.decoded(convert_output(home, "profile", str(path)))
     about = _about(path)
-    started_ns = about.info.get("start_unix_ns")
-    day = datetime.fromtimestamp(started_ns / 1e9, UTC).date().isoformat() if _is_time(started_ns) else ""
     program = labels.program or found.data.get("program") or ""
     arch = _text(about.info.get("arch"))
     values = {
@@ -149,7 +167,12 @@ def row_of(path: Path, tape: str, trace: str, labels: Labels, home: Home) -> dat
         **features.of_profile(found),
     }
     lifetimes = {unit: found.array(f"lifetimes_{unit}", len(LIFETIMES)) for unit in ("bytes", "ns")}
-    partition = (program, labels.build_id or about.build_id, labels.host_class or arch, day)
+    partition = (
+        program,
+        labels.build_id or about.build_id,
+        labels.host_class or arch,
+        _day(about.info.get("start_unix_ns")),
+    )
     return dataset.Row(partition, values, lifetimes, _sites(path, found.data.get("sites", []), home))
 
 
@@ -188,24 +211,17 @@ def _sites(path: Path, rows: Sequence[Sequence[int]], home: Home) -> list[tuple[
     return [("; ".join(names.callers(row[0]))[:LONGEST_STACK], row[1:width]) for row in rows]
 
 
-class _at_hand:  # noqa: N801 - used as a function
-    """A trace as a file of this machine: itself, or a copy that is removed."""
-
-    def __init__(self, tape: str) -> None:
-        self._tape, self._copy = tape, ""
-
-    def __enter__(self) -> Path:
-        system, path = _located(self._tape)
-        if _is_local(system):
-            return Path(path)
-        with tempfile.NamedTemporaryFile(prefix="heaptape-", suffix=ENDING, delete=False) as copy:
-            self._copy = copy.name
-        system.get_file(path, self._copy)
-        return Path(self._copy)
-
-    def __exit__(self, *_: object) -> None:
-        if self._copy:
-            Path(self._copy).unlink(missing_ok=True)
+@contextlib.contextmanager
+def _at_hand(tape: str) -> Iterator[Path]:
+    """A trace as a file of this machine: itself, or a copy for as long as it is needed."""
+    system, path = _located(tape)
+    if _is_local(system):
+        yield Path(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
+        copy = Path(scratch) / f"copy{ENDING}"
+        system.get_file(path, str(copy))
+        yield copy
 
 
 def _located(word: str) -> "tuple[AbstractFileSystem, str]":
@@ -236,11 +252,12 @@ def _line(tape: str, error: Exception) -> str:
     return what if tape in what else f"{tape}: {what}"
 
 
-def _is_time(started_ns: object) -> bool:
-    return isinstance(started_ns, int) and 0 < started_ns < 1 << 62
+def _day(unix_ns: object) -> str:
+    """In UTC; empty where it is not known."""
+    if not isinstance(unix_ns, int) or not 0 < unix_ns < 1 << 62:
+        return ""
+    return datetime.fromtimestamp(unix_ns / 1e9, UTC).date().isoformat()
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-

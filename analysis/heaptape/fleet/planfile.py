@@ -3,9 +3,10 @@
 files beside it and no others.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -13,6 +14,10 @@ from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.cell import Sha
 from heaptape.fleet.plan import FLEET_PASSES, Repetitions
+from heaptape.gate import corpus
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DEFAULT_PASSES = ("instructions", "memory")
 
@@ -69,3 +74,25 @@ def _beside(plan: Path, name: str) -> Path:
     if not path.is_relative_to(folder):
         raise HeaptapeError(f"{plan}: '{name}' leads out of the plan's folder")
     return path
+
+
+def chosen_plan(place: Path, chosen: "pd.DataFrame", baseline: str) -> str:
+    """A plan to stand at `place`, of chosen recordings with their weights (choose.CHOSEN). Raises HeaptapeError where
+    one does not lie below that folder, as then the plan could not be read.
+    """
+    folder = place.parent.resolve()
+    names = dict(zip(chosen["source"], map(Path, chosen["source"])))
+    for name, path in names.items():
+        if not path.is_file() or not path.resolve().is_relative_to(folder):
+            raise HeaptapeError(
+                f"{place}: {name} is not there below the plan's folder: write the plan above its recordings"
+            )
+    weights = dict(zip(corpus.find(chosen["source"]), chosen["weight"]))
+    tapes = [str(path.resolve().relative_to(folder)) for path in names.values()]
+    lines = [
+        "# Recordings that stand for a fleet, by 'heaptape fleet choose'; for 'heaptape fleet replay'.",
+        "tapes = [",
+    ]
+    lines += [f"  {json.dumps(tape)}," for tape in tapes]
+    lines += ["]", f"baseline = {json.dumps(baseline)}", "", "[weights]"]
+    return "\n".join([*lines, *(f"{json.dumps(name)} = {weight!r}" for name, weight in weights.items())]) + "\n"

@@ -15,7 +15,7 @@ import pyarrow as pa
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet import dataset
 from heaptape.fleet.features import FEATURES
-from heaptape.fleet.store import Store, open_store
+from heaptape.fleet.store import Store
 
 # A trace that two runs ingested at a time is in two files: the first by name counts.
 KEPT = "files SEMI JOIN (SELECT trace, min(part) AS part FROM files GROUP BY trace) USING (trace, part)"
@@ -60,7 +60,9 @@ def _in_64_bits(found: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     if not any(wide):
         return found
     quoted = ['"' + name.replace('"', '""') + '"' for name in found.columns]
-    return found.project(", ".join(f"{name}::BIGINT AS {name}" if is_wide else name for name, is_wide in zip(quoted, wide)))
+    return found.project(
+        ", ".join(f"{name}::BIGINT AS {name}" if is_wide else name for name, is_wide in zip(quoted, wide))
+    )
 
 
 def _told(error: duckdb.Error) -> str:
@@ -97,8 +99,3 @@ class Frames:
     def query(self, sql: str) -> pd.DataFrame:
         """`heaptape fleet query`."""
         return query(self.store, sql)
-
-
-def frames(store: str) -> Frames:
-    """The tables of the store at a path or URL: `heaptape.fleet.frames(...)`. Raises HeaptapeError where there is none."""
-    return Frames(open_store(store))

@@ -224,7 +224,7 @@ class Store:
         workloads, records = self.workloads(), list(self.records())
         files = [Results("", _as_results(record, workloads)) for record in records]
         found = figures(files)
-        number = found["round"].str.partition(":")[0].astype(int)
+        number = [int(round_.partition(":")[0]) for round_ in found["round"]]
         about = pd.DataFrame([_columns(record, workloads) for record in records], columns=COLUMNS[:12])
         frame = about.iloc[number].reset_index(drop=True)
         return frame.assign(
