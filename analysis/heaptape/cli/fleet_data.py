@@ -217,7 +217,9 @@ def _chosen_in_words(chosen: "Chosen", errors: "pd.DataFrame", measured: int, co
         lines.append("Their error against the whole, by the exact cells of all:")
         lines.append(told.to_string(index=False, float_format="{:,.2f}".format))
     else:
-        lines.append(f"Error not known: {measured:,} of {count:,} recordings have exact cells.")
+        lines.append(
+            f"Error not known, as not all have exact cells: {measured:,} of {count:,} recordings have a workload here."
+        )
     return "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 from heaptape.common.errors import UsageError
 from heaptape.fleet.cell import is_exact
 from heaptape.fleet.features import FEATURES
+from heaptape.fleet.matrix import FIGURES as FLEET_FIGURES
 from heaptape.fleet.prepare import source_of
 from heaptape.fleet.store import Store
 
@@ -90,7 +91,8 @@ def errors(results: pd.DataFrame, chosen: pd.Series, weights: pd.Series, baselin
     how far the estimate of that is off, in percent of the baseline. Only figures and labels that all of the workloads
     have.
     """
-    exact = results[results["pass_"].map(is_exact) & results["workload"].isin(chosen.index)]
+    wanted = results["workload"].isin(chosen.index) & results["figure"].isin(FLEET_FIGURES)
+    exact = results[wanted & results["pass_"].map(is_exact)]
     values = exact.drop_duplicates(["workload", "figure", "label"]).pivot(
         index="workload", columns=["figure", "label"], values="value"
     )

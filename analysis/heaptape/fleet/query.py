@@ -10,7 +10,6 @@ from functools import cached_property
 
 import duckdb
 import pandas as pd
-import pyarrow as pa
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet import dataset
@@ -36,9 +35,9 @@ def query(store: Store, sql: str) -> pd.DataFrame:
         _tables(connection, store, sql)
         return _in_64_bits(connection.sql(sql)).df()
     except duckdb.Error as error:
+        if "'files' failed" in str(error):  # Arrow's error, which DuckDB passes on as its own
+            raise dataset.unreadable(store, error) from None
         raise HeaptapeError(f"query: {_told(error)}") from None
-    except (pa.ArrowException, OSError) as error:
-        raise dataset.unreadable(store, error) from None
     finally:
         connection.close()
 

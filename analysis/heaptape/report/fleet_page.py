@@ -85,7 +85,7 @@ def _figure_part(found: Matrix, figure: str) -> Part:
     heat_map(figure_.subplots(), here, list(order), labels)
     words = "; ".join(f"{row.label} {_signed(row.ratio)} over the fleet" for row in totals.itertuples())
     caption = (
-        f"Change against {found.baseline} in percent; blue: less, red: more. ±: half of the 95 % interval; in "
+        f"Change against {found.baseline} in percent; blue: less, orange: more. ±: half of the 95 % interval; in "
         "brackets: no more than chance; without: exact."
     )
     picture = Picture(FIGURES[figure], svg(figure_, salt_of("fleet", figure)), caption, words)
