@@ -92,7 +92,8 @@ def _worker(arguments: argparse.Namespace) -> int:
     threads = arguments.threads or processors()
     memory_bytes = arguments.memory or machine.available_bytes()
     with here.signs_of_life():
-        serve_worker(arguments.address, arguments.keys, name, threads, memory_bytes, report_line)
+        told = (lambda line: None) if arguments.until_input_ends else report_line
+        serve_worker(arguments.address, arguments.keys, name, threads, memory_bytes, told)
     return 0
 
 

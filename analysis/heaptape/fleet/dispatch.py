@@ -284,4 +284,4 @@ def _in_words(error: BaseException | None) -> str:
         return "the worker has gone"
     if type(error).__name__ == "KilledWorker":
         return "its workers died"
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return f"refused by the scheduler or a worker ({type(error).__name__})"

@@ -68,7 +68,8 @@ def configure() -> None:
     given = dask.config.collect(paths=[])
     ours = {key: value for key, value in SETTINGS.items() if dask.config.get(key, None, config=given) is None}
     dask.config.set(ours)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters is told by our own lines
     only_tasks()
 
 
@@ -101,11 +102,12 @@ def check_address(address: str, keys: str | None) -> None:
         raise HeaptapeError(f"{address}: no address: tls://HOST:PORT, or tcp://127.0.0.1:PORT")
     if parts.scheme == "tls" and keys is None:
         raise HeaptapeError(f"{address}: needs --keys, the folder that 'heaptape fleet keys' made")
-    if parts.scheme == "tcp" and not _is_loopback(host):
+    if parts.scheme == "tcp" and not is_loopback(host):
         raise HeaptapeError(f"{address}: plain TCP is for the loopback interface alone: tls://, with --keys")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Is it reached from this machine alone?"""
     if host == "localhost":
         return True
     try:
@@ -119,13 +121,17 @@ def serve_scheduler(address: str, keys: str | None, told: Callable[[str], None])
     check_address(address, keys)
     configure()
     from distributed import Scheduler
+    from distributed.stealing import WorkStealing
 
     class TaskScheduler(Scheduler):
         def start_http_server(self, *arguments: object, **options: object) -> None:
             """None."""
 
     async def serve() -> None:
-        async with TaskScheduler(host=address, security=security(keys), dashboard=False) as scheduler:
+        scheduler = TaskScheduler(
+            host=address, security=security(keys), dashboard=False, extensions={"stealing": WorkStealing}
+        )
+        async with scheduler:
             _answers_only(scheduler, SCHEDULER_ANSWERS)
             told(scheduler.address)
             await scheduler.finished()
@@ -143,6 +149,8 @@ def serve_worker(
     configure()
     from distributed import Worker
 
+    host = urlsplit(address).hostname or ""
+
     class TaskWorker(Worker):
         def start_http_server(self, *arguments: object, **options: object) -> None:
             """None."""
@@ -150,11 +158,13 @@ def serve_worker(
     async def once() -> None:
         worker = TaskWorker(
             address,
+            host=host if is_loopback(host) else None,  # who works for this machine alone listens to it alone
             name=name,
             nthreads=threads,
             resources={"timed": 1, "memory": memory_bytes},
             security=security(keys),
             dashboard=False,
+            extensions={},
             memory_limit=0,
         )
         _answers_only(worker, WORKER_ANSWERS)

@@ -17,15 +17,10 @@ TASKS = {"cells": "heaptape.fleet.dispatch:run_cells", "ingest": "heaptape.fleet
 NAMES = {
     ("heaptape.fleet.tasks", "run"),
     ("dask._task_spec", "Task"),
-    ("dask._task_spec", "TaskRef"),
-    ("dask._task_spec", "Dict"),
-    ("dask._task_spec", "List"),
-    ("dask._task_spec", "Tuple"),
-    ("dask._task_spec", "DataNode"),
-    ("dask._task_spec", "_get_dependencies"),
-    ("builtins", "set"),
-    ("builtins", "frozenset"),
-    ("builtins", "bytearray"),
+    ("dask._expr", "LLGExpr"),
+    ("dask._expr", "Expr._reconstruct"),
+    ("builtins", "str"),
+    ("builtins", "bytes"),
 }
 
 _here: object = None

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of fleets share: small workloads, stores of them, and what a store's exact figures are."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+from heaptape.fleet.store import Store, open_store
+
+from analysis.test.gate.pieces import make_workload
+from tests.support import HEAPTAPE, Result, call_heaptape
+
+ALLOCATORS = ("glibc", "reference")
+# Of a machine's moment, not of the allocator.
+NOT_EXACT = ("bare_wall", "bare_cpu")
+
+
+def make_workloads(folder: Path, number: int) -> list[Path]:
+    """Different ones, small."""
+    found = []
+    for seed in range(number):
+        place = folder / f"made{seed}"
+        place.mkdir()
+        found.append(make_workload(place, 200, 2, seed).rename(folder / f"w{seed}.work"))
+    return found
+
+
+def plan(store: Path, *inputs: object, passes: str = "memory", allocators: tuple[str, ...] = ALLOCATORS) -> Result:
+    """A plan in the store, with all it needs; nothing is run."""
+    chosen = [word for name in allocators for word in ("-a", name)]
+    arguments = [*map(str, inputs), *chosen, "--pass", passes, "--store", str(store), "--slurm-script", "-"]
+    return call_heaptape("fleet", "replay", *arguments)
+
+
+def figures(store: Path | Store) -> pd.DataFrame:
+    """The exact figures, in an order of their own: bit for bit the same, whoever ran the cells."""
+    opened = store if isinstance(store, Store) else open_store(str(store))
+    frame = opened.results()
+    frame = frame[~frame["figure"].isin(NOT_EXACT)].drop(columns=["machine", "block"])
+    return frame.sort_values(["workload", "label", "pass_", "repetition", "figure"]).reset_index(drop=True)
+
+
+def cell_files(store: Path) -> list[Path]:
+    """Of all cells that are there."""
+    return sorted(store.glob("cells/*/*.json"))
+
+
+@contextlib.contextmanager
+def started(*arguments: object, **options: object) -> Iterator[subprocess.Popen]:
+    """`heaptape fleet ...` in a process of its own, which is ended with the context."""
+    command = [str(HEAPTAPE), "fleet", *map(str, arguments)]
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, text=True, env={**os.environ}, **(streams | options))
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()

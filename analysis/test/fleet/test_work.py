@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: MIT
+"""Plans run in one process, without a scheduler: shares, failures, damage, kills, blocks, merged stores. Long: more
+kills, at more points.
+"""
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from heaptape.fleet.plan import plans_of, share, tasks_of
+from heaptape.fleet.store import open_store
+
+from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started
+from tests.support import OUT, call_heaptape
+
+FAULTY = OUT / "test-programs" / "libfaulty.so"
+
+
+@pytest.fixture(scope="module")
+def workloads(tmp_path_factory):
+    return make_workloads(tmp_path_factory.mktemp("workloads"), 3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(workloads, cache, tmp_path_factory):
+    """A store whose plan was run by one worker, all at once. Read only."""
+    store = tmp_path_factory.mktemp("undisturbed") / "s"
+    assert plan(store, *workloads).status == 0
+    done = call_heaptape("fleet", "work", store)
+    assert done.status == 0, done.stderr
+    assert done.stdout.startswith(f"{3 * len(ALLOCATORS)} cells done here, 0 were there, 0 failed.")
+    return store
+
+
+def test_shares_together_do_each_cell_once_and_the_figures_are_the_same(workloads, undisturbed, tmp_path):
+    plan(tmp_path / "s", *workloads)
+    numbers = []
+    for index in (1, 0):
+        done = call_heaptape("fleet", "work", tmp_path / "s", "--share", f"{index}/2")
+        assert done.status == 0, done.stderr
+        numbers.append(int(done.stdout.split()[0]))
+    assert sum(numbers) == 3 * len(ALLOCATORS)
+    assert min(numbers) > 0
+    pd.testing.assert_frame_equal(figures(tmp_path / "s"), figures(undisturbed), check_exact=True)
+
+
+def test_what_is_there_is_not_run_again_and_what_is_damaged_is(workloads, undisturbed, tmp_path):
+    store = tmp_path / "s"
+    shutil.copytree(undisturbed, store)
+    halved, flipped, gone, *kept = cell_files(store)
+    times = {path: path.stat().st_mtime_ns for path in kept}
+    halved.write_bytes(halved.read_bytes()[: halved.stat().st_size // 2])
+    data = bytearray(flipped.read_bytes())
+    data[len(data) // 2] ^= 4
+    flipped.write_bytes(data)
+    gone.unlink()
+    done = call_heaptape("fleet", "work", store)
+    assert done.status == 0, done.stderr
+    assert done.stdout.startswith(f"3 cells done here, {len(kept)} were there, 0 failed.")
+    assert done.stderr.count("set aside as damaged/") == 2
+    assert {path: path.stat().st_mtime_ns for path in kept} == times
+    pd.testing.assert_frame_equal(figures(store), figures(undisturbed), check_exact=True)
+
+
+def test_a_damaged_workload_or_library_is_told_and_brought_again(workloads, undisturbed, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    store = tmp_path / "s"
+    plan(store, *workloads)
+    for path in [*store.glob("workloads/*.work"), *store.glob("libraries/*.so")]:
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    done = call_heaptape("fleet", "work", store, "--retries", "0")
+    assert done.status == 1
+    assert done.stderr.count("is damaged: start 'fleet replay' with its file again") == 3 * len(ALLOCATORS)
+    assert not cell_files(store)
+    for path in [*store.glob("workloads/*.work"), *store.glob("libraries/*.so")]:
+        path.unlink()
+    assert plan(store, *workloads).status == 0
+    assert call_heaptape("fleet", "work", store).status == 0
+    pd.testing.assert_frame_equal(figures(store), figures(undisturbed), check_exact=True)
+
+
+def test_a_file_of_the_cache_that_changed_is_brought_again(undisturbed, workloads, cache, tmp_path):
+    for path in (cache / "heaptape" / "fleet").glob("*/*.work"):
+        path.write_bytes(b"x" * path.stat().st_size)
+    plan(tmp_path / "s", *workloads)
+    assert call_heaptape("fleet", "work", tmp_path / "s").status == 0
+    pd.testing.assert_frame_equal(figures(tmp_path / "s"), figures(undisturbed), check_exact=True)
+
+
+def test_an_allocator_at_fault_fails_at_once_with_its_reason_and_is_not_run_again(workloads, tmp_path):
+    store = tmp_path / "s"
+    plan(store, workloads[0], passes="verify", allocators=("glibc", f"{FAULTY}:FAULT=misaligned FAULT_AT=3"))
+    for _ in range(2):
+        done = call_heaptape("fleet", "work", store)
+        assert done.status == 1
+        told = json.loads(call_heaptape("fleet", "status", store, "--json").stdout)
+        assert (told["cells"], told["done"], told["left"]) == (2, 1, 0)
+        (failed,) = told["failed"]
+        assert failed["final"]
+        assert failed["attempts"] == 1
+        assert "the allocator is at fault" in failed["reason"]
+        assert failed["label"].startswith("libfaulty.so:")
+    assert call_heaptape("fleet", "work", store, "--again").status == 1
+    told = json.loads(call_heaptape("fleet", "status", store, "--json").stdout)
+    assert told["failed"][0]["attempts"] == 2
+
+
+def test_a_malformed_tape_is_told_and_the_others_are_planned(workloads, tmp_path):
+    bad = tmp_path / "bad.tape"
+    bad.write_bytes(b"HEAPTAPE")
+    done = plan(tmp_path / "s", workloads[0], bad)
+    assert done.status == 1
+    assert "bad.tape" in done.stderr
+    (found,) = plans_of(open_store(str(tmp_path / "s")))
+    assert len(found.workloads) == 1
+
+
+def test_a_block_is_measured_together_and_again_whole_where_a_part_of_it_is_lost(workloads, tmp_path):
+    store = tmp_path / "s"
+    plan(store, workloads[0], passes="time,bare")
+    assert call_heaptape("fleet", "work", store).status == 0
+    opened = open_store(str(store))
+    first = {record.cell.key: record.block for record in opened.records()}
+    (found,) = plans_of(opened)
+    assert len(first) == len(ALLOCATORS) * 2 * 5
+    for task in found.tasks():
+        assert task.is_block
+        assert len({first[key] for key in task.keys}) == 1
+    orders = [[p.cell.allocator for p in task.cells if p.cell.pass_ == "time"] for task in found.tasks()]
+    assert len({tuple(order) for order in orders}) == 2  # by chance, not always the baseline first
+    assert len(set(first.values())) == 5
+    lost = cell_files(store)[0]
+    lost.unlink()
+    done = call_heaptape("fleet", "work", store)
+    assert done.stdout.startswith(f"{2 * len(ALLOCATORS)} cells done here")
+    second = {record.cell.key: record.block for record in opened.records()}
+    changed = {key for key in first if first[key] != second[key]}
+    assert len(changed) == 2 * len(ALLOCATORS)
+    assert lost.stem in changed
+    assert len({second[key] for key in changed}) == 1
+
+
+def test_who_wants_the_machine_alone_waits_for_the_others_and_is_waited_for(tmp_path):
+    from heaptape.fleet.cache import Cache, locked, machine_for
+
+    cache = Cache(tmp_path)
+    with machine_for(cache, "m", alone=False), machine_for(cache, "m", alone=False):
+        code = "import fcntl,sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        command = ["python3", "-c", code, str(cache.lock_file("m"))]
+        assert subprocess.run(command, capture_output=True).returncode == 1
+    with machine_for(cache, "m", alone=True):
+        assert subprocess.run(command, capture_output=True).returncode == 1
+        with machine_for(cache, "another", alone=True), locked(tmp_path / "m.gate", 2):
+            pass
+    assert subprocess.run(command, capture_output=True).returncode == 0
+
+
+def test_two_stores_merge_to_the_whole_and_damage_is_left_out(workloads, undisturbed, tmp_path):
+    for index in (0, 1):
+        plan(tmp_path / f"s{index}", *workloads)
+        call_heaptape("fleet", "work", tmp_path / f"s{index}", "--share", f"{index}/2")
+    done = call_heaptape("fleet", "merge", tmp_path / "s1", tmp_path / "s0")
+    assert done.status == 0, done.stderr
+    pd.testing.assert_frame_equal(figures(tmp_path / "s0"), figures(undisturbed), check_exact=True)
+    library = next(tmp_path.glob("s1/libraries/*.so"))
+    library.write_bytes(b"?" + library.read_bytes()[1:])
+    cell_files(tmp_path / "s1")[0].write_bytes(b"{}")
+    done = call_heaptape("fleet", "merge", tmp_path / "s1", tmp_path / "s2")
+    assert done.status == 1
+    assert f"{library.name}: damaged, and left out" in done.stderr
+    assert "1 cells: damaged, and left out" in done.stderr
+    assert not list(tmp_path.glob("s2/libraries/*"))
+
+
+def test_the_script_of_a_job_array_does_all_of_the_plan(workloads, undisturbed, tmp_path):
+    script = tmp_path / "array.sh"
+    arguments = [*map(str, workloads), "-a", "glibc", "-a", "reference", "--pass", "memory", "--store", tmp_path / "s"]
+    done = call_heaptape("fleet", "replay", *arguments, "--slurm-script", script, "--shares", "2")
+    assert done.status == 0, done.stderr
+    assert "#SBATCH --array=0-1\n" in script.read_text()
+    for task in ("0", "1"):
+        subprocess.run(["sh", script], check=True, capture_output=True, env={"SLURM_ARRAY_TASK_ID": task} | _environment())
+    pd.testing.assert_frame_equal(figures(tmp_path / "s"), figures(undisturbed), check_exact=True)
+
+
+def test_each_task_is_in_one_share_and_stays_there(undisturbed):
+    tasks = tasks_of(plans_of(open_store(str(undisturbed))))
+    shares = [share(tasks, index, 4) for index in range(4)]
+    assert sorted(key for one in shares for task in one for key in task.keys) == sorted(
+        key for task in tasks for key in task.keys
+    )
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(25, marks=pytest.mark.long)])
+def test_kills_at_random_points_lose_nothing_and_count_nothing_twice(kills, workloads, undisturbed, tmp_path):
+    store = tmp_path / "s"
+    plan(store, *workloads)
+    chance = random.Random(kills)
+    for _ in range(kills):
+        there = len(cell_files(store))
+        with started("work", store, "--jobs", "1") as process:
+            while process.poll() is None and len(cell_files(store)) == there:
+                time.sleep(0.002)
+            time.sleep(chance.uniform(0, 0.05))
+            process.send_signal(signal.SIGKILL)
+    done = call_heaptape("fleet", "work", store)
+    assert done.status == 0, done.stderr
+    assert len(cell_files(store)) == 3 * len(ALLOCATORS)
+    pd.testing.assert_frame_equal(figures(store), figures(undisturbed), check_exact=True)
+
+
+def test_a_machine_whose_disk_is_full_is_told_and_another_start_does_the_rest(workloads, undisturbed, tmp_path):
+    store, small = tmp_path / "s", tmp_path / "cache"
+    plan(store, *workloads)
+    limit = ["prlimit", f"--fsize={min(path.stat().st_size for path in workloads) // 2}"]
+    command = [*limit, OUT / "bin" / "heaptape", "fleet", "work", store, "--retries", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, env=_environment() | {"XDG_CACHE_HOME": str(small)})
+    assert done.returncode == 1, done.stderr
+    assert "File too large" in done.stderr
+    assert not [path for path in small.rglob("*.work") if path.stat().st_size]
+    assert call_heaptape("fleet", "work", store).status == 0
+    pd.testing.assert_frame_equal(figures(store), figures(undisturbed), check_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["work", "nowhere"], "nowhere: no store"),
+        (["work", "s", "--share", "2/2"], "is not I/N"),
+        (["replay", "x.tape", "--store", "s", "--scheduler", "tcp://10.0.0.1:1"], "plain TCP is for the loopback"),
+        (["replay", "x.tape", "--store", "s", "--scheduler", "tls://10.0.0.1:1"], "needs --keys"),
+        (["replay", "x.tape", "--store", "s", "--scheduler", "local=0"], "local=N"),
+        (["replay", "x.tape", "--store", "s", "--pass", "contention"], "unknown pass 'contention'"),
+        (["worker", "tcp://example.org:1", "--store", "s"], "plain TCP is for the loopback"),
+        (["scheduler", "tcp://0.0.0.0:1"], "plain TCP is for the loopback"),
+        (["scheduler", "nonsense"], "no address"),
+    ],
+)
+def test_wrong_use_is_one_line(words, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = call_heaptape("fleet", *words)
+    assert done.status in (1, 2)
+    assert done.stderr.count("\n") == 1
+    assert says in done.stderr
+
+
+def _environment() -> dict[str, str]:
+    import os
+
+    return {**os.environ}
+
+
+def test_status_says_when_it_will_be_ready(undisturbed, workloads, tmp_path):
+    from heaptape.fleet.status import status
+    from heaptape.fleet.store import Running
+
+    store = tmp_path / "s"
+    shutil.copytree(undisturbed, store)
+    cell_files(store)[0].unlink()
+    opened = open_store(str(store))
+    seconds = [record.seconds for record in opened.records()]
+    found = status(opened, 1000.0)
+    assert (found.done, found.left, found.ready_in_s) == (5, 1, None)
+    assert found.left_s == pytest.approx(sum(seconds) / len(seconds))
+    opened.put_running(Running("a", "m", 900, 990, 1, 0, 1.0, ["x", "y"]))
+    opened.put_running(Running("b", "m", 100, 200, 1, 0, 1.0, ["z"]))
+    found = status(opened, 1000.0)
+    assert [one.worker for one in found.running] == ["a"]
+    assert [one.worker for one in found.silent] == ["b"]
+    assert found.ready_in_s == pytest.approx(found.left_s / 2)
