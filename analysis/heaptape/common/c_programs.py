@@ -20,7 +20,9 @@ def convert_output(home: Home, *arguments: str) -> bytes:
     command = [str(home.program("convert")), *arguments]
     # Into files in memory, not pipes: to be woken for each 64 KiB costs more CPU time than decoding them.
     with os.fdopen(os.memfd_create("out"), "w+b") as out, os.fdopen(os.memfd_create("errors"), "w+b") as errors:
-        status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors).returncode
+        status = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, close_fds=False
+        ).returncode
         out.seek(0)
         errors.seek(0)
         if status == 0:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 # them, and not so much that the loss of a worker costs more than some minutes.
 BATCH_TRACES = 64
 BATCH_BYTES = 256 << 20
+SMALL_BYTES = 1 << 20  # are read at once: a buffer of file_digest costs more than hashing most traces
 LONGEST_STACK = 2000  # characters
 ENDING = ".tape"
 
@@ -214,10 +215,10 @@ def _sites(path: Path, rows: Sequence[Sequence[int]], home: Home) -> list[tuple[
 @contextlib.contextmanager
 def _at_hand(tape: str) -> Iterator[Path]:
     """A trace as a file of this machine: itself, or a copy for as long as it is needed."""
-    system, path = _located(tape)
-    if _is_local(system):
-        yield Path(path)
+    if "://" not in tape:
+        yield Path(tape)
         return
+    system, path = _located(tape)
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         copy = Path(scratch) / f"copy{ENDING}"
         system.get_file(path, str(copy))
@@ -243,6 +244,8 @@ def _is_local(system: "AbstractFileSystem") -> bool:
 
 
 def _sha256(path: Path) -> str:
+    if path.stat().st_size < SMALL_BYTES:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

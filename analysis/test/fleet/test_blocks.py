@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-
 from heaptape.fleet.blocks import against_baseline, effect
 from heaptape.fleet.store import COLUMNS
 from heaptape.results.intervals import log_ratio

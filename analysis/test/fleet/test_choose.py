@@ -6,7 +6,6 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-
 from heaptape.common.errors import UsageError
 from heaptape.fleet import choose as module
 from heaptape.fleet.choose import choose, errors, standardised

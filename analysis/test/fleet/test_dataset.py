@@ -5,11 +5,10 @@ import json
 import shutil
 from pathlib import Path
 
+import heaptape
 import msgspec
 import pandas as pd
 import pytest
-
-import heaptape
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.fleet import dataset, ingest
@@ -20,6 +19,7 @@ from heaptape.fleet.files import StoreError
 from heaptape.fleet.query import query
 from heaptape.fleet.store import open_store
 from heaptape.profile.data import profile
+
 from tests.support import HEAPTAPE_HERE, OUT, compile_c, import_text, record, refused, run, succeed
 
 HERE = Home(OUT)

@@ -5,11 +5,11 @@ import re
 
 import pandas as pd
 import pytest
-
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.matrix import BEST, OUTLIERS, SINGLE, TOTALS, matrix
 from heaptape.fleet.store import COLUMNS, Store
 from heaptape.report import fleet_page
+
 from tests.support import HEAPTAPE_HERE, succeed
 
 # workload -> weight, and what each allocator takes
