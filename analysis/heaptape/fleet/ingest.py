@@ -85,7 +85,8 @@ def tapes_of(words: Sequence[str]) -> list[str]:
         if system.isdir(path):
             here = [name for name in system.find(path) if name.endswith(ENDING)]
         else:
-            here = system.glob(path) if any(sign in path for sign in "*?[") else [path]
+            is_pattern = any(sign in path for sign in "*?[") and not system.exists(path)
+            here = system.glob(path) if is_pattern else [path]
         if not here:
             raise HeaptapeError(f"{word}: no {ENDING} there")
         found.update(dict.fromkeys(_named(system, name) for name in sorted(here)))

@@ -16,11 +16,12 @@ from heaptape.fleet.cache import Cache
 from heaptape.fleet.dispatch import Request
 from heaptape.fleet.execute import Here, Outcome
 from heaptape.fleet.files import StoreError
+from heaptape.fleet.local import cluster
 from heaptape.fleet.query import query
 from heaptape.fleet.store import open_store
 from heaptape.profile.data import profile
 
-from tests.support import HEAPTAPE_HERE, OUT, compile_c, import_text, record, refused, run, succeed
+from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, compile_c, import_text, record, refused, run, succeed
 
 HERE = Home(OUT)
 
@@ -254,3 +255,17 @@ def test_a_choice_becomes_a_plan_that_replay_reads(tapes, tmp_path):
     assert told["errors"] == []
     (tmp_path / "sub").mkdir()
     refused(HEAPTAPE_HERE, "fleet", "choose", store, "-o", tmp_path / "sub" / "p.toml", says="write the plan above")
+
+
+def test_workers_of_a_scheduler_ingest_what_one_process_does(tapes, tmp_path):
+    alone, store = open_store(str(tmp_path / "a"), create=True), open_store(str(tmp_path / "b"), create=True)
+    take(alone, tapes)
+    broken = tmp_path / "broken.tape"
+    broken.write_bytes(b"heaptape")
+    with cluster(HERE, store.url, 1, ["--threads", "2"], print) as (address, keys):
+        command = [HEAPTAPE, "fleet", "ingest", *tapes, broken, "--store", store.url]
+        result = run(*command, "--scheduler", address, "--keys", keys)
+    assert result.stdout.startswith("7 traces ingested, 0 were there before, 1 not.")
+    assert result.status == 1
+    assert str(broken) in result.stderr
+    pd.testing.assert_frame_equal(dataset.traces(store), dataset.traces(alone))
