@@ -85,7 +85,7 @@ def _ingest(arguments: argparse.Namespace) -> int:
             done, failed = _here(ingest.locally(store, todo, arguments.home, workers), len(todo), progress)
     there = len(tapes) - done - len(failed)
     if arguments.json:
-        write_json(STANDARD_OUTPUT, {"ingested": done, "there": there, "failed": failed})
+        write_json(STANDARD_OUTPUT, {"schema": 1, "ingested": done, "there": there, "failed": failed})
     else:
         print(f"{done:,} traces ingested, {there:,} were there before, {len(failed):,} not. Store {store.url}")
     return 1 if failed else 0
@@ -194,7 +194,12 @@ def _choose(arguments: argparse.Namespace) -> int:
     if arguments.output:
         write_text(arguments.output, chosen_plan(Path(arguments.output), chosen.traces, arguments.baseline))
     if arguments.json:
-        told = {"chosen": _records(chosen.traces), "explained": chosen.explained, "errors": _records(errors)}
+        told = {
+            "schema": 1,
+            "chosen": _records(chosen.traces),
+            "explained": chosen.explained,
+            "errors": _records(errors),
+        }
         write_json(STANDARD_OUTPUT, told)
     else:
         print(_chosen_in_words(chosen, errors, measured, len(traces)))

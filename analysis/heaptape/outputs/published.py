@@ -5,7 +5,7 @@ heaptape.results.structs.
 
 import msgspec
 
-from heaptape.outputs import decisions, lists, machines, traces
+from heaptape.outputs import decisions, fleets, lists, machines, traces
 
 OUTPUTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "advise": (decisions.Advice,),
@@ -19,6 +19,8 @@ OUTPUTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "compare": (decisions.Compared,),
     "ctl": (traces.Control,),
     "distil": (decisions.Distilled,),
+    "fleet-choose": (fleets.Chosen,),
+    "fleet-ingest": (fleets.Ingested,),
     "gate": (decisions.Gate,),
     "info": (traces.Info, traces.WorkloadInfo),
     "machine": (machines.Machine,),

@@ -21,7 +21,7 @@ from heaptape.fleet.query import query
 from heaptape.fleet.store import open_store
 from heaptape.profile.data import profile
 
-from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, compile_c, import_text, record, refused, run, succeed
+from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, compile_c, import_text, published, record, refused, run, succeed
 
 HERE = Home(OUT)
 
@@ -115,7 +115,8 @@ def test_a_malformed_trace_is_told_and_the_others_are_taken(tapes, tmp_path):
     assert result.stdout.startswith("2 traces ingested, 0 were there before, 2 not.")
     assert [line for line in result.stderr.splitlines() if str(broken) in line]
     assert f"{tmp_path}/gone.tape: No such file or directory" in result.stderr
-    told = json.loads(run(HEAPTAPE_HERE, "fleet", "ingest", tmp_path / "in", "--store", store, "--json").stdout)
+    text = run(HEAPTAPE_HERE, "fleet", "ingest", tmp_path / "in", "--store", store, "--json").stdout
+    told = published("fleet-ingest", text)
     assert (told["ingested"], told["there"], list(told["failed"])) == (0, 2, [str(broken)])
 
 
@@ -247,7 +248,8 @@ def test_a_choice_becomes_a_plan_that_replay_reads(tapes, tmp_path):
         shutil.copy(one, tmp_path)
     store, plan = tmp_path / "s", tmp_path / "plan.toml"
     succeed(HEAPTAPE_HERE, "fleet", "ingest", tmp_path, "--store", store)
-    told = json.loads(succeed(HEAPTAPE_HERE, "fleet", "choose", store, "--n", "2", "-o", plan, "--json").stdout)
+    text = succeed(HEAPTAPE_HERE, "fleet", "choose", store, "--n", "2", "-o", plan, "--json").stdout
+    told = published("fleet-choose", text)
     assert sum(row["recordings"] for row in told["chosen"]) == 7
     found = read(plan)
     assert sorted(Path(one).name for one in found.tapes) == sorted(row["name"] for row in told["chosen"])

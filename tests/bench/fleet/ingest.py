@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape fleet ingest` of generated traces beside `heaptape-convert profile` of the same: traces and MB per second, CPU
-time, memory of the largest process; and the same command again, when all are there.
+"""`heaptape fleet ingest` of generated traces beside `heaptape-convert profile` of the same: traces and MB per second,
+CPU time, memory of the largest process; and the same command again, when all are there.
 
 python -m tests.bench.fleet.ingest [COUNT] [--events N] [--workers N] [--runs N]: COUNT traces (default 200) of so many
 events (default 50,000), in alternating runs. Needs `make out/bench/bench_trace`, and some 3 bytes of disk per event.
