@@ -4,6 +4,7 @@
 import argparse
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.cli import replaying
@@ -208,9 +209,14 @@ def _write_slurm(arguments: argparse.Namespace, plan: "Plan") -> None:
 
     shares = arguments.shares or min(DEFAULT_SHARES, sum(1 for _ in plan.tasks()))
     options = ["--retries", str(arguments.retries), "--store-wait", f"{arguments.store_wait:g}"]
-    write_text(arguments.slurm_script, script(arguments.home.command(), arguments.store, shares, options))
+    write_text(arguments.slurm_script, script(arguments.home.command(), _anywhere(arguments.store), shares, options))
     if arguments.slurm_script != STANDARD_OUTPUT:
         print(f"{plan.cells():,} cells in {shares} shares: sbatch {arguments.slurm_script}")
+
+
+def _anywhere(store: str) -> str:
+    """Its name in whatever folder a batch system starts the script."""
+    return store if "://" in store else str(Path(store).resolve())
 
 
 def _work_arguments(parser: argparse.ArgumentParser) -> None:

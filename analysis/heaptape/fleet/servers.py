@@ -41,6 +41,7 @@ SCHEDULER_ANSWERS = {
     *("connection_stream", "stream-start", "echo", "dump_state"),
 }
 RECONNECT_S = 2.0
+LOUD = ("distributed", "tornado")
 # Dask's settings: a worker that is silent so long is given up, and its tasks are run by others. What kills so many
 # workers is not tried on more of them.
 WORKER_SILENT_S = 60
@@ -53,7 +54,10 @@ SETTINGS = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": False,
     "distributed.worker.profile.enabled": False,
-    "distributed.admin.tick.limit": "30s",
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.tick.limit": "60s",
+    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.scheduler.active-memory-manager.start": False,
     "distributed.comm.retry.count": 2,
 }
 
@@ -68,8 +72,8 @@ def configure() -> None:
     given = dask.config.collect(paths=[])
     ours = {key: value for key, value in SETTINGS.items() if dask.config.get(key, None, config=given) is None}
     dask.config.set(ours)
-    for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters is told by our own lines
+    for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in LOUD]:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # our own lines tell what matters
     only_tasks()
 
 
@@ -175,7 +179,7 @@ def serve_worker(
 
     async def serve() -> None:
         while True:
-            with contextlib.suppress(OSError, RuntimeError, ValueError):
+            with contextlib.suppress(Exception):  # of whatever kind: it ends one connection, not the worker
                 await once()
             await asyncio.sleep(RECONNECT_S)
 

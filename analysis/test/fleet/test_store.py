@@ -26,7 +26,9 @@ def cell(**changes):
 
 
 def record(number):
-    return Record(cell(repetition=number), {"allocator": "glibc", "pass": "memory", "page_faults": number}, "m", None, 1)
+    return Record(
+        cell(repetition=number), {"allocator": "glibc", "pass": "memory", "page_faults": number}, "m", None, 1
+    )
 
 
 def test_each_part_of_the_specification_is_in_the_key():
@@ -66,7 +68,9 @@ def test_a_damaged_cell_is_set_aside_and_told_and_counts_as_missing(tmp_path):
     assert len(list((tmp_path / "s" / "damaged").iterdir())) == 2
 
 
-@pytest.mark.parametrize("name", ["../x", "cells/../../x", "/etc/passwd", "cells/.hidden", "a//b", "a/b/c/d/e/f/g", "", "x\n"])
+@pytest.mark.parametrize(
+    "name", ["../x", "cells/../../x", "/etc/passwd", "cells/.hidden", "a//b", "a/b/c/d/e/f/g", "", "x\n"]
+)
 def test_no_name_leads_out_of_the_store(name, tmp_path):
     store = open_store(str(tmp_path / "s"), create=True)
     with pytest.raises(HeaptapeError, match="is no name in a store"):

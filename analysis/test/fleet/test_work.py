@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -193,7 +192,9 @@ def test_the_script_of_a_job_array_does_all_of_the_plan(workloads, undisturbed, 
     assert done.status == 0, done.stderr
     assert "#SBATCH --array=0-1\n" in script.read_text()
     for task in ("0", "1"):
-        subprocess.run(["sh", script], check=True, capture_output=True, env={"SLURM_ARRAY_TASK_ID": task} | _environment())
+        subprocess.run(
+            ["sh", script], check=True, capture_output=True, env={"SLURM_ARRAY_TASK_ID": task} | _environment()
+        )
     pd.testing.assert_frame_equal(figures(tmp_path / "s"), figures(undisturbed), check_exact=True)
 
 

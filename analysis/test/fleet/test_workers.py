@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: MIT
+"""Plans run by the workers of a scheduler: the same figures whatever the workers, their deaths and the scheduler's; and
+nobody else's functions. Long: storms of kills.
+"""
+
+import io
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import msgspec
+import pandas as pd
+import psutil
+import pytest
+from heaptape.common.home import default_home
+from heaptape.fleet.cache import Cache
+from heaptape.fleet.dispatch import Request, run_cells
+from heaptape.fleet.execute import Here
+from heaptape.fleet.keys import make as make_keys
+from heaptape.fleet.plan import plans_of
+from heaptape.fleet.store import open_store
+from heaptape.fleet.tasks import RefusedError, _OnlyNames
+
+from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started
+from tests.support import call_heaptape
+
+NUMBER = 4
+PASSES = "memory,verify"
+CELLS = NUMBER * len(ALLOCATORS) * 2
+
+
+@pytest.fixture(scope="module")
+def workloads(tmp_path_factory):
+    return make_workloads(tmp_path_factory.mktemp("workloads"), NUMBER)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def undisturbed(workloads, cache, tmp_path_factory):
+    """The figures of a plan that one process ran, without a scheduler."""
+    store = tmp_path_factory.mktemp("undisturbed") / "s"
+    plan(store, *workloads, passes=PASSES)
+    assert call_heaptape("fleet", "work", store).status == 0
+    return figures(store)
+
+
+def replaying(store, workloads, *arguments, **options):
+    """`heaptape fleet replay`, started."""
+    chosen = [word for name in ALLOCATORS for word in ("-a", name)]
+    return started("replay", *workloads, *chosen, "--pass", PASSES, "--store", store, *arguments, **options)
+
+
+def wait_for(what, *processes):
+    """Until it is so; the processes must not end before."""
+    while not what():
+        ended = [process for process in processes if process.poll() is not None]
+        assert not ended, ended[0].communicate()
+        time.sleep(0.005)
+
+
+def ended_well(process):
+    out, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, errors
+    assert f"{CELLS} cells: {CELLS} done" in out
+    return errors
+
+
+def workers_of(process):
+    """Its worker processes: those that have their command line already."""
+    found = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        try:
+            words = child.cmdline()
+        except psutil.Error:
+            continue
+        if "worker" in words and "fleet" in words:
+            found.append(child)
+    return found
+
+
+@pytest.mark.parametrize(("workers", "kills"), [(1, 0), (2, 1), pytest.param(3, 12, marks=pytest.mark.long)])
+def test_workers_of_any_number_give_the_same_figures_though_they_are_killed(
+    workers, kills, workloads, undisturbed, tmp_path
+):
+    store, chance = tmp_path / "s", random.Random(kills)
+    with replaying(store, workloads, "--scheduler", f"local={workers}", "--retries", "50") as process:
+        for kill in range(kills):
+            wait_for(lambda enough=1 + kill: len(cell_files(store)) >= enough, process)
+            alive = workers_of(process)
+            if alive:
+                chance.choice(alive).kill()
+        told = ended_well(process)
+    assert ("died (signal 9): started again" in told) == (kills > 0)
+    assert len(cell_files(store)) == CELLS
+    pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fleet") / "keys"
+    make_keys(folder)
+    return folder
+
+
+def test_a_killed_scheduler_a_stopped_worker_and_a_killed_command_lose_nothing(keys, workloads, undisturbed, tmp_path):
+    store = tmp_path / "s"
+    plan(store, *workloads, passes=PASSES)
+    with started("scheduler", "tls://127.0.0.1:0", "--keys", keys) as scheduler:
+        address = scheduler.stdout.readline().strip()
+        scheduler_options = ("--scheduler", address, "--keys", keys)
+        worker = started("worker", address, "--store", store, "--keys", keys, "--threads", "1")
+        with worker as first, replaying(store, workloads, *scheduler_options) as command:
+            wait_for(lambda: len(cell_files(store)) >= 2, first, command)
+            first.send_signal(signal.SIGSTOP)  # it vanishes for a while
+            scheduler.kill()
+            scheduler.wait()
+            first.send_signal(signal.SIGCONT)
+            with started("scheduler", address, "--keys", keys) as again:
+                wait_for(lambda: len(cell_files(store)) >= 5, again, first, command)
+                command.kill()
+                command.wait()
+                with replaying(store, workloads, *scheduler_options) as second:
+                    ended_well(second)
+    assert len(cell_files(store)) == CELLS
+    pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
+
+
+def test_nobody_else_may_submit_and_workers_run_nothing_but_cells(keys, workloads, tmp_path):
+    make_keys(tmp_path / "others")
+    store, mark = tmp_path / "s", tmp_path / "mark"
+    plan(store, workloads[0])
+    with started("scheduler", "tls://127.0.0.1:0", "--keys", keys) as scheduler:
+        address = scheduler.stdout.readline().strip()
+        with started("worker", address, "--store", store, "--keys", keys) as worker:
+            done = subprocess.run(
+                [sys.executable, "-c", INTRUDER, address, str(keys), str(tmp_path / "others"), str(mark)],
+                capture_output=True,
+                text=True,
+            )
+            assert done.returncode == 0, done.stderr
+            assert done.stdout.split() == ["plain", "others", "submit", "run", "scheduler", "plugin", "alive"]
+            assert worker.poll() is None
+            assert scheduler.poll() is None
+    assert not mark.exists()
+
+
+# What a member's own Dask client could try, and one who is no member.
+INTRUDER = """
+import sys, logging, os
+logging.disable(logging.CRITICAL)
+from distributed import Client, Security
+from distributed.diagnostics.plugin import WorkerPlugin
+address, keys, others, mark = sys.argv[1:]
+
+def touch(*arguments, **options):
+    open(mark, "w").close()
+    return 1
+
+class Plugin(WorkerPlugin):
+    def setup(self, worker):
+        open(mark, "w").close()
+
+def refused(what, work):
+    try:
+        found = work()
+    except BaseException:
+        print(what)
+    else:
+        raise SystemExit(f"{what} was not refused: {found}")
+
+def security(folder):
+    member = {f"tls_client_{what}": f"{folder}/member.{end}" for what, end in (("cert", "pem"), ("key", "key"))}
+    return Security(tls_ca_file=f"{folder}/authority.pem", require_encryption=True, **member)
+
+refused("plain", lambda: Client(address.replace("tls", "tcp"), timeout=2))
+refused("others", lambda: Client(address, security=security(others), timeout=2))
+def member():
+    return Client(address, security=security(keys), timeout=30)
+client = member()
+client.wait_for_workers(1)
+refused("submit", lambda: client.submit(touch, pure=False).result(timeout=5))
+refused("run", lambda: member().run(touch))
+refused("scheduler", lambda: member().run_on_scheduler(touch))
+refused("plugin", lambda: member().register_plugin(Plugin()))
+assert not os.path.exists(mark)
+from heaptape.fleet.tasks import run
+refused("alive", lambda: member().submit(run, "nosuch", "{}", pure=False).result(timeout=20))
+os._exit(0 if sys.stdout.flush() is None else 1)
+"""
+
+
+class Evil:
+    """Runs a command when it is unpickled."""
+
+    def __reduce__(self):
+        return os.system, ("true",)
+
+
+@pytest.mark.parametrize("what", [Evil(), os.getpid, subprocess.Popen, getattr, __import__], ids=str)
+def test_no_pickle_of_anything_else_is_read(what):
+    with pytest.raises(RefusedError, match="nothing but heaptape's tasks"):
+        _OnlyNames(io.BytesIO(pickle.dumps(what))).load()
+
+
+def test_a_worker_of_another_store_is_told_and_nothing_is_run_there(keys, workloads, tmp_path):
+    plan(tmp_path / "s", workloads[0])
+    plan(tmp_path / "other", workloads[0])
+    store, other = open_store(str(tmp_path / "s")), open_store(str(tmp_path / "other"))
+    (task, *_) = plans_of(store)[0].tasks()
+    here = Here(other, default_home(), Cache(tmp_path / "cache"), "w")
+    outcome = msgspec.json.decode(run_cells(msgspec.json.encode(Request(store.id, task)).decode(), here))
+    assert "another store" in outcome["retry"]
+    assert outcome["machine_at_fault"]
+    assert not cell_files(tmp_path / "other")
