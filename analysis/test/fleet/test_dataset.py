@@ -17,8 +17,10 @@ from heaptape.fleet.dispatch import Request
 from heaptape.fleet.execute import Here, Outcome
 from heaptape.fleet.files import StoreError
 from heaptape.fleet.local import cluster
+from heaptape.fleet.planfile import read
 from heaptape.fleet.query import query
 from heaptape.fleet.store import open_store
+from heaptape.gate import corpus
 from heaptape.profile.data import profile
 
 from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, compile_c, import_text, published, record, refused, run, succeed
@@ -242,19 +244,21 @@ def test_what_is_no_store_or_empty_is_one_line(tapes, tmp_path):
 
 
 def test_a_choice_becomes_a_plan_that_replay_reads(tapes, tmp_path):
-    from heaptape.fleet.planfile import read
-
-    for one in tapes:
-        shutil.copy(one, tmp_path)
+    for number, one in enumerate(tapes):  # files of one name, as different machines record them
+        (tmp_path / f"host{number}").mkdir()
+        shutil.copy(one, tmp_path / f"host{number}" / "app.tape")
     store, plan = tmp_path / "s", tmp_path / "plan.toml"
     succeed(HEAPTAPE_HERE, "fleet", "ingest", tmp_path, "--store", store)
     text = succeed(HEAPTAPE_HERE, "fleet", "choose", store, "--n", "2", "-o", plan, "--json").stdout
     told = published("fleet-choose", text)
     assert sum(row["recordings"] for row in told["chosen"]) == 7
-    found = read(plan)
-    assert sorted(Path(one).name for one in found.tapes) == sorted(row["name"] for row in told["chosen"])
-    assert sorted(found.weights.values()) == sorted(row["weight"] for row in told["chosen"])
     assert told["errors"] == []
+    found = read(plan)
+    assert sorted(found.tapes) == sorted(row["source"] for row in told["chosen"])
+    files = corpus.find(found.tapes)
+    assert {str(files[name]): weight for name, weight in found.weights.items()} == {
+        row["source"]: row["weight"] for row in told["chosen"]
+    }
     (tmp_path / "sub").mkdir()
     refused(HEAPTAPE_HERE, "fleet", "choose", store, "-o", tmp_path / "sub" / "p.toml", says="write the plan above")
 
