@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Traces in a store: what is kept of each, once, whatever is stopped, malformed or damaged; and how it is asked."""
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import heaptape
 import msgspec
 import pandas as pd
+import pyarrow.parquet
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
@@ -122,15 +124,29 @@ def test_a_malformed_trace_is_told_and_the_others_are_taken(tapes, tmp_path):
     assert (told["ingested"], told["there"], list(told["failed"])) == (0, 2, [str(broken)])
 
 
-def test_a_damaged_file_is_told_and_its_traces_are_counted_again(tapes, tmp_path):
+def cut(data):
+    """Half written."""
+    return data[:-200]
+
+
+def flipped(data):
+    """One bit, in a page of the histogram."""
+    at = pyarrow.parquet.ParquetFile(io.BytesIO(data)).metadata.row_group(0)
+    page = next(at.column(n) for n in range(at.num_columns) if at.column(n).path_in_schema.endswith("objects"))
+    place = page.data_page_offset + page.total_compressed_size - 8
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+@pytest.mark.parametrize("damage", [cut, flipped])
+def test_a_damaged_file_is_told_and_its_traces_are_counted_again(damage, tapes, tmp_path):
     lines = []
     store = open_store(str(tmp_path / "s"), create=True, tell=lines.append)
     take(store, tapes[:2], ingest.Labels(program="a"))
     take(store, tapes[2:4], ingest.Labels(program="b"))
     path = next((tmp_path / "s").glob("dataset/program=b/*/*/*/*.parquet"))
-    path.write_bytes(path.read_bytes()[:-200])
+    path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(HeaptapeError, match="ingest its traces again"):
-        query(store, "FROM traces")
+        query(store, "FROM histogram")
     assert sum(len(outcome.done) for outcome in take(store, tapes[:4], ingest.Labels(program="b"))) == 2
     assert len(lines) == 1
     assert "set aside as damaged/" in lines[0]
