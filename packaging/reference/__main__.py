@@ -18,11 +18,14 @@ COMPLETIONS = {
     "zsh": "zsh/site-functions/_heaptape",
     "fish": "fish/vendor_completions.d/heaptape.fish",
 }
-FILES = ("F", "FILE", "F.tape", "R.json", "IN", "OUT", "LIB", "OUT.json", "OUT.work")
+FILES = ("F", "FILE", "F.tape", "R.json", "IN", "OUT", "LIB", "OUT.json", "OUT.work", "STORE", "URL", "DIR")
 
 
 def _complete_files(parser: argparse.ArgumentParser) -> None:
     for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                _complete_files(inner)
         if not action.choices and (not action.option_strings or action.metavar in FILES):
             action.complete = shtab.FILE  # type: ignore[attr-defined]
 

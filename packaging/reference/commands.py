@@ -57,6 +57,20 @@ def pages(command: Path) -> list[Page]:
         page = _told(name, _help(command, name)) if name in PROGRAMS else _parsed(f"heaptape-{name}", "", sub)
         page.summary = summaries[name]
         found.append(page)
+        found += _inner(page, sub)
+    return found
+
+
+def _inner(page: Page, parser: argparse.ArgumentParser) -> list[Page]:
+    """Pages of a command's own commands, which its page lists."""
+    if not any(isinstance(action, argparse._SubParsersAction) for action in parser._actions):
+        return []
+    summaries = {a.dest: a.help or "" for a in _listed(parser)}
+    page.groups["commands"] = [Option(name, text) for name, text in summaries.items()]
+    found = []
+    for name, sub in parsers_of_commands(parser).items():
+        found.append(_parsed(f"{page.name}-{name}", "", sub))
+        found[-1].summary = summaries[name]
     return found
 
 

@@ -77,6 +77,7 @@ class Here:
         self.machine = machine_id(self.machine_name)
         self._baselines: dict[str, int] = {}
         self._lock = threading.Lock()
+        self._introduced = False
         self._since = time.time()
         self._cells: dict[int, str] = {}
         self._done, self._failed, self._busy_s, self._told_s = 0, 0, 0.0, 0.0
@@ -200,7 +201,9 @@ class Here:
             outcome.retry = "the worker was ended"
             return
         block = uuid.uuid4().hex if task.is_block else None
-        self.store.put_machine(self.machine, machine.describe())
+        if not self._introduced:
+            self.store.put_machine(self.machine, machine.describe())
+            self._introduced = True
         for planned, run in zip(task.cells, made, strict=True):
             cell, error = planned.cell, run.get("error")
             if error is None:

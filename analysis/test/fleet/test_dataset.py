@@ -132,8 +132,10 @@ def cut(data):
 def flipped(data):
     """One bit, in a page of the histogram."""
     at = pyarrow.parquet.ParquetFile(io.BytesIO(data)).metadata.row_group(0)
-    page = next(at.column(n) for n in range(at.num_columns) if at.column(n).path_in_schema.endswith("objects"))
-    place = page.data_page_offset + page.total_compressed_size - 8
+    page = next(
+        at.column(n) for n in range(at.num_columns) if at.column(n).path_in_schema == "histogram.list.element.objects"
+    )
+    place = (page.dictionary_page_offset or page.data_page_offset) + page.total_compressed_size - 8
     return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
 
 

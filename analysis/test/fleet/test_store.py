@@ -159,10 +159,14 @@ def test_a_full_disk_leaves_whole_cells_and_goes_on_when_there_is_room(tmp_path)
     try:
         store = open_store(str(folder), create=True)
         wrote = []
-        with pytest.raises(StoreError, match="No space left"):
+
+        def write() -> None:
             for number in itertools.count():
                 store.put_cell(record(number))
                 wrote.append(number)
+
+        with pytest.raises(StoreError, match="No space left"):
+            write()
         assert [one.cell.repetition for one in sorted(store.records(), key=lambda one: one.cell.repetition)] == wrote
         assert not list(folder.rglob("*.partial"))
 

@@ -4,6 +4,7 @@ kills, at more points.
 """
 
 import json
+import os
 import random
 import shutil
 import signal
@@ -12,8 +13,10 @@ import time
 
 import pandas as pd
 import pytest
+from heaptape.fleet.cache import Cache, locked, machine_for
 from heaptape.fleet.plan import plans_of, share, tasks_of
-from heaptape.fleet.store import open_store
+from heaptape.fleet.status import status
+from heaptape.fleet.store import Running, open_store
 
 from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started
 from tests.support import OUT, call_heaptape
@@ -154,8 +157,6 @@ def test_a_block_is_measured_together_and_again_whole_where_a_part_of_it_is_lost
 
 
 def test_who_wants_the_machine_alone_waits_for_the_others_and_is_waited_for(tmp_path):
-    from heaptape.fleet.cache import Cache, locked, machine_for
-
     cache = Cache(tmp_path)
     with machine_for(cache, "m", alone=False), machine_for(cache, "m", alone=False):
         code = "import fcntl,sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)"
@@ -192,9 +193,8 @@ def test_the_script_of_a_job_array_does_all_of_the_plan(workloads, undisturbed, 
     assert done.status == 0, done.stderr
     assert "#SBATCH --array=0-1\n" in script.read_text()
     for task in ("0", "1"):
-        subprocess.run(
-            ["sh", script], check=True, capture_output=True, env={"SLURM_ARRAY_TASK_ID": task} | _environment()
-        )
+        environment = {**os.environ, "SLURM_ARRAY_TASK_ID": task}
+        subprocess.run(["sh", script], check=True, capture_output=True, env=environment)
     pd.testing.assert_frame_equal(figures(tmp_path / "s"), figures(undisturbed), check_exact=True)
 
 
@@ -229,7 +229,7 @@ def test_a_machine_whose_disk_is_full_is_told_and_another_start_does_the_rest(wo
     plan(store, *workloads)
     limit = ["prlimit", f"--fsize={min(path.stat().st_size for path in workloads) // 2}"]
     command = [*limit, OUT / "bin" / "heaptape", "fleet", "work", store, "--retries", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, env=_environment() | {"XDG_CACHE_HOME": str(small)})
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "XDG_CACHE_HOME": str(small)})
     assert done.returncode == 1, done.stderr
     assert "File too large" in done.stderr
     assert not [path for path in small.rglob("*.work") if path.stat().st_size]
@@ -259,16 +259,7 @@ def test_wrong_use_is_one_line(words, says, tmp_path, monkeypatch):
     assert says in done.stderr
 
 
-def _environment() -> dict[str, str]:
-    import os
-
-    return {**os.environ}
-
-
 def test_status_says_when_it_will_be_ready(undisturbed, workloads, tmp_path):
-    from heaptape.fleet.status import status
-    from heaptape.fleet.store import Running
-
     store = tmp_path / "s"
     shutil.copytree(undisturbed, store)
     cell_files(store)[0].unlink()

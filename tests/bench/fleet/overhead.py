@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a fleet's own parts cost: CPU time of the scheduler per cell, and the wall time that workers did not spend on
 cells, with 1, 2 and 4 workers. Cheap cells: a workload of 200 events on glibc under so many settings. Prints a row for
-each number of workers, and by how much wall time per cell would be more at cells of 2 s. Best on an idle machine.
+each number of workers, and which share of the wall time that would be at cells of 2 s. Best on an idle machine.
 
     .venv/bin/python -m tests.bench.fleet.overhead [--cells 1000] [--workers 1,2,4] [--namespaces]
 
