@@ -71,12 +71,9 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _worker(arguments: argparse.Namespace) -> int:
-    from heaptape.common.home import cache_folder
     from heaptape.common.processors import processors
     from heaptape.fleet import tasks
-    from heaptape.fleet.cache import Cache
-    from heaptape.fleet.engine import machine_id
-    from heaptape.fleet.execute import Here, worker_name
+    from heaptape.fleet.execute import worker_here
     from heaptape.fleet.servers import check_address, serve_worker
     from heaptape.fleet.store import open_store
     from heaptape.measure import machine
@@ -86,14 +83,13 @@ def _worker(arguments: argparse.Namespace) -> int:
     check_address(arguments.address, arguments.keys)
     _end_with_input(arguments)
     store = open_store(arguments.store, patience_s=arguments.store_wait, tell=report_line)
-    name = worker_name(machine_id(arguments.machine))
-    here = Here(store, arguments.home, Cache(cache_folder("fleet")), name, arguments.machine)
+    here = worker_here(store, arguments.home, arguments.machine)
     tasks.runs_here(here)
     threads = arguments.threads or processors()
     memory_bytes = arguments.memory or machine.available_bytes()
     with here.signs_of_life():
         told = (lambda line: None) if arguments.until_input_ends else report_line
-        serve_worker(arguments.address, arguments.keys, name, threads, memory_bytes, told)
+        serve_worker(arguments.address, arguments.keys, here.name, threads, memory_bytes, told)
     return 0
 
 

@@ -230,12 +230,9 @@ def _work_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    from heaptape.common.home import cache_folder
     from heaptape.fleet import shares
-    from heaptape.fleet.cache import Cache
     from heaptape.fleet.done import left
-    from heaptape.fleet.engine import machine_id
-    from heaptape.fleet.execute import Here, worker_name
+    from heaptape.fleet.execute import worker_here
     from heaptape.fleet.plan import plans_of, share, tasks_of
     from heaptape.fleet.store import open_store
 
@@ -244,8 +241,7 @@ def _work(arguments: argparse.Namespace) -> int:
         raise UsageError("fleet work: --jobs and --retries are not negative")
     store = open_store(arguments.store, patience_s=arguments.store_wait, tell=report_line)
     found = left(share(tasks_of(plans_of(store)), index, number), store, again=arguments.again)
-    name = worker_name(machine_id(arguments.machine))
-    here = Here(store, arguments.home, Cache(cache_folder("fleet")), name, arguments.machine)
+    here = worker_here(store, arguments.home, arguments.machine)
     with here.signs_of_life(), WorkProgress() as progress:
         on_done = _progress(progress, found)
         ended = shares.run(found.tasks, here, arguments.jobs, arguments.retries, report_line, on_done)

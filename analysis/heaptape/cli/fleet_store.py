@@ -7,7 +7,7 @@ import time
 
 from heaptape.cli.outcome import report_line
 from heaptape.cli.subcommand import Subcommand
-from heaptape.common.output import STANDARD_OUTPUT, write_text
+from heaptape.common.output import STANDARD_OUTPUT, print_json, write_text
 
 
 def _status_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,8 +22,10 @@ def _status(arguments: argparse.Namespace) -> int:
     from heaptape.fleet.store import open_store
 
     found = status(open_store(arguments.store, tell=report_line), time.time())
-    text = msgspec.json.encode(found).decode() if arguments.json else in_words(found)
-    write_text(STANDARD_OUTPUT, text + "\n")
+    if arguments.json:
+        print_json(msgspec.to_builtins(found))
+    else:
+        write_text(STANDARD_OUTPUT, in_words(found) + "\n")
     return 0
 
 

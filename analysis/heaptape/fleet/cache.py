@@ -6,7 +6,6 @@ others wait. A file that no longer has its hash is brought again.
 """
 
 import fcntl
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import IO
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.output import replace_whole
 from heaptape.fleet.store import Store
 from heaptape.measure.registry import sha256_of
 
@@ -40,19 +38,26 @@ class Cache:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with locked(path.with_name(f"{path.name}.lock"), fcntl.LOCK_EX):
             if not self._is_right(path, sha256):
-                data = store.files.read(name)
-                if data is None:
-                    raise DamagedError(f"{store.url}: {name} is missing: start 'fleet replay' with its file again")
-                if hashlib.sha256(data).hexdigest() != sha256:
-                    raise DamagedError(f"{store.url}: {name} is damaged: start 'fleet replay' with its file again")
-                replace_whole(path, data)
-                self._is_right(path, sha256)
+                self._bring(store, name, sha256, path)
         return path
 
     def lock_file(self, machine: str) -> Path:
         """By which the processes of a machine agree on who runs what; machines may share a home."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return self._folder / f"{machine}.lock"
+
+    def _bring(self, store: Store, name: str, sha256: str, path: Path) -> None:
+        """Its lock is held."""
+        partial = path.with_name(f"{path.name}.partial")
+        try:
+            there = store.files.download(name, partial)
+            if not there or sha256_of(partial) != sha256:
+                what = "damaged" if there else "missing"
+                raise DamagedError(f"{store.url}: {name} is {what}: start 'fleet replay' with its file again")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+        self._is_right(path, sha256)
 
     def _is_right(self, path: Path, sha256: str) -> bool:
         try:

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.home import Home
+from heaptape.common.home import Home, cache_folder
 from heaptape.fleet import done
 from heaptape.fleet.cache import Cache, DamagedError, machine_for
 from heaptape.fleet.cell import NO_ALLOCATOR_PRELOADED
@@ -80,7 +80,7 @@ class Here:
         self._introduced = False
         self._since = time.time()
         self._cells: dict[int, str] = {}
-        self._done, self._failed, self._busy_s, self._told_s = 0, 0, 0.0, 0.0
+        self._done, self._failed, self._busy_s = 0, 0, 0.0
 
     def run(self, task: Task) -> Outcome:
         """Runs a task, or what of it the store does not have. Raises nothing: the outcome tells what went wrong."""
@@ -100,17 +100,11 @@ class Here:
             self._busy_s += outcome.seconds
         return outcome
 
-    def tell(self, at_least_after_s: float = 0.0) -> None:
+    def tell(self) -> None:
         """The store what this worker does; a store that can't be written hears of it later."""
-        now = time.time()
         with self._lock:
-            if now - self._told_s < at_least_after_s:
-                return
-            self._told_s = now
-            cells = list(self._cells.values())
-            about = Running(
-                self.name, self.machine, self._since, now, self._done, self._failed, round(self._busy_s, 3), cells
-            )
+            counts = self._done, self._failed, round(self._busy_s, 3)
+            about = Running(self.name, self.machine, self._since, time.time(), *counts, list(self._cells.values()))
         with contextlib.suppress(StoreError):
             self.store.put_running(about)
 
@@ -292,9 +286,10 @@ def without_curves(run: dict) -> dict:
     return kept
 
 
-def worker_name(here: str) -> str:
-    """One that no other worker has. `here`: machine."""
-    return f"{here}-{uuid.uuid4().hex[:8]}"
+def worker_here(store: Store, home: Home, machine_name: str = "") -> Here:
+    """This process as a worker, with this user's cache and a name that no other worker has."""
+    name = f"{machine_id(machine_name)}-{uuid.uuid4().hex[:8]}"
+    return Here(store, home, Cache(cache_folder("fleet")), name, machine_name)
 
 
 def _line(error: Exception) -> str:

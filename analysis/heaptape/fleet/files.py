@@ -7,10 +7,13 @@ object store takes it in one request. A disk that is full or away for a while is
 
 import os
 import re
+import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import replace_whole
@@ -23,6 +26,7 @@ T = TypeVar("T")
 MISSING = "needs more packages: pip install 'heaptape[fleet]'"
 # What a store has names for. Neither `..` nor a leading dot, so that none leads out of it.
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._=%-]*(/[A-Za-z0-9_-][A-Za-z0-9._=%-]*){0,5}\Z")
+COPIED_BYTES = 1 << 20
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 
 
@@ -95,8 +99,37 @@ class Files:
 
     def upload(self, source: Path, name: str) -> None:
         """A file of this machine, unless one of that size is there under that name."""
+        path = self.path(name)
+
+        def put() -> None:
+            if self._local:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                _copy_whole(source, Path(path))
+            else:
+                self._fs.put_file(str(source), path)
+
         if self.size(name) != source.stat().st_size:
-            self.write(name, source.read_bytes())
+            self._patiently(put, "can't be written")
+
+    def download(self, name: str, target: Path) -> bool:
+        """Into a file of this machine; False if there is none of that name. Raises StoreError, or OSError where the
+        target can't be written.
+        """
+        path = self.path(name)
+
+        def opened() -> IO[bytes] | None:
+            try:
+                return self._fs.open(path, "rb")
+            except FileNotFoundError:
+                return None
+
+        stream = self._patiently(opened, "can't be read")
+        if stream is None:
+            return False
+        with stream, target.open("wb") as file:
+            while chunk := self._patiently(partial(stream.read, COPIED_BYTES), "can't be read"):
+                file.write(chunk)
+        return True
 
     def size(self, name: str) -> int | None:
         """In bytes; None if there is no such file."""
@@ -171,6 +204,20 @@ def _is_of_storage(error: Exception) -> bool:
     """Of the disk, the network or the service, not a mistake of ours: their clients raise errors of their own."""
     ours = (HeaptapeError, TypeError, AttributeError, NameError, LookupError, AssertionError)
     return isinstance(error, OSError) or not isinstance(error, (*ours, ValueError))
+
+
+def _copy_whole(source: Path, target: Path) -> None:
+    """As `replace_whole`, of a file that need not fit into memory."""
+    beside = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.partial")
+    try:
+        with source.open("rb") as original, beside.open("wb") as copy:
+            shutil.copyfileobj(original, copy, COPIED_BYTES)
+            copy.flush()
+            os.fsync(copy.fileno())
+        beside.replace(target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def _below(folder: str) -> Iterator[str]:

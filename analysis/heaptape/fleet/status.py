@@ -16,7 +16,7 @@ SILENT_S = 6 * SIGN_OF_LIFE_S  # a worker that has said nothing for so long has 
 SAMPLED = 100  # cells of each pass, by whose times those that are left are estimated
 
 
-class Failed(msgspec.Struct, frozen=True):
+class Failed(msgspec.Struct, frozen=True, rename={"pass_": "pass"}):
     """A cell that is not there and was tried. `final`: its allocator is at fault, so it is not tried again."""
 
     cell: str

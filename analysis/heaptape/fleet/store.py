@@ -112,10 +112,6 @@ class Store:
 
     # Cells
 
-    def has_cell(self, key: str) -> bool:
-        """Is there a file, whole or not?"""
-        return self.files.size(_of_cell(key)) is not None
-
     def cell_keys(self) -> set[str]:
         """Of all cells that there are files of."""
         return {key for name in self.files.names("cells") if (key := _key_of(name))}

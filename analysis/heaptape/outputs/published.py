@@ -21,6 +21,7 @@ OUTPUTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "distil": (decisions.Distilled,),
     "fleet-choose": (fleets.Chosen,),
     "fleet-ingest": (fleets.Ingested,),
+    "fleet-status": (fleets.FleetStatus,),
     "gate": (decisions.Gate,),
     "info": (traces.Info, traces.WorkloadInfo),
     "machine": (machines.Machine,),

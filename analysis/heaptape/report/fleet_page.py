@@ -14,14 +14,14 @@ from heaptape.common.quantities import size
 from heaptape.common.version import __version__
 from heaptape.fleet.matrix import FIGURES, Matrix
 from heaptape.plots.fleet_plots import heat_map
-from heaptape.report.figures import STYLE, WIDTH_IN, Picture, salt_of, svg
+from heaptape.report.figures import STYLE, WIDTH_IN, Picture, salt_of
 from heaptape.report.profile_page import Part
+from heaptape.report.svg import svg
 from heaptape.tables.usual import MISSING, Cell, Table
 
 matplotlib.use("Agg")
 
 ROW_IN, HEAD_IN, LONGEST_IN = 0.24, 0.9, 14.0
-LETTER_IN = 0.078  # of a tick's label, of 9 points
 ROWS = 200  # of a table: the Parquet files have all
 
 
@@ -79,9 +79,7 @@ def _figure_part(found: Matrix, figure: str) -> Part:
     labels = list(totals["label"])
     order = here.groupby("workload")["ratio"].min().sort_values(kind="stable").index
     height = min(HEAD_IN + ROW_IN * len(order), LONGEST_IN)
-    figure_ = Figure(figsize=(WIDTH_IN, height))
-    left = 0.25 + LETTER_IN * max(map(len, here["name"]))
-    figure_.subplots_adjust(left=min(left / WIDTH_IN, 0.4), right=0.9, top=1 - (HEAD_IN - 0.1) / height, bottom=0.02)
+    figure_ = Figure(figsize=(WIDTH_IN, height), layout="constrained")  # names are of any length
     heat_map(figure_.subplots(), here, list(order), labels)
     words = "; ".join(f"{row.label} {_signed(row.ratio)} over the fleet" for row in totals.itertuples())
     caption = (

@@ -17,6 +17,8 @@ from heaptape.fleet.store import Record, open_store, sealed, unsealed
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 HASH = "0" * 64
 
 
@@ -41,6 +43,7 @@ def test_each_part_of_the_specification_is_in_the_key():
     assert cell().key == msgspec.convert(msgspec.to_builtins(cell()), Cell).key
 
 
+@examples(30)
 @given(st.dictionaries(st.text(max_size=5), st.floats(allow_nan=False) | st.text(max_size=20), max_size=3), st.data())
 def test_a_sealed_file_is_read_as_it_was_and_a_flipped_bit_or_a_cut_is_found(value, data):
     text = sealed({"value": value})

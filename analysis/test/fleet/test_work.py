@@ -19,7 +19,7 @@ from heaptape.fleet.status import status
 from heaptape.fleet.store import Running, open_store
 
 from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started
-from tests.support import OUT, call_heaptape
+from tests.support import OUT, call_heaptape, published
 
 FAULTY = OUT / "test-programs" / "libfaulty.so"
 
@@ -109,7 +109,7 @@ def test_an_allocator_at_fault_fails_at_once_with_its_reason_and_is_not_run_agai
     for _ in range(2):
         done = call_heaptape("fleet", "work", store)
         assert done.status == 1
-        told = json.loads(call_heaptape("fleet", "status", store, "--json").stdout)
+        told = published("fleet-status", call_heaptape("fleet", "status", store, "--json").stdout)
         assert (told["cells"], told["done"], told["left"]) == (2, 1, 0)
         (failed,) = told["failed"]
         assert failed["final"]

@@ -88,7 +88,10 @@ def workers_of(process):
     return found
 
 
-@pytest.mark.parametrize(("workers", "kills"), [(1, 0), (2, 1), pytest.param(3, 12, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("workers", "kills"),
+    [(2, 1), pytest.param(1, 0, marks=pytest.mark.long), pytest.param(3, 12, marks=pytest.mark.long)],
+)
 def test_workers_of_any_number_give_the_same_figures_though_they_are_killed(
     workers, kills, workloads, undisturbed, tmp_path
 ):
