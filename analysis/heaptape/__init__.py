@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from heaptape.common.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from heaptape import plots, tables
+    from heaptape import fleet, plots, tables
     from heaptape.common.errors import FormatError, HeaptapeError
     from heaptape.formats.workload_format import read_workload as open_workload
     from heaptape.model.words import in_words
@@ -42,6 +42,7 @@ _LAZY = {
 }
 _MODULES = {
     "compare": "heaptape.compare",
+    "fleet": "heaptape.fleet",
     "fragmentation": "heaptape.results.fragmentation",
     "memory_figures": "heaptape.plots.memory_figures",
     "plots": "heaptape.plots",
@@ -50,7 +51,7 @@ _MODULES = {
     "tables": "heaptape.tables",
 }
 __all__ = [
-    "FormatError", "HeaptapeError", "Results", "Trace", "all_results", "compare", "fragmentation", "in_words",
+    "FormatError", "HeaptapeError", "Results", "Trace", "all_results", "compare", "fleet", "fragmentation", "in_words",
     "memory_figures", "open", "open_workload", "plots", "profile", "results", "tables",
 ]  # fmt: skip
 

@@ -3,7 +3,7 @@
 
 import argparse
 
-from heaptape.cli import fleet_members, fleet_replay, fleet_store
+from heaptape.cli import fleet_data, fleet_members, fleet_replay, fleet_store
 from heaptape.cli.outcome import Parser
 from heaptape.cli.subcommand import Subcommand
 
@@ -18,6 +18,10 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "work": fleet_replay.WORK,
     "status": fleet_store.STATUS,
     "merge": fleet_store.MERGE,
+    "ingest": fleet_data.INGEST,
+    "query": fleet_data.QUERY,
+    "choose": fleet_data.CHOOSE,
+    "report": fleet_data.REPORT,
     "keys": fleet_members.KEYS,
     "scheduler": fleet_members.SCHEDULER,
     "worker": fleet_members.WORKER,

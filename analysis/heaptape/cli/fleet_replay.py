@@ -78,7 +78,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     from heaptape.fleet.prepare import prepare
     from heaptape.fleet.store import open_store
 
-    workers = _local_workers(arguments.scheduler)
+    workers = local_workers(arguments.scheduler)
     if workers is None:
         from heaptape.fleet.servers import check_address
 
@@ -120,7 +120,7 @@ def _wanted(arguments: argparse.Namespace, plan: "PlanFile") -> "PlanFile":
     return msgspec.structs.replace(plan, **changes)
 
 
-def _local_workers(scheduler: str) -> int | None:
+def local_workers(scheduler: str) -> int | None:
     """How many on this machine; None: another scheduler's. Raises UsageError."""
     from heaptape.common.processors import processors
 
@@ -128,7 +128,7 @@ def _local_workers(scheduler: str) -> int | None:
     if match:
         return int(match[2]) if match[2] else processors()
     if scheduler.startswith("local"):
-        raise UsageError(f"fleet replay --scheduler: '{scheduler}' is none of local, local=N, tls://..., tcp://...")
+        raise UsageError(f"fleet --scheduler: '{scheduler}' is none of local, local=N, tls://..., tcp://...")
     return None
 
 

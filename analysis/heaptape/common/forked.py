@@ -19,16 +19,17 @@ from heaptape.common.processors import processors
 Made = TypeVar("Made")
 
 
-def in_order(work: Callable[[int], Made], count: int) -> Iterator[Made]:
+def in_order(work: Callable[[int], Made], count: int, most: int | None = None) -> Iterator[Made]:
     """work(0), ..., work(count - 1), each as soon as it and those before it are done.
 
     What one raises is raised here in its turn, and the others are stopped; they are, too, where the iterator is closed.
     Raises HeaptapeError if a process is lost. Without a second processor, or piece, all is done in this process.
+    `most`: so many processes, instead of as many as there are processors.
 
     >>> list(in_order(lambda n: n * n, 3))
     [0, 1, 4]
     """
-    workers = min(count, processors())
+    workers = min(count, most or processors())
     if workers < 2:
         yield from map(work, range(count))
         return

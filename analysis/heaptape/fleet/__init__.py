@@ -1,2 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Many recordings, many machines: cells, the store that keeps them, and what runs them (docs/FLEET.md)."""
+"""Many recordings, many machines: cells, the store that keeps them, and what runs them (docs/FLEET.md).
+
+`heaptape.fleet.frames(STORE)`: the tables of a store as DataFrames.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from heaptape.fleet.query import Frames
+
+
+def frames(store: str) -> "Frames":
+    """The tables of the store at a path or URL, each read when it is asked for. Raises HeaptapeError where there is no
+    store, or packages are missing.
+
+    >>> import heaptape
+    >>> heaptape.fleet.frames("fleet").traces[["name", "ops"]]  # doctest: +SKIP
+    """
+    from heaptape.fleet.query import Frames
+    from heaptape.fleet.store import open_store
+
+    return Frames(open_store(store))

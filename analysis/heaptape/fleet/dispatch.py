@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, Queue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -33,21 +33,44 @@ ASK_S, NO_WORKER_ASK_S, WAIT_S = 5.0, 0.2, 0.2
 NO_WORKER_TOLD_S = 30.0
 
 
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Work(Protocol):
+    """What is run as one: cells, or other work of tasks.TASKS. `keys`: of its parts."""
+
+    kind: ClassVar[str]
+
+    @property
+    def is_block(self) -> bool: ...
+    @property
+    def need_bytes(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def keys(self) -> list[str]: ...
+
+
+W = TypeVar("W", bound=Work)
+
+
+class Request(msgspec.Struct, Generic[W], frozen=True, forbid_unknown_fields=True):
     """What a worker is sent: a task, and of which store."""
 
     store: str
-    task: Task
+    task: W
 
 
 def run_cells(text: str, here: object) -> str:
     """The task `cells` of tasks.TASKS: a Request in, an Outcome out, both as JSON."""
     assert isinstance(here, Here)
-    request = msgspec.json.decode(text, type=Request)
+    return answered(text, here, Task, here.run)
+
+
+def answered(text: str, here: Here, kind: type[W], work: Callable[[W], Outcome]) -> str:
+    """The outcome of the Request's task, if it is of this worker's store."""
+    request = msgspec.json.decode(text, type=Request[kind])  # type: ignore[valid-type]
     if request.store != here.store.id:
         outcome = Outcome(here.name, retry=f"a worker has another store ({here.store.url})", machine_at_fault=True)
     else:
-        outcome = here.run(request.task)
+        outcome = work(request.task)
     return msgspec.json.encode(outcome).decode()
 
 
@@ -55,7 +78,7 @@ def run_cells(text: str, here: object) -> str:
 class Open:
     """A task that is not done: how often it was tried, the worst that was said, and who can't run it."""
 
-    task: Task
+    task: Work
     attempts: int = 0
     reason: str = ""
     avoid: set[str] = field(default_factory=set)
@@ -81,7 +104,7 @@ class Dispatch:
         retries: int,
         wait_s: float,
         tell: Callable[[str], None],
-        on_done: Callable[[Task, Ended], None] = lambda task, ended: None,
+        on_done: Callable[[Any, Ended], None] = lambda task, ended: None,
     ) -> None:
         check_address(address, keys)
         configure()
@@ -89,7 +112,7 @@ class Dispatch:
         self._wait_s, self._tell, self._on_done = wait_s, tell, on_done
         self._ended = Ended()
 
-    def run(self, tasks: Sequence[Task]) -> Ended:
+    def run(self, tasks: Sequence[Work]) -> Ended:
         """Has all of them run. Raises HeaptapeError where there is no scheduler for `wait_s`."""
         waiting = deque(Open(task) for task in tasks)
         while waiting:
@@ -138,7 +161,7 @@ class Dispatch:
         others = workers.without(one.avoid)
         return client.submit(
             run,
-            "cells",
+            task.kind,
             msgspec.json.encode(Request(self._store, task)).decode(),
             key=f"{'block' if task.is_block else 'cell'}-{uuid.uuid4().hex}",
             resources=resources,

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 MISSING = "needs more packages: pip install 'heaptape[fleet]'"
 # What a store has names for. Neither `..` nor a leading dot, so that none leads out of it.
-NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*){0,3}\Z")
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._=%-]*(/[A-Za-z0-9_-][A-Za-z0-9._=%-]*){0,5}\Z")
 COPIED_BYTES = 1 << 20
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 
@@ -60,6 +60,11 @@ class Files:
         self._fs, root = found
         self._root = root.rstrip("/") or "/"
         self._local = "file" in (self._fs.protocol if not isinstance(self._fs.protocol, str) else [self._fs.protocol])
+
+    @property
+    def system(self) -> "AbstractFileSystem":
+        """What has the files, for libraries that read by themselves."""
+        return self._fs
 
     def path(self, name: str) -> str:
         """As the file system knows it. Raises HeaptapeError for a name that is none of a store's."""

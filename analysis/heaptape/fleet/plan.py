@@ -5,7 +5,7 @@ who run shares of it, and those who ask how far it is, find it.
 
 import random
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -63,6 +63,8 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one worker does at a time: one exact cell; or a block, the timed cells of one repetition of a workload, in
     the order in which they are made. `name`: the workload's. `whole`: its curves are kept, too.
     """
+
+    kind: ClassVar[str] = "cells"  # in tasks.TASKS
 
     cells: tuple[Planned, ...]
     name: str

@@ -3,9 +3,10 @@
 files beside it and no others.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -13,13 +14,18 @@ from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.cell import Sha
 from heaptape.fleet.plan import FLEET_PASSES, Repetitions
+from heaptape.gate import corpus
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DEFAULT_PASSES = ("instructions", "memory")
 
 
 class PlanFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`tapes`: traces, workloads and folders of them. `workloads`: sha256 of those that the store has. `allocators`: as
-    'heaptape replay -a' takes them; none: all that are found. `weights`: by name, of the fleet; 1 where not told.
+    'heaptape replay -a' takes them; none: all that are found. `weights`: of the fleet, by name or by the tape as
+    `tapes` has it; 1 where not told.
     """
 
     tapes: tuple[str, ...] = ()
@@ -43,6 +49,7 @@ def read(path: Path) -> PlanFile:
     return msgspec.structs.replace(
         plan,
         tapes=tuple(str(_beside(path, name)) for name in plan.tapes),
+        weights=_by_name(path, plan),
         allocators=tuple(_allocator(path, name) for name in plan.allocators),
     )
 
@@ -69,3 +76,36 @@ def _beside(plan: Path, name: str) -> Path:
     if not path.is_relative_to(folder):
         raise HeaptapeError(f"{plan}: '{name}' leads out of the plan's folder")
     return path
+
+
+def chosen_plan(place: Path, chosen: "pd.DataFrame", baseline: str) -> str:
+    """A plan to stand at `place`, of chosen recordings with their weights (choose.CHOSEN). Raises HeaptapeError where
+    one does not lie below that folder, as then the plan could not be read.
+    """
+    folder = place.parent.resolve()
+    weights = {}
+    for source, weight in zip(chosen["source"], chosen["weight"], strict=True):
+        path = Path(source).resolve()
+        if not path.is_file() or not path.is_relative_to(folder):
+            raise HeaptapeError(
+                f"{place}: {source} is not there below the plan's folder: write the plan above its recordings"
+            )
+        weights[str(path.relative_to(folder))] = weight
+    lines = [
+        "# Recordings that stand for a fleet, by 'heaptape fleet choose'; for 'heaptape fleet replay'.",
+        *("tapes = [", *(f"  {json.dumps(tape)}," for tape in weights), "]"),
+        *(f"baseline = {json.dumps(baseline)}", "", "[weights]"),
+        *(f"{json.dumps(tape)} = {weight!r}" for tape, weight in weights.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _by_name(path: Path, plan: PlanFile) -> dict[str, float]:
+    """The weights; those whose key is a tape as the plan has it, by its name."""
+    if not any(key in plan.tapes for key in plan.weights):
+        return plan.weights
+    found = corpus.find(str(_beside(path, tape)) for tape in plan.tapes)
+    names = {file.resolve(): name for name, file in found.items()}
+    return {
+        names.get(_beside(path, key), key) if key in plan.tapes else key: weight for key, weight in plan.weights.items()
+    }

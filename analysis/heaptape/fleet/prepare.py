@@ -34,6 +34,11 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     origins: bool
 
 
+def source_of(store: Store, sha256: str) -> Source | None:
+    """What became of a file of that hash, where it was brought into the store."""
+    return store.get(f"sources/{sha256}.json", Source)
+
+
 @dataclass
 class Prepared:
     """`refused`: files that can't be replayed, one line each."""
@@ -138,7 +143,7 @@ def _workloads(
 def _bring(name: str, path: Path, wanted: PlanFile, store: Store, home: Home, known: dict[str, Workload]) -> Workload:
     """The workload of a file, which is in the store afterwards."""
     sha256, origins = sha256_of(path), "blame" in wanted.passes
-    source = store.get(f"sources/{sha256}.json", Source)
+    source = source_of(store, sha256)
     if source and source.version == __version__ and (source.origins or not origins):
         workload = known.get(source.workload)
         if workload and store.files.size(file_of_workload(source.workload)) == workload.file_bytes:

@@ -121,7 +121,7 @@ class Store:
         record = self._sealed(_of_cell(key), Record)
         if record is None or record.cell.key == key:
             return record
-        self._set_aside(_of_cell(key), "is another cell's")
+        self.set_aside(_of_cell(key), "is another cell's")
         return None
 
     def put_cell(self, record: Record) -> None:
@@ -220,7 +220,7 @@ class Store:
         workloads, records = self.workloads(), list(self.records())
         files = [Results("", _as_results(record, workloads)) for record in records]
         found = figures(files)
-        number = found["round"].str.partition(":")[0].astype(int)
+        number = [int(round_.partition(":")[0]) for round_ in found["round"]]
         about = pd.DataFrame([_columns(record, workloads) for record in records], columns=COLUMNS[:12])
         frame = about.iloc[number].reset_index(drop=True)
         return frame.assign(
@@ -234,10 +234,10 @@ class Store:
         try:
             return msgspec.convert(unsealed(data), kind)
         except (ValueError, RecursionError) as error:  # msgspec.ValidationError is a ValueError
-            self._set_aside(name, str(error))
+            self.set_aside(name, str(error))
             return None
 
-    def _set_aside(self, name: str, why: str) -> None:
+    def set_aside(self, name: str, why: str) -> None:
         aside = f"damaged/{name.replace('/', '_')}.{uuid.uuid4().hex[:8]}"
         self.tell(f"{self.url}: {name}: {why}: set aside as {aside}, and counts as missing")
         try:

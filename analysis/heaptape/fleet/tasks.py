@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 # kind -> the function that does it, in a module of this package; it is given its text and the worker (execute.Here)
-TASKS = {"cells": "heaptape.fleet.dispatch:run_cells"}
+TASKS = {"cells": "heaptape.fleet.dispatch:run_cells", "ingest": "heaptape.fleet.ingest:run_batch"}
 # Modules and names that Dask's own messages about such a task are made of.
 NAMES = {
     ("heaptape.fleet.tasks", "run"),

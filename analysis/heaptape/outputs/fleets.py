@@ -1,7 +1,52 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape fleet`: how far a store is."""
+"""What `heaptape fleet` prints as JSON."""
 
 from heaptape.outputs.output import Count, Output, Part
+
+
+class Ingested(Output):
+    """`heaptape fleet ingest --json`. Traces: `ingested` now, `there` before; `failed`: trace -> why."""
+
+    ingested: Count
+    there: Count
+    failed: dict[str, str]
+
+
+class ChosenTrace(Part):
+    """`recordings`: that it stands for; `weight`: by which its figures count."""
+
+    trace: str
+    name: str
+    source: str
+    program: str
+    ops: Count
+    recordings: Count
+    weight: float
+
+
+class ChoiceError(Part):
+    """Weighted sum over the chosen (`estimate`) against the sum over all (`whole`). `change_percent`: the whole's
+    against the baseline's; `change_error_percent`: how far the estimate of that is off, in percent of the baseline.
+    Null where the baseline has no such figure.
+    """
+
+    figure: str
+    label: str
+    whole: float
+    estimate: float
+    error_percent: float | None
+    change_percent: float | None
+    change_error_percent: float | None
+
+
+class Chosen(Output):
+    """`heaptape fleet choose --json`. `explained`: share (0 to 1) of the fleet's variety that the chosen have.
+    `errors`: empty where not all recordings have exact cells.
+    """
+
+    chosen: list[ChosenTrace]
+    explained: float
+    errors: list[ChoiceError]
 
 
 class Failed(Part, rename={"pass_": "pass"}):

@@ -19,6 +19,8 @@ OUTPUTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "compare": (decisions.Compared,),
     "ctl": (traces.Control,),
     "distil": (decisions.Distilled,),
+    "fleet-choose": (fleets.Chosen,),
+    "fleet-ingest": (fleets.Ingested,),
     "fleet-status": (fleets.FleetStatus,),
     "gate": (decisions.Gate,),
     "info": (traces.Info, traces.WorkloadInfo),

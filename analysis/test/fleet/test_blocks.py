@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""Figures of several machines against a baseline: the machine is a block."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from heaptape.fleet.blocks import against_baseline, effect
+from heaptape.fleet.store import COLUMNS
+from heaptape.results.intervals import log_ratio
+
+
+def rows(label, values, *, pass_="bare", machine="m", figure="bare_cpu", workload="w" * 64):
+    """Results of one label, one per block; blocks are numbered."""
+    fixed = {
+        "workload": workload, "name": "w", "program": "p", "weight": 1.0, "allocator": label, "label": label,
+        "environment": "", "pass_": pass_, "order": "window", "repetition": 0, "machine": machine, "figure": figure,
+        "unit": "ns", "margin_percent": 0.0,
+    }  # fmt: skip
+    return pd.DataFrame([fixed | {"block": f"{machine}{n}", "value": value} for n, value in values.items()])[COLUMNS]
+
+
+def two_machines(rng, saved=0.94, noise=0.01):
+    """Baseline and candidate on a machine and on one slowed by half; three blocks of the fast one, nine of the slow,
+    and the fast one's baseline twice more, without a candidate beside it.
+    """
+    parts = []
+    for machine, speed, blocks in (("fast", 1.0, 3), ("slow", 2.0, 9)):
+        for label, cost in (("glibc", 1.0), ("other", saved)):
+            count = blocks + 2 * (machine == "fast" and label == "glibc")
+            times = 1e9 * speed * cost * np.exp(rng.normal(0, noise, count))
+            parts.append(rows(label, dict(enumerate(times)), machine=machine))
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_the_block_keeps_a_verdict_that_pooling_two_unequal_machines_loses():
+    rng = np.random.default_rng(7)
+    for _ in range(5):
+        results = two_machines(rng)
+        here = against_baseline(results, "glibc").iloc[0]
+        assert here["high"] < 1, "the candidate is better, on both machines"
+        assert here["ratio"] == pytest.approx(0.94, abs=0.015)
+        assert (here["machines"], here["blocks"]) == (2, 12)
+        glibc, other = (results.loc[results["label"] == label, "value"] for label in ("glibc", "other"))
+        pooled = log_ratio(glibc.reset_index(drop=True), other.set_axis(range(1000, 1000 + len(other))))
+        low, high = pooled.interval()
+        assert low < 1 < high, "pooled, nothing can be said"
+        assert pooled.mean > 0, "and the candidate even looks worse, as the slow machine ran more of it"
+
+
+def test_of_other_machines_two_that_agree_tell_it_and_one_tells_nothing():
+    here = against_baseline(two_machines(np.random.default_rng(3), saved=0.8, noise=0.002), "glibc").iloc[0]
+    assert here["low_elsewhere"] <= here["low"] < here["high"] <= here["high_elsewhere"] < 1
+    one = pd.concat([rows("glibc", {0: 10.0, 1: 11.0}), rows("other", {0: 9.0, 1: 10.0})])
+    alone = against_baseline(one, "glibc").iloc[0]
+    assert alone["machines"] == 1
+    assert not math.isnan(alone["low"])
+    assert math.isnan(alone["low_elsewhere"])
+    assert math.isnan(alone["between"])
+
+
+@pytest.mark.parametrize(("counts", "between"), [([5, 5], 1.0), ([2, 5, 9], 0.0), ([2, 5, 9], 1.0), ([1] * 6, 2.0)])
+def test_intervals_cover_as_often_as_they_say(counts, between):
+    """95 %, of which 300 draws may show a few less: within four standard deviations."""
+    rng = np.random.default_rng(11)
+    inside = 0
+    for _ in range(300):
+        found = effect([rng.normal(rng.normal(0, between * 0.02), 0.02, count) for count in counts])
+        low, high = found.elsewhere.bounds()
+        inside += low <= 0 <= high
+    assert inside / 300 > 0.95 - 4 * math.sqrt(0.95 * 0.05 / 300)
+
+
+def test_machines_that_differ_are_told_by_how_much():
+    rng = np.random.default_rng(5)
+    found = effect([rng.normal(own, 0.001, 20) for own in rng.normal(0, 0.05, 40)])
+    assert 0.035 < found.between < 0.065
+    assert found.elsewhere.half_width() > 5 * found.here.half_width()
+
+
+def test_a_block_without_its_baseline_is_left_out():
+    results = pd.concat([rows("glibc", {0: 10.0, 2: 20.0}), rows("other", {0: 5.0, 1: 1.0, 2: 10.0})])
+    here = against_baseline(results, "glibc").iloc[0]
+    assert here["ratio"] == pytest.approx(0.5)
+    assert here["blocks"] == 2
+
+
+def test_exact_figures_have_no_interval_and_the_pass_that_measures_best_tells_them():
+    parts = [
+        rows(label, {0: value}, pass_=pass_, figure="peak_rss")
+        for pass_, values in (("bare", (7.0, 7.0)), ("blame", (9.0, 9.0)), ("memory", (8.0, 6.0)))
+        for label, value in zip(("glibc", "other"), values, strict=True)
+    ]
+    table = against_baseline(pd.concat(parts), "glibc")
+    assert len(table) == 1
+    here = table.iloc[0]
+    assert bool(here["exact"])
+    assert (here["low"], here["ratio"], here["high"]) == (0.75, 0.75, 0.75)
+    assert (here["baseline_value"], here["value"]) == (8.0, 6.0)
