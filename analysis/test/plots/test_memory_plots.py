@@ -151,6 +151,20 @@ def test_the_panels_of_a_memory_figure_have_one_progress_axis(theme):
             assert text.get_window_extent().x1 <= width + 1, text.get_text()
 
 
+def test_figures_of_a_distillate_say_that_they_are():
+    file = made_file()
+    texts = [text.get_text() for text in memory_figures.figure_decomposition(file, "glibc").texts]
+    assert texts == []
+    file.workload["distilled"] = {"whole": {"name": "server", "ops": 1000}, "ratio": 0.01, "expected": {}}
+    for figure in (
+        memory_figures.figure_memory(file, "jemalloc"),
+        memory_figures.figure_occupancy(file, "glibc"),
+        memory_figures.figure_decomposition(file, "glibc"),
+    ):
+        (told,) = [text.get_text() for text in figure.texts]
+        assert told == "of the distillate itself (1.0 % of the 1,000 ops of server): no estimate of the whole's"
+
+
 def test_a_figure_of_what_is_not_there_is_none():
     file = Results("made.json", make_results(repeats=1))
     assert memory_figures.figure_memory(file, "no such") is None
