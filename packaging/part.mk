@@ -23,6 +23,11 @@ $(REFERENCE): $(wildcard packaging/reference/*.py analysis/heaptape/cli/*.py) an
 	@touch $@
 reference: $(REFERENCE) ## man pages and completions of shells into out/share
 
+# The site of the documents, of the same definition of each command. A broken link ends it.
+docs: all $(PACKAGE_VENV)/.stamp ## the documents as a site, out/site/html
+	PYTHONPATH=analysis:packaging/reference $(PACKAGE_VENV)/bin/python packaging/site $(OUT)/bin/heaptape $(OUT)/site
+	@echo "$(OUT)/site/html/index.html (with its search: python3 -m http.server -d $(OUT)/site/html)"
+
 # What every kind of package has under its prefix; all users can read it, whatever the umask.
 INSTALLED = $(DESTDIR)$(PREFIX)
 install-files: all $(REFERENCE)
@@ -101,4 +106,4 @@ test-packages: setup-test setup-package ## make the wheel, the Debian package an
 	+@$(BUILD) programs
 	$(RUN_TESTS) -m packages tests/test_packages.py
 
-.PHONY: reference test-packages install-files install wheel deb install-deb-python setup-package
+.PHONY: docs reference test-packages install-files install wheel deb install-deb-python setup-package

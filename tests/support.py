@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from heaptape.outputs.published import conforms
+
 if TYPE_CHECKING:
     import pytest
 
@@ -193,7 +195,13 @@ def check(path: Path) -> dict[str, Any]:
 
 def info(path: Path) -> dict[str, Any]:
     """What `info --json` says of a trace."""
-    return json.loads(succeed(CONVERT, "info", path, "--json").stdout)
+    return published("info", succeed(CONVERT, "info", path, "--json").stdout)
+
+
+def published(name: str, text: str) -> dict[str, Any]:
+    """JSON that has the shape that docs/schemas/NAME.schema.json publishes."""
+    conforms(name, text.encode())
+    return json.loads(text)
 
 
 def assert_clean(tape: Path) -> dict[str, Any]:

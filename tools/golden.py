@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Refreshes the generated parts of the documents: `make golden`.
 
-core/trace/FORMAT.md section 8 from a trace of four lines; docs/results.schema.json; README.md's tables and figures from
+core/trace/FORMAT.md section 8 from a trace of four lines; docs/schemas/; README.md's tables and figures from
 the demo's results, where they are.
 """
 
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import matplotlib
 import zstandard
+from heaptape.outputs import published
 from heaptape.results.structs import json_schema
 
 FOUR_LINES = """\
@@ -146,7 +147,8 @@ def main(out: Path) -> None:
     """Refreshes what can be refreshed from this build."""
     heaptape = (out / "bin" / "heaptape").resolve()
     replace_between(Path("core/trace/FORMAT.md"), "hexdump", annotated_trace(heaptape))
-    Path("docs/results.schema.json").write_text(json.dumps(json_schema(), indent=1) + "\n")
+    for name, schema in (published.schemas() | {"results": json_schema()}).items():
+        Path(f"docs/schemas/{name}.schema.json").write_text(json.dumps(schema, indent=1) + "\n")
     if (out / "demo" / "redis.json").exists():
         Path("docs").mkdir(exist_ok=True)
         draw_demo(out / "demo" / "redis.json", Path("docs"))

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from capture.test.driven import HANG_S, Driven, calling
-from tests.support import HEAPTAPE, OUT, RECORD, check, info, record, refused, run, succeed
+from tests.support import HEAPTAPE, OUT, RECORD, check, info, published, record, refused, run, succeed
 
 
 class Recording(Driven):
@@ -44,7 +44,7 @@ def start(tmp_path: Path) -> Iterator:
 
 def ctl(pid: int, verb: str) -> dict:
     """The reply of `heaptape ctl`."""
-    return json.loads(succeed(HEAPTAPE, "ctl", str(pid), verb, "--json").stdout)
+    return published("ctl", succeed(HEAPTAPE, "ctl", str(pid), verb, "--json").stdout)
 
 
 def calls_of_100_bytes(trace: Path) -> int:

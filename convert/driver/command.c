@@ -63,9 +63,15 @@ struct history_options history_options_of(const struct options *options, struct 
                                   .progress_context = progress};
 }
 
+/* Of the shapes that docs/schemas/ publishes. */
+enum { OUTPUT_SCHEMA = 1 };
+
 int print_json(json_t *object) {
-  json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+  json_t *whole = json_pack("{s:i}", "schema", OUTPUT_SCHEMA);
+  json_object_update(whole, object);
+  json_dumpf(whole, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
   printf("\n");
+  json_decref(whole);
   json_decref(object);
   return finish_output(EXIT_DONE);
 }

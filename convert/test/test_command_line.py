@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.support import CONVERT, run, succeed
+from tests.support import CONVERT, published, run, succeed
 
 TEXT = "# heaptape-text 1 clock=nanoseconds\n0 0 malloc(24) = 0x1000\n5 1 free(0x1000)\n"
 
@@ -126,7 +126,7 @@ def test_workload_in_a_pipe_is_checked(tape, tmp_path):
     done = subprocess.run(
         [CONVERT, "check", "-", "--json"], input=(tmp_path / "t.work").read_bytes(), capture_output=True, check=True
     )
-    assert json.loads(done.stdout)["ok"]
+    assert published("check", done.stdout.decode())["ok"]
 
 
 def test_info_for_people_groups_digits_and_names_doubts(tmp_path):
@@ -146,7 +146,7 @@ def test_trace_is_not_made_of_a_workload(tape, tmp_path):
 
 
 def test_info_has_the_promised_keys(tape):
-    info = json.loads(succeed(CONVERT, "info", tape, "--json").stdout)
+    info = published("info", succeed(CONVERT, "info", tape, "--json").stdout)
     assert info["calls"] == {"malloc": 1, "free": 1}
     assert (info["events"], info["threads"], info["dropped"], info["truncated"]) == (2, 2, 0, False)
     assert (info["peak_live_bytes"], info["peak_live_objects"]) == (24, 1)
@@ -158,5 +158,5 @@ def test_info_has_the_promised_keys(tape):
 def test_truncated_trace_is_read_and_said_to_be(tape, tmp_path):
     cut = tmp_path / "cut.tape"
     cut.write_bytes(tape.read_bytes()[:-20])
-    witness = json.loads(succeed(CONVERT, "check", cut, "--json").stdout)
+    witness = published("check", succeed(CONVERT, "check", cut, "--json").stdout)
     assert (witness["truncated"], witness["events"]) == (True, 2)

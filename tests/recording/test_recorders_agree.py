@@ -44,19 +44,24 @@ class Recorded(NamedTuple):
     acquired: str
 
 
-def calls_of(path: Path, *options: str) -> list[Recorded]:
-    """The calls between the two marks, in merged order."""
+def calls_of(path: Path, *options: str, threads_whole: bool = False) -> list[Recorded]:
+    """The calls between the two marks, in merged order. `threads_whole`: those of threads other than the marks', all.
+
+    Merged order is that of the objects. Marks of one thread and calls of another have no object in common, so what was
+    made before the second mark may stand behind it: by a tick of the recorder, which on a loaded machine is long.
+    """
     rows = []
     inside = False
+    marking = None
     for line in succeed(CONVERT, "dump", "--format", "jsonl", *options, path).stdout.splitlines():
         row = json.loads(line)
         size, acquired = row.get("size_bytes", 0), row.get("acquired", "")
         if size == FIRST_SIZE:
-            inside = True
+            inside, marking = True, row["thread"]
             continue
         if size == LAST_SIZE:
             inside = False
-        if inside:
+        if inside or (threads_whole and row["thread"] != marking):
             param = row.get("count", row.get("align_bytes", 0))
             released = row.get("released", "")
             has_null = row["call"] in ("free", "realloc", "reallocarray") and released in ("", None, "NULL")
@@ -78,7 +83,7 @@ def threaded(tmp_path_factory) -> list[Recorded]:
     """The same with four threads."""
     tape = tmp_path_factory.mktemp("threaded") / "own.tape"
     record(tape, PROGRAM, "4", STEPS)
-    return calls_of(tape)
+    return calls_of(tape, threads_whole=True)
 
 
 Rule = Callable[[Call], Iterator[Call]]

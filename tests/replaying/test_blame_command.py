@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ALLOCATORS as KNOWN
-from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, call_heaptape, record, run, succeed
+from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, call_heaptape, published, record, run, succeed
 
 PROGRAM = OUT / "test-programs" / "planted_memory"
 MODES = ("leak", "retention", "fragmentation", "well")
@@ -41,7 +41,9 @@ def told(tapes: dict[str, Path]) -> dict[tuple[str, str], dict]:
     chosen = [word for name in allocators() for word in ("-a", name)]
     found = {}
     for mode in MODES:
-        data = json.loads(succeed(HEAPTAPE_HERE, "blame", tapes[mode], *chosen, "--json", "--by", "site").stdout)
+        data = published(
+            "blame", succeed(HEAPTAPE_HERE, "blame", tapes[mode], *chosen, "--json", "--by", "site").stdout
+        )
         found |= {(mode, row["allocator"]): row for row in data["holders"]}
     return found
 

@@ -2,7 +2,6 @@
 """`heaptape allocators`: the registry, one allocator's variants or tunables; installs and removes candidates."""
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from heaptape.cli import replaying
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
-from heaptape.common.output import STANDARD_OUTPUT, write_text
+from heaptape.common.output import STANDARD_OUTPUT, print_json, write_text
 from heaptape.common.processors import processors
 from heaptape.common.progress import WorkProgress
 
@@ -91,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _check_tunables(arguments, known)
     if arguments.json:
         objects = [_allocator_object(a) for a in known.values()]
-        print(json.dumps({"allocators": objects, "installed": [_installed_object(i) for i in there]}, indent=1))
+        print_json({"allocators": objects, "installed": [_installed_object(i) for i in there]})
         return 0
     _print_registry(known)
     _print_installed(there)
@@ -161,7 +160,7 @@ def _list(there: "list[Installed]", home: Home, as_json: bool) -> int:
     recipes = catalogue.load(home)
     if as_json:
         candidates = [_recipe_object(name, recipe) for name, recipe in recipes.items()]
-        print(json.dumps({"installed": [_installed_object(one) for one in there], "candidates": candidates}, indent=1))
+        print_json({"installed": [_installed_object(one) for one in there], "candidates": candidates})
         return 0
     _print_installed(there)
     print("can be installed:")
@@ -202,7 +201,7 @@ def _print_tunables(allocator: "registry.Allocator", as_json: bool) -> int:
         import msgspec
 
         rows = [{"name": name} | msgspec.to_builtins(one) for name, one in tunables.space.items()] if tunables else []
-        print(json.dumps({"allocator": allocator.name, "tunables": rows}, indent=1))
+        print_json({"allocator": allocator.name, "tunables": rows})
         return 0
     for name, one in tunables.space.items() if tunables else ():
         values = ", ".join(one.values) if one.range is None else f"{one.range[0]} to {one.range[1]}"
@@ -244,7 +243,7 @@ def _print_variants(allocator: "registry.Allocator", as_json: bool) -> int:
         rows = [{"name": name} | msgspec.structs.asdict(variant) for name, variant in allocator.variants.items()]
         tunables = list(allocator.tunables.names) if allocator.tunables else []
         found = {"allocator": allocator.name, "variants": rows, "tunables": tunables}
-        print(json.dumps(found | {"other_variants": list(allocator.other_variants)}, indent=1))
+        print_json(found | {"other_variants": list(allocator.other_variants)})
         return 0
     for setting, variant in allocator.variants.items():
         print(f"{allocator.name}:{setting}  {variant.summary}")

@@ -2,9 +2,8 @@
 """`heaptape ctl`: what heaptape.measure.ctl does, as a command."""
 
 import argparse
-import json
 
-from heaptape.common.output import STANDARD_OUTPUT, write_text
+from heaptape.common.output import STANDARD_OUTPUT, print_json, write_text
 
 SUMMARY = "start, stop, flush or query a running recording"
 DESCRIPTION = (
@@ -28,5 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
     from heaptape.measure.ctl import command, in_words
 
     reply = command(arguments.verb, arguments.pid)
-    write_text(STANDARD_OUTPUT, (json.dumps(reply) if arguments.json else in_words(reply)) + "\n")
+    if arguments.json:
+        print_json(reply)
+    else:
+        write_text(STANDARD_OUTPUT, in_words(reply) + "\n")
     return 0

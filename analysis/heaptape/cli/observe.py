@@ -67,7 +67,7 @@ def run(arguments: Sequence[str], home: Home) -> int:
                 raise HeaptapeError("heaptape-observe left no result")
             return status
         found = _read(output)
-    text = json.dumps(found, indent=1) + "\n" if own.format == "json" else _as_text(found)
+    text = json.dumps({"schema": 1} | found, indent=1) + "\n" if own.format == "json" else _as_text(found)
     if own.output:
         write_text(own.output, text)
     else:

@@ -2,6 +2,7 @@
 """`heaptape report`: the HTML report, or a notebook."""
 
 import argparse
+import gc
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         from heaptape.report.page import make
 
         files = _read_all(arguments.results)
+        gc.freeze()  # they stay to the end: no need to search them again and again
         with WorkProgress() as progress:
             page = make(files, choose_baseline(files, arguments.baseline), progress.update, arguments.whole)
     write_text(output, page)

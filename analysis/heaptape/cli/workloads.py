@@ -2,7 +2,6 @@
 """`heaptape workloads`: lists, sets up, records, writes and runs workloads, and runs suites."""
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from heaptape.cli.outcome import Parser, report_line, status_of
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
+from heaptape.common.output import print_json
 
 if TYPE_CHECKING:
     from heaptape.cli import captures
@@ -98,7 +98,7 @@ def _list(as_json: bool, home: Home) -> int:
     known = workloads.find(home)
     if as_json:
         found = [workload.as_object() for workload in known] + [suite.as_object() for suite in suites.find()]
-        print(json.dumps({"workloads": found}, indent=1))
+        print_json({"workloads": found})
         return 0
     if not known:
         raise HeaptapeError("no workloads are built here: run 'make' in the checkout")

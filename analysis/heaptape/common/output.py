@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
@@ -36,6 +37,11 @@ def write_text(output: str, text: str) -> None:
 def write_json(output: str, value: object) -> None:
     """`write_text` of a file for programs: JSON without white space, which is most of the bytes of R.json otherwise."""
     write_text(output, json.dumps(value, separators=(",", ":")) + "\n")
+
+
+def print_json(value: Mapping) -> None:
+    """What a command's --json prints, with the version of its shape (docs/schemas/). Raises HeaptapeError."""
+    write_text(STANDARD_OUTPUT, json.dumps({"schema": 1} | dict(value), indent=1) + "\n")
 
 
 def write_bytes(output: str, data: bytes) -> None:

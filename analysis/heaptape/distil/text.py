@@ -56,5 +56,5 @@ def warnings(made: Distilled, wanted: Wanted) -> list[str]:
 
 def as_json(made: Distilled) -> str:
     """What of the manifest was found here, with `ops`, `whole_ops` and `wanted_ops`."""
-    about = {"ops": made.plan.ops, "whole_ops": made.whole_ops, "wanted_ops": made.wanted_ops}
+    about = {"schema": 1, "ops": made.plan.ops, "whole_ops": made.whole_ops, "wanted_ops": made.wanted_ops}
     return json.dumps(about | {"distilled": made.manifest}, indent=1) + "\n"

@@ -1,36 +1,30 @@
 # SPDX-License-Identifier: MIT
 """Results inside a report: how they are packed into the page, and how they come out of it again.
 
-A results file is mostly repetitions that say the same: the memory passes of an allocator are often identical to the
-byte. gzip forgets after 32 KiB, so values that occur more than once are stored once and referred to; rows of whole
-numbers (time lines, histograms) are stored as the differences of each column, which takes half the room. The browser
-can still unpack everything by itself (`report.js` does what `unpack` does here). Texts are put together again, not
-values: a browser's numbers would not be those of the file.
+A results file is mostly numbers, and repetitions that say the same: so numbers are taken apart (`number_columns.py`)
+before gzip. The browser can unpack everything by itself (`report.js` does what `unpack` does here). Texts are put
+together again, not values: a browser's numbers would not be those of the file. Pages of earlier versions shared lines
+instead, and are still read.
 
-Plain gzip of the JSON was tried instead: of one workload of `tests/bench/reading/big_report.py` it takes 2.2 MB, and
-this 0.9 (without memory maps; 8.4 and 5.7 with them), so the page of all nine would have 24.6 MB instead of 12.6.
-Browsers inflate nothing else by themselves: zstd or brotli would need a decoder in every page.
+Of one workload of `tests/bench/reading/big_report.py` (5.4 MB without memory maps) plain gzip takes 2.2 MB in base64,
+shared lines took 0.89, and this takes 0.54. Browsers inflate nothing else by themselves: zstd or brotli would need a
+decoder in every page.
 """
 
 import base64
-import gzip
 import itertools
 import json
 import re
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from heaptape.common.errors import FormatError
+from heaptape.formats.number_columns import put_together, take_apart
 
-# Shorter than this, gzip does as well by itself.
-SHARED_CHARACTERS = 512
-PLAIN, SHORTENED = "gzip+base64", "gzip+base64, shared lines, deltas"
-SHARED, DELTAS = "$shared", "$deltas"
-# Below, a header costs more than differences save; and differences of two numbers below this are exact in a browser.
-FEWEST_ROWS, LARGEST = 8, 1 << 52
-GZIP_LEVEL = 7
+# As written today; and in pages of earlier versions.
+COLUMNS, SHORTENED, PLAIN = "gzip+base85, columns", "gzip+base64, shared lines, deltas", "gzip+base64"
+# Short blocks (the last number), as each column has frequencies of its own.
+GZIP = (9, zlib.DEFLATED, 31, 6)
 MAX_RAW_BYTES = 2 << 30
 TYPE = "application/x-heaptape-results"
 _SCRIPT = re.compile(rb'<script type="' + TYPE.encode() + rb'"[^>]*>(.*?)</script>', re.DOTALL)
@@ -58,19 +52,16 @@ def without_maps(data: dict) -> dict:
 
 
 def pack(data: dict, name: str) -> str:
-    """A JSON object (safe within a script element) with the results: `name` of a file, `encoding`, and `data`: gzip in
-    base64 of JSON, or (SHORTENED) of lines of JSON.
-
-    The last line is the results; {"$shared":n} stands for line n, counted from 0, in the last line and in the columns
-    of lines that it refers to. {"$deltas":[column, …]} stands for rows, each column as the differences of its numbers,
-    the first from 0.
+    """A JSON object (safe within a script element) with the results: `name` of a file, `encoding`, and `data`: gzip of
+    what `number_columns.take_apart` makes of them, in base85 with a comma for "<".
     """
-    plain = _text(data)
-    own = SHARED in plain or DELTAS in plain  # names of theirs that look like ours: then nothing is shared
-    text = plain if own else "\n".join(_shared_lines(data))
-    packed = base64.b64encode(gzip.compress(text.encode(), GZIP_LEVEL, mtime=0)).decode()
-    about = {"name": name, "encoding": PLAIN if own else SHORTENED, "data": packed}
-    return json.dumps(about).replace("<", "\\u003c")
+    packed = base64.b85encode(_gzip(take_apart(data))).decode().replace("<", ",")
+    return json.dumps({"name": name, "encoding": COLUMNS, "data": packed}).replace("<", "\\u003c")
+
+
+def _gzip(raw: bytes) -> bytes:
+    packer = zlib.compressobj(*GZIP)
+    return packer.compress(raw) + packer.flush()
 
 
 def map_bytes(data: dict) -> int:
@@ -91,10 +82,10 @@ def unpack(path: str, page: bytes) -> Iterator[dict]:
         found = True
         try:
             held = json.loads(script[1])
-            if held["encoding"] not in (PLAIN, SHORTENED):
+            if held["encoding"] not in _READERS:
                 raise ValueError(f"encoding {held['encoding']!r} is not known")
-            text = _inflate(base64.b64decode(held["data"], validate=True)).decode()
-            yield json.loads(text) if held["encoding"] == PLAIN else _together(text)
+            packed = _BYTES[held["encoding"]](held["data"])
+            yield json.loads(_READERS[held["encoding"]](_inflate(packed)))
         except (KeyError, TypeError, ValueError, RecursionError, IndexError, zlib.error) as error:
             raise FormatError(path, script.start(), f"its raw results can't be read: {error}") from error
     if not found:
@@ -109,81 +100,39 @@ def _inflate(packed: bytes) -> bytes:
     return raw
 
 
-def _text(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
+def _columns_together(raw: bytes) -> str:
+    return put_together(raw, MAX_RAW_BYTES)
 
 
-def _shared_lines(data: dict) -> list[str]:
-    """The columns of rows, then the values of runs, that stand there more than once; then the results with references
-    to them. Time lines of a workload have positions and live bytes in common, whatever the allocator.
+def _lines_together(raw: bytes) -> str:
+    """Of lines of JSON, the last of which are the results: {"$shared":n} stands for line n, counted from 0, in the last
+    line and in the columns of lines that it refers to. {"$deltas":[column, …]} stands for rows, each column as the
+    differences of its numbers, the first from 0.
     """
-    runs = _as_deltas(data["runs"])
-    columns = [column for run in runs for value in run.values() if _has_deltas(value) for column in value[DELTAS]]
-    lines = _often(map(_text, columns))
-    column_number = {text: n for n, text in enumerate(lines)}
-
-    def by_columns(value: Any) -> Any:  # noqa: ANN401
-        if not _has_deltas(value):
-            return value
-        numbers = [column_number.get(_text(column)) for column in value[DELTAS]]
-        return {DELTAS: [column if n is None else {SHARED: n} for column, n in zip(value[DELTAS], numbers)]}
-
-    runs = [{key: by_columns(value) for key, value in run.items()} for run in runs]
-    written = {
-        (place, key): _text(value)
-        for place, run in enumerate(runs)
-        for key, value in run.items()
-        if isinstance(value, (dict, list))
-    }
-    often = _often(written.values())
-    number = {text: n for n, text in enumerate(often, len(lines))}
-    for (place, key), text in written.items():
-        if text in number:
-            runs[place][key] = {SHARED: number[text]}
-    rest = {key: _as_deltas(value) for key, value in data.items() if key != "runs"}
-    return [*lines, *often, _text({key: runs if key == "runs" else rest[key] for key in data})]
-
-
-def _often(texts: Iterable[str]) -> list[str]:
-    """Those that occur more than once and are long enough to be worth a reference."""
-    return [text for text, count in Counter(texts).items() if count > 1 and len(text) >= SHARED_CHARACTERS]
-
-
-def _has_deltas(value: object) -> bool:
-    return isinstance(value, dict) and DELTAS in value
-
-
-def _as_deltas(value: Any) -> Any:  # noqa: ANN401
-    """The value, with rows of whole numbers in it as differences."""
-    if isinstance(value, dict):
-        return {key: _as_deltas(inner) for key, inner in value.items()}
-    if not isinstance(value, list):
-        return value
-    if _is_rows(value):
-        return {DELTAS: [[now - before for before, now in zip((0, *column), column)] for column in zip(*value)]}
-    return [_as_deltas(inner) for inner in value]
-
-
-def _is_rows(value: list) -> bool:
-    """Rows of equal length, of whole numbers that a browser can tell apart."""
-    if len(value) < FEWEST_ROWS or not isinstance(value[0], list) or not 1 <= len(value[0]) <= 16:
-        return False
-    width = len(value[0])
-    return all(
-        isinstance(row, list) and len(row) == width and all(type(n) is int and -LARGEST < n < LARGEST for n in row)
-        for row in value
-    )
-
-
-def _together(text: str) -> dict:
-    *shared, whole = text.split("\n")
+    *shared, whole = raw.decode().split("\n")
     for _ in ("values", "columns in them"):
         if sum(len(shared[int(n)]) for n in _SHARED.findall(whole)) > MAX_RAW_BYTES:
             raise ValueError("too large")
         whole = _SHARED.sub(lambda match: shared[int(match[1])], whole)
-    return json.loads(_DELTAS.sub(_rows, whole))
+    return _DELTAS.sub(_rows, whole)
 
 
 def _rows(match: re.Match[str]) -> str:
     columns = [itertools.accumulate(column) for column in json.loads(match[1])]
-    return _text([list(row) for row in zip(*columns, strict=True)])
+    return json.dumps([list(row) for row in zip(*columns, strict=True)])
+
+
+def _of_base85(text: str) -> bytes:
+    return base64.b85decode(text.replace(",", "<"))
+
+
+def _of_base64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+_BYTES = {COLUMNS: _of_base85, SHORTENED: _of_base64, PLAIN: _of_base64}
+_READERS: dict[str, Callable[[bytes], str]] = {
+    COLUMNS: _columns_together,
+    SHORTENED: _lines_together,
+    PLAIN: bytes.decode,
+}

@@ -46,7 +46,7 @@ def compare_all(
 def describe(results: Sequence[Compared], pairing: Pairing) -> dict:
     """As docs/GATE.md defines it; nothing is minimised yet."""
     return {
-        "gate": SCHEMA,
+        "schema": SCHEMA,
         "heaptape": {"version": __version__, "commit": replay.commit()},
         "old": _about(pairing.old),
         "new": _about(pairing.new),

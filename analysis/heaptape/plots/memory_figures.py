@@ -50,21 +50,24 @@ PAGE = Theme("none", plots.INK)
 
 
 def figure_memory(
-    results: Results, allocator: str, *, theme: Theme = LIGHT, height_bytes: int | None = None
-) -> Figure | None:
+    results: Results, allocator: str, *, theme: Theme = LIGHT, height_bytes: int | None = None,
+    compact: CompactMap | None = None,
+) -> Figure | None:  # fmt: skip
     """Memory by address over progress, and under it, on the same x axis, live bytes, ideal, RSS and VmSize; where the
     allocator offers a heap walk, its states too.
 
-    `height_bytes`: what the address axis spans, for one scale over several allocators (`map_height_bytes`). None if the
-    file has no memory map of this allocator. Raises HeaptapeError if that is malformed.
+    `height_bytes`: what the address axis spans, for one scale over several allocators (`map_height_bytes`). `compact`:
+    its map, if it is decoded already (`Results.memory_maps`). None if the file has no memory map of this allocator.
+    Raises HeaptapeError if that is malformed.
     """
     run = _memory_run(results, allocator, "memory_map")
     if run is None:
         return None
-    decoded = decode(run)
-    if decoded is None:
-        return None
-    compact = without_gaps(decoded)
+    if compact is None:
+        decoded = decode(run)
+        if decoded is None:
+            return None
+        compact = without_gaps(decoded)
     found = fragmentation.decode(run)
     states = found if found is not None and len(found.walk_states) > 0 else None
     with matplotlib.rc_context(_style(theme)):

@@ -2,38 +2,31 @@
 """The report's figures: inline SVG whose ink follows the page, light or dark, each with words for those who can't see
 it.
 
-Drawing is the report's cost: one Figure per picture, coordinates of two decimals, memory maps as images within the SVG.
+Drawing is the report's cost: one Figure per picture, drawn by `svg.py`, memory maps as images within the SVG.
 """
 
-import base64
 import hashlib
-import io
 import re
-import zlib
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from PIL import Image
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.plots import axes as plots
 from heaptape.plots import line_sharing_plots, memory_figures
+from heaptape.report.svg import svg
 from heaptape.results.compare import relative
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.tables import line_sharing
 from heaptape.tables.usual import Table
 
 STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "heaptape",
     "font.family": "sans-serif",
     "font.size": 9,
     "text.color": plots.INK,
@@ -99,7 +92,7 @@ def galleries(file: Results, order: Sequence[str], baseline: str) -> list[Galler
         Gallery("Memory over progress", _progress(file)),
         Gallery(
             "Memory usage by address",
-            _maps(file, order),
+            _maps(file),
             "Progress to the right, addresses upwards; addresses that were never used are left out, at the thin lines. "
             "All graphs have the same scale. Below, on the same axis: live bytes, RSS and VmSize.",
         ),
@@ -232,12 +225,13 @@ def _sizes(file: Results) -> list[Picture]:
     return [_draw(picture, salt_of(file.name, "sizes"), 2.4, draw, columns=2)]
 
 
-def _maps(file: Results, order: Sequence[str]) -> list[Picture]:
+def _maps(file: Results) -> list[Picture]:
     """One memory-usage graph per allocator, all with one scale."""
-    height = memory_figures.map_height_bytes(file, order)
+    maps = file.memory_maps()
+    height = max((map_.height_bytes for map_ in maps.values()), default=0)
     pictures = []
-    for label, map_ in file.memory_maps().items():
-        figure = memory_figures.figure_memory(file, label, theme=memory_figures.PAGE, height_bytes=height)
+    for label, map_ in maps.items():
+        figure = memory_figures.figure_memory(file, label, theme=memory_figures.PAGE, height_bytes=height, compact=map_)
         if map_.fullness.size == 0 or figure is None:  # nothing was ever live: an empty picture says less than none
             continue
         stretches = len(map_.starts)
@@ -364,73 +358,3 @@ def _draw(
 def _label_width_in(labels: Sequence[str]) -> float:
     """Room for tick labels of 9 points at the left."""
     return 0.25 + 0.078 * max(map(len, labels), default=0)
-
-
-def svg(figure: Figure, salt: str) -> str:
-    """Inline SVG whose ink is the page's text colour; without declarations, metadata or references to elsewhere.
-
-    `salt`: letters, digits and hyphens that no other figure of the page has; its ids begin with it.
-    """
-    out = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": salt}):
-        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    text = out.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r'(<svg [^>]*?)width="[^"]*" height="[^"]*"', r'\1aria-hidden="true"', text, count=1)
-    text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
-    # Ids of one figure must not be those of another.
-    text = re.sub(r'(\bid="|url\(#|href="#)', lambda m: f"{m[1]}{salt}-", text)
-    text = re.sub(r"data:image/png;base64,([^\"]*)", lambda m: f"data:image/png;base64,{_fewer_colours(m[1])}", text)
-    return _with_classes(_short(text).replace(plots.INK, "currentColor"))
-
-
-def _fewer_colours(picture: str) -> str:
-    """A memory map as a PNG of a palette: a third of the bytes, and a difference of colour that nobody sees."""
-    image = Image.open(io.BytesIO(base64.b64decode(re.sub(r"\s", "", picture))))
-    out = io.BytesIO()
-    image.convert("RGBA").quantize(128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
-        out, "png", optimize=True
-    )
-    return base64.b64encode(out.getvalue()).decode()
-
-
-def _short(text: str) -> str:
-    """Half the bytes, the same picture: two decimals, as a hundredth of a point can't be seen; no ids that nothing
-    refers to, no font (the page has one), no white space between elements. Texts and images are left alone.
-    """
-    wanted = set(re.findall(r'(?:url\(#|href="#)([^")]*)', text))
-
-    def tag(match: re.Match[str]) -> str:
-        found = re.sub(r' id="([^"]*)"', lambda m: m[0] if m[1] in wanted else "", match[0])
-        if "data:image" in found:
-            return found
-        found = re.sub(r"(\.\d\d)\d+", r"\1", found)
-        found = re.sub(r"font-family: [^;\"]*;? ?", "", found)
-        found = re.sub(r' transform="rotate\(-?0 [^"]*"| style=""', "", found)
-        return re.sub(r"(?<= d=\")[^\"]*", lambda m: re.sub(r"\s*([A-Za-z])\s*", r"\1", m[0]), found)
-
-    return _unwrapped(re.sub(r">\s+<", "><", re.sub(r"<[^>]+>", tag, text)))
-
-
-def _unwrapped(text: str) -> str:
-    """Without groups that say nothing of what is in them."""
-    kept, bare = [], []
-    for piece in re.split(r"(<g>|<g [^>]*[^>/]>|</g>)", text):
-        if piece.startswith("<g"):
-            bare.append(piece == "<g>")
-        if not (bare.pop() if piece == "</g>" else piece == "<g>"):
-            kept.append(piece)
-    return "".join(kept)
-
-
-def _with_classes(text: str) -> str:
-    """Styles that stand there more than once as rules. A rule's name follows from what it says, as it holds for the
-    whole page.
-    """
-    counts = Counter(re.findall(r' style="([^"]*)"', text))
-    names = {style: f"s{zlib.crc32(style.encode()):08x}" for style, count in counts.items() if count > 1}
-    rules = "".join(f".{name}{{{style}}}" for style, name in names.items())
-    text = re.sub(r' style="([^"]*)"', lambda m: f' class="{names[m[1]]}"' if m[1] in names else m[0], text)
-    return text.replace("</style>", f"{rules}</style>", 1)

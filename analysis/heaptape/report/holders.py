@@ -13,7 +13,8 @@ from heaptape.common.output import write_bytes
 from heaptape.formats.stack_names import Frame
 from heaptape.plots import memory_figures
 from heaptape.profile import flame_graph
-from heaptape.report.figures import Gallery, Picture, salt_of, svg
+from heaptape.report.figures import Gallery, Picture, salt_of
+from heaptape.report.svg import svg
 from heaptape.results import holders, margins, proposals
 from heaptape.results.blame import UNHELD, Blame, exit_begins, position_at
 from heaptape.results.margins import stand_in

@@ -21,6 +21,7 @@ from heaptape.model.time_model import prediction
 from heaptape.report import holders
 from heaptape.report.figures import STYLE, Gallery, Picture, against_baseline, galleries
 from heaptape.report.methods import allocators, methods
+from heaptape.report.svg import with_one_style
 from heaptape.results import contention
 from heaptape.results.compare import allocator_order
 from heaptape.results.schema import Results, call_details, figures
@@ -84,11 +85,12 @@ def make(
             on_progress(files[len(parts) - 1].name, len(parts) / len(files))
         overview = against_baseline(files, order, baseline) if len(files) > 1 else []
     sections, raw = zip(*parts)
-    return _template().render(
+    page = _template().render(
         sections=sections, overview=overview, verdicts=verdicts, means=_means(files, baseline),
         warnings=warnings(files), methods=methods(files), allocators=allocators(files), raw=raw, raw_type=TYPE,
         left_out=leave_out, version=__version__, baseline=baseline, title=_title(files), order=order,
     )  # fmt: skip
+    return with_one_style(page)
 
 
 def _template() -> jinja2.Template:

@@ -21,7 +21,8 @@ from heaptape.plots import line_sharing_plots, profile_plots
 from heaptape.profile import flame_graph
 from heaptape.profile.data import Profile
 from heaptape.profile.text import hardness, tables
-from heaptape.report.figures import STYLE, WIDTH_IN, Picture, svg
+from heaptape.report.figures import STYLE, WIDTH_IN, Picture
+from heaptape.report.svg import svg
 from heaptape.results.doubts import doubts
 from heaptape.tables import line_sharing
 from heaptape.tables.usual import Table

@@ -164,33 +164,76 @@
   const view_capture = (view, id) => { try { view.setPointerCapture(id); } catch { /* a pointer made by a script */ } };
   for (const figure of document.querySelectorAll("figure.zoom")) new Zoom(figure);
 
-  // ---- Raw results: the same text as the results file (see embedded.py).
-  const rows = (columns) => {
-    for (const column of columns) for (let n = 1; n < column.length; ++n) column[n] += column[n - 1];
-    return columns[0].map((_, n) => columns.map(column => column[n]));
+  // ---- Raw results: the same text as the results file (number_columns.py says how they are packed).
+  const LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
+  const ofBase85 = text => {
+    const bytes = new Uint8Array(4 * Math.ceil(text.length / 5)), view = new DataView(bytes.buffer);
+    const digits = new Map([...LETTERS].map((letter, digit) => [letter, digit]));
+    for (let at = 0; at < text.length; at += 5) {
+      let number = 0;
+      for (let n = at; n < at + 5; ++n) number = 85 * number + (n < text.length ? digits.get(text[n]) : 84);
+      view.setUint32(at / 5 * 4, number);
+    }
+    return bytes.subarray(0, bytes.length - (5 - text.length % 5) % 5);
+  };
+  const ofPlanes = (bytes, at, count, planes) => {
+    const numbers = new Array(count).fill(0);
+    for (let plane = 0, scale = 1; plane < planes; ++plane, scale *= 256)
+      for (let n = 0; n < count; ++n) numbers[n] += bytes[at + plane * count + n] * scale;
+    return numbers;
+  };
+  const sums = numbers => { let sum = 0; return numbers.map(number => sum += number); };
+  const columnsOf = (head, bytes, at) => {
+    let before = [];
+    return head.columns.map(([how, count, planes, distinct, tablePlanes]) => {
+      const table = sums(ofPlanes(bytes, at, distinct, tablePlanes));
+      at += distinct * tablePlanes;
+      const folded = ofPlanes(bytes, at, count, planes).map(number => distinct ? table[number] : number);
+      at += count * planes;
+      const rest = folded.map(number => number % 2 ? -(number + 1) / 2 : number / 2);
+      before = how === 2 ? rest.map((number, n) => number + before[n]) : how === 1 ? sums(rest) : rest;
+      return before;
+    });
+  };
+  const together = (bytes) => {
+    const begin = bytes.indexOf(10) + 1, head = JSON.parse(new TextDecoder().decode(bytes.subarray(0, begin)));
+    const end = begin + head.text_bytes, lines = new TextDecoder().decode(bytes.subarray(begin, end)).split("\n");
+    const whole = lines.pop(), columns = columnsOf(head, bytes, end), taken = columns.map(() => 0), vectors = [];
+    const texts = lines.slice(head.shared).map(line => line.split(" ").values());
+    const take = (column, count) => columns[column].slice(taken[column], taken[column] += count);
+    const vector = (item, count) => {
+      const place = Number(item.slice(1));
+      return item[0] === "v" ? vectors[place] : vectors[vectors.push(take(place, count)) - 1];
+    };
+    return whole.replace(/([\x01-\x05])([^;]*);/g, (_, mark, inner) => {
+      const [place, ...items] = inner.split(",");
+      if (mark === "\x01") return take(place, 1)[0];
+      if (mark === "\x02") return texts[place].next().value;
+      if (mark === "\x03") return lines[place];
+      const count = take(place, 1)[0], found = items.map(item => vector(item, count));
+      return JSON.stringify(mark === "\x05" ? found[0] : found[0].map((_, n) => found.map(numbers => numbers[n])));
+    });
   };
   const results = async (script) => {
     const held = JSON.parse(script.textContent);
-    const bytes = Uint8Array.from(atob(held.data), letter => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    const text = await new Response(stream).text();
-    if (held.encoding === "gzip+base64") return { name: held.name, text: text + "\n" };
-    const lines = text.split("\n"), whole = lines.pop();
-    const referred = (text) => text.replace(/\{"\$shared":(\d+)\}/g, (_, n) => lines[n]);
-    const together = referred(referred(whole)); // values, then columns in them
-    const full = together.replace(/\{"\$deltas":(\[[\[\]0-9,-]*\])\}/g, (_, columns) => JSON.stringify(rows(JSON.parse(columns))));
-    return { name: held.name, text: full + "\n" };
+    const stream = new Blob([ofBase85(held.data)]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const text = together(new Uint8Array(await new Response(stream).arrayBuffer()));
+    return { name: held.name, text: text + "\n" };
   };
   window.heaptapeResults = (number) => results(document.getElementById(`raw${number}`));
-  for (const button of document.querySelectorAll("button.save")) {
-    button.addEventListener("click", async () => {
-      const { name, text } = await window.heaptapeResults(button.dataset.raw), link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-      link.download = name;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 60000);
-    });
-  }
+  const saving = document.getElementById("saving");
+  const save = async (number) => {
+    const { name, text } = await window.heaptapeResults(number), link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  };
+  const refuse = error => { saving.textContent = typeof DecompressionStream === "undefined" ?
+    "This browser is too old to unpack the data (it has no DecompressionStream). The heaptape command reads this page." :
+    `The data can’t be unpacked: ${error.message}`; };
+  for (const button of document.querySelectorAll("button.save"))
+    button.addEventListener("click", () => { saving.textContent = ""; save(button.dataset.raw).catch(refuse); });
 
   // ---- Contents: closed where they would push the page down; the part in view is marked; print shows everything.
   const contents = document.querySelector(".contents details"), wide = window.matchMedia("(min-width: 75rem)");

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: MIT
 """`heaptape advise` on allocators whose order is known, as they are one source with one line changed."""
 
-import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support import HEAPTAPE, HEAPTAPE_HERE, call_heaptape, compile_c, import_text, refused
+from tests.support import HEAPTAPE, HEAPTAPE_HERE, call_heaptape, compile_c, import_text, published, refused
 
 SOURCE = (Path(__file__).parents[1] / "gate" / "small_allocator.c").read_text()
 CHANGED = {
@@ -60,7 +59,7 @@ def tape(tmp_path_factory):
 def advised(*arguments):
     done = call_heaptape("advise", "--json", *arguments)
     assert done.status == 0, done.stderr
-    return json.loads(done.stdout)
+    return published("advise", done.stdout)
 
 
 def use(made):

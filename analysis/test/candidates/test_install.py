@@ -19,7 +19,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, default_home
 from heaptape.measure import installed, registry
 
-from tests.support import HEAPTAPE, OUT, REPOSITORY, call_heaptape, take_interrupts
+from tests.support import HEAPTAPE, OUT, REPOSITORY, call_heaptape, published, take_interrupts
 
 HOME = Home(OUT)
 LACKING = REPOSITORY / "replay/test/programs/lacking_allocator.c"
@@ -108,7 +108,7 @@ def test_a_variant_is_of_the_versions_that_know_its_setting(place, monkeypatch):
 def test_the_record_tells_sources_and_build(place, monkeypatch):
     monkeypatch.setenv("CFLAGS", "-g0")
     assert bring("planted@2.0.0").status == 0
-    listed = json.loads(call_heaptape("allocators", "list", "--json").stdout)
+    listed = published("allocators-list", call_heaptape("allocators", "list", "--json").stdout)
     (one,) = listed["installed"]
     folder = installed.root() / "planted@2.0.0"
     assert one["path"] == str(folder / "libplanted.so")
@@ -123,7 +123,7 @@ def test_the_record_tells_sources_and_build(place, monkeypatch):
     told = call_heaptape("allocators").stdout
     assert "planted@2.0.0" in told
     assert "not verified" in told
-    assert json.loads(call_heaptape("allocators", "--json").stdout)["installed"] == [one]
+    assert published("allocators", call_heaptape("allocators", "--json").stdout)["installed"] == [one]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from heaptape.cli.main import COMMANDS
 from heaptape.cli.programs import PROGRAMS
 from synthetic_results import make_results, write
 
-from tests.support import ALLOCATORS, call_heaptape, compile_c, take_interrupts
+from tests.support import ALLOCATORS, call_heaptape, compile_c, published, take_interrupts
 
 WRONG = {
     "frobnicate x": (
@@ -330,14 +330,14 @@ def test_recording_without_calls_can_be_replayed_and_reported(tmp_path):
 
 
 def test_compare_json_is_json_and_csv_has_its_rows(small_results):
-    rows = json.loads(call_heaptape("compare", small_results, "--format", "json").stdout)["rows"]
+    rows = published("compare", call_heaptape("compare", small_results, "--format", "json").stdout)["rows"]
     lines = call_heaptape("compare", small_results, "--format", "csv").stdout.splitlines()
     assert len(lines) == len(rows) + 1
     assert {"workload", "allocator", "metric", "value", "percent", "low", "high", "supported"} <= set(rows[0])
 
 
 def test_allocators_as_json():
-    listed = json.loads(call_heaptape("allocators", "--json").stdout)["allocators"]
+    listed = published("allocators", call_heaptape("allocators", "--json").stdout)["allocators"]
     assert [a["name"] for a in listed][:6] == ["glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference"]
     assert {"name", "found", "path", "version", "variants", "how_to_get"} <= set(listed[0])
     assert listed[0]["found"]

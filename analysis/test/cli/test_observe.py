@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """`heaptape observe`: the observer's result as a table, on the allocator that was asked for."""
 
-import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.support import published
 
 OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[3] / "out"))
 needs_tool = pytest.mark.skipif(
@@ -33,7 +34,7 @@ def test_json_is_everything_and_goes_where_it_is_told(tmp_path):
     path = tmp_path / "o.json"
     done = observe("--format", "json", "--interval-us", "500", "-o", path, "--", "sh", "-c", "exit 3")
     assert (done.returncode, done.stderr) == (3, "")
-    found = json.loads(path.read_text())
+    found = published("observe", path.read_text())
     assert found["status"] == 3
     assert found["programs"][0]["rss_anon_peak_bytes"] > 0
 
@@ -50,7 +51,7 @@ def test_a_simulation_tells_the_allocator_from_the_program():
         "--simulate", "--caches", "65536:16,1048576:16", "-a", "reference", "--format", "json", "--", "ls", "/"
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stderr)
+    found = published("observe", done.stderr)
     assert [cache["bytes"] for cache in found["caches"]] == [65536, 1048576]
     assert found["allocator"]["instructions"] + found["program"]["instructions"] == found["instructions"]
     assert found["allocator"]["instructions"] > 1000

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from analysis.test.distil.planted_histories import drifting, stationary, with_rare_phase
-from tests.support import call_heaptape, check, compile_trace, import_text, info
+from tests.support import call_heaptape, check, compile_trace, import_text, info, published
 
 ALLOCATORS = [word for name in ("glibc", "reference", "magazine") for word in ("-a", name)]
 
@@ -26,7 +26,7 @@ def planted(request, tmp_path_factory):
     """A workload, its distillate, and what is said of it as JSON."""
     folder = tmp_path_factory.mktemp(request.param.__name__)
     workload = request.param(folder)
-    told = json.loads(distil(workload, folder / "d.tape", "--ratio", "0.2", "--json").stdout)
+    told = published("distil", distil(workload, folder / "d.tape", "--ratio", "0.2", "--json").stdout)
     return workload, folder / "d.tape", told
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Bisections of a small allocator's repository: twenty revisions, each planted regression is found at its own."""
 
-import json
 import os
 import re
 import signal
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HEAPTAPE, call_heaptape, import_text
+from tests.support import HEAPTAPE, call_heaptape, import_text, published
 
 SOURCE = (Path(__file__).parent / "small_allocator.c").read_text()
 REVISIONS = 20
@@ -103,7 +102,7 @@ def test_a_planted_regression_is_found_at_its_revision(planted, arguments, repos
     output = tmp_path / "b.json"
     done = call_heaptape(*arguments(CONDITIONS[planted]), "-o", output)
     assert done.status == 0, done.stderr
-    found = json.loads(output.read_text())
+    found = published("bisect", output.read_text())
     _, revisions = repository
     assert found["first_bad"] == [revisions[planted]]
     assert f"revision {planted}\n" in done.stdout.splitlines()[0] + "\n"

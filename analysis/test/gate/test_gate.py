@@ -17,7 +17,18 @@ from heaptape.gate.minimise import Minimiser
 from heaptape.measure import registry
 
 from analysis.test.gate.pieces import make_workload
-from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, REPOSITORY, call_heaptape, check, refused, run, take_interrupts
+from tests.support import (
+    HEAPTAPE,
+    HEAPTAPE_HERE,
+    OUT,
+    REPOSITORY,
+    call_heaptape,
+    check,
+    published,
+    refused,
+    run,
+    take_interrupts,
+)
 
 PLANTED, FAULTY = OUT / "test-programs" / "libplanted.so", OUT / "test-programs" / "libfaulty.so"
 MAPPED = f"{PLANTED}:PLANT_OS_PAGES=1"  # each object has a mapping of its own
@@ -34,7 +45,7 @@ def gate(folder, *arguments, minimise_runs="12"):
     result, xml = folder / "g.json", folder / "g.xml"
     outputs = ("-o", result, "--junit", xml, "--artefacts", folder / "artefacts")
     done = call_heaptape("gate", *arguments, *outputs, "--minimise-runs", minimise_runs)
-    data = json.loads(result.read_text())
+    data = published("gate", result.read_text())
     cases = {case.get("name"): case for case in ElementTree.parse(xml).getroot().iter("testcase")}
     return done, data, cases
 

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Sites of a recording with call stacks: what counting each event, as the other reader gives them, says."""
 
-import json
-
 import heaptape as library
 import pytest
 from heaptape.profile.data import Profile
 
-from tests.support import call_heaptape
+from tests.support import call_heaptape, published
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +70,7 @@ def count_one_by_one(path) -> dict[int, dict]:
 
 
 def test_sites_are_what_counting_each_event_gives(tape):
-    found = Profile(json.loads(call_heaptape("profile", tape, "--format", "json").stdout))
+    found = Profile(published("profile", call_heaptape("profile", tape, "--format", "json").stdout))
     told = count_one_by_one(tape)
     assert len(told) > 5
     rows = {row["node"]: row for row in found.sites.to_dict("records")}

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 
 import pytest
 from heaptape.common.errors import FormatError, HeaptapeError
-from heaptape.formats.embedded import SHORTENED, TYPE, pack, unpack, without_maps
+from heaptape.formats.embedded import COLUMNS, SHORTENED, TYPE, pack, unpack, without_maps
 from heaptape.report import methods as report_methods
 from heaptape.report import page as report
 from heaptape.results.compare import choose_baseline
@@ -73,13 +73,13 @@ def test_ids_in_the_report_are_its_own(page):
 
 
 def test_figures_have_a_rule_for_each_class_and_no_group_that_says_nothing(page):
-    drawn = [svg for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL) if "stroke-linejoin: round" in svg]
-    assert drawn
+    drawn = re.findall(r'<div class="view"[^>]*>(<svg.*?</svg>)', page, re.DOTALL)
+    assert len(drawn) > 5
+    rules = re.findall(r"\.(s[0-9a-f]{8})\{([^{}]*)\}", page[: page.index("</head>")])
+    assert len(rules) == len(dict(rules)) == len({said for _, said in rules})
+    assert {name for svg in drawn for name in re.findall(r'class="([^"]*)"', svg)} == set(dict(rules))
     for svg in drawn:
-        rules = dict(re.findall(r"\.(s[0-9a-f]{8})\{([^{}]*)\}", svg))
-        assert rules
-        assert set(re.findall(r'class="([^"]*)"', svg)) == set(rules)
-        assert len(set(rules.values())) == len(rules)
+        assert "<style" not in svg
         assert "<g>" not in svg
         assert len(re.findall(r"<g ", svg)) == svg.count("</g>") + len(re.findall(r"<g [^>]*/>", svg))
 
@@ -146,7 +146,7 @@ def test_a_damaged_report_is_one_error_that_names_the_place(page, tmp_path, harm
         "cut": page[: at + 4000] + page[page.index('"', at + 4000) :],
         "flipped": page[: at + 400] + "AAAA" + page[at + 404 :],
         "emptied": page[:at] + page[page.index('"', at) :],
-        "other encoding": page.replace("gzip+base64, shared lines, deltas", "lzma+base64"),
+        "other encoding": page.replace(COLUMNS, "lzma+base64"),
         "no results": page.replace(TYPE, "text/plain"),
     }[harm]
     path = tmp_path / "hurt.html"
@@ -158,23 +158,78 @@ def test_a_damaged_report_is_one_error_that_names_the_place(page, tmp_path, harm
     assert ("offset" in done.stderr) == (harm != "no results")
 
 
+def held(raw, encoding=COLUMNS):
+    """A page with these raw results only."""
+    to_text = base64.b85encode if encoding == COLUMNS else base64.b64encode
+    packed = to_text(gzip.compress(raw)).decode().replace("<", ",")
+    return f'<script type="{TYPE}">{json.dumps({"name": "x", "encoding": encoding, "data": packed})}</script>'.encode()
+
+
+def columns_of(skeleton, *columns, planes=b"", shared=0, texts=0):
+    """Raw results as their parts."""
+    head = {"text_bytes": len(skeleton), "shared": shared, "texts": texts, "columns": columns}
+    return json.dumps(head).encode() + b"\n" + skeleton + planes
+
+
+def test_raw_results_are_put_together_as_the_format_says():
+    skeleton = (
+        b'"a string"\n1.50 2e9\n{"r":\x04'
+        + b'0,c1,c2;,"l":\x05'
+        + b'0,v1;,"n":[\x01'
+        + b"3;,\x020;,\x020;,\x03"
+        + b"0;]}"
+    )
+    # Two lengths; differences 3 and -1; the distinct 2 and 300 (4 and 600 folded) in turns; one less than that.
+    columns = [[0, 2, 1, 0, 0], [1, 2, 1, 0, 0], [0, 2, 1, 2, 2], [2, 2, 1, 0, 0]]
+    planes = b"\x04\x04" + b"\x06\x01" + b"\x04\x54\x00\x02" + b"\x01\x00" + b"\x01\x01"
+    (found,) = unpack("p", held(columns_of(skeleton, *columns, planes=planes, shared=1, texts=1)))
+    assert found == {"r": [[3, 300], [2, 2]], "l": [300, 2], "n": [299, 1.5, 2e9, "a string"]}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"{}",
+        columns_of(b'{"a":\x010;}'),
+        columns_of(b'{"a":\x010;}', [0, 9, 1, 0, 0], planes=b"\1"),
+        columns_of(b'{"a":\x010;}', [0, 1, 10**9, 0, 0], planes=b"\1"),
+        columns_of(b'{"a":\x010;}', [0, 1, 1, 1, 1], planes=b"\1\2"),
+        columns_of(b'{"a":\x010;}', [0, -1, 1, 0, 0], planes=b"\1"),
+        columns_of(b'{"a":\x010;}', [0, "1", 1, 0, 0], planes=b"\1"),
+        columns_of(b'{"a":\x010;}', 7),
+        columns_of(b'{"a":\x020;}'),
+        columns_of(b'" "\n{"a":\x040,v0;}', [0, 1, 1, 0, 0], planes=b"\0", shared=1),
+        columns_of(b'{"a":\x050,c0;}', [0, 1, 1, 0, 0], planes=b"\2"),
+        columns_of(b'{"a":\x050;}', [0, 1, 1, 0, 0], planes=b"\2"),
+        columns_of(b'{"a":\x03-;}'),
+        columns_of(b"{}", shared=2),
+        columns_of(b"{}", texts=-1),
+    ],
+)
+def test_raw_results_whose_columns_are_wrong_are_refused(raw):
+    with pytest.raises(FormatError, match="can't be read"):
+        list(unpack("p", held(raw)))
+
+
+def test_pages_of_earlier_versions_are_read():
+    lines = ["[1,2,-1]", '{"b":[]}', '{"runs":[{"a":{"$deltas":[{"$shared":0},[5,0,0]]},"b":{"$shared":1}}]}']
+    assert list(unpack("p", held("\n".join(lines).encode(), SHORTENED))) == [
+        {"runs": [{"a": [[1, 5], [3, 5], [2, 5]], "b": {"b": []}}]}
+    ]
+    assert list(unpack("p", held(b'{"runs":[]}', "gzip+base64"))) == [{"runs": []}]
+
+
 def test_raw_results_that_refer_to_nothing_or_to_far_too_much_are_refused(monkeypatch):
-    for lines in (["{}"], ['{"runs":[{"a":{"$shared":7}}]}']):
-        page = f'<script type="{TYPE}">{held(lines)}</script>'.encode()
-        if "$shared" in lines[-1]:
-            with pytest.raises(FormatError, match="can't be read"):
-                list(unpack("p", page))
-        else:
-            assert list(unpack("p", page)) == [{}]
+    with pytest.raises(FormatError, match="can't be read"):
+        list(unpack("p", held(b'{"runs":[{"a":{"$shared":7}}]}', SHORTENED)))
     monkeypatch.setattr("heaptape.formats.embedded.MAX_RAW_BYTES", 10_000)
     bomb = ["[" + "1," * 3000 + "1]", '{"runs":[' + '{"$shared":0},' * 5 + "0]}"]
     with pytest.raises(FormatError, match="too large"):
-        list(unpack("p", f'<script type="{TYPE}">{held(bomb)}</script>'.encode()))
-
-
-def held(lines):
-    packed = base64.b64encode(gzip.compress("\n".join(lines).encode())).decode()
-    return json.dumps({"name": "x", "encoding": SHORTENED, "data": packed})
+        list(unpack("p", held("\n".join(bomb).encode(), SHORTENED)))
+    bomb = b"9" * 3000 + b'\n{"runs":[' + b"\x030;," * 5 + b"0]}"
+    with pytest.raises(FormatError, match="too large"):
+        list(unpack("p", held(columns_of(bomb, shared=1))))
 
 
 junk = st.one_of(
@@ -188,22 +243,22 @@ junk = st.one_of(
 )
 
 
-numbers = st.integers(-9, 9) | st.integers(-(2**53), 2**53)
+numbers = st.integers(-9, 9) | st.integers(-(2**53), 2**53) | st.just(2**70)
 matrices = st.tuples(st.integers(0, 3), st.integers(6, 10), numbers).map(
     lambda t: [[t[2] * i] * t[0] for i in range(t[1])]
 )
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.dictionaries(st.sampled_from(["a", "b", "$deltas"]), matrices | junk, max_size=3), max_size=3))
+@given(st.lists(st.dictionaries(st.sampled_from(["a", "b", "\x01;"]), matrices | junk, max_size=3), max_size=3))
 def test_whatever_is_packed_comes_back_to_the_letter(runs):
     data = {"runs": [*runs, *runs]}
     back = list(unpack("p", f'<script type="{TYPE}">{pack(data, "n")}</script>'.encode()))
     assert [json.dumps(each) for each in back] == [json.dumps(data)]
 
 
-def test_results_with_the_reference_in_a_name_of_theirs_come_back_as_they_were():
-    data = {"runs": [{"allocator": '{"$shared":0}', "t": list(range(400)), "$shared": n} for n in range(3)]}
+def test_results_with_a_mark_in_a_name_of_theirs_come_back_as_they_were():
+    data = {"runs": [{"allocator": "\x010;", "t": list(range(400)), "\x031;": "\x020;" * 600} for n in range(3)]}
     packed = pack(data, "n")
     assert list(unpack("p", f'<script type="{TYPE}">{packed}</script>'.encode())) == [data]
 

@@ -230,6 +230,16 @@ def test_the_saved_raw_data_are_the_results_file_to_the_byte(chromium, page, fil
     assert chromium.said() == []
 
 
+def test_a_browser_that_cannot_unpack_the_raw_data_says_so(chromium, page):
+    chromium.open(page)
+    chromium.ask("delete window.DecompressionStream; document.querySelector('button.save').click()")
+    deadline = time.monotonic() + 120
+    while not chromium.ask("return document.getElementById('saving').textContent") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert "too old to unpack" in chromium.ask("return document.getElementById('saving').textContent")
+    assert chromium.said() == []
+
+
 def test_everything_has_a_name_and_a_place(opened):
     assert opened.ask("return ['header', 'nav', 'main', 'h1'].map(n => document.querySelectorAll(n).length)") == [
         1, 1, 1, 1,

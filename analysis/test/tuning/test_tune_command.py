@@ -22,6 +22,7 @@ from tests.support import (
     REPOSITORY,
     call_heaptape,
     compile_c,
+    published,
     refused,
     succeed,
     take_interrupts,
@@ -69,7 +70,7 @@ def test_the_planted_best_is_found_and_a_second_start_has_nothing_to_do(planted,
     assert done.status == 0, done.stderr
     assert "Set: PLANTED_A=40 PLANTED_B=8 PLANTED_MODE=y" in done.stdout
     assert "near: a=32" in done.stdout
-    data = json.loads((tmp_path / "small.planted.tune.json").read_text())
+    data = published("tune", (tmp_path / "small.planted.tune.json").read_text())
     assert data["winner"]["settings"] == BEST
     assert data["variants_left_out"] == ["elsewhere"]
     failed = [one for one in data["points"] if "error" in one]
@@ -237,7 +238,7 @@ def test_instructions_misses_and_cpu_time_are_objectives_of_a_recording_with_acc
     monkeypatch.chdir(tmp_path)
     done = call_heaptape("tune", tape, "-a", "glibc", "--objective", "instructions,misses,cpu", "--budget", "36")
     assert done.status == 0, done.stderr
-    data = json.loads((tmp_path / "t.glibc.tune.json").read_text())
+    data = published("tune", (tmp_path / "t.glibc.tune.json").read_text())
     found = {one["label"]: one["figures"]["t"] for one in data["points"]}
     assert all(min(one[name] for name in ("instructions", "misses", "cpu")) > 0 for one in found.values())
     assert found["default"]["instructions"] < found["tcache_count=0"]["instructions"]
@@ -248,7 +249,7 @@ def test_live_runs_of_default_and_winner_are_compared(planted, small_tape, tmp_p
     program = compile_c(tmp_path / "one", "#include <stdlib.h>\nint main(void) { return !malloc(1); }")
     done = tune(small_tape, "--budget", "30", "--live", "--live-runs", "2", "--", "env", "A=1", program)
     assert done.status == 0, done.stderr
-    data = json.loads((tmp_path / "small.planted.tune.json").read_text())
+    data = published("tune", (tmp_path / "small.planted.tune.json").read_text())
     (rss, cpu) = data["live"]["figures"]
     assert rss["verdict"] == "held"
     assert (cpu["figure"], cpu["verdict"]) == ("cpu", None)

@@ -1,0 +1,1 @@
+"""The shapes of what commands print as JSON, as types. docs/schemas/ is generated from them (`make golden`)."""

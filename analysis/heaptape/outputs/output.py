@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""What all shapes have in common.
+
+A key that is not named is an error, so that a key can't be added without being published. `schema` grows when a key
+goes away or changes its meaning; a new key leaves it. Keys that may be missing have UNSET as their default; null is a
+value of its own: not known.
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Missing = UnsetType
+MISSING = UNSET
+
+
+class Part(msgspec.Struct, forbid_unknown_fields=True):
+    """An object inside an output."""
+
+
+class Output(Part):
+    """A whole output."""
+
+    schema: int

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""The shapes of JSON: that those published are those of the code, and that commands print them. Outputs that take long
+to make are held to theirs where they are tested: `tests.support.published`.
+"""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from heaptape.outputs.published import OUTPUTS, conforms, schemas
+from jsonschema import Draft202012Validator
+
+from tests.support import CONVERT, call_heaptape, published, succeed
+
+FOLDER = Path(__file__).resolve().parents[3] / "docs" / "schemas"
+
+
+def test_the_published_schemas_are_those_of_the_code():
+    assert {
+        path.name: json.loads(path.read_text()) for path in FOLDER.glob("*.json") if "results" not in path.name
+    } == {f"{name}.schema.json": schema for name, schema in schemas().items()}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_each_is_a_json_schema(name):
+    Draft202012Validator.check_schema(schemas()[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("allocators-list", ["allocators", "list", "--json"]),
+        ("allocators-tunables", ["allocators", "--tunables", "reference", "--json"]),
+        ("allocators-variants", ["allocators", "--variants", "jemalloc", "--json"]),
+        ("workloads", ["workloads", "--json"]),
+    ],
+)
+def test_a_list_has_its_shape_in_both_forms(name, arguments):
+    told = published(name, call_heaptape(*arguments).stdout)
+    Draft202012Validator(schemas()[name]).validate(told)
+
+
+def test_a_workload_s_info_and_check_have_shapes_of_their_own(small_tape, tmp_path):
+    work = tmp_path / "small.work"
+    succeed(CONVERT, "compile", small_tape, "-o", work)
+    for command in ("info", "check"):
+        told = published(command, succeed(CONVERT, command, work, "--json").stdout)
+        Draft202012Validator(schemas()[command]).validate(told)
+
+
+@pytest.mark.parametrize("change", [{"new_key": 1}, {"ok": "yes"}, {"events": -1}])
+def test_a_key_that_is_not_published_or_of_another_type_is_found(small_tape, change):
+    told = published("check", succeed(CONVERT, "check", small_tape, "--json").stdout)
+    with pytest.raises(msgspec.ValidationError):
+        conforms("check", json.dumps(told | change).encode())

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""Every command line that a document shows is one that the commands take: its command and its options are there."""
+
+import argparse
+import functools
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from heaptape.cli.main import make_parser, parsers_of_commands
+from heaptape.cli.programs import PROGRAMS
+
+from tests.repository.test_documents import DOCUMENTS, ROOT
+from tests.support import HEAPTAPE, succeed
+
+SHOWN = re.compile(r"^\s*(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\S+/)?heaptape ([a-z].*)$")
+QUOTED = re.compile(r"`(?:out/bin/)?heaptape ([a-z][^`]*)`")
+FLAG = re.compile(r"--?[a-zA-Z][a-z-]*")
+
+
+def command_lines(document: Path) -> Iterator[str]:
+    """What follows `heaptape` in blocks of code, lines joined that end in a backslash, and in quoted text."""
+    text = document.read_text().replace("\\\n", " ")
+    fenced = False
+    for line in text.splitlines():
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        shown = SHOWN.match(line) if fenced or line.startswith("    ") else None
+        if shown:
+            yield shown[1]
+        elif not fenced:
+            yield from QUOTED.findall(line)
+
+
+def words(line: str) -> list[str]:
+    """Up to the recorded program's own words, a comment, or another command."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = "#"
+    found: list[str] = []
+    try:
+        for word in lexer:
+            if word == "--" or set(word) <= set("|;&<>()"):
+                break
+            found.append(word)
+    except ValueError:  # an apostrophe in a sentence
+        pass
+    return found
+
+
+@functools.cache
+def options(command: str) -> frozenset[str]:
+    """All that a command takes, and those of its own commands."""
+    if command in PROGRAMS:
+        return frozenset(FLAG.findall(succeed(HEAPTAPE, command, "--help").stdout))
+    return frozenset(_flags(parsers_of_commands(make_parser())[command]))
+
+
+def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                yield from _flags(sub)
+
+
+def wrong(line: str) -> str | None:
+    """What of it the commands don't take."""
+    command, *rest = words(line)
+    alternatives = command.split("|")
+    if any(name not in parsers_of_commands(make_parser()) for name in alternatives):
+        return f"no command {command}"
+    for word in rest:
+        flag = FLAG.match(word.lstrip("["))
+        if flag and not any(flag[0] in options(name) for name in alternatives):
+            return f"{command} has no {flag[0]}"
+    return None
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_command_line_shown_is_one_that_the_commands_take(document: Path) -> None:
+    found = {line: wrong(line) for line in command_lines(document)}
+    assert {line: what for line, what in found.items() if what} == {}
+
+
+@pytest.mark.parametrize("line", ["replai F", "replay F --pases memory", "profile F --json"])
+def test_a_command_line_that_no_command_takes_is_found(line: str) -> None:
+    assert wrong(line)
