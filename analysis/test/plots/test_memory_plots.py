@@ -13,6 +13,7 @@ import pytest
 from heaptape import fragmentation, memory_figures
 from heaptape.formats.memory_map import decode, gap_bytes, without_gaps
 from heaptape.plots import memory_plots
+from heaptape.report.svg import svg
 from heaptape.results.schema import Results
 from matplotlib.colors import to_rgb
 from synthetic_results import encode_fragmentation, encode_resident_map, make_results
@@ -163,6 +164,7 @@ def test_figures_of_a_distillate_say_that_they_are():
     ):
         (told,) = [text.get_text() for text in figure.texts]
         assert told == "of the distillate itself (1.0 % of the 1,000 ops of server): no estimate of the whole's"
+        assert "of the distillate itself" in svg(figure, "salt")
 
 
 def test_a_figure_of_what_is_not_there_is_none():
