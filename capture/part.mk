@@ -13,10 +13,17 @@ $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,--gc-sections -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
 
+# For record --unwind libunwind alone.
+HT_UNWIND_LIB := $(OUT)/lib/libheaptape-unwind.so
+ALL += $(HT_UNWIND_LIB)
+$(HT_UNWIND_LIB): $(call c_pic_objects,$(wildcard capture/host/unwinder/*.c))
+	@mkdir -p $(@D)
+	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape-unwind.so -o $@ $^ -ldl
+
 RECORDER_COMPONENTS := capture/recorder capture/recorder/process capture/sampling
 $(call c_components,$(RECORDER_COMPONENTS))
 $(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/processes $(TRACE),$(CORE_LIBS) -pthread -lm)
-$(OUT)/libexec/heaptape-record: | $(HT_LIB)
+$(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_UNWIND_LIB)
 
 # The tests drive the recorder built beside them, some on an allocator of their own.
 HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_trace exec_starts_a_new_trace \
@@ -31,7 +38,8 @@ HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_t
   host_of_few_descriptors_is_recorded host_of_little_address_space_lives chrooted_host_without_proc_is_recorded \
   tiny_stacks_suffice calls_after_the_end_are_recorded thousand_live_threads_are_recorded \
   sandboxed_host_is_not_killed_by_us sized_frees_reach_an_allocator_that_has_them \
-  handler_at_any_instruction_loses_no_call sigkill_at_any_instruction_loses_no_call
+  handler_at_any_instruction_loses_no_call interrupted_calls_keep_their_slots \
+  sigkill_at_any_instruction_loses_no_call
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,capture/test/hosts/$(test).c,capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
 $(call c_test,capture/test/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/process core/processes core/base,)

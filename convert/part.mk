@@ -11,6 +11,7 @@ IMPORT  := convert/formats convert/formats/exporters convert/formats/importers c
 $(call c_program,convert,convert/driver/convert_main.c,$(CONVERT_COMPONENTS) core/workload/making core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -lstdc++)
 $(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks $(TRACE),$(CORE_LIBS) -ldw -lelf -lstdc++)
 $(call c_bench,convert/bench/bench_compile.c,convert/bench/generate_trace.c,$(COMPILE),$(CORE_LIBS))
+$(call c_bench,convert/bench/bench_stages.c,,$(HISTORY),$(CORE_LIBS))
 $(call c_bench,convert/bench/bench_trace.c,convert/bench/generate_trace.c,$(TRACE),$(CORE_LIBS))
 $(call c_bench,convert/bench/bench_import.c,,$(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip)
 $(call c_fuzzer,convert/fuzz/fuzz_workload.c,convert/fuzz/workload_fuzzing.c,convert/inspect convert/stacks $(COMPILE) core/sharing core/base,$(CORE_LIBS) -lm -ldw -lelf -lstdc++)

@@ -5,9 +5,13 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-static char proc_environment[16384];
+enum { PROC_BYTES_MAX = 16384 };
+
+/* Mapped when it is needed, which is seldom: in .bss it would part variables that share an OS page without it. */
+static char *proc_environment;
 static size_t proc_bytes;
 
 /* The value in an entry NAME=VALUE; NULL: another variable's. */
@@ -20,10 +24,14 @@ static void read_proc(void) {
   int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return;
-  ssize_t got;
-  while (proc_bytes < sizeof proc_environment - 1 &&
-         (got = read(fd, proc_environment + proc_bytes, sizeof proc_environment - 1 - proc_bytes)) > 0)
-    proc_bytes += (size_t)got;
+  void *mapped = mmap(NULL, PROC_BYTES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped != MAP_FAILED) {
+    proc_environment = mapped;
+    ssize_t got;
+    while (proc_bytes < PROC_BYTES_MAX - 1 &&
+           (got = read(fd, proc_environment + proc_bytes, PROC_BYTES_MAX - 1 - proc_bytes)) > 0)
+      proc_bytes += (size_t)got;
+  }
   close(fd);
 }
 

@@ -2,11 +2,15 @@
 /* free, from entry to return, in the order in which an object meets it:
 
      free               the thread's cache has room for its size: done
-     free_slow          whatever looks wrong ends the process; a mapping is unmapped; a full cache bin gives half back
-     fast_push          small: into a fast bin, without a lock
-     arena_release (arena/release.c)
-                        else merged with its free neighbours, then into the unsorted or a small bin, or the top
-     arena_trim_if_large  after a large one: fast bins are emptied, the end of the heap is given back */
+     free_slow          whatever looks wrong ends the process
+     free_mapping       a mapping is unmapped
+     free_quick         small:
+       free_to_cache      a full cache bin gives half back, and has room
+       free_to_fast       no cache: into a fast bin, without a lock
+     free_to_arena      else, under the arena's lock:
+       arena_release (arena/release.c)
+                          merged with its free neighbours, then into the bin of its size, or the top
+       arena_trim_if_large  after a large one: fast bins are emptied, the end of the heap is given back */
 #include "allocators/common/counters.h"
 #include "allocators/common/entry.h"
 #include "allocators/common/startup.h"
@@ -22,7 +26,11 @@
 #include <string.h>
 
 static void free_slow(void *object);
-static void release_to_arena(struct chunk *chunk, size_t head);
+static void free_mapping(struct chunk *chunk);
+static void free_quick(struct cached *object, size_t bytes);
+static void free_to_cache(struct cached *object, struct tcache_bin *bin);
+static void free_to_fast(struct cached *object);
+static void free_to_arena(struct chunk *chunk);
 
 void allocator_free(void *object) {
   if (UNLIKELY(!object))
@@ -31,7 +39,7 @@ void allocator_free(void *object) {
   struct tcache *cache = thread.cache;
   size_t beyond = head - CHUNK_MIN_BYTES; /* huge for a size below the smallest: it wraps */
   struct cached *cached = object;
-  if (LIKELY(beyond < cache->inline_chunk_bytes && is_aligned((void *)((uintptr_t)object | (head & CHUNK_MARK))))) {
+  if (LIKELY(beyond < cache->inline_chunk_bytes && is_aligned((void *)((uintptr_t)object | (head & CHUNK_NO_FLAG))))) {
     struct tcache_bin *bin = &cache->bins[beyond / CHUNK_ALIGNMENT];
     if (LIKELY(bin->room > 0 && cached->key != tcache_key)) {
       tcache_push(bin, cached);
@@ -41,9 +49,45 @@ void allocator_free(void *object) {
   free_slow(object);
 }
 
-static void check_fast_double_free(struct arena *arena, const struct cached *object, size_t bytes) {
+static __attribute__((noinline)) void free_slow(void *object) {
+  struct chunk *chunk = chunk_of(object);
+  size_t head = chunk_head(chunk), bytes = head_bytes(head);
+  if (UNLIKELY(!is_aligned(object)))
+    fault("free", "invalid pointer: not a multiple of 16", object);
+  if (UNLIKELY(bytes < CHUNK_MIN_BYTES || head & CHUNK_NO_FLAG || bytes > -(uintptr_t)chunk || !started))
+    fault("free", "invalid pointer, or overwritten size", object);
+  if (UNLIKELY(head & CHUNK_MAPPED)) {
+    free_mapping(chunk);
+    return;
+  }
+  if (bytes > quick_max_bytes)
+    free_to_arena(chunk);
+  else
+    free_quick(object, bytes);
+}
+
+static __attribute__((noinline)) void free_quick(struct cached *object, size_t bytes) {
+  struct tcache_bin *bin = tcache_bin_for(bytes);
+  if (bin)
+    free_to_cache(object, bin);
+  else if (bytes <= fast_max_bytes)
+    free_to_fast(object);
+  else
+    free_to_arena(chunk_of(object));
+}
+
+static __attribute__((noinline)) void free_mapping(struct chunk *chunk) {
+  int error = errno;
+  mapped_release(chunk);
+  errno = error;
+}
+
+static void check_fast_double_free(const struct cached *object) {
+  struct chunk *chunk = chunk_of(object);
+  size_t head = chunk_head(chunk), bytes = head_bytes(head);
   if (bytes > fast_max_bytes)
     return;
+  struct arena *arena = arena_of(chunk, head);
   lock_take(&arena->lock);
   const struct cached *at = atomic_load_explicit(&arena->fast[fast_number(bytes)], memory_order_acquire);
   for (; at && is_aligned(at); at = cached_next(at))
@@ -52,57 +96,45 @@ static void check_fast_double_free(struct arena *arena, const struct cached *obj
   lock_drop(&arena->lock);
 }
 
-static __attribute__((noinline)) void free_slow(void *object) {
-  struct chunk *chunk = chunk_of(object);
-  struct cached *cached = object;
-  size_t head = chunk_head(chunk), bytes = head_bytes(head);
-  if (UNLIKELY(!is_aligned(object)))
-    fault("free", "invalid pointer: not a multiple of 16", object);
-  if (UNLIKELY(bytes < CHUNK_MIN_BYTES || head & CHUNK_MARK || bytes > -(uintptr_t)chunk || !started))
-    fault("free", "invalid pointer, or overwritten size", object);
-  if (UNLIKELY(head & CHUNK_MAPPED)) {
-    int error = errno;
-    mapped_release(chunk);
-    errno = error;
-    return;
-  }
-  struct tcache_bin *bin = tcache_bin_for(bytes);
-  if (UNLIKELY(cached->key == tcache_key && bin))
-    tcache_check_double_free(bin, cached);
-  if (UNLIKELY(cached->key == fast_key))
-    check_fast_double_free(arena_of(chunk, head), cached, bytes);
+static inline void fill(struct chunk *chunk) {
   if (UNLIKELY(tunables.perturb))
-    memset(object, (int)tunables.perturb, bytes - CHUNK_OVERHEAD);
-  if (!bin) {
-    release_to_arena(chunk, head);
-    return;
-  }
-  /* The older half goes back, under one lock or in one exchange; the newest stay, for the processor has them in its
-     caches. (Giving back the newest instead: a replay of perl's hashes took about 15 % more cycles.) */
+    memset(chunk_object(chunk), (int)tunables.perturb, chunk_bytes(chunk) - CHUNK_OVERHEAD);
+}
+
+/* The older half of a full bin goes back, under one lock or in one exchange; the newest stay, for the processor has
+   them in its caches. (Giving back the newest instead: a replay of perl's hashes took about 15 % more cycles.) */
+static void free_to_cache(struct cached *object, struct tcache_bin *bin) {
+  if (UNLIKELY(object->key == tcache_key))
+    tcache_check_double_free(bin, object);
+  if (UNLIKELY(object->key == fast_key))
+    check_fast_double_free(object);
+  fill(chunk_of(object));
   if (bin->room == 0)
     tcache_flush(bin, (uint32_t)tunables.tcache_count / 2);
   COUNT(tcache_frees);
-  tcache_push(bin, cached);
+  tcache_push(bin, object);
 }
 
-static void release_to_arena(struct chunk *chunk, size_t head) {
-  size_t bytes = head_bytes(head);
+static void free_to_fast(struct cached *object) {
+  struct chunk *chunk = chunk_of(object);
+  size_t head = chunk_head(chunk), next_bytes = chunk_bytes(chunk_next(chunk));
   struct arena *arena = arena_of(chunk, head);
-  if (bytes <= fast_max_bytes) {
-    struct cached *cached = chunk_object(chunk);
-    size_t next_bytes = chunk_bytes(chunk_next(chunk));
-    if (UNLIKELY(next_bytes < CHUNK_ALIGNMENT || next_bytes > arena_system_bytes(arena)))
-      fault("free", "overwritten size, of this object or behind it", cached);
-    cached->key = fast_key;
-    COUNT(fast_frees);
-    fast_push(arena, bytes, cached, cached);
-    return;
-  }
-  int error = errno;
+  if (UNLIKELY(object->key == fast_key))
+    check_fast_double_free(object);
+  fill(chunk);
+  if (UNLIKELY(next_bytes < CHUNK_ALIGNMENT || next_bytes > arena_system_bytes(arena)))
+    fault("free", "overwritten size, of this object or behind it", object);
+  object->key = fast_key;
+  COUNT(fast_frees);
+  fast_push(arena, head_bytes(head), object, object);
+}
+
+static __attribute__((noinline)) void free_to_arena(struct chunk *chunk) {
+  fill(chunk);
+  struct arena *arena = arena_of(chunk, chunk_head(chunk));
   lock_take(&arena->lock);
   arena_trim_if_large(arena, arena_release(arena, chunk));
   arena_unlock(arena);
-  errno = error;
 }
 
 PUBLIC_NAME(void, free, (void *object), allocator_free);

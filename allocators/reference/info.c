@@ -31,7 +31,7 @@ int allocator_malloc_trim(size_t keep_bytes) {
   for (struct arena *arena = &main_arena; arena; arena = arena_next(arena)) {
     lock_take(&arena->lock);
     arena_consolidate(arena);
-    any |= purge_list(&arena->bins.unsorted);
+    any |= purge_list(&arena->bins.lists[REMAINDER_BIN]);
     for (unsigned number = SMALL_BINS; number < BINS; number++) /* a small chunk holds no whole OS page */
       any |= purge_list(&arena->bins.lists[number]);
     any |= heap_trim(arena, arena == &main_arena ? keep_bytes : 0);
@@ -48,7 +48,7 @@ void allocator_summarize(const struct heap_sums *sums, struct mallinfo2 *info) {
   }
   info->smblks = sums->count[WALK_FAST];
   info->fsmblks = sums->bytes[WALK_FAST];
-  for (int state = WALK_UNSORTED; state < WALK_STATES; state++) {
+  for (int state = WALK_REMAINDER; state < WALK_STATES; state++) {
     info->ordblks += sums->count[state];
     info->fordblks += sums->bytes[state];
   }

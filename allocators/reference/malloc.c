@@ -7,12 +7,10 @@
                         the arena's lists in turn
        take_fast          a fast bin: exactly that size, freed lately
        take_small         a small bin: exactly that size
-       take_unsorted      what was freed or split off since the last look; the rest of it is sorted into bins
-       bins_take_best     the smallest chunk of a large bin that is large enough   } split: the rest is free again
-       bins_take_larger   the smallest chunk of any bin beyond                     }
+       take_remainder     what the last small request left of the chunk that it was cut from
+       take_larger        the smallest chunk of a bin that is large enough, whose rest is free again
        take_top           the end of the heap
-       mapped_take        a large request that fits nowhere: a mapping of its own
-       heap_grow          more memory for the top, and once again
+       make_room          more memory for the top, and once again; or a mapping of its own for a large request
 
    Freeing is in free.c. */
 #include "allocators/common/calls/arguments.h"
@@ -28,8 +26,9 @@
 #include "allocators/reference/tcache.h"
 
 static void *malloc_slow(size_t object_bytes);
+static void *take(size_t bytes, struct tcache_bin *bin);
 static void *take_from_another(size_t bytes, struct arena *exhausted);
-static struct arena *lock_arena_or_map(size_t bytes, void **object);
+static void *map_huge(size_t bytes);
 
 void *allocator_malloc(size_t object_bytes) {
   struct tcache *cache = thread.cache;
@@ -49,24 +48,25 @@ static __attribute__((noinline)) void *malloc_slow(size_t object_bytes) {
   size_t bytes = chunk_bytes_for(object_bytes);
   struct tcache_bin *bin = tcache_bin_for(bytes);
   void *object = bin ? tcache_pop(bin) : NULL;
-  if (object) {
+  if (object)
     COUNT(tcache_hits);
-  } else {
-    struct arena *arena = lock_arena_or_map(bytes, &object);
-    if (arena) {
-      object = arena_take(arena, bytes, bin);
-      arena_unlock(arena);
-      if (UNLIKELY(!object))
-        object = take_from_another(bytes, arena);
-    }
-    if (UNLIKELY(!object)) {
-      errno = ENOMEM;
-      return NULL;
-    }
+  else if (UNLIKELY(!(object = take(bytes, bin)))) {
+    errno = ENOMEM;
+    return NULL;
   }
   if (UNLIKELY(tunables.perturb))
     memset(object, (int)tunables.perturb ^ 0xff, object_bytes);
   return object;
+}
+
+static inline void *take(size_t bytes, struct tcache_bin *bin) {
+  void *object = map_huge(bytes);
+  if (object)
+    return object;
+  struct arena *arena = arena_lock_mine();
+  object = arena_take(arena, bytes, bin);
+  arena_unlock(arena);
+  return LIKELY(object != NULL) ? object : take_from_another(bytes, arena);
 }
 
 /* This arena has no memory left, nor can get any: another, or a mapping whatever the size. */
@@ -80,13 +80,11 @@ static void *take_from_another(size_t bytes, struct arena *exhausted) {
   return object ? object : mapped_take(bytes - CHUNK_OVERHEAD, CHUNK_ALIGNMENT);
 }
 
-/* The thread's arena, locked; or NULL where the request is so large that no arena will have it: *object is a mapping.
- */
-static struct arena *lock_arena_or_map(size_t bytes, void **object) {
-  if (bytes >= HEAP_BYTES && bytes >= tunable_now(&tunables.mmap_threshold) &&
-      (*object = mapped_take(bytes - CHUNK_OVERHEAD, CHUNK_ALIGNMENT)))
+/* A request so large that no arena will have it: a mapping. Else, and where there is no memory, NULL. */
+static inline void *map_huge(size_t bytes) {
+  if (LIKELY(bytes < HEAP_BYTES) || bytes < tunable_now(&tunables.mmap_threshold))
     return NULL;
-  return arena_lock_mine();
+  return mapped_take(bytes - CHUNK_OVERHEAD, CHUNK_ALIGNMENT);
 }
 
 /* What of an object must be cleared: nothing of a mapping, and nothing where the heap has never been written. */
@@ -117,9 +115,9 @@ static void *calloc_slow(size_t object_bytes) {
     COUNT(tcache_hits);
     return memset(cached, 0, object_bytes);
   }
-  void *object = NULL;
-  struct arena *arena = lock_arena_or_map(bytes, &object);
-  if (arena) {
+  void *object = map_huge(bytes);
+  if (!object) {
+    struct arena *arena = arena_lock_mine();
     struct dirt before = {arena->heap, arena->fresh};
     object = arena_take(arena, bytes, bin);
     size_t dirty = object ? dirty_bytes(arena, &before, object) : 0;

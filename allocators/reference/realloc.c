@@ -70,7 +70,7 @@ void *allocator_realloc(void *object, size_t object_bytes) {
     return result;
   struct chunk *chunk = chunk_of(object);
   size_t head = chunk_head(chunk);
-  if (UNLIKELY(!is_aligned(object) || head_bytes(head) < CHUNK_MIN_BYTES || head & CHUNK_MARK))
+  if (UNLIKELY(!is_aligned(object) || head_bytes(head) < CHUNK_MIN_BYTES || head & CHUNK_NO_FLAG))
     fault("realloc", "invalid pointer, or overwritten size", object);
   if (head & CHUNK_MAPPED) {
     void *moved = mapped_resize(chunk, object_bytes);

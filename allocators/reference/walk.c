@@ -12,22 +12,12 @@ struct visitor {
   void *context;
 };
 
-/* The unsorted bin's chunks look like those of other bins: they are marked while a walk lasts. */
-static void mark_unsorted(struct arena *arena, bool mark) {
-  struct links *list = &arena->bins.unsorted;
-  for (struct links *links = list->next; links != list; links = links->next) {
-    struct chunk *chunk = chunk_of_links(links);
-    size_t head = chunk_head(chunk) & ~(size_t)CHUNK_MARK;
-    chunk_set_head(chunk, mark ? head | CHUNK_MARK : head);
-  }
-}
-
-static enum walk_state state_of(struct chunk *chunk, const struct chunk *top) {
-  if (chunk == top)
+static enum walk_state state_of(struct arena *arena, struct chunk *chunk) {
+  if (chunk == arena->top)
     return WALK_TOP;
   if (!chunk_prev_used(chunk_next(chunk))) {
-    if (chunk_head(chunk) & CHUNK_MARK)
-      return WALK_UNSORTED;
+    if (chunk == bins_remainder(&arena->bins))
+      return WALK_REMAINDER;
     return chunk_bytes(chunk) < SMALL_LIMIT_BYTES ? WALK_SMALL : WALK_LARGE;
   }
   const struct cached *cached = chunk_object(chunk);
@@ -42,7 +32,7 @@ static void visit_chunk(const struct chunk *chunk, enum walk_state state, const 
   visitor->visit((const char *)chunk + lead, bytes, state, visitor->context);
 }
 
-static void walk_heap(const struct arena *arena, struct heap *heap, const struct visitor *visitor) {
+static void walk_heap(struct arena *arena, struct heap *heap, const struct visitor *visitor) {
   const char *end = (const char *)heap + heap->bytes;
   struct chunk *chunk = heap_first_chunk(heap);
   while ((const char *)chunk < end) {
@@ -50,7 +40,7 @@ static void walk_heap(const struct arena *arena, struct heap *heap, const struct
     bool fence = heap != arena->heap && (const char *)chunk + bytes + CHUNK_ALIGNMENT >= end;
     if (fence || bytes < CHUNK_MIN_BYTES) /* a fence, or corrupt: there is no way on */
       return;
-    visit_chunk(chunk, state_of(chunk, arena->top), visitor);
+    visit_chunk(chunk, state_of(arena, chunk), visitor);
     if (chunk == arena->top)
       return;
     chunk = chunk_next(chunk);
@@ -63,16 +53,14 @@ void heaptape_heap_walk(void (*visit)(const void *address, size_t bytes, unsigne
   startup();
   for (struct arena *arena = &main_arena; arena; arena = arena_next(arena)) {
     lock_take(&arena->lock);
-    mark_unsorted(arena, true);
     for (struct heap *heap = arena->heap; heap; heap = heap->prev)
       walk_heap(arena, heap, &visitor);
-    mark_unsorted(arena, false);
     arena_unlock(arena);
   }
 }
 
 const char *heaptape_heap_walk_state(unsigned state) {
-  static const char *const names[] = {"used", "tcache", "fast", "unsorted", "small", "large", "top"};
+  static const char *const names[] = {"used", "tcache", "fast", "remainder", "small", "large", "top"};
   _Static_assert(sizeof names / sizeof *names == WALK_STATES, "a name for each");
   return state < WALK_STATES ? names[state] : NULL;
 }

@@ -11,7 +11,7 @@ enum walk_state {
   WALK_USED,
   WALK_TCACHE, /* free in some thread's cache, used to everybody else */
   WALK_FAST,
-  WALK_UNSORTED,
+  WALK_REMAINDER, /* what the last small request left of a chunk */
   WALK_SMALL,
   WALK_LARGE,
   WALK_TOP, /* the end of the arena's newest heap */

@@ -51,14 +51,15 @@ def heaptape(out):
 
 @pytest.fixture(scope="session")
 def small_tape(tmp_path_factory):
-    """A small trace, made from text by the importer: two threads, 4,000 blocks that come and go."""
+    """A small trace, made from text by the importer: two threads in turns, 4,000 blocks that come and go."""
     lines, live, address = [], [], 0x10000
     for i in range(4000):
-        lines.append(f"{1 + i % 2}: malloc {address:#x} {16 + i % 900}")
+        thread = 1 + i // 40 % 2  # with turns of a call each, half of a replay in recorded order is waking threads
+        lines.append(f"{thread}: malloc {address:#x} {16 + i % 900}")
         live.append(address)
         address += 1024
         if i % 3:
-            lines.append(f"{1 + i % 2}: free {live.pop(i * 7 % len(live)):#x}")
+            lines.append(f"{thread}: free {live.pop(i * 7 % len(live)):#x}")
     path = tmp_path_factory.mktemp("tape") / "small.txt"
     path.write_text("\n".join(lines) + "\n")
     return path

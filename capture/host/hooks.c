@@ -28,8 +28,8 @@
 #define AND_CALLER(...) (__VA_ARGS__, const void *caller, uintptr_t frame)
 #define OWN_FRAME __builtin_frame_address(0)
 #define WITH_CALLER(...) (__VA_ARGS__, CALLER)
-#define AND_REST(...) (__VA_ARGS__, uint64_t * slot, void *const *frame)
-#define WITH_REST(...) (__VA_ARGS__, slot, FRAME)
+#define AND_REST(...) (__VA_ARGS__, void *const *frame)
+#define WITH_REST(...) (__VA_ARGS__, FRAME)
 #define WITH_PLACE(...) (__VA_ARGS__, place.caller, place.frame)
 
 /* calls.def's columns as constants. */
@@ -145,20 +145,19 @@ static inline struct place place_of(void *const *frame) {
   return (struct place){frame[-1], (uintptr_t)frame};
 }
 
-/* After the real call of something that is not large, where the step is not of the common case. slot: as for
-   producer_hold_rest. False: nothing was recorded, and the thread is not in state IDLE. */
-static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call call, uint64_t *slot, void *result,
+/* After the real call, where the step is not of the common case. False: nothing was recorded, and the thread is not in
+   state IDLE. */
+static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call call, bool large, void *result,
                                                                 uintptr_t frame) {
   struct producer_event event = step_of(call, result);
-  uint32_t words = producer_quick_words(call.param != NULL);
-  struct producer *producer = producer_if_idle(slot, words);
+  struct producer *producer = producer_if_idle();
   if (!producer)
     return false;
-  if (slot && result && producer_record_unstamped(producer, event, slot))
+  if (!large && result && producer_record_unstamped(producer, event))
     return true;
-  producer_hold_rest(producer, slot, words, frame);
+  producer_hold_rest(producer, frame);
   struct producer_entry in = {producer, PRODUCER_IDLE};
-  if (slot && producer_record_stamped(producer, event))
+  if (!large && producer_record_stamped(producer, event))
     producer_leave(in);
   else
     acquired(in, call, result, NULL);
@@ -167,27 +166,26 @@ static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call
 
 /* The end of a hook that acquires, after acquired_plain has returned false. Returns result. */
 #define ACQUIRED_REST(ident)                                                                                           \
-  SLOW void *rest_##ident(struct hook_sizes sizes, uint64_t *slot, void *result, void *const *frame) {                 \
-    if (!acquired_rest(call_of_op(CALL_##ident, &sizes), slot, result, (uintptr_t)frame))                              \
+  SLOW void *rest_##ident(struct hook_sizes sizes, void *result, void *const *frame) {                                 \
+    if (!acquired_rest(call_of_op(CALL_##ident, &sizes), false, result, (uintptr_t)frame))                             \
       acquired_late(CALL_##ident, sizes, result, place_of(frame));                                                     \
     return result;                                                                                                     \
   }
 
 /* The end of one of a large object. */
 SLOW void *acquired_large(uint8_t op, struct hook_sizes sizes, void *result, void *const *frame) {
-  if (!acquired_rest(call_of_op(op, &sizes), NULL, result, (uintptr_t)frame))
+  if (!acquired_rest(call_of_op(op, &sizes), true, result, (uintptr_t)frame))
     acquired_late(op, sizes, result, place_of(frame));
   return result;
 }
 
 /* The end of a hook that acquires in its exported form. */
 #define ACQUIRED_PLAIN(ident, got, size, param)                                                                        \
-  uint64_t *slot;                                                                                                      \
   if (__builtin_expect(REQUEST(ident, size, param) >= host_state.quick_bytes, 0))                                      \
     return acquired_large(CALL_##ident, (struct hook_sizes){size, param}, got, FRAME);                                 \
-  if (__builtin_expect(producer_record_quick(step_of(CALL_AS(ident, size, param, true), got), &slot), 1))              \
+  if (__builtin_expect(producer_record_quick(step_of(CALL_AS(ident, size, param, true), got)), 1))                     \
     return got;                                                                                                        \
-  return rest_##ident((struct hook_sizes){size, param}, slot, got, FRAME)
+  return rest_##ident((struct hook_sizes){size, param}, got, FRAME)
 
 /* Before a release of what may be a large object: records how much of it is resident. Returns its request in bytes, 0
    if it is not a large one. */
@@ -231,18 +229,17 @@ static inline __attribute__((always_inline)) bool releasing_rest(struct producer
 }
 
 /* The whole rest of such a release, where the thread is in state IDLE. False: it is not, and nothing was done. */
-static inline __attribute__((always_inline)) bool release_rest(struct hook_call call, uint64_t *slot,
-                                                               const void *object, uintptr_t frame, bool *real_one) {
+static inline __attribute__((always_inline)) bool release_rest(struct hook_call call, const void *object,
+                                                               uintptr_t frame, bool *real_one) {
   struct producer_event event = step_of(call, object);
   event.op |= object ? 0 : CALL_NULL_IN;
-  uint32_t words = producer_quick_words(call.param != NULL);
-  struct producer *producer = producer_if_idle(slot, words);
+  struct producer *producer = producer_if_idle();
   if (!producer)
     return false;
   *real_one = true;
-  if (producer_record_unstamped(producer, event, slot))
+  if (producer_record_unstamped(producer, event))
     return true;
-  producer_hold_rest(producer, slot, words, frame);
+  producer_hold_rest(producer, frame);
   *real_one = releasing_rest(producer, call, object);
   return true;
 }
@@ -251,7 +248,7 @@ static inline __attribute__((always_inline)) bool release_rest(struct hook_call 
   SLOW void rest_##ident AND_REST declaration {                                                                        \
     struct place place = place_of(frame);                                                                              \
     bool real_one;                                                                                                     \
-    if (!release_rest(QUICK_CALL_OF(ident, size, param), slot, object, place.frame, &real_one))                        \
+    if (!release_rest(QUICK_CALL_OF(ident, size, param), object, place.frame, &real_one))                              \
       slow_##ident WITH_PLACE arguments;                                                                               \
     else if (real_one)                                                                                                 \
       free_it;                                                                                                         \
@@ -425,8 +422,7 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
   }                                                                                                                    \
   REST(ident, declaration, arguments, size, param, real.ident arguments)                                               \
   EXPORT result ident declaration {                                                                                    \
-    uint64_t *slot;                                                                                                    \
-    if (__builtin_expect(producer_record_quick(step_of(QUICK_CALL_OF(ident, size, param), object), &slot), 1))         \
+    if (__builtin_expect(producer_record_quick(step_of(QUICK_CALL_OF(ident, size, param), object)), 1))                \
       real.ident arguments;                                                                                            \
     else                                                                                                               \
       rest_##ident WITH_REST arguments;                                                                                \
@@ -456,11 +452,11 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
             fill(&columns, in, begin, got, REQUEST(ident, size, param)));                                              \
     return got;                                                                                                        \
   }                                                                                                                    \
-  SLOW result began_##ident(struct hook_sizes sizes, uint64_t *slot, void *got, void *object, void *const *frame) {    \
+  SLOW result began_##ident(struct hook_sizes sizes, void *got, void *object, void *const *frame) {                    \
     struct hook_call call = call_of_op(CALL_##ident, &sizes);                                                          \
-    struct producer_entry in = {producer_if_idle(slot, producer_quick_words(HAS_PARAM_##ident)), PRODUCER_IDLE};       \
+    struct producer_entry in = {producer_if_idle(), PRODUCER_IDLE};                                                    \
     if (in.producer)                                                                                                   \
-      producer_hold_rest(in.producer, slot, producer_quick_words(HAS_PARAM_##ident), (uintptr_t)frame);                \
+      producer_hold_rest(in.producer, (uintptr_t)frame);                                                               \
     else                                                                                                               \
       in = producer_enter_slow(PRODUCER_CALLING, frame[-1], (uintptr_t)frame, NULL);                                   \
     if (in.producer)                                                                                                   \
@@ -469,10 +465,10 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
   }                                                                                                                    \
   SLOW result rest_##ident AND_REST declaration {                                                                      \
     struct place place = place_of(frame);                                                                              \
-    struct producer_entry in = {producer_if_idle(slot, 2), PRODUCER_IDLE};                                             \
+    struct producer_entry in = {producer_if_idle(), PRODUCER_IDLE};                                                    \
     if (!in.producer)                                                                                                  \
       return slow_##ident WITH_PLACE arguments;                                                                        \
-    producer_hold_rest(in.producer, slot, 2, place.frame);                                                             \
+    producer_hold_rest(in.producer, place.frame);                                                                      \
     if (real_in_arena(object)) {                                                                                       \
       producer_leave(in);                                                                                              \
       return slow_##ident WITH_PLACE arguments;                                                                        \
@@ -483,18 +479,16 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
     return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
-    uint64_t *slot;                                                                                                    \
     struct producer_event begin = {.op = RECORD_BEGIN, .address = object};                                             \
-    if (__builtin_expect(!producer_record_quick(begin, &slot), 0))                                                     \
+    if (__builtin_expect(!producer_record_quick(begin), 0))                                                            \
       return rest_##ident WITH_REST arguments;                                                                         \
     struct producer *producer = producer_now();                                                                        \
     producer->open++;                                                                                                  \
     result got = real.ident arguments;                                                                                 \
-    slot = NULL;                                                                                                       \
     if (__builtin_expect(REQUEST(ident, size, param) >= host_state.quick_bytes ||                                      \
-                             !producer_record_quick(step_of(CALL_AS(ident, size, param, true), got), &slot),           \
+                             !producer_record_quick(step_of(CALL_AS(ident, size, param, true), got)),                  \
                          0))                                                                                           \
-      return began_##ident((struct hook_sizes){size, param}, slot, got, object, FRAME);                                \
+      return began_##ident((struct hook_sizes){size, param}, got, object, FRAME);                                      \
     producer->open--;                                                                                                  \
     return got;                                                                                                        \
   }
@@ -632,10 +626,9 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
   }                                                                                                                    \
   REST(ident, declaration, arguments, size, param, real.free(object))                                                  \
   EXPORT void ident declaration {                                                                                      \
-    uint64_t *slot;                                                                                                    \
     if (__builtin_expect(!(operators.flags & OPERATORS_DELETE_IS_FREE), 0))                                            \
       slow_##ident WITH_CALLER arguments;                                                                              \
-    else if (__builtin_expect(producer_record_quick(step_of(QUICK_CALL_OF(ident, size, param), object), &slot), 1))    \
+    else if (__builtin_expect(producer_record_quick(step_of(QUICK_CALL_OF(ident, size, param), object)), 1))           \
       real.free(object);                                                                                               \
     else                                                                                                               \
       rest_##ident WITH_REST arguments;                                                                                \

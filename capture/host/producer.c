@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* All threads have this one until their first event. */
+/* All threads have this one while they have no producer. */
 static struct producer_quick nobody = {.state = PRODUCER_NONE};
 
 __thread struct producer_quick *producer_mine __attribute__((tls_model("initial-exec"))) = &nobody;
@@ -23,7 +23,6 @@ __thread struct producer_quick *producer_mine __attribute__((tls_model("initial-
 static __thread struct {
   bool beginning;
   uint32_t excluded;
-  struct producer_quick nobody; /* the thread's while it has no producer: its own, as each hook writes to it */
   struct producer *parked; /* its producer during a pause, when producer_mine is nobody's, so that the fast path need
                               not test for one */
   uint32_t refused;        /* events lost since the thread could get no producer; 0: it has not been refused one */
@@ -38,8 +37,7 @@ enum {
 };
 
 static void have_no_producer(void) {
-  mine.nobody.state = PRODUCER_NONE;
-  producer_mine = &mine.nobody;
+  producer_mine = &nobody;
 }
 
 /* Precondition: state RECORDING. */
@@ -53,23 +51,10 @@ static void put_control(struct producer *producer, uint64_t head, uint64_t word)
   record_put(producer->cursor - 2, head, word);
 }
 
-void producer_make_void(struct producer *producer, uint64_t *slot, uint32_t words) {
-  if (!producer->memory || (uintptr_t)slot - (uintptr_t)producer->memory >= RING_BYTES) /* they were of no ring */
-    return;
-  for (uint32_t i = 1; i < words; i += 2)
-    atomic_store_explicit((_Atomic uint64_t *)&slot[i], RECORD_VOID, memory_order_release);
-}
-
-void producer_give_back(uint64_t *slot, uint32_t words) {
-  struct producer *producer = producer_now() ? producer_now() : mine.parked;
-  if (producer && slot && !os_replace_own(&producer->quick.next, (uintptr_t)(slot + words), (uintptr_t)slot))
-    producer_make_void(producer, slot, words);
-}
-
 /* After a handler has left by longjmp the call that held next: lets go of it. That call may have been anywhere. */
 static void let_go(struct producer *producer) {
   uint64_t next = producer->quick.next;
-  if (next >= PRODUCER_HELD / 2) /* a handler's hooks may have moved it a little */
+  if (next >= PRODUCER_HELD)
     next = producer->cursor ? (uintptr_t)producer->cursor : next - PRODUCER_HELD;
   if (producer->jump_from && next == (uintptr_t)producer->jump_to)
     record_put(producer->jump_from, RECORD_JUMP | (uint64_t)((char *)producer->jump_to - producer->memory) << 8, 0);
@@ -140,27 +125,42 @@ static void jump(struct producer *producer, uint32_t to_bytes) {
 
 /* The first slot at or behind `at` that was given up; RING_BYTES: there is none. */
 static uint32_t next_given_up(const struct producer *producer, uint32_t at) {
-  uint32_t found = RING_BYTES;
-  for (uint32_t i = 0; i < producer->given_up && i < RING_GIVEN_UP; i++) {
-    uint32_t place = atomic_load_explicit(&producer->ring->given_up[i], memory_order_relaxed) - 1;
-    if (place >= at && place < found)
-      found = place;
+  if (!producer->given_up)
+    return RING_BYTES;
+  uint64_t least = ring_given_up_bit(at);
+  for (; at < RING_RECORDS_BYTES; at = (at / (16 * 64) + 1) * (16 * 64), least = 1) {
+    uint64_t bits = atomic_load_explicit(ring_given_up_bits(producer->memory, at), memory_order_relaxed) & -least;
+    if (bits)
+      return at / (16 * 64) * (16 * 64) + 16 * (uint32_t)__builtin_ctzll(bits);
   }
-  return found;
+  return RING_BYTES;
 }
 
-/* Passes a slot that was given up, in a later lap: has the interrupted call written to it after all? Its event came too
-   late, but the slot can be used again. */
-static void pass_given_up(struct producer *producer, uint32_t place) {
+/* Uses the slot at that place again. Where the interrupted call has written to it, its event came too late. */
+static void take_back(struct producer *producer, uint32_t place) {
   uint64_t *slot = (uint64_t *)(producer->memory + place), head, word;
-  if (!record_get(slot, &head, &word) || head == RECORD_VOID)
-    return;
-  slot[0] = slot[1] = 0;
-  for (uint32_t i = 0; i < RING_GIVEN_UP; i++)
-    if (producer->ring->given_up[i] == place + 1)
-      producer->ring->given_up[i] = 0;
-  if ((uint8_t)head != RECORD_PARAM)
+  if (record_get(slot, &head, &word) && head != RECORD_VOID && (uint8_t)head != RECORD_PARAM)
     count_dropped(producer, 1);
+  slot[0] = slot[1] = 0;
+  atomic_fetch_and(ring_given_up_bits(producer->memory, place), ~ring_given_up_bit(place));
+  producer->given_up--;
+}
+
+/* The first slot behind that place that was not given up, as both slots of one call may be. */
+static uint32_t behind_given_up(const struct producer *producer, uint32_t place) {
+  do
+    place += RECORD_BYTES;
+  while (place < RING_RECORDS_BYTES && ring_is_given_up(producer->memory, place));
+  return place;
+}
+
+/* Passes slots that were given up, in a later lap, and takes those back that have been written to after all. */
+static void pass_given_up(struct producer *producer, uint32_t from, uint32_t to) {
+  uint64_t head, word;
+  for (; from < to; from += RECORD_BYTES)
+    if (record_get((uint64_t *)(producer->memory + from), &head, &word) && head != RECORD_VOID)
+      take_back(producer, from);
+  jump(producer, to);
 }
 
 /* The ring is full. Does the collector wait for a slot that an interrupted call has taken and not filled? A handler
@@ -173,8 +173,13 @@ static void give_up_empty_slot(struct producer *producer) {
   if (slot == producer->cursor || atomic_load((_Atomic uint64_t *)&slot[1]) != 0 ||
       atomic_load(&ring->stopped) != place + 1)
     return;
-  producer_make_void(producer, slot, 2);
-  atomic_store(&ring->given_up[producer->given_up++ % RING_GIVEN_UP], place + 1);
+  atomic_store_explicit((_Atomic uint64_t *)&slot[1], RECORD_VOID, memory_order_release);
+  if (producer->given_up == RING_GIVEN_UP) {
+    uint32_t next = next_given_up(producer, place);
+    take_back(producer, next < RING_BYTES ? next : next_given_up(producer, 0));
+  }
+  atomic_fetch_or(ring_given_up_bits(producer->memory, place), ring_given_up_bit(place));
+  producer->given_up++;
 }
 
 /* Moves limit on, into the next lap if need be. False: the ring is full. use_reserve: the reserve may be used then. */
@@ -185,7 +190,8 @@ static bool find_room(struct producer *producer, bool use_reserve) {
     HT_ASSERT(tail % RECORD_BYTES == 0 && tail < RING_BYTES && at < producer->lap);
     bool ahead = tail > at; /* the collector is still in the lap before */
     uint32_t end = ahead ? tail - RECORD_BYTES : producer->lap - RECORD_BYTES, given_up = next_given_up(producer, at);
-    bool skip = given_up + RECORD_BYTES + RESERVE_BYTES < end; /* else there is no room behind it, or no such slot */
+    uint32_t behind = given_up < end ? behind_given_up(producer, given_up) : end;
+    bool skip = behind + RESERVE_BYTES < end; /* else there is no room behind it, or no such slot */
     end = given_up < end ? given_up : end;
     uint32_t room = end > RESERVE_BYTES ? end - RESERVE_BYTES : 0;
     uint32_t pending = ahead ? producer->lap - tail + at : at - tail;
@@ -199,15 +205,14 @@ static bool find_room(struct producer *producer, bool use_reserve) {
       return true;
     }
     if (skip) {
-      pass_given_up(producer, given_up);
-      jump(producer, given_up + RECORD_BYTES);
+      pass_given_up(producer, given_up, behind);
       continue;
     }
     if (!ahead) {
       bool busy = ownership_tick() - producer->lap_tick < LAP_BUSY_TICKS;
       bool can_turn = tail > 2 * RESERVE_BYTES;
-      if (producer->lap < RING_BYTES && (busy || !can_turn)) {
-        producer->lap *= 2;
+      if (producer->lap < RING_RECORDS_BYTES && (busy || !can_turn)) {
+        producer->lap = 2 * producer->lap < RING_RECORDS_BYTES ? 2 * producer->lap : RING_RECORDS_BYTES;
         atomic_store_explicit(&producer->ring->lap, producer->lap, memory_order_relaxed);
         producer->lap_tick = ownership_tick();
         continue;
@@ -387,11 +392,12 @@ bool producer_step_slow(struct producer *producer, const void *address, uint64_t
   if (room) {
     *stamp = stamp_of(producer, address);
     while (room && atomic_load(&producer->side_count)) {
-      /* A handler came in between: its records go first, and ours needs a stamp above theirs. */
+      /* A handler came in between: its records go first, with stamps that may be later than our look at the entry. So
+         the step is ordered anew. */
       move_side(producer);
       room = producer->cursor < producer->quick.limit || reserve(producer);
-      if (*stamp)
-        *stamp = ownership_stamp();
+      producer->tick -= *stamp != 0; /* the entry may hold the thread's tag now, and yet the step is to have a stamp */
+      *stamp = stamp_of(producer, address);
     }
   }
   errno = error;
@@ -612,6 +618,10 @@ static struct producer *unpark(void) {
    a free from its code is the end of an exception. For a delete it is the other way round. */
 static bool is_part(struct producer *producer, uint32_t what, const void *caller) {
   uint32_t state = producer->quick.state;
+  if (producer->unwinding) {
+    atomic_fetch_add_explicit(&producer->ring->nested, 1, memory_order_relaxed);
+    return true;
+  }
   if (state == PRODUCER_NEW || state == PRODUCER_DELETE) {
     bool releases = what & PRODUCER_RELEASES;
     return operators_are_at(caller, releases == (state == PRODUCER_DELETE));
@@ -620,6 +630,18 @@ static bool is_part(struct producer *producer, uint32_t what, const void *caller
     return false;
   atomic_fetch_add_explicit(&producer->ring->nested, 1, memory_order_relaxed);
   return true;
+}
+
+/* The call's stack by a foreign unwinder. No handler may leave it by longjmp, as it may hold locks. */
+static __attribute__((noinline)) uint32_t take_unwound(struct producer *producer, const void *caller,
+                                                       const void *own_frame) {
+  uint64_t mask;
+  signals_block(&mask);
+  producer->unwinding = true;
+  uint32_t stack = stack_take(&producer->memo, caller, own_frame);
+  producer->unwinding = false;
+  signals_restore(&mask);
+  return stack;
 }
 
 static __attribute__((noinline)) struct producer_entry enter_rest(uint32_t what, const void *caller, uintptr_t frame,
@@ -650,8 +672,12 @@ static __attribute__((noinline)) struct producer_entry enter_rest(uint32_t what,
   producer_set_state(producer, what & PRODUCER_STATES);
   if (host_state.idle == PRODUCER_OPTIONAL && stack_settings.area) {
     atomic_signal_fence(memory_order_seq_cst);
-    producer->stack =
-        what & (PRODUCER_RELEASES | PRODUCER_TOUCHES) ? 0 : stack_take(&producer->memo, caller, own_frame);
+    if (what & (PRODUCER_RELEASES | PRODUCER_TOUCHES))
+      producer->stack = 0;
+    else if (stack_is_unwound())
+      producer->stack = take_unwound(producer, caller, own_frame);
+    else
+      producer->stack = stack_take(&producer->memo, caller, own_frame);
   }
   return (struct producer_entry){producer, host_state.idle};
 }

@@ -3,8 +3,8 @@
 
    Not its job: which calls exist (hooks.c), meeting the collector (attach.c).
    Invariants: a producer belongs to one running thread. Its memory is wiped in a fork child, where state 0 means that
-   it is the parent's. In the common case a call takes slots of the ring by one instruction that adds to next, so that a
-   handler that comes at any time takes others, and then fills them. In all other cases the producer is in state
+   it is the parent's. In the common case a call takes slots of the ring by one instruction, which moves next on, so
+   that a handler that comes at any time takes others, and then fills them. In all other cases the producer is in state
    RECORDING and holds next, so that no slots can be taken: cursor says where it writes, and a signal handler that
    interrupts that state puts its records into the side buffer. Slots are not taken further behind limit than
    PRODUCER_RESERVE records, and the JUMP record always fits behind them. Nothing here allocates, prints, changes errno
@@ -21,8 +21,8 @@ enum {
   PRODUCER_SIDE_RECORDS = 96,
   PRODUCER_THROWS = 4, /* nested operators new (a new-handler may call one) whose failure by a throw is recorded */
   PRODUCER_BYTES = 2048,
-  /* Records that always fit behind limit: those of one call, at most 4, the ends of resizes that have begun, those of
-     interrupted calls that were about to take slots, and the JUMP record. */
+  /* Records that always fit behind limit: those of one call, at most 4, the ends of resizes that have begun, and the
+     JUMP record. */
   PRODUCER_RESERVE = 24,
 
   PRODUCER_OWNER_UNKNOWN = -1, /* never found dead, as tgkill takes it for no thread */
@@ -57,7 +57,7 @@ struct producer {
   char *memory;        /* the ring's */
   uint32_t lap;        /* bytes of the ring in use */
   uint32_t lap_tick;   /* tick when the lap began */
-  uint32_t given_up;   /* slots that were, so far */
+  uint32_t given_up;   /* slots that are */
   uint64_t *jump_from; /* where a JUMP record is being written, NULL: none is */
   uint64_t *jump_to;
   uint32_t open;              /* resizes begun and not ended: their ends may use the reserve */
@@ -72,6 +72,7 @@ struct producer {
   uint32_t index;
   uint32_t serial; /* of the thread among the process's: producers are reused */
   uint32_t stack;  /* of the call that took the producer from OPTIONAL */
+  bool unwinding;  /* the thread is in a walk that may allocate */
   struct stack_memo *memo;
   uint32_t throws; /* operators new that have begun; those beyond PRODUCER_THROWS are not in may_throw */
   struct producer_throw {
@@ -95,6 +96,11 @@ extern __thread struct producer_quick *producer_mine __attribute__((tls_model("i
 static inline struct producer *producer_now(void) {
   struct producer_quick *quick = producer_mine;
   return __builtin_expect(quick->state == PRODUCER_NONE, 0) ? NULL : (struct producer *)quick;
+}
+
+/* What a handler may change at any time, so that the compiler must read it here and once. */
+static inline uint64_t producer_next(const struct producer_quick *quick) {
+  return *(const volatile uint64_t *)&quick->next;
 }
 
 /* Takes hold of next, in state RECORDING. A handler that comes before it is held takes slots in front. */
@@ -211,7 +217,7 @@ static inline __attribute__((always_inline)) bool producer_step(struct producer 
 /* Is that a cursor as it may be between two calls: at a record's place, with room for the JUMP record behind it? */
 static inline bool producer_fits(const struct producer *producer, const uint64_t *cursor) {
   uintptr_t at = (uintptr_t)cursor - (uintptr_t)producer->memory;
-  return at % 16 == 0 && at + 16 <= producer->lap && producer->lap <= RING_BYTES;
+  return at % 16 == 0 && at + 16 <= producer->lap && producer->lap <= RING_RECORDS_BYTES;
 }
 
 /* Writes one event (or BEGIN) at `to`. stamp: of the step; 0: it inherits one. The cursor is moved first: where a
@@ -248,20 +254,24 @@ static inline __attribute__((always_inline)) bool producer_record_common(struct 
   return true;
 }
 
-/* How many words of the ring such an event takes in producer_record_quick. */
-static inline uint32_t producer_quick_words(bool has_param) {
-  return has_param ? 4 : 2;
+/* Takes the slots at *to if they are the next ones still, by one instruction that a handler can't come into. False: a
+   handler has taken slots since next was read. */
+static inline __attribute__((always_inline)) bool producer_take(struct producer_quick *quick, uint64_t *to,
+                                                                bool has_param) {
+  return __builtin_expect(os_replace_own(&quick->next, to, *to + (has_param ? 32 : 16)), 1);
 }
 
-/* The same in state IDLE, which the thread keeps: the slots are taken first, in one instruction, so that a handler that
-   comes at any later time records behind them, and an earlier one before the step is looked at. False: nothing was
-   written; call producer_hold_rest with *slot. */
-static inline __attribute__((always_inline)) bool producer_record_quick(struct producer_event event, uint64_t **slot) {
+/* The same in state IDLE, which the thread keeps. The slots are taken after the step was looked at, and only if no
+   handler has recorded anything since before: its stamps would stand in front of them, and its tags may be what was
+   seen. (One that records just as many events as bring it round the ring to the same slot is not noticed.) A handler
+   that comes later records behind them. False: nothing was written, and no slot taken. */
+static inline __attribute__((always_inline)) bool producer_record_quick(struct producer_event event) {
   struct producer_quick *quick = producer_mine;
-  uint64_t *to = (uint64_t *)os_fetch_add_own(&quick->next, producer_quick_words(event.param != NULL) * sizeof *to);
-  *slot = to;
-  if (__builtin_expect(to >= quick->limit || ownership_look(event.address) != quick->common, 0))
+  uint64_t at = producer_next(quick);
+  if (__builtin_expect(at >= (uintptr_t)quick->limit || ownership_look(event.address) != quick->common, 0) ||
+      !producer_take(quick, &at, event.param != NULL))
     return false;
+  uint64_t *to = (uint64_t *)at;
   os_prefetch_to_write(to + 2 + PRODUCER_PREFETCH_WORDS);
   if (event.param) {
     record_put(to, RECORD_PARAM, *event.param);
@@ -276,31 +286,16 @@ static inline __attribute__((always_inline)) bool producer_record_quick(struct p
   return true;
 }
 
-/* Gives slots back that were taken, but cannot be written to; NULL: none. */
-void producer_give_back(uint64_t *slot, uint32_t words);
-
-/* Makes slots void that cannot be given back, as others were taken behind them. */
-void producer_make_void(struct producer *producer, uint64_t *slot, uint32_t words);
-
-/* After producer_record_quick has returned false, or in its place (slot: NULL): the thread's producer, if it is in
-   state IDLE. NULL: it is not, and the slots have been given back. */
-static inline struct producer *producer_if_idle(uint64_t *slot, uint32_t words) {
+/* After producer_record_quick has returned false, or in its place: the thread's producer, if it is in state IDLE. */
+static inline struct producer *producer_if_idle(void) {
   struct producer_quick *quick = producer_mine;
-  if (__builtin_expect(quick->state == PRODUCER_IDLE, 1))
-    return (struct producer *)quick;
-  if (!slot || !os_replace_own(&quick->next, (uintptr_t)(slot + words), (uintptr_t)slot))
-    producer_give_back(slot, words);
-  return NULL;
+  return __builtin_expect(quick->state == PRODUCER_IDLE, 1) ? (struct producer *)quick : NULL;
 }
 
-/* Then: takes hold of next, as if no slots had been taken. frame: the hook's. */
-static inline void producer_hold_rest(struct producer *producer, uint64_t *slot, uint32_t words, uintptr_t frame) {
+/* Then: takes hold of next. frame: the hook's. */
+static inline void producer_hold_rest(struct producer *producer, uintptr_t frame) {
   producer->frame = frame;
   producer_hold(producer);
-  if (__builtin_expect(producer->cursor == slot + words, 1))
-    producer->cursor = slot;
-  else if (slot)
-    producer_make_void(producer, slot, words);
 }
 
 /* The slow events between which producer_choose_stamping need not be called for those at other than sampled entries. */
@@ -314,15 +309,21 @@ static inline void producer_count_slow(struct producer *producer, bool sampled, 
 }
 
 /* After producer_record_quick has returned false, in state IDLE: another step that needs no stamp, as it has no object,
-   or is the first at its place. Needs no hold of next, as the slots are the thread's: what a handler records meanwhile
-   stands behind them. False: nothing was written. */
-static inline __attribute__((always_inline)) bool
-producer_record_unstamped(struct producer *producer, struct producer_event event, uint64_t *slot) {
-  if (slot >= producer->quick.limit || producer->tick != ownership_tick() || (host_state.flags & ATTACH_STAMP_EVERY))
+   or is the first at its place. The slots are taken as there. False: nothing was written. */
+static inline __attribute__((always_inline)) bool producer_record_unstamped(struct producer *producer,
+                                                                            struct producer_event event) {
+  uint64_t at = producer_next(&producer->quick);
+  if (event.address && producer->own == TAG_NONE)
+    return false;
+  if (at >= (uintptr_t)producer->quick.limit || producer->tick != ownership_tick() ||
+      (host_state.flags & ATTACH_STAMP_EVERY))
     return false;
   if (event.address && (atomic_load_explicit(&ownership_entry(event.address)->both, memory_order_relaxed) != 0 ||
-                        producer->own == TAG_NONE || !ownership_claim(event.address, (uint16_t)producer->own)))
+                        !ownership_claim(event.address, (uint16_t)producer->own)))
     return false;
+  if (!producer_take(&producer->quick, &at, event.param != NULL))
+    return false;
+  uint64_t *slot = (uint64_t *)at;
   if (event.param) {
     record_put(slot, RECORD_PARAM, *event.param);
     slot += 2;

@@ -18,8 +18,8 @@ static const char usage[] =
     "                       [--start-paused] [--signal NAME] [--duration SECONDS] [--max-size BYTES] [--sample-ms MS]\n"
     "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES] [--own-mappings]\n"
     "                       [--accesses[=all|BYTES|sampled[:PERIOD]|faults[:PERIOD]] [--burst FROM..TO]]\n"
-    "                       [--latency] [--usable] [--stacks[=DEPTH]] [--unwind auto|dwarf|fp] [--] CMD "
-    "[ARGUMENT...]\n";
+    "                       [--latency] [--usable] [--stacks[=DEPTH]] [--unwind auto|dwarf|fp|libunwind]\n"
+    "                       [--] CMD [ARGUMENT...]\n";
 static const char usage_details[] =
     "\n"
     "Runs CMD with its malloc calls recorded, and exits with CMD's status. Each process that CMD starts gets a trace "
@@ -50,11 +50,12 @@ static const char usage_details[] =
     "  --usable             store how much of each object can be used (malloc_usable_size)\n"
     "  --stacks[=DEPTH]     store the call stack of each call that acquires: at least the innermost DEPTH frames "
     "(default 32)\n"
-    "  --unwind auto|dwarf|fp\n"
+    "  --unwind auto|dwarf|fp|libunwind\n"
     "                       how stacks are walked: by the compiler's unwind tables, and frame pointers where there are "
     "none\n"
     "                       (auto); by the tables only; by frame pointers only, the fastest where the program has "
-    "them\n"
+    "them;\n"
+    "                       by the library libunwind, the slowest, which takes locks of its own in the program\n"
     "  --accesses[=all|BYTES]\n"
     "                       run CMD under Valgrind and store its data accesses beside its calls: those that miss a "
     "cache of\n"
@@ -88,6 +89,14 @@ static int choice(const char *option, const char *value, const char *first, cons
   if (strcmp(value, second) == 0)
     return 1;
   wrong("--%s is %s or %s, not %s", option, first, second, value);
+}
+
+static uint32_t unwind_of(const char *value) {
+  static const char *const names[] = {"auto", "dwarf", "fp", "libunwind"}; /* enum stack_unwind */
+  for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(value, names[i]) == 0)
+      return i;
+  wrong("--unwind is auto, dwarf, fp or libunwind, not %s", value);
 }
 
 /* A number of bytes; K, M and G mean powers of 1024. */
@@ -319,9 +328,7 @@ static bool take(struct command *command, int option, const char *value) {
     settings->burst = burst_of(value);
     break;
   case UNWIND:
-    settings->stack_unwind = strcmp(value, "auto") == 0 ? UNWIND_AUTO : UNWIND_FP;
-    if (settings->stack_unwind != UNWIND_AUTO && choice("unwind", value, "fp", "dwarf"))
-      settings->stack_unwind = UNWIND_DWARF;
+    settings->stack_unwind = unwind_of(value);
     break;
   case HELP:
     fputs(usage, stdout);

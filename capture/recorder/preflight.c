@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/preflight.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -134,20 +135,26 @@ int preflight_preloadable(const char *path, struct error *error) {
   return 0;
 }
 
-int preflight_library(char *path, size_t path_bytes, struct error *error) {
-  static const char *const places[] = {"/../lib/libheaptape.so", "/../../lib/heaptape/libheaptape.so"};
-  char self[PATH_MAX], joined[PATH_MAX + 64], resolved[PATH_MAX];
+int preflight_library(const char *name, char *path, struct error *error) {
+  static const char *const places[] = {"/../lib/", "/../../lib/heaptape/"};
+  char self[PATH_MAX], joined[PATH_MAX + 64];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length < 0)
     return refuse(error, "/proc/self/exe", "cannot be read");
   self[length] = '\0';
   *strrchr(self, '/') = '\0';
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-    snprintf(joined, sizeof joined, "%s%s", self, places[i]);
-    if (realpath(joined, resolved)) {
-      snprintf(path, path_bytes, "%s", resolved);
+    snprintf(joined, sizeof joined, "%s%s%s", self, places[i], name);
+    if (realpath(joined, path))
       return preflight_preloadable(path, error);
-    }
   }
-  return refuse(error, "libheaptape.so", "not found beside this program");
+  return refuse(error, name, "not found beside this program");
+}
+
+int preflight_libunwind(struct error *error) {
+  void *library = dlopen("libunwind.so.8", RTLD_LAZY | RTLD_LOCAL);
+  if (!library)
+    return refuse(error, "--unwind libunwind", "libunwind.so.8 can't be loaded (Debian has it in libunwind8)");
+  dlclose(library);
+  return 0;
 }

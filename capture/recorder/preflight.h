@@ -14,8 +14,12 @@
    not found, 126 not executable, 1 cannot be recorded; error has the reason. */
 int preflight_program(const char *command, char *path, size_t path_bytes, struct error *error);
 
-/* Finds libheaptape.so relative to the running program: ../lib or ../../lib/heaptape. Returns 0, or 1 with error. */
-int preflight_library(char *path, size_t path_bytes, struct error *error);
+/* Finds one of our libraries relative to the running program: ../lib or ../../lib/heaptape. path is PATH_MAX bytes.
+   Returns 0, or 1 with error. */
+int preflight_library(const char *name, char *path, struct error *error);
+
+/* Can libunwind be loaded? 0, or 1 with error. */
+int preflight_libunwind(struct error *error);
 
 /* Can path stand in LD_PRELOAD? 0, or 1 with error. */
 int preflight_preloadable(const char *path, struct error *error);

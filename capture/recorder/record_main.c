@@ -136,15 +136,21 @@ static void fail_launched(const struct error *error) {
   fail(error, 1);
 }
 
+/* The libraries that the program gets; "": not this one. */
+struct preloads {
+  char ours[PATH_MAX], unwinder[PATH_MAX], allocator[PATH_MAX];
+};
+
 /* LD_PRELOAD: our library first, so that it comes before the one to be recorded on, then what was there. */
-static void set_preload(const char *library, const char *further) {
+static void set_preload(const struct preloads *preloads) {
   const char *before = getenv("LD_PRELOAD");
-  size_t bytes = strlen(library) + (further ? strlen(further) : 0) + (before ? strlen(before) : 0) + 3;
-  char *value = malloc(bytes);
+  const char *const parts[] = {preloads->ours, preloads->unwinder, preloads->allocator, before ? before : ""};
+  char *value = malloc(sizeof *preloads + strlen(parts[3]) + 1), *end = value;
   if (!value)
     exit(1);
-  snprintf(value, bytes, "%s%s%s%s%s", library, further ? ":" : "", further ? further : "",
-           before && *before ? ":" : "", before ? before : "");
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (*parts[i])
+      end += sprintf(end, "%s%s", end > value ? ":" : "", parts[i]);
   setenv("LD_PRELOAD", value, 1);
   free(value);
 }
@@ -234,18 +240,27 @@ static void set_signals(int toggle_signal, const struct burst_ends *burst) {
     sigaction(burst->to_signal, &action, NULL);
 }
 
-/* Finds program, library and preload; exits where one of them is not usable. Each has room for PATH_MAX bytes. */
-static void preflight(struct command *command, char *program, char *library, char *preload) {
+/* Does the recording need the library that walks stacks by libunwind? */
+static bool needs_unwinder(const struct collector_settings *settings) {
+  return (settings->flags & ATTACH_STACKS) && settings->stack_unwind == UNWIND_LIBUNWIND;
+}
+
+/* Finds the program, which has room for PATH_MAX bytes, and the libraries; exits where one of them is not usable. */
+static void preflight(const struct command *command, char *program, struct preloads *preloads) {
   struct error error = {""};
   int status = preflight_program(command->arguments[0], program, PATH_MAX, &error);
   if (status == 0)
-    status = preflight_library(library, PATH_MAX, &error);
+    status = preflight_library("libheaptape.so", preloads->ours, &error);
+  if (status == 0 && needs_unwinder(&command->settings)) {
+    status = preflight_libunwind(&error);
+    if (status == 0)
+      status = preflight_library("libheaptape-unwind.so", preloads->unwinder, &error);
+  }
   if (status == 0 && command->preload) {
-    if (!realpath(command->preload, preload))
+    if (!realpath(command->preload, preloads->allocator))
       status = -error_errno(&error, command->preload, "no such library");
     else
-      status = preflight_preloadable(preload, &error);
-    command->preload = preload;
+      status = preflight_preloadable(preloads->allocator, &error);
   }
   if (status != 0)
     fail(&error, status);
@@ -278,8 +293,9 @@ int main(int argc, char **argv) {
   options_parse(&command, argc, argv);
   written.tree = tree_new();
   struct error error = {""};
-  char program[PATH_MAX], library[PATH_MAX], preload[PATH_MAX], output[PATH_MAX];
-  preflight(&command, program, library, preload);
+  char program[PATH_MAX], output[PATH_MAX];
+  struct preloads preloads = {"", "", ""};
+  preflight(&command, program, &preloads);
 
   const char *slash = strrchr(program, '/');
   command.settings.name = slash ? slash + 1 : program;
@@ -302,7 +318,7 @@ int main(int argc, char **argv) {
   if (collector_open(&serving, &command.settings, &error) != 0)
     fail(&error, 1);
   setenv(HEAPTAPE_ENV, collector_address(serving), 1);
-  set_preload(library, command.preload);
+  set_preload(&preloads);
   if (command.own_mappings)
     give_own_mappings();
   int go[2], failed[2];

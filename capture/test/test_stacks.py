@@ -3,24 +3,15 @@
 deep, with few or many stacks; and taking it harms nobody.
 """
 
-import json
-import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from heaptape.formats.tape_format import open_trace
 
+from capture.test.stack_hosts import FLAGS, SOURCES, build, functions, record
 from tests import support
-from tests.support import CONVERT, Result, compile_c, succeed
-
-SOURCES = Path(__file__).parent / "stacks"
-FLAGS = {
-    "optimised": ["-O2"],
-    "frame-pointers": ["-O2", "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"],
-    "plain": ["-O0"],
-    "vectors": ["-O3", "-mavx2"],
-}
+from tests.support import compile_c
 
 
 @pytest.fixture(scope="module")
@@ -28,39 +19,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("stacks")
 
 
-def build(folder: Path, flags: str) -> Path:
-    if not shutil.which("g++"):
-        pytest.skip("no g++ here")
-    program = folder / f"host-{flags}"
-    if not program.exists():
-        command = ["g++", "-g", *FLAGS[flags], "-o", program, SOURCES / "host.cc", "-ldl", "-pthread"]
-        succeed(*command)
-    return program
-
-
 @pytest.fixture(scope="module")
 def host(folder: Path) -> Path:
     return build(folder, "optimised")
-
-
-def record(path: Path, *command: str | Path, options: tuple[str, ...] = ("--stacks",)) -> Result:
-    done = support.record(path, *command, options=options)
-    assert "stacks could not be taken" not in done.stderr
-    return done
-
-
-def functions(path: Path) -> dict[int, list[str]]:
-    """For each request size of a malloc, the names of its stack's functions, innermost first."""
-    done = succeed(CONVERT, "dump", "--stacks", "--format", "jsonl", path)
-    stacks, out = {}, {}
-    for line in map(json.loads, done.stdout.splitlines()):
-        if "frames" in line:
-            stacks[line["stack"]] = [
-                frame.get("function", "?" if "module" in frame else "...") for frame in line["frames"]
-            ]
-        elif line.get("call") == "malloc":
-            out[line["size_bytes"]] = stacks.get(line.get("stack"))
-    return out
 
 
 MAIN = ["main", "__libc_start_call_main"]
@@ -167,9 +128,11 @@ def test_a_library_that_takes_the_place_of_another_is_distinguished_from_it(host
 
 @pytest.mark.parametrize("flags", FLAGS)
 @pytest.mark.parametrize("depth", [7, 64])
-def test_rules_agree_with_the_unwinder_of_exceptions(flags, depth, folder, tmp_path):
-    """libgcc's, by backtrace(): thousands of random paths through frames of all kinds."""
-    done = record(tmp_path / "a.tape", build(folder, flags), "wander", options=(f"--stacks={depth}",))
+@pytest.mark.parametrize("judge", [None, "libunwind.so.8"], ids=["libgcc", "libunwind"])
+def test_rules_agree_with_other_unwinders(judge, flags, depth, folder, tmp_path):
+    """libgcc's, by backtrace(), and libunwind: thousands of random paths through frames of all kinds."""
+    given = [judge] if judge else []
+    done = record(tmp_path / "a.tape", build(folder, flags), "wander", *given, options=(f"--stacks={depth}",))
     expected = {}
     for line in done.stdout.splitlines():
         size, *addresses = line.split()
@@ -180,8 +143,8 @@ def test_rules_agree_with_the_unwinder_of_exceptions(flags, depth, folder, tmp_p
         events = [frame[["request_bytes", "stack"]] for frame in trace.frames()]
     parents, instructions = nodes["parent"].tolist(), nodes["instruction"].tolist()
     compared = 0
-    for frame in events:
-        for size, node in frame.dropna().itertuples(index=False):
+    for frame in reversed(events):  # the last of each size, as the loader has allocated such objects before
+        for size, node in frame.dropna()[::-1].itertuples(index=False):
             if size not in expected:
                 continue
             stack = []

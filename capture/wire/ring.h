@@ -92,21 +92,34 @@ enum missing { MISSING_RING_FULL, MISSING_PAUSED };
    one. An idle thread uses only a short first lap of it (producer.c); the kernel allocates no memory for the rest. */
 #define RING_BYTES ((uint32_t)256 << 10)
 
-enum { RING_GIVEN_UP = 4 };
+/* At its end a ring has a bit for each slot that the host will not use again, as an interrupted call may still write to
+   it. The host makes such a slot void once, so that the collector passes it, and later jumps over it. Beyond so many,
+   it uses one of them again: a call would have to be interrupted still while its thread gave up as many others. */
+enum { RING_GIVEN_UP = 256, RING_BITS_BYTES = 2048 };
+#define RING_RECORDS_BYTES (RING_BYTES - RING_BITS_BYTES)
+_Static_assert(RING_RECORDS_BYTES / 16 <= RING_BITS_BYTES * 8, "a ring lacks bits");
+
+static inline _Atomic uint64_t *ring_given_up_bits(char *memory, uint32_t place) {
+  return (_Atomic uint64_t *)(memory + RING_RECORDS_BYTES) + place / (16 * 64);
+}
+static inline uint64_t ring_given_up_bit(uint32_t place) {
+  return (uint64_t)1 << (place / 16 % 64);
+}
+static inline int ring_is_given_up(char *memory, uint32_t place) {
+  uint64_t bits = atomic_load_explicit(ring_given_up_bits(memory, place), memory_order_relaxed);
+  return (bits & ring_given_up_bit(place)) != 0;
+}
 
 /* One thread's ring: the host's line and the collector's line, apart, so that neither writes what the other spins on.
  */
 struct ring {
-  _Alignas(64) _Atomic uint32_t lap; /* bytes of the ring that are or were in use */
-  _Atomic uint32_t waiting;          /* the host sleeps on drained */
-  _Atomic uint32_t owner;            /* the kernel's id of its thread */
-  _Atomic uint64_t nested;           /* calls that the allocator made inside another call */
-  _Atomic uint64_t dropped;          /* events dropped, including those that DROPPED records report */
-  _Atomic uint64_t skipped;          /* calls made in pauses, likewise */
-  _Atomic uint64_t marks_lost;       /* heaptape_mark found the ring full */
-  /* Places in bytes, plus 1, of slots that the host will not use again, as an interrupted call may still write to them;
-     0: none. The host makes such a slot void once, so that the collector passes it, and later jumps over it. */
-  _Atomic uint32_t given_up[RING_GIVEN_UP];
+  _Alignas(64) _Atomic uint32_t lap;  /* bytes of the ring that are or were in use */
+  _Atomic uint32_t waiting;           /* the host sleeps on drained */
+  _Atomic uint32_t owner;             /* the kernel's id of its thread */
+  _Atomic uint64_t nested;            /* calls that the allocator made inside another call */
+  _Atomic uint64_t dropped;           /* events dropped, including those that DROPPED records report */
+  _Atomic uint64_t skipped;           /* calls made in pauses, likewise */
+  _Atomic uint64_t marks_lost;        /* heaptape_mark found the ring full */
   _Alignas(64) _Atomic uint32_t tail; /* bytes from the ring's start up to which the collector is done */
   _Atomic uint32_t drained;           /* futex: changes when tail has moved and the host waits */
   _Atomic uint32_t stopped;           /* tail plus 1 while the collector has found an empty slot there; else 0 */

@@ -22,7 +22,7 @@ enum {
   STACK_DEPTH_MAX = 256,
 };
 
-enum stack_unwind { UNWIND_AUTO = 0, UNWIND_DWARF = 1, UNWIND_FP = 2 };
+enum stack_unwind { UNWIND_AUTO = 0, UNWIND_DWARF = 1, UNWIND_FP = 2, UNWIND_LIBUNWIND = 3 };
 
 struct stack_node {
   uint64_t instruction; /* 0: frames from here on outwards are not known */

@@ -4,6 +4,7 @@
 #include "convert/distil/highs.h"
 #include "convert/distil/object_walk.h"
 #include "core/base/os.h"
+#include "core/base/split_mix.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,12 +30,8 @@ struct choosing {
   size_t high;   /* the next one */
 };
 
-/* SplitMix64's mixing of its counter. */
 static uint64_t mixed(uint64_t value) {
-  value += 0x9e3779b97f4a7c15u;
-  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
-  value = (value ^ value >> 27) * 0x94d049bb133111ebu;
-  return value ^ value >> 31;
+  return split_mix(value + SPLIT_MIX_STEP);
 }
 
 /* Of the objects that no other rule wants. */

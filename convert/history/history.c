@@ -7,6 +7,7 @@
 #include "convert/history/trace_info.h"
 #include "core/base/address_map.h"
 #include "core/base/assert.h"
+#include "core/base/hints.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -41,9 +42,6 @@ struct history {
 
 enum placing { PLACED, BLOCKED, FAILED };
 
-/* Each step passes through these: a call costs as much as what it does. */
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-
 static uint64_t *recent_entry(struct history *history, uint64_t address) {
   return &history->recent[address * 0x9e3779b97f4a7c15u >> (64 - RECENT_BITS)];
 }
@@ -62,16 +60,22 @@ static ALWAYS_INLINE int hand_on(struct history *history, const struct merge_ste
   const struct trace_event *event = step->event;
   /* An object given to realloc that acquires was never seen. */
   bool unseen = kind == HISTORY_ACQUIRE && (step->traits & EVENT_TAKES);
-  return hand_on_op(history, &(struct history_op){.kind = kind,
-                                                  .call = unseen ? event->call | CALL_NULL_IN : event->call,
-                                                  .thread = step->thread,
-                                                  .slot = slot,
-                                                  .size_bytes = event->size_bytes,
-                                                  .param = event->param,
-                                                  .request_bytes = request_bytes,
-                                                  .stamp = step->stamp,
-                                                  .touched_os_pages = event->touched_os_pages,
-                                                  .event = event});
+  /* Field by field: an initialiser clears the whole with stores that overlap, and a consumer that reads a field written
+     by two of them waits until both are in the cache. */
+  struct history_op op;
+  op.kind = kind;
+  op.call = unseen ? event->call | CALL_NULL_IN : event->call;
+  op.region = 0;
+  op.moved = false;
+  op.thread = step->thread;
+  op.slot = slot;
+  op.touched_os_pages = event->touched_os_pages;
+  op.size_bytes = event->size_bytes;
+  op.param = event->param;
+  op.request_bytes = request_bytes;
+  op.stamp = step->stamp;
+  op.event = event;
+  return hand_on_op(history, &op);
 }
 
 static enum placing fail(struct history *history, const struct merge_step *step, const char *what) {

@@ -30,16 +30,16 @@ enum history_kind {
    RELEASE, its new one for ACQUIRE. */
 struct history_op {
   enum history_kind kind;
-  uint8_t call; /* as in the event, but NULL_IN where the object passed to realloc was never seen; free where one is
-                   implied */
+  uint8_t call;   /* as in the event, but NULL_IN where the object passed to realloc was never seen; free where one is
+                     implied */
+  uint8_t region; /* memory apart that serves it; 0: the allocator's */
+  bool moved;     /* by a rewriting, from where its event was left out; only events of ops elsewhere count */
   uint32_t thread;
   uint32_t slot;              /* SLOTS_NONE for NOTHING */
+  uint32_t touched_os_pages;  /* of the object that is released or moves; 0: not known */
   uint64_t size_bytes, param; /* as the call was given them */
   uint64_t request_bytes;     /* of ACQUIRE and MOVE */
   uint64_t stamp;
-  uint8_t region;            /* memory apart that serves it; 0: the allocator's */
-  bool moved;                /* by a rewriting, from where its event was left out; only events of ops elsewhere count */
-  uint32_t touched_os_pages; /* of the object that is released or moves; 0: not known */
   const struct trace_event *event; /* valid during the call; NULL: a free that was never seen,
                                       implied by what came after */
 };

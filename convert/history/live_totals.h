@@ -13,9 +13,10 @@ struct history_state {
 
 struct live_totals {
   struct history_state state;
-  uint64_t live_os_page_bytes; /* objects of an OS page or more rounded up */
   uint64_t os_page_bytes;
-  struct witness *witness; /* whose ops count the ops handed on */
+  uint64_t live_os_page_bytes; /* objects of an OS page or more rounded up; apart from the state, as a compiler that
+                                  reads neighbours as one vector waits for the stores before to reach the cache */
+  struct witness *witness;     /* whose ops count the ops handed on */
 };
 
 static inline uint64_t live_rounded(const struct live_totals *live, uint64_t size_bytes) {

@@ -117,7 +117,7 @@ static inline bool merge_take_event(struct merge *merge, uint32_t number) {
   step->event = event;
   step->traits = trace_event_traits(event);
   step->is_last = (step->traits & EVENT_TWO_STEPS) != EVENT_TWO_STEPS;
-  step->acquires = step->is_last && (step->traits & EVENT_ACQUIRES);
+  step->acquires = (step->traits & EVENT_TWO_STEPS) == EVENT_ACQUIRES;
   uint64_t stamp = step->traits & EVENT_TAKES ? event->release_stamp : event->acquire_stamp;
   HT_ASSERT(stamp >= step->stamp);
   step->stamp = stamp;

@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Each passing of a ring to and fro wakes a thread, so it has to hold many times the work of that. With 4,096 events at
-   most there was no gain on a one-threaded trace, with 16,384 a tenth to a fifth. HELPED_MIN_EVENTS: where so many
+/* Each passing of a ring to and fro may wake a thread, so it has to hold many times the work of that. With 4,096 events
+   at most there was no gain on a one-threaded trace, with 16,384 a tenth to a fifth. HELPED_MIN_EVENTS: where so many
    threads share the memory that rings are shorter, decoding in place is faster (check, 2,000 threads that take turns:
    280 instead of 580 ns per event). There a ring need only be long enough for what the user fetches into the cache
    ahead of its use, and short enough to stay in the first-level cache itself. */
@@ -19,6 +19,11 @@ enum {
   UNHELPED_EVENTS = 256,
   PUBLISH_EVENTS = 128
 };
+
+/* The helper decodes so many events of a ring before it turns to the next that is not full: the user, who needs the
+   events of all threads that take turns, waits for no longer than that. Before it sleeps it looks so many times whether
+   there are events, some 10 us: to sleep and to be woken takes as long. */
+enum { FILL_EVENTS = 2048, LOOKS = 256 };
 
 /* A span is at most so much of a ring that a helper fills, so that there is room while the user works through it. */
 enum { RING_SPANS = 8 };
@@ -58,19 +63,34 @@ static uint32_t least(uint32_t a, uint32_t b) {
   return a < b ? a : b;
 }
 
-/* Decodes until the ring is full or its thread ends. */
-static void fill(struct ring *ring) {
-  uint32_t filled = atomic_load_explicit(&ring->filled, memory_order_relaxed), empty;
+/* Decodes until the ring is full or its thread ends, but no more than about so many events. True if there is more to
+   do. */
+static bool fill(struct ring *ring, uint32_t most) {
+  uint32_t filled = atomic_load_explicit(&ring->filled, memory_order_relaxed), first = filled, empty;
   while ((empty = ring->room - (filled - atomic_load_explicit(&ring->used, memory_order_acquire)))) {
+    if (filled - first >= most)
+      return true;
     uint32_t at = filled & (ring->room - 1), count = least(least(empty, ring->room - at), PUBLISH_EVENTS);
     int got = trace_cursor_read(ring->cursor, &ring->events[at], (int)count);
     if (got <= 0) {
       atomic_store_explicit(&ring->state, got == 0 ? ENDED : FAILED, memory_order_release);
-      return;
+      return false;
     }
     filled += (uint32_t)got;
     atomic_store_explicit(&ring->filled, filled, memory_order_release);
   }
+  return false;
+}
+
+/* Puts the ring at the end of the list of requests; under mutex. */
+static void append_request(struct read_ahead *ahead, struct ring *ring) {
+  uint32_t number = (uint32_t)(ring - ahead->rings);
+  ring->next_request = THREAD_NONE;
+  if (ahead->first_request == THREAD_NONE)
+    ahead->first_request = number;
+  else
+    ahead->rings[ahead->last_request].next_request = number;
+  ahead->last_request = number;
 }
 
 static void *help(void *argument) {
@@ -84,9 +104,12 @@ static void *help(void *argument) {
     struct ring *ring = &ahead->rings[ahead->first_request];
     ahead->first_request = ring->next_request;
     pthread_mutex_unlock(&ahead->mutex);
-    fill(ring);
+    bool more = fill(ring, FILL_EVENTS);
     pthread_mutex_lock(&ahead->mutex);
-    atomic_store_explicit(&ring->requested, false, memory_order_release);
+    if (more)
+      append_request(ahead, ring);
+    else
+      atomic_store_explicit(&ring->requested, false, memory_order_release);
     pthread_cond_signal(&ahead->filled);
   }
   pthread_mutex_unlock(&ahead->mutex);
@@ -95,18 +118,12 @@ static void *help(void *argument) {
 
 static void request(struct read_ahead *ahead, struct ring *ring) {
   if (!ahead->helped) {
-    fill(ring);
+    fill(ring, UINT32_MAX);
     return;
   }
   atomic_store_explicit(&ring->requested, true, memory_order_relaxed);
-  uint32_t number = (uint32_t)(ring - ahead->rings);
   pthread_mutex_lock(&ahead->mutex);
-  ring->next_request = THREAD_NONE;
-  if (ahead->first_request == THREAD_NONE)
-    ahead->first_request = number;
-  else
-    ahead->rings[ahead->last_request].next_request = number;
-  ahead->last_request = number;
+  append_request(ahead, ring);
   pthread_cond_signal(&ahead->requested);
   pthread_mutex_unlock(&ahead->mutex);
 }
@@ -178,6 +195,17 @@ int read_ahead_begin(struct read_ahead *ahead, uint32_t thread) {
   return 0;
 }
 
+/* Looks for a while whether the helper has decoded an event after the used ones, or stops. */
+static bool look_for_event(const struct ring *ring, uint32_t used) {
+  for (int looks = 0; looks < LOOKS; looks++) {
+    if (atomic_load_explicit(&ring->filled, memory_order_relaxed) != used ||
+        !atomic_load_explicit(&ring->requested, memory_order_relaxed))
+      return true;
+    os_spin_pause();
+  }
+  return false;
+}
+
 /* Waits until the ring has an event after the used ones; false if it never will. */
 static bool wait_for_event(struct read_ahead *ahead, struct ring *ring, uint32_t used) {
   for (;;) {
@@ -191,8 +219,11 @@ static bool wait_for_event(struct read_ahead *ahead, struct ring *ring, uint32_t
       request(ahead, ring);
       continue;
     }
+    if (look_for_event(ring, used))
+      continue;
     pthread_mutex_lock(&ahead->mutex);
-    while (atomic_load_explicit(&ring->requested, memory_order_relaxed))
+    while (atomic_load_explicit(&ring->requested, memory_order_relaxed) &&
+           atomic_load_explicit(&ring->filled, memory_order_relaxed) == used)
       pthread_cond_wait(&ahead->filled, &ahead->mutex);
     pthread_mutex_unlock(&ahead->mutex);
   }

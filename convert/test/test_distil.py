@@ -286,7 +286,7 @@ def test_without_out_the_same_ops_are_only_counted(whole, tmp_path):
     made = distil(whole, tmp_path, windows)
     counted = json.loads(done("distil", whole, "--plan", tmp_path / "plan.json", "--json"))
     assert counted == {
-        "out": None, "ops": len(made.ops), "whole_ops": OPS, "counted_ops": 640, "warm_up_ops": 60,
+        "schema": 1, "out": None, "ops": len(made.ops), "whole_ops": OPS, "counted_ops": 640, "warm_up_ops": 60,
         "objects": len(objects_of(made.ops)),
     }  # fmt: skip
 

@@ -55,10 +55,18 @@ static inline struct address_entry *address_map_bucket(const struct address_map 
   return &map->entries[number * ADDRESS_BUCKET];
 }
 
+/* 1 where they are equal, else 0, and never by a branch, into which gcc turns comparisons that are joined: which entry
+   matches is as good as random. */
+static inline unsigned address_equal(uint64_t a, uint64_t b) {
+  unsigned equal = a == b;
+  __asm__("" : "+r"(equal));
+  return equal;
+}
+
 /* Which entries of the bucket have that address: bit i for entry i. */
 static inline unsigned address_bucket_match(const struct address_entry *bucket, uint64_t address) {
-  return (unsigned)(bucket[0].address == address) | (unsigned)(bucket[1].address == address) << 1 |
-         (unsigned)(bucket[2].address == address) << 2 | (unsigned)(bucket[3].address == address) << 3;
+  return address_equal(bucket[0].address, address) | address_equal(bucket[1].address, address) << 1 |
+         address_equal(bucket[2].address, address) << 2 | address_equal(bucket[3].address, address) << 3;
 }
 
 /* The entry with that address, or the empty one where it belongs. */

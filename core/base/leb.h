@@ -65,20 +65,20 @@ static __attribute__((noinline, unused)) bool leb_get_long(const uint8_t **from,
   return true;
 }
 
-/* Reads a value at *from and moves *from on. False if it does not end before end or needs more than 64 bits. */
+/* Reads a value at *from and moves *from on. False if it does not end before end or needs more than 64 bits. One byte
+   or two are told apart without a branch, as sizes and distances take either. */
 static inline __attribute__((always_inline)) bool leb_get(const uint8_t **from, const uint8_t *end, uint64_t *value) {
   const uint8_t *at = *from;
-  if (__builtin_expect(at < end && at[0] < 0x80, 1)) {
-    *value = at[0];
-    *from = at + 1;
-    return true;
-  }
-  if (__builtin_expect(end - at >= 2 && at[1] < 0x80, 1)) {
-    *value = (at[0] & 0x7f) | (uint64_t)at[1] << 7;
-    *from = at + 2;
-    return true;
-  }
-  return leb_get_long(from, end, value);
+  uint16_t pair;
+  if (__builtin_expect(end - at < 2, 0))
+    return leb_get_long(from, end, value);
+  memcpy(&pair, at, sizeof pair); /* little-endian, as the file */
+  if (__builtin_expect((pair & 0x8080) == 0x8080, 0))
+    return leb_get_long(from, end, value);
+  uint64_t second = pair >> 7 & 1; /* is there one? */
+  *value = (pair & 0x7f) | (pair >> 1 & 0x3f80 & -second);
+  *from = at + 1 + second;
+  return true;
 }
 
 static inline uint64_t zigzag(int64_t value) {

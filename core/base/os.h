@@ -64,10 +64,10 @@ static inline __attribute__((always_inline)) uint64_t os_fetch_add_own(uint64_t 
   return more;
 }
 
-/* Replaces the value `old` by `new`, likewise. False: it was another. */
-static inline bool os_replace_own(uint64_t *value, uint64_t old, uint64_t new) {
+/* Replaces the value *old by `new`, likewise. False: it was another, which is now *old. */
+static inline __attribute__((always_inline)) bool os_replace_own(uint64_t *value, uint64_t *old, uint64_t new) {
   bool done;
-  __asm__ volatile("cmpxchg %3, %1" : "=@cce"(done), "+m"(*value), "+a"(old) : "r"(new) : "memory");
+  __asm__ volatile("cmpxchg %3, %1" : "=@cce"(done), "+m"(*value), "+a"(*old) : "r"(new) : "memory");
   return done;
 }
 
@@ -120,8 +120,8 @@ static inline uint64_t os_fetch_add_own(uint64_t *value, uint64_t more) {
   return __atomic_fetch_add(value, more, __ATOMIC_RELAXED);
 }
 
-static inline bool os_replace_own(uint64_t *value, uint64_t old, uint64_t new) {
-  return __atomic_compare_exchange_n(value, &old, new, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+static inline bool os_replace_own(uint64_t *value, uint64_t *old, uint64_t new) {
+  return __atomic_compare_exchange_n(value, old, new, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 static inline void os_prefetch_to_write(const void *address) {

@@ -57,7 +57,6 @@ struct line_sharing {
   uint32_t group_count, free_group; /* free_group: plus 1 */
   uint32_t *index;                  /* of groups, by hash: plus 1 */
   uint32_t index_size, index_used;
-  uint32_t latest; /* group that was found, plus 1 */
   uint64_t row_peak, row_ops_left;
 };
 
@@ -113,7 +112,6 @@ static bool index_rebuild(struct line_sharing *sharing) {
   sharing->index = index;
   sharing->index_size = size;
   sharing->index_used = 0;
-  sharing->latest = 0;
   for (uint32_t at = 0; at < old_size; at++) {
     if (!old[at])
       continue;
@@ -132,12 +130,10 @@ static bool index_rebuild(struct line_sharing *sharing) {
 
 /* Plus 1; 0: there is none. */
 static inline uint32_t find_group(struct line_sharing *sharing, uint64_t number) {
-  if (sharing->latest && group_at(sharing, sharing->latest)->number == number)
-    return sharing->latest;
   uint32_t at = hash(number, sharing->index_size), found;
   while ((found = sharing->index[at]) && group_at(sharing, found)->number != number)
     at = (at + 1) & (sharing->index_size - 1);
-  return sharing->latest = found;
+  return found;
 }
 
 /* Number of a group that is in no use; 0: no memory. */
@@ -312,8 +308,8 @@ static inline struct extent extent_of(uint64_t address, uint64_t size_bytes) {
   end = end < address ? UINT64_MAX : end;
   struct extent extent = {.first = address / LINE_BYTES, .last = end / LINE_BYTES};
   bool one = extent.first == extent.last, ends_inside = end % LINE_BYTES != LINE_BYTES - 1;
-  extent.partly_first = address % LINE_BYTES != 0 || (one && ends_inside);
-  extent.partly_last = !one && ends_inside;
+  extent.partly_first = (address % LINE_BYTES != 0) | (one & ends_inside); /* no branches: addresses are random */
+  extent.partly_last = !one & ends_inside;
   extent.filled = extent.last - extent.first + 1 - extent.partly_first - extent.partly_last;
   return extent;
 }

@@ -30,7 +30,8 @@ $(VALGRIND_TOOL): $(VALGRIND_OBJECTS) $(VALGRIND_LIBRARIES)/libcoregrind-amd64-l
 	@mkdir -p $(@D)
 	ln -sf $(VALGRIND_LINKED) $(@D)/
 	sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' $(VALGRIND_INCLUDE)/config.h >$(@D)/built-for
-	$(CC) -static -nodefaultlibs -nostartfiles -u _start -Wl,--build-id=none -Wl,-Ttext-segment=0x58000000 -m64 -o $@ \
+	$(CC) -static -nodefaultlibs -nostartfiles -u _start -Wl,--build-id=none -Wl,-Ttext-segment=0x58000000 -m64 \
+	  -Wl,--wrap=vgModuleLocal_read_debuginfo_dwarf3 -o $@ \
 	  $(VALGRIND_OBJECTS) $(addprefix $(VALGRIND_LIBRARIES)/,libcoregrind-amd64-linux.a libvex-amd64-linux.a) -lgcc \
 	  $(VALGRIND_LIBRARIES)/libgcc-sup-amd64-linux.a
 endif

@@ -2,6 +2,7 @@
 #include "replay/accesses/perform.h"
 
 #include "core/accesses/stream.h"
+#include "core/base/hints.h"
 #include "core/base/os.h"
 #include "replay/accesses/access_byte.h"
 #include "replay/accesses/other_memory.h"
@@ -11,9 +12,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-#define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 /* Other memory as an object: larger than any granule that it is accessed at. */
 static const uint64_t OTHER_BYTES = (uint64_t)INT32_MAX << ACCESS_GRANULE_SHIFT;

@@ -2,6 +2,7 @@
 #include "replay/engine/loop.h"
 
 #include "core/base/assert.h"
+#include "core/base/hints.h"
 #include "replay/accesses/perform.h"
 #include "replay/blame/blame.h"
 #include "replay/contention/contention.h"
@@ -25,9 +26,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-#define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 /* What the words before an op word contain. */
 struct extras {

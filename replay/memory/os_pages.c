@@ -2,11 +2,10 @@
 #include "replay/memory/os_pages.h"
 
 #include "core/base/assert.h"
+#include "core/base/hints.h"
 #include "core/base/os.h"
 
 #include <string.h>
-
-#define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 enum {
   SPAN_PAGES =

@@ -3,6 +3,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/os.h"
+#include "core/base/split_mix.h"
 #include "replay/order/wait.h"
 
 static enum replay_order order;
@@ -32,12 +33,8 @@ int turns_setup(enum replay_order chosen, uint64_t seed) {
   return live.threads ? 0 : -1;
 }
 
-/* SplitMix64. */
 static uint64_t random_below(uint64_t below) {
-  uint64_t mixed = live.random_state += 0x9e3779b97f4a7c15u;
-  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
-  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
-  return (mixed ^ mixed >> 31) % below;
+  return split_mix(live.random_state += SPLIT_MIX_STEP) % below;
 }
 
 static bool may_run(const struct replay_thread *thread) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 3000, STEPS = 200000 };
+enum { SLOTS = 3000, STEPS = 60000 };
 
 static struct {
   uint8_t *object;

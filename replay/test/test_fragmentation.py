@@ -167,7 +167,7 @@ def test_the_heap_walk_covers_what_is_live(small):
     run = memory_pass(small, preload=REFERENCE)
     found = fragmentation.decode(run)
     frame = found.frame
-    assert found.walk_states == ("used", "tcache", "fast", "unsorted", "small", "large", "top")
+    assert found.walk_states == ("used", "tcache", "fast", "remainder", "small", "large", "top")
     held = frame["live_resident_bytes"] + frame["rounding_bytes"]
     live, _, _, _ = history(small)[frame["position"]].T
     own = frame["walk_used_beside_live_bytes"] - held

@@ -27,11 +27,16 @@ enum {
   MOVE_DROP_OLD,
   MOVE_TAKE_NEW,
   CLAIM,
+  LOOKED,  /* the record is to be written; the step inherits its stamp */
+  STAMPED, /* ... and the step has one */
 };
 
-/* Stamps are ranks; 0 = none yet. */
+/* Stamps are ranks; 0 = none yet. A step that is not held takes its slot last, and only if no handler has recorded
+   anything; one that is held finds a handler's records in the side buffer. */
 struct thread {
   uint8_t next, step, address, old_address, stamp;
+  uint8_t held;
+  uint8_t later; /* stamp of a handler's records in the ring, or in the side buffer; 0: none has come */
 };
 
 struct address {
@@ -56,11 +61,13 @@ struct exploration {
 
 /* Renumbers the stamps densely from 1, keeping their order. */
 static void rank_stamps(const struct order_config *config, struct state *state) {
-  uint8_t *all[THREADS + ADDRESSES * (THREADS + 2)];
+  uint8_t *all[2 * THREADS + ADDRESSES * (THREADS + 2)];
   bool used[256] = {false};
   unsigned count = 0;
-  for (unsigned t = 0; t < config->threads; t++)
+  for (unsigned t = 0; t < config->threads; t++) {
     all[count++] = &state->thread[t].stamp;
+    all[count++] = &state->thread[t].later;
+  }
   for (unsigned a = 0; a < config->addresses; a++) {
     all[count++] = &state->address[a].stamp;
     for (unsigned t = 0; t <= THREADS; t++)
@@ -130,6 +137,10 @@ static state_key encode(const struct order_config *config, const struct state *s
     put(&key, 2, thread->address);
     put(&key, 2, thread->old_address);
     put(&key, 4, thread->stamp);
+    if (config->handlers) {
+      put(&key, 1, thread->held);
+      put(&key, 4, thread->later);
+    }
   }
   for (unsigned a = 0; a < config->addresses; a++) {
     const struct address *address = &state->address[a];
@@ -164,6 +175,10 @@ static struct state decode(const struct order_config *config, state_key key) {
   }
   for (unsigned i = config->threads; i-- > 0;) {
     struct thread *thread = &state.thread[i];
+    if (config->handlers) {
+      thread->later = (uint8_t)take(&key, 4);
+      thread->held = (uint8_t)take(&key, 1);
+    }
     thread->stamp = (uint8_t)take(&key, 4);
     thread->old_address = (uint8_t)take(&key, 2);
     thread->address = (uint8_t)take(&key, 2);
@@ -268,6 +283,9 @@ static void log_step(struct exploration *exploration, struct state state, unsign
     return;
   }
   note_event(&state, t, touch);
+  if (thread->later)
+    thread->stamp = thread->later;
+  thread->held = thread->later = 0;
   if (thread->step == MOVE) {
     thread->next = MOVING;
   } else {
@@ -285,6 +303,76 @@ static void go(struct exploration *exploration, struct state state, unsigned t, 
   reach(exploration, state);
 }
 
+/* The step is ordered. Where handlers come, its record is yet to be written. */
+static void order_step(struct exploration *exploration, struct state state, unsigned t, unsigned how) {
+  if (exploration->config->handlers)
+    go(exploration, state, t, how);
+  else
+    log_step(exploration, state, t);
+}
+
+/* The step is held from here on. A handler's records stand in front of it. */
+static void hold(struct state *state, unsigned t) {
+  struct thread *thread = &state->thread[t];
+  if (!thread->held && thread->later) {
+    thread->stamp = thread->later;
+    thread->later = 0;
+  }
+  thread->held = 1;
+}
+
+/* Writes the record, unless a handler has come: its records go first, and the step is ordered anew. */
+static void write_record(struct exploration *exploration, struct state state, unsigned t) {
+  struct thread *thread = &state.thread[t];
+  enum order_variant variant = exploration->config->variant;
+  bool stamped = thread->next == STAMPED, again = thread->later != 0;
+  if (!thread->held && variant == ORDER_TAKE_THEN_LOOK) {
+    log_step(exploration, state, t);
+    return;
+  }
+  if (again) {
+    again = variant != (thread->held ? ORDER_SIDE_INHERITED : ORDER_LOOK_THEN_TAKE) || stamped;
+    thread->stamp = thread->later;
+    thread->later = 0;
+    thread->held = 1;
+  }
+  if (again && stamped && variant == ORDER_SIDE_RESTAMPED) {
+    stamp_now(&state, t);
+    again = false;
+  }
+  if (!again) {
+    log_step(exploration, state, t);
+    return;
+  }
+  go(exploration, state, t, stamped ? EXCHANGE : CHECK);
+  if (stamped && exploration->config->stamp_each)
+    go(exploration, state, t, EACH_STAMP);
+}
+
+/* Is the thread between the taking of a slot, or of the ring, and the writing of its record? */
+static bool may_be_interrupted(const struct thread *thread) {
+  return thread->next != IDLE && thread->next != MOVING && thread->next != MOVE_DROP_OLD &&
+         thread->next != MOVE_TAKE_NEW;
+}
+
+/* A handler comes, and records an event that has a stamp: at an entry that it thus takes, if the step is not held, or
+   marks, or finds marked. */
+static void interrupt(struct exploration *exploration, struct state state, unsigned t) {
+  struct thread *thread = &state.thread[t];
+  const struct order_config *config = exploration->config;
+  thread->later = 200;
+  reach(exploration, state);
+  for (unsigned s = 0; s < config->entries; s++) {
+    struct state after = state;
+    after.tag[s] = TAG_SHARED;
+    if (thread->held || config->stamp_each)
+      reach(exploration, after);
+    after.tag[s] = (uint8_t)t;
+    if (!thread->held)
+      reach(exploration, after);
+  }
+}
+
 /* The thread's real call has given it an available address, or it passes in one that the program holds. */
 static void begin(struct exploration *exploration, struct state state, unsigned t, unsigned step, unsigned a) {
   state.thread[t].step = (uint8_t)step;
@@ -294,6 +382,9 @@ static void begin(struct exploration *exploration, struct state state, unsigned 
   if (step == FREE && exploration->config->variant == ORDER_RELEASE_AFTER_CALL)
     state.address[a].status = AVAILABLE;
   go(exploration, state, t, CHECK);
+  state.thread[t].held = 1;
+  if (exploration->config->handlers)
+    go(exploration, state, t, CHECK);
 }
 
 static bool touched_by_any(const struct order_config *config, const struct state *state, unsigned a) {
@@ -372,11 +463,14 @@ static void move(struct exploration *exploration, const struct state *state, uns
 static void check(struct exploration *exploration, const struct state *state, unsigned t, uint8_t tag) {
   const struct order_config *config = exploration->config;
   if (tag == t)
-    log_step(exploration, *state, t);
+    order_step(exploration, *state, t, LOOKED);
   if (tag == TAG_NONE)
     go(exploration, *state, t, CLAIM);
+  struct state held = *state;
+  if (config->handlers)
+    hold(&held, t);
   if ((tag != t && tag != TAG_NONE) || config->ticks)
-    go(exploration, *state, t, EXCHANGE);
+    go(exploration, held, t, EXCHANGE);
   if (!config->stamp_each)
     return;
   unsigned first = EACH_STAMP;
@@ -384,7 +478,7 @@ static void check(struct exploration *exploration, const struct state *state, un
     first = EACH_MARK;
   else if (config->variant == ORDER_LOOK_THEN_STAMP)
     first = EACH_LOOK;
-  go(exploration, *state, t, first);
+  go(exploration, held, t, first);
 }
 
 /* The three steps of stamping each event, in the variant's order. */
@@ -395,7 +489,7 @@ static void each(struct exploration *exploration, struct state state, unsigned t
   case EACH_STAMP:
     stamp_now(&state, t);
     if (variant == ORDER_NO_MARK)
-      log_step(exploration, state, t);
+      order_step(exploration, state, t, STAMPED);
     else
       go(exploration, state, t, variant == ORDER_LOOK_THEN_STAMP ? EACH_MARK : EACH_LOOK);
     return;
@@ -403,7 +497,7 @@ static void each(struct exploration *exploration, struct state state, unsigned t
     if (variant == ORDER_LOOK_THEN_STAMP)
       go(exploration, state, t, *tag == TAG_SHARED ? EACH_LATE_STAMP : EACH_STAMP);
     else if (*tag == TAG_SHARED)
-      log_step(exploration, state, t);
+      order_step(exploration, state, t, STAMPED);
     else
       go(exploration, state, t, EACH_MARK);
     return;
@@ -412,7 +506,7 @@ static void each(struct exploration *exploration, struct state state, unsigned t
     if (variant == ORDER_MARK_THEN_STAMP)
       go(exploration, state, t, EACH_LATE_STAMP);
     else
-      log_step(exploration, state, t);
+      order_step(exploration, state, t, STAMPED);
     return;
   default: /* EACH_LATE_STAMP */
     stamp_now(&state, t);
@@ -425,6 +519,8 @@ static void advance(struct exploration *exploration, const struct state *from, u
   struct state state = *from;
   uint8_t *tag = &state.tag[entry_of(exploration->config, state.thread[t].address)];
   enum order_variant variant = exploration->config->variant;
+  if (exploration->config->handlers && may_be_interrupted(&state.thread[t]))
+    interrupt(exploration, state, t);
   switch (state.thread[t].next) {
   case IDLE:
     choose(exploration, from, t);
@@ -450,7 +546,7 @@ static void advance(struct exploration *exploration, const struct state *from, u
     return;
   case RECHECK:
     if (*tag == t)
-      log_step(exploration, state, t);
+      order_step(exploration, state, t, STAMPED);
     else
       go(exploration, state, t, EXCHANGE);
     if (*tag != t && exploration->config->stamp_each) /* gives up the race for the entry */
@@ -462,11 +558,17 @@ static void advance(struct exploration *exploration, const struct state *from, u
     return;
   case CLAIM:
     if (*tag != TAG_NONE && variant != ORDER_CLAIM_STORES) {
+      if (exploration->config->handlers)
+        hold(&state, t);
       go(exploration, state, t, EXCHANGE);
       return;
     }
     *tag = (uint8_t)t;
-    log_step(exploration, state, t);
+    order_step(exploration, state, t, LOOKED);
+    return;
+  case LOOKED:
+  case STAMPED:
+    write_record(exploration, state, t);
     return;
   case MOVING:
   case MOVE_DROP_OLD:
@@ -479,9 +581,10 @@ static void advance(struct exploration *exploration, const struct state *from, u
 }
 
 static void print_state(const struct order_config *config, const struct state *state, FILE *report) {
-  static const char *const next[] = {
-      "idle",      "check",           "exchange",      "stamp",  "recheck",  "each-stamp", "each-look",
-      "each-mark", "each-late-stamp", "late-exchange", "moving", "drop-old", "take-new",   "claim"};
+  static const char *const next[] = {"idle",       "check",     "exchange",  "stamp",           "recheck",
+                                     "each-stamp", "each-look", "each-mark", "each-late-stamp", "late-exchange",
+                                     "moving",     "drop-old",  "take-new",  "claim",           "looked",
+                                     "stamped"};
   static const char *const step[] = {"acquire", "free", "move", "touch"};
   static const char *const status[] = {"available", "busy", "held"};
   for (unsigned t = 0; t < config->threads; t++) {
@@ -489,7 +592,8 @@ static void print_state(const struct order_config *config, const struct state *s
     fprintf(report, "T%u %s", t, next[thread->next]);
     if (thread->next != IDLE)
       fprintf(report, " (%s %u)", step[thread->step], thread->address);
-    fprintf(report, " stamp %u; ", thread->stamp);
+    fprintf(report, "%s stamp %u", thread->held ? " held" : "", thread->stamp);
+    fprintf(report, thread->later ? ", handler's %u; " : "; ", thread->later);
   }
   for (unsigned a = 0; a < config->addresses; a++)
     fprintf(report, "address %u %s, last by %u at %u; ", a, status[state->address[a].status], state->address[a].by,

@@ -26,6 +26,10 @@ enum order_variant {
   ORDER_RELEASE_AFTER_CALL,  /* the address is handed out again before its release is logged */
   ORDER_REBIRTH_UNSTAMPED,   /* a new thread inherits a dead one's tag, but no stamp */
   ORDER_CLAIM_STORES,        /* an untouched entry is taken by a store: another thread may have come first */
+  ORDER_LOOK_THEN_TAKE,      /* the slot is taken after the look: the step inherits a handler's stamp from between */
+  ORDER_TAKE_THEN_LOOK,      /* ... or before it: a handler's exchange from between makes the entry the thread's own */
+  ORDER_SIDE_INHERITED,      /* a step inherits the stamp of a handler that came after its look */
+  ORDER_SIDE_RESTAMPED,      /* a step gets another stamp after a handler, and its entry is not exchanged again */
 };
 
 struct order_config {
@@ -35,6 +39,7 @@ struct order_config {
   bool moves;                           /* realloc: a release step, then an acquire step */
   bool touches;                         /* malloc_usable_size and failed reallocs, concurrent with one another */
   bool deaths;                          /* an idle thread may end, and a new one take over its tag */
+  bool handlers;                        /* a handler may come at any step and record events, which have stamps */
   enum order_variant variant;
 };
 

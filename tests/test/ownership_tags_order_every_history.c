@@ -28,6 +28,12 @@ static const struct claim right[] = {
      {.threads = 3, .addresses = 2, .entries = 2, .moves = true, EVERYTHING}},
     {"3 threads, 3 addresses on 1 tag entry, no reallocs, no deaths",
      {.threads = 3, .addresses = 3, .entries = 1, .ticks = true, .stamp_each = true}},
+    {"2 threads, 1 address, handlers",
+     {.threads = 2, .addresses = 1, .entries = 1, .moves = true, .touches = true, .handlers = true, EVERYTHING}},
+    {"2 threads, 2 addresses on 1 tag entry, handlers",
+     {.threads = 2, .addresses = 2, .entries = 1, .moves = true, .handlers = true, EVERYTHING}},
+    {"2 threads, 2 addresses on 2 tag entries, handlers",
+     {.threads = 2, .addresses = 2, .entries = 2, .handlers = true, EVERYTHING}},
 };
 
 #define SMALL .threads = 2, .addresses = 2, .entries = 1
@@ -40,6 +46,10 @@ static const struct claim wrong[] = {
     {"stamping each: no mark", {SMALL, .stamp_each = true, .variant = ORDER_NO_MARK}},
     {"a release logged after the call", {SMALL, .variant = ORDER_RELEASE_AFTER_CALL}},
     {"an untouched entry taken by a store", {SMALL, .variant = ORDER_CLAIM_STORES}},
+    {"a slot taken after the look, whoever has come", {SMALL, .handlers = true, .variant = ORDER_LOOK_THEN_TAKE}},
+    {"a slot taken before the look", {SMALL, .handlers = true, .variant = ORDER_TAKE_THEN_LOOK}},
+    {"a handler's stamp inherited after the look", {SMALL, .handlers = true, .variant = ORDER_SIDE_INHERITED}},
+    {"stamped again after a handler, without an exchange", {SMALL, .handlers = true, .variant = ORDER_SIDE_RESTAMPED}},
     {"a dead thread's tag reused without a stamp", {SMALL, .deaths = true, .variant = ORDER_REBIRTH_UNSTAMPED}},
 };
 

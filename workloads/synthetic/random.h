@@ -4,6 +4,8 @@
 #ifndef WORKLOADS_SYNTHETIC_RANDOM_H
 #define WORKLOADS_SYNTHETIC_RANDOM_H
 
+#include "core/base/split_mix.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,13 +14,10 @@ struct rng {
   uint64_t state;
 };
 
-/* Streams of one seed are unlike: splitmix64 spreads them. */
+/* Streams of one seed are unlike. */
 static inline struct rng rng_seed(uint64_t seed, uint64_t stream) {
-  uint64_t z = seed + (stream + 1) * 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  z ^= z >> 31;
-  return (struct rng){z ? z : 1};
+  uint64_t mixed = split_mix(seed + (stream + 1) * SPLIT_MIX_STEP);
+  return (struct rng){mixed ? mixed : 1};
 }
 
 static inline uint64_t rng_next(struct rng *rng) {

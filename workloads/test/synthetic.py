@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
+import msgspec
 from heaptape.profile.data import Profile
 
 from tests.support import CONVERT, REPOSITORY, record, succeed, workload
@@ -72,14 +73,9 @@ def profile(name: str) -> Profile:
     return Profile(json.loads(succeed(CONVERT, "profile", tape(name)).stdout))
 
 
-def dumped(work: Path) -> list[str]:
-    """All ops of a workload in their total order, as lines of JSON."""
-    return succeed(CONVERT, "dump", work, "--format", "jsonl").stdout.splitlines()
-
-
 def ops(work: Path) -> list[dict]:
-    """The same, read."""
-    return [json.loads(line) for line in dumped(work)]
+    """All ops of a workload in their total order."""
+    return msgspec.json.Decoder().decode_lines(succeed(CONVERT, "dump", work, "--format", "jsonl").stdout)
 
 
 @cache

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tests.support import CONVERT, HEAPTAPE, HEAPTAPE_HERE, REPLAY, check, info, refused, run, succeed, workload
-from workloads.test.synthetic import NAMES, OPTIONS, dumped, ops, recorded_ops, streams, written
+from workloads.test.synthetic import NAMES, OPTIONS, ops, recorded_ops, streams, written
 
 THREADED = {name for name in NAMES if name not in {
     "alignment_storm", "arenas", "cfrac", "growing_reallocs", "huge_objects", "lru_cache", "phases", "random_mix",
@@ -53,7 +53,7 @@ def test_a_written_workload_is_legal_and_says_what_it_is(name):
     told = about["info"]["pattern"]
     assert told["seed"] == 1
     assert {key: told["options"][key] for key in wanted} == {key: int(value) for key, value in wanted.items()}
-    assert sum(about["calls"].values()) == about["ops"] == len(dumped(written(name)))
+    assert sum(about["calls"].values()) == about["ops"] == len(ops(written(name)))
 
 
 @pytest.mark.parametrize("name", NAMES)

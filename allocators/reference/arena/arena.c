@@ -5,9 +5,7 @@
 
 struct arena main_arena = {.by_break = false};
 
-struct arena *arena_of(struct chunk *chunk, size_t head) {
-  if (LIKELY(!(head & CHUNK_OTHER_ARENA)))
-    return &main_arena;
+struct arena *arena_of_heap(struct chunk *chunk) {
   struct heap *heap = (struct heap *)((uintptr_t)chunk & ~(uintptr_t)(HEAP_BYTES - 1));
   struct arena *arena = heap->arena;
   if (UNLIKELY(!arena || arena->chunk_flag != CHUNK_OTHER_ARENA))

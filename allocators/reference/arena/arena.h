@@ -26,8 +26,7 @@ struct arena {
   _Atomic bool have_fast;
   struct cached *_Atomic fast[FAST_BINS];
   struct chunk *top; /* the end of the newest heap, in no list; NULL: no heap yet */
-  struct chunk *last_remainder;
-  uintptr_t fresh; /* from here to the end of the newest heap, nothing has been written: it is zero */
+  uintptr_t fresh;   /* from here to the end of the newest heap, nothing has been written: it is zero */
   struct heap *heap;
   size_t chunk_flag;           /* CHUNK_OTHER_ARENA or 0, in the heads of its chunks */
   _Atomic size_t system_bytes; /* changed under the lock */
@@ -54,6 +53,11 @@ static inline struct arena *arena_next(struct arena *arena) {
 }
 
 /* Whose chunk this is; not for mapped ones. Ends the process if the heap has no arena. */
-struct arena *arena_of(struct chunk *chunk, size_t head);
+static inline struct arena *arena_of(struct chunk *chunk, size_t head);
+struct arena *arena_of_heap(struct chunk *chunk);
+
+static inline struct arena *arena_of(struct chunk *chunk, size_t head) {
+  return LIKELY(!(head & CHUNK_OTHER_ARENA)) ? &main_arena : arena_of_heap(chunk);
+}
 
 #endif

@@ -5,7 +5,6 @@
 #include "core/base/assert.h"
 
 void bins_setup(struct bins *bins) {
-  bins->unsorted = (struct links){&bins->unsorted, &bins->unsorted};
   for (unsigned number = 0; number < BINS; number++)
     bins->lists[number] = (struct links){&bins->lists[number], &bins->lists[number]};
 }
@@ -34,11 +33,6 @@ void bins_leave_sizes(struct bins *bins, struct chunk *chunk) {
 }
 
 void bins_add_large(struct links *list, struct chunk *chunk, size_t bytes) {
-  if (list_is_empty(list)) {
-    chunk->next_size = chunk->prev_size = chunk;
-    list_insert_after(list, &chunk->links);
-    return;
-  }
   struct chunk *first = chunk_of_links(list->next);
   struct chunk *largest = first->prev_size;
   struct chunk *at = first;
@@ -64,41 +58,13 @@ void bins_add_large(struct links *list, struct chunk *chunk, size_t bytes) {
   list_insert_after(at->links.prev, &chunk->links);
 }
 
-struct chunk *bins_take_best(struct bins *bins, size_t bytes) {
-  struct links *list = &bins->lists[bin_number(bytes)];
-  if (list_is_empty(list))
-    return NULL;
-  struct chunk *at = chunk_of_links(list->next), *largest = at->prev_size;
-  if (chunk_bytes(largest) < bytes)
+struct chunk *bins_best_fit(struct links *list, size_t bytes) {
+  struct chunk *at = chunk_of_links(list->next);
+  if (chunk_bytes(at->prev_size) < bytes) /* the largest */
     return NULL;
   while (chunk_bytes(at) < bytes)
     at = at->next_size;
   /* Rather the second of its size: the ring needs no change then. */
   struct chunk *second = at->links.next == list ? NULL : chunk_of_links(at->links.next);
-  if (second && !second->next_size)
-    at = second;
-  bins_unlink(bins, at);
-  return at;
-}
-
-struct chunk *bins_take_larger(struct bins *bins, size_t bytes) {
-  unsigned number = bin_number(bytes) + 1;
-  for (unsigned word = number / 64; word < MAP_WORDS; word++) {
-    uint64_t bits = bins->map[word];
-    if (word == number / 64)
-      bits &= ~(uint64_t)0 << number % 64;
-    for (; bits; bits &= bits - 1) {
-      unsigned found = word * 64 + (unsigned)__builtin_ctzll(bits);
-      struct links *list = &bins->lists[found];
-      if (list_is_empty(list)) {
-        bins->map[word] &= ~(bits & -bits);
-        continue;
-      }
-      /* A small bin's oldest, for it is most likely to have been coalesced already; a large bin's smallest. */
-      struct chunk *chunk = chunk_of_links(found < SMALL_BINS ? list->prev : list->next);
-      bins_unlink(bins, chunk);
-      return chunk;
-    }
-  }
-  return NULL;
+  return second && !second->next_size ? second : at;
 }

@@ -4,8 +4,8 @@
    Small bins hold one size each, oldest last. A large bin covers an eighth of a power of two, sorted by size, and the
    first chunk of each size is in a ring of sizes, so that the best fit is found over distinct sizes, not over chunks.
    (ptmalloc's bins get coarser with size; eight per doubling keep the rings short at 1.6 KB more per arena.) The
-   unsorted bin takes in what was just freed or split off; malloc sorts it. A bit per bin is set where it may be
-   non-empty.
+   remainder bin has one chunk at most: what the last small request left of the chunk that it was cut from. A bit per
+   bin is set while it has chunks.
 
    Everything here needs the arena's lock. */
 #ifndef ALLOCATORS_REFERENCE_ARENA_BINS_H
@@ -17,6 +17,7 @@
 
 enum {
   SMALL_LIMIT_BYTES = 1024, /* chunks below are in small bins */
+  REMAINDER_BIN = 0,        /* no chunk is small enough for it by its size */
   SMALL_BINS = SMALL_LIMIT_BYTES / CHUNK_ALIGNMENT,
   SIZES_PER_DOUBLING = 8,
   DOUBLINGS = 17, /* 1 KiB to 128 MiB; the last bin has no upper end */
@@ -25,7 +26,6 @@ enum {
 };
 
 struct bins {
-  struct links unsorted;
   uint64_t map[MAP_WORDS];
   struct links lists[BINS];
 };
@@ -35,9 +35,9 @@ static inline unsigned bin_number(size_t bytes) {
   if (bytes < SMALL_LIMIT_BYTES)
     return (unsigned)(bytes / CHUNK_ALIGNMENT);
   unsigned doubling = 63 - (unsigned)__builtin_clzll(bytes);
-  unsigned number = SMALL_BINS + (doubling - 10) * SIZES_PER_DOUBLING +
-                    ((unsigned)(bytes >> (doubling - 3)) & (SIZES_PER_DOUBLING - 1));
-  return number < BINS ? number : BINS - 1;
+  size_t eighths = bytes >> (doubling - 3); /* of the power of two, 8 to 15: so the first doubling adds one too many */
+  size_t number = SMALL_BINS + (doubling - 11) * SIZES_PER_DOUBLING + eighths;
+  return number < BINS ? (unsigned)number : BINS - 1;
 }
 
 static inline bool list_is_empty(const struct links *list) {
@@ -54,9 +54,19 @@ static inline void list_insert_after(struct links *place, struct links *links) {
 /* Empties all bins: for a new arena. */
 void bins_setup(struct bins *bins);
 
-/* The parts of the two functions below that are for large chunks only. */
+/* The parts of the functions below that are for large bins with other chunks in them. */
 void bins_leave_sizes(struct bins *bins, struct chunk *chunk);
 void bins_add_large(struct links *list, struct chunk *chunk, size_t bytes);
+
+/* The part of bins_unlink for the only chunk of its list. */
+static inline void bins_leave_empty(struct bins *bins, struct chunk *chunk, size_t bytes) {
+  size_t number = (size_t)(chunk->links.next - bins->lists);
+  if (UNLIKELY(number >= BINS))
+    fault("malloc", "corrupt links of a free chunk", chunk);
+  if (bytes >= SMALL_LIMIT_BYTES && UNLIKELY(chunk->next_size != chunk || chunk->prev_size != chunk))
+    fault("malloc", "corrupt ring of sizes in a large bin", chunk);
+  bins->map[number / 64] &= ~((uint64_t)1 << number % 64);
+}
 
 /* Takes a free chunk out of whatever list it is in, after checking that its neighbours in list and heap agree. */
 static inline void bins_unlink(struct bins *bins, struct chunk *chunk) {
@@ -66,38 +76,78 @@ static inline void bins_unlink(struct bins *bins, struct chunk *chunk) {
   struct links *next = chunk->links.next, *prev = chunk->links.prev;
   if (UNLIKELY(next->prev != &chunk->links || prev->next != &chunk->links))
     fault("malloc", "corrupt links of a free chunk", chunk);
-  if (bytes >= SMALL_LIMIT_BYTES && chunk->next_size)
+  if (next == prev)
+    bins_leave_empty(bins, chunk, bytes);
+  else if (bytes >= SMALL_LIMIT_BYTES && chunk->next_size)
     bins_leave_sizes(bins, chunk);
   next->prev = prev;
   prev->next = next;
 }
 
-/* The chunk must be marked free (chunk_set_free). To the unsorted bin, or to the bin of its size. */
-static inline void bins_add_unsorted(struct bins *bins, struct chunk *chunk) {
-  if (UNLIKELY(bins->unsorted.next->prev != &bins->unsorted))
-    fault("free", "corrupt unsorted bin", chunk);
-  if (chunk_bytes(chunk) >= SMALL_LIMIT_BYTES) /* smaller chunks may not have these words */
-    chunk->next_size = chunk->prev_size = NULL;
-  list_insert_after(&bins->unsorted, &chunk->links);
-}
-
-static inline void bins_add_sorted(struct bins *bins, struct chunk *chunk) {
-  size_t bytes = chunk_bytes(chunk);
-  HT_ASSERT(bytes >= CHUNK_MIN_BYTES && !chunk_prev_used(chunk_next(chunk)));
+/* To the bin of its size. The chunk is that large and marked free (chunk_set_free). */
+static inline void bins_add(struct bins *bins, struct chunk *chunk, size_t bytes) {
+  HT_ASSERT(bytes == chunk_bytes(chunk) && bytes >= CHUNK_MIN_BYTES && !chunk_prev_used(chunk_next(chunk)));
   unsigned number = bin_number(bytes);
   struct links *list = &bins->lists[number];
   bins->map[number / 64] |= (uint64_t)1 << number % 64;
   if (UNLIKELY(list->next->prev != list))
     fault("malloc", "corrupt bin", chunk);
-  if (bytes < SMALL_LIMIT_BYTES)
-    list_insert_after(list, &chunk->links);
-  else
-    bins_add_large(list, chunk, bytes);
+  if (bytes >= SMALL_LIMIT_BYTES) {
+    if (!list_is_empty(list)) {
+      bins_add_large(list, chunk, bytes);
+      return;
+    }
+    chunk->next_size = chunk->prev_size = chunk;
+  }
+  list_insert_after(list, &chunk->links);
 }
 
-/* The smallest chunk of at least that many bytes, unlinked, or NULL: from the large bin of that size, or from any bin
-   beyond it. */
-struct chunk *bins_take_best(struct bins *bins, size_t bytes);
-struct chunk *bins_take_larger(struct bins *bins, size_t bytes);
+/* The chunk of the remainder bin, or NULL. */
+static inline struct chunk *bins_remainder(struct bins *bins) {
+  struct links *list = &bins->lists[REMAINDER_BIN];
+  return list_is_empty(list) ? NULL : chunk_of_links(list->next);
+}
+
+/* To the remainder bin, which must be empty. The chunk is marked free. */
+static inline void bins_set_remainder(struct bins *bins, struct chunk *chunk) {
+  HT_ASSERT(!bins_remainder(bins));
+  if (chunk_bytes(chunk) >= SMALL_LIMIT_BYTES) /* smaller chunks may not have these words */
+    chunk->next_size = chunk->prev_size = chunk;
+  list_insert_after(&bins->lists[REMAINDER_BIN], &chunk->links);
+}
+
+/* The best fit of a large bin that is not empty, still in it; NULL: what it has is smaller. */
+struct chunk *bins_best_fit(struct links *list, size_t bytes);
+
+/* The first bin from that number on that has chunks; BINS: none. */
+static inline unsigned bins_first_used(const struct bins *bins, unsigned number) {
+  _Static_assert(BINS < MAP_WORDS * 64, "the bin behind the last one is in the map, and is empty");
+  unsigned word = number / 64;
+  uint64_t bits = bins->map[word] >> number % 64 << number % 64;
+  while (bits == 0) {
+    if (++word == MAP_WORDS)
+      return BINS;
+    bits = bins->map[word];
+  }
+  return word * 64 + (unsigned)__builtin_ctzll(bits);
+}
+
+/* The smallest chunk of at least that many bytes, unlinked, or NULL. Looks neither at the remainder nor, for a small
+   request, at the bin of its size. */
+static inline struct chunk *bins_take(struct bins *bins, size_t bytes) {
+  unsigned number = bin_number(bytes);
+  struct links *list = &bins->lists[number];
+  struct chunk *chunk = bytes >= SMALL_LIMIT_BYTES && !list_is_empty(list) ? bins_best_fit(list, bytes) : NULL;
+  if (!chunk) {
+    number = bins_first_used(bins, number + 1);
+    if (number == BINS)
+      return NULL;
+    /* A small bin's oldest, for it is most likely to have been coalesced already; a large bin's smallest. */
+    list = &bins->lists[number];
+    chunk = chunk_of_links(number < SMALL_BINS ? list->prev : list->next);
+  }
+  bins_unlink(bins, chunk);
+  return chunk;
+}
 
 #endif

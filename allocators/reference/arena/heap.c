@@ -5,6 +5,7 @@
 #include "allocators/reference/base/settings.h"
 #include "core/base/assert.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -74,7 +75,7 @@ static void retire_top(struct arena *arena) {
   if (rest == 0)
     return;
   chunk_set_free(top, rest, CHUNK_PREV_USED | arena->chunk_flag);
-  bins_add_unsorted(&arena->bins, top);
+  bins_add(&arena->bins, top, rest);
 }
 
 static void start_heap(struct arena *arena, struct heap *heap, size_t bytes, size_t reserved_bytes) {
@@ -336,12 +337,12 @@ void heap_drop_empty(struct arena *arena) {
       top = chunk_at(fence, -(ptrdiff_t)fence->prev_bytes);
       bins_unlink(&arena->bins, top);
     }
-    if (arena->last_remainder == top)
-      arena->last_remainder = NULL;
     arena->heap = prev;
     account(arena, -heap->bytes);
     arena->fresh = (uintptr_t)prev + prev->bytes;
     set_top(arena, top);
+    int error = errno;
     unmap(heap, heap->reserved_bytes);
+    errno = error;
   }
 }

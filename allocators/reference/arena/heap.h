@@ -18,7 +18,7 @@ bool heap_trim(struct arena *arena, size_t keep_bytes);
 /* Gives OS pages inside a free chunk back to the system; the chunk stays. Returns whether there were any. */
 bool heap_purge(struct chunk *chunk);
 
-/* Unmaps newest heaps in which nothing is used. */
+/* Unmaps newest heaps in which nothing is used. Keeps errno. */
 void heap_drop_empty(struct arena *arena);
 
 /* First chunk of a heap, and the end of its chunks (fence or end of the top). */

@@ -7,24 +7,27 @@
 
 #include <errno.h>
 
-/* A used chunk in a heap of this arena has a used flag behind it and neighbours of possible size. */
-static void check_used(const struct arena *arena, const struct chunk *chunk, const struct chunk *next, size_t bytes) {
+/* A used chunk in a heap of this arena has a used flag behind it and neighbours of possible size. Gives the head behind
+   it. */
+static size_t check_used(const struct arena *arena, const struct chunk *chunk, size_t bytes) {
   if (UNLIKELY(chunk >= arena->top && (uintptr_t)chunk < (uintptr_t)arena->heap + arena->heap->bytes))
     fault("free", "double free: the object is in the top chunk", chunk);
-  if (UNLIKELY(bytes < CHUNK_MIN_BYTES || bytes > arena_system_bytes(arena)))
+  size_t most = arena_system_bytes(arena);
+  if (UNLIKELY(bytes < CHUNK_MIN_BYTES || bytes > most))
     fault("free", "overwritten size", chunk);
-  if (UNLIKELY(!chunk_prev_used(next)))
+  size_t next_head = chunk_head(chunk_at(chunk, (ptrdiff_t)bytes));
+  if (UNLIKELY(!(next_head & CHUNK_PREV_USED)))
     fault("free", "double free: the chunk is free, or overwritten size", chunk);
-  size_t next_bytes = chunk_bytes(next);
-  if (UNLIKELY(next_bytes < CHUNK_ALIGNMENT || next_bytes > arena_system_bytes(arena)))
+  if (UNLIKELY(next_head < CHUNK_ALIGNMENT || head_bytes(next_head) > most))
     fault("free", "overwritten size, of this object or behind it", chunk);
+  return next_head;
 }
 
 size_t arena_release(struct arena *arena, struct chunk *chunk) {
-  size_t bytes = chunk_bytes(chunk);
-  struct chunk *next = chunk_next(chunk);
-  check_used(arena, chunk, next, bytes);
-  if (!chunk_prev_used(chunk)) {
+  size_t head = chunk_head(chunk), bytes = head_bytes(head);
+  size_t next_head = check_used(arena, chunk, bytes);
+  struct chunk *next = chunk_at(chunk, (ptrdiff_t)bytes);
+  if (!(head & CHUNK_PREV_USED)) {
     size_t prev_bytes = chunk->prev_bytes;
     chunk = chunk_at(chunk, -(ptrdiff_t)prev_bytes);
     if (UNLIKELY(chunk_bytes(chunk) != prev_bytes))
@@ -34,25 +37,22 @@ size_t arena_release(struct arena *arena, struct chunk *chunk) {
     COUNT(coalescings);
   }
   if (next == arena->top) {
-    bytes += chunk_bytes(next);
+    bytes += head_bytes(next_head);
     chunk_set_head(chunk, bytes | CHUNK_PREV_USED);
     arena->top = chunk;
     COUNT(coalescings);
-    if (chunk == heap_first_chunk(arena->heap))
+    if (arena->chunk_flag && chunk == heap_first_chunk(arena->heap)) /* the main arena keeps its heaps */
       heap_drop_empty(arena);
     return chunk_bytes(arena->top);
   }
-  if (!chunk_prev_used(chunk_next(next))) {
+  size_t next_bytes = head_bytes(next_head);
+  if (!chunk_prev_used(chunk_at(next, (ptrdiff_t)next_bytes))) {
     bins_unlink(&arena->bins, next);
-    bytes += chunk_bytes(next);
+    bytes += next_bytes;
     COUNT(coalescings);
   }
   chunk_set_free(chunk, bytes, CHUNK_PREV_USED | arena->chunk_flag);
-  /* Small ones go where the next request of their size looks first; sorting them later would be a second insertion. */
-  if (bytes < SMALL_LIMIT_BYTES)
-    bins_add_sorted(&arena->bins, chunk);
-  else
-    bins_add_unsorted(&arena->bins, chunk);
+  bins_add(&arena->bins, chunk, bytes);
   return bytes;
 }
 
@@ -77,13 +77,7 @@ static size_t top_dirty_bytes(const struct arena *arena) {
   return arena->fresh - (uintptr_t)arena->top;
 }
 
-/* top_pad above the threshold, and down to top_pad: a program that takes and frees at the top should not move the break
-   each time. */
-void arena_trim(struct arena *arena, size_t merged_bytes) {
-  size_t limit = tunable_now(&tunables.trim_threshold) + tunables.top_pad;
-  bool at_top = merged_bytes == chunk_bytes(arena->top);
-  if (at_top && top_dirty_bytes(arena) < limit)
-    return;
+static __attribute__((noinline)) void trim(struct arena *arena, size_t limit) {
   if (atomic_load_explicit(&arena->have_fast, memory_order_relaxed))
     arena_consolidate(arena);
   if (top_dirty_bytes(arena) < limit)
@@ -91,4 +85,13 @@ void arena_trim(struct arena *arena, size_t merged_bytes) {
   int error = errno;
   heap_trim(arena, tunables.top_pad);
   errno = error;
+}
+
+/* Half of top_pad above the threshold, and down to top_pad: a program that takes and frees at the top should not move
+   the break each time. (All of top_pad saves postgres one sbrk in seven, at 0.6 % more memory.) */
+void arena_trim(struct arena *arena, size_t merged_bytes) {
+  size_t limit = tunable_now(&tunables.trim_threshold) + tunables.top_pad / 2;
+  bool at_top = merged_bytes == chunk_bytes(arena->top);
+  if (!at_top || top_dirty_bytes(arena) >= limit)
+    trim(arena, limit);
 }

@@ -7,7 +7,7 @@
 #include "allocators/reference/arena/arena.h"
 
 /* Coalesces and bins a used chunk that is in no list; returns the size of the free chunk or top that it is part
-   of now. */
+   of now. Keeps errno. */
 size_t arena_release(struct arena *arena, struct chunk *chunk);
 
 /* Gives memory back if the top has become too large. Keeps errno. */

@@ -7,18 +7,18 @@
 #include "allocators/reference/arena/mapped.h"
 #include "allocators/reference/arena/release.h"
 #include "allocators/reference/base/settings.h"
+#include "core/base/split_mix.h"
 
-enum {
-  AHEAD_BYTES_MAX = 4096,     /* to split off ahead for the cache: an OS page, whatever the size */
-  UNSORTED_STEPS_MAX = 10000, /* of one look at the unsorted bin: bounds the time of one call */
-};
+enum { AHEAD_BYTES_MAX = 4096 }; /* to split off ahead for the cache: an OS page, whatever the size */
 
 static void *take_fast(struct arena *arena, size_t bytes, struct tcache_bin *bin);
 static void *take_small(struct arena *arena, size_t bytes, struct tcache_bin *bin);
-static void *take_unsorted(struct arena *arena, size_t bytes, struct tcache_bin *bin);
-static void *take_top(struct arena *arena, size_t bytes, struct tcache_bin *bin);
-static void *cut_top(struct arena *arena, size_t bytes, struct tcache_bin *bin);
+static struct chunk *take_remainder(struct arena *arena, size_t bytes);
+static struct chunk *take_larger(struct arena *arena, size_t bytes);
 static void *split(struct arena *arena, struct chunk *chunk, size_t bytes, struct tcache_bin *bin);
+static void *take_top(struct arena *arena, size_t bytes, struct tcache_bin *bin);
+static void *take_top_at_random(struct arena *arena, size_t bytes, struct tcache_bin *bin);
+static bool make_room(struct arena *arena, size_t bytes, void **mapping);
 
 void *arena_take(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
   void *object = NULL;
@@ -27,30 +27,33 @@ void *arena_take(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
   if (bytes < SMALL_LIMIT_BYTES) {
     if ((object = take_small(arena, bytes, bin)))
       return object;
-  } else if (atomic_load_explicit(&arena->have_fast, memory_order_relaxed)) {
+  } else if (UNLIKELY(atomic_load_explicit(&arena->have_fast, memory_order_relaxed))) {
     /* A large request: small free chunks may make up what it needs, and would fragment the heap if they stayed. */
     arena_consolidate(arena);
   }
-  for (;;) {
-    if (!list_is_empty(&arena->bins.unsorted) && (object = take_unsorted(arena, bytes, bin)))
-      return object;
-    struct chunk *chunk = bytes < SMALL_LIMIT_BYTES ? NULL : bins_take_best(&arena->bins, bytes);
+  do {
+    struct chunk *chunk = take_remainder(arena, bytes);
     if (!chunk)
-      chunk = bins_take_larger(&arena->bins, bytes);
-    if (chunk) {
-      COUNT(large_hits);
+      chunk = take_larger(arena, bytes);
+    if (chunk)
       return split(arena, chunk, bytes, bin);
-    }
-    if ((object = take_top(arena, bytes, bin)))
+    object = UNLIKELY(tunables.placement_seed) ? take_top_at_random(arena, bytes, bin) : take_top(arena, bytes, bin);
+    if (LIKELY(object != NULL))
       return object;
-    if (atomic_load_explicit(&arena->have_fast, memory_order_relaxed))
-      arena_consolidate(arena); /* and look again before asking for more */
-    else if (bytes >= tunable_now(&tunables.mmap_threshold) &&
-             (object = mapped_take(bytes - CHUNK_OVERHEAD, CHUNK_ALIGNMENT)))
-      return object;
-    else if (!heap_grow(arena, bytes))
-      return NULL;
+  } while (make_room(arena, bytes, &object));
+  return object;
+}
+
+/* Where there was nothing: whether it is worth looking again. If not, *mapping is an object, or NULL: no memory. */
+static __attribute__((noinline)) bool make_room(struct arena *arena, size_t bytes, void **mapping) {
+  if (atomic_load_explicit(&arena->have_fast, memory_order_relaxed)) {
+    arena_consolidate(arena);
+    return true;
   }
+  if (bytes >= tunable_now(&tunables.mmap_threshold) &&
+      (*mapping = mapped_take(bytes - CHUNK_OVERHEAD, CHUNK_ALIGNMENT)))
+    return false;
+  return heap_grow(arena, bytes);
 }
 
 static void *take_fast(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
@@ -92,33 +95,35 @@ static void *take_small(struct arena *arena, size_t bytes, struct tcache_bin *bi
   return use_whole(chunk);
 }
 
-static void check_unsorted(const struct arena *arena, const struct chunk *chunk, size_t bytes) {
+static void check_remainder(const struct arena *arena, const struct chunk *chunk, size_t bytes) {
   if (UNLIKELY(bytes < CHUNK_MIN_BYTES || bytes > arena_system_bytes(arena) || !is_aligned(chunk)))
     fault("malloc", "overwritten size of a free chunk", chunk);
   if (UNLIKELY(chunk_prev_used(chunk_next(chunk))))
-    fault("malloc", "a chunk of the unsorted bin is in use", chunk);
+    fault("malloc", "a free chunk is in use", chunk);
 }
 
-/* Oldest first. A chunk of exactly the size is taken, others go to the bins of their sizes. */
-static void *take_unsorted(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
-  struct links *list = &arena->bins.unsorted;
-  COUNT(unsorted_scans);
-  for (unsigned step = 0; step < UNSORTED_STEPS_MAX && !list_is_empty(list); step++) {
-    struct chunk *chunk = chunk_of_links(list->prev);
-    size_t have = chunk_bytes(chunk);
-    check_unsorted(arena, chunk, have);
-    COUNT(unsorted_scanned);
-    /* Small requests that follow one another are cut from one chunk, so that they lie side by side. */
-    bool alone = list->next == &chunk->links;
-    bool cut = bytes < SMALL_LIMIT_BYTES && alone && chunk == arena->last_remainder && have > bytes + CHUNK_MIN_BYTES;
-    bins_unlink(&arena->bins, chunk);
-    if (cut || have == bytes) {
-      COUNT(unsorted_hits);
-      return cut ? split(arena, chunk, bytes, bin) : use_whole(chunk);
-    }
-    bins_add_sorted(&arena->bins, chunk);
+/* Small requests that follow one another are cut from one chunk, so that they lie side by side. For another request
+   the remainder is a free chunk like any other, and goes to its bin. */
+static struct chunk *take_remainder(struct arena *arena, size_t bytes) {
+  struct chunk *chunk = bins_remainder(&arena->bins);
+  if (!chunk)
+    return NULL;
+  size_t have = chunk_bytes(chunk);
+  check_remainder(arena, chunk, have);
+  bins_unlink(&arena->bins, chunk);
+  if (have == bytes || (bytes < SMALL_LIMIT_BYTES && have > bytes + CHUNK_MIN_BYTES)) {
+    COUNT(remainder_hits);
+    return chunk;
   }
+  bins_add(&arena->bins, chunk, have);
   return NULL;
+}
+
+static inline struct chunk *take_larger(struct arena *arena, size_t bytes) {
+  struct chunk *chunk = bins_take(&arena->bins, bytes);
+  if (chunk)
+    COUNT(large_hits);
+  return chunk;
 }
 
 /* How many objects of that size to split off ahead for the cache, out of room_bytes. */
@@ -132,22 +137,29 @@ static unsigned ahead_count(struct tcache_bin *bin, size_t bytes, size_t room_by
   return count * bytes <= room_bytes ? count : (unsigned)(room_bytes / bytes);
 }
 
-/* Makes the first chunk of a run of 1 + ahead of that size an object; the others go to the cache, to be taken in order
-   of address. */
-static void *carve(struct arena *arena, struct chunk *run, size_t bytes, struct tcache_bin *bin, unsigned ahead) {
-  size_t head = bytes | CHUNK_PREV_USED | arena->chunk_flag;
+/* Puts the chunks of a run behind its first one into the cache, to be taken in order of address. */
+static __attribute__((noinline)) void cache_ahead(struct chunk *run, size_t head, struct tcache_bin *bin,
+                                                  unsigned ahead) {
   for (unsigned index = ahead; index > 0; index--) {
-    struct chunk *chunk = chunk_at(run, (ptrdiff_t)(index * bytes));
+    struct chunk *chunk = chunk_at(run, (ptrdiff_t)(index * head_bytes(head)));
     chunk_set_head(chunk, head);
     tcache_push(bin, chunk_object(chunk));
     COUNT(tcache_refilled);
   }
+}
+
+/* Makes the first chunk of a run of 1 + ahead of that size an object; the others go to the cache. */
+static inline void *carve(struct arena *arena, struct chunk *run, size_t bytes, struct tcache_bin *bin,
+                          unsigned ahead) {
+  size_t head = bytes | CHUNK_PREV_USED | arena->chunk_flag;
   chunk_set_head(run, head);
+  if (ahead > 0)
+    cache_ahead(run, head, bin, ahead);
   return chunk_object(run);
 }
 
 /* Serves a request from a free, unlinked chunk that is large enough. */
-static void *split(struct arena *arena, struct chunk *chunk, size_t bytes, struct tcache_bin *bin) {
+static inline void *split(struct arena *arena, struct chunk *chunk, size_t bytes, struct tcache_bin *bin) {
   size_t have = chunk_bytes(chunk);
   if (have - bytes < CHUNK_MIN_BYTES)
     return use_whole(chunk);
@@ -156,42 +168,14 @@ static void *split(struct arena *arena, struct chunk *chunk, size_t bytes, struc
   size_t used = bytes * (1 + ahead);
   struct chunk *rest = chunk_at(chunk, (ptrdiff_t)used);
   chunk_set_free(rest, have - used, CHUNK_PREV_USED | arena->chunk_flag);
-  bins_add_unsorted(&arena->bins, rest);
   if (bytes < SMALL_LIMIT_BYTES)
-    arena->last_remainder = rest;
+    bins_set_remainder(&arena->bins, rest);
+  else
+    bins_add(&arena->bins, rest, have - used);
   return carve(arena, chunk, bytes, bin, ahead);
 }
 
-/* A number of the sequence that the seed begins (splitmix64). One sequence for all arenas: a program of one thread gets
-   the same layout each time. */
-static uint64_t next_random(void) {
-  static _Atomic uint64_t drawn;
-  uint64_t bits = tunables.placement_seed * 0x9e3779b97f4a7c15u +
-                  atomic_fetch_add_explicit(&drawn, 1, memory_order_relaxed) * 0xd1342543de82ef95u;
-  bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
-  bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
-  return bits ^ bits >> 31;
-}
-
-/* From behind a gap of random length. The gap is released as a free chunk, so that later requests fill it: which
-   address an object gets is random, and hardly any memory is lost. */
-static void *take_top_at_random(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
-  uint64_t random = next_random();
-  size_t skipped =
-      CHUNK_MIN_BYTES + (size_t)(random >> 8) % tunables.placement_slack / CHUNK_ALIGNMENT * CHUNK_ALIGNMENT;
-  bool room = arena->top && chunk_bytes(arena->top) >= skipped + bytes + CHUNK_MIN_BYTES;
-  void *gap = room && random % 2 ? cut_top(arena, skipped, NULL) : NULL;
-  void *object = cut_top(arena, bytes, bin);
-  if (gap)
-    arena_release(arena, chunk_of(gap));
-  return object;
-}
-
-static void *take_top(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
-  return UNLIKELY(tunables.placement_seed) ? take_top_at_random(arena, bytes, bin) : cut_top(arena, bytes, bin);
-}
-
-static void *cut_top(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
+static inline void *take_top(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
   struct chunk *top = arena->top;
   if (UNLIKELY(!top))
     return NULL;
@@ -210,4 +194,26 @@ static void *cut_top(struct arena *arena, size_t bytes, struct tcache_bin *bin) 
   chunk_set_head(rest, (have - used) | CHUNK_PREV_USED);
   arena->top = rest;
   return carve(arena, top, bytes, bin, ahead);
+}
+
+/* A number of the sequence that the seed begins (splitmix64). One sequence for all arenas: a program of one thread gets
+   the same layout each time. */
+static uint64_t next_random(void) {
+  static _Atomic uint64_t drawn;
+  return split_mix(tunables.placement_seed * SPLIT_MIX_STEP +
+                   atomic_fetch_add_explicit(&drawn, 1, memory_order_relaxed) * 0xd1342543de82ef95u);
+}
+
+/* From behind a gap of random length. The gap is released as a free chunk, so that later requests fill it: which
+   address an object gets is random, and hardly any memory is lost. */
+static __attribute__((noinline)) void *take_top_at_random(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
+  uint64_t random = next_random();
+  size_t skipped =
+      CHUNK_MIN_BYTES + (size_t)(random >> 8) % tunables.placement_slack / CHUNK_ALIGNMENT * CHUNK_ALIGNMENT;
+  bool room = arena->top && chunk_bytes(arena->top) >= skipped + bytes + CHUNK_MIN_BYTES;
+  void *gap = room && random % 2 ? take_top(arena, skipped, NULL) : NULL;
+  void *object = take_top(arena, bytes, bin);
+  if (gap)
+    arena_release(arena, chunk_of(gap));
+  return object;
 }

@@ -32,7 +32,7 @@ enum {
   CHUNK_PREV_USED = 1,   /* the chunk before is not free: its prev_bytes is the program's */
   CHUNK_MAPPED = 2,      /* a mapping of its own (mapped.h); prev_bytes is its distance from the mapping's start */
   CHUNK_OTHER_ARENA = 4, /* not the main arena's: its heap starts at a multiple of HEAP_BYTES */
-  CHUNK_MARK = 8,        /* set by a heap walk for its own duration, clear otherwise */
+  CHUNK_NO_FLAG = 8,     /* never set: a head that has it was overwritten */
   CHUNK_FLAGS = 15,
 };
 
@@ -46,7 +46,7 @@ struct chunk {
   size_t head;
   struct links links;
   /* Large bins only: the neighbouring sizes of the bin, in a ring, through the first chunk of each size. NULL in the
-     other chunks of that size, and in the unsorted bin. */
+     other chunks of that size. */
   struct chunk *next_size, *prev_size;
 };
 

@@ -10,7 +10,7 @@
 enum { CALLS = 20000, OBJECTS = 100 };
 
 static uint64_t served(void) {
-  static const char *const places[] = {"tcache_hits", "fast_hits", "small_hits", "unsorted_hits",
+  static const char *const places[] = {"tcache_hits", "fast_hits", "small_hits", "remainder_hits",
                                        "large_hits",  "top_hits",  "mapped_hits"};
   uint64_t sum = 0;
   for (size_t index = 0; index < sizeof places / sizeof *places; index++)

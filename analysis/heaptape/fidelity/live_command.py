@@ -4,7 +4,6 @@ promised of the second hold?
 """
 
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -72,7 +71,7 @@ def ratios(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
         ratio = log_ratio(given["before"], given["after"])
         if ratio is not None:
             low, high = ratio.interval()
-            found[figure] = {"ratio": math.exp(ratio.mean), "low": float(low), "high": float(high)}
+            found[figure] = {"ratio": ratio.ratio, "low": float(low), "high": float(high)}
     return found
 
 

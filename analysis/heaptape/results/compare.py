@@ -57,9 +57,10 @@ def absolute(table: pd.DataFrame) -> pd.DataFrame:
     """
     if table.empty:
         return pd.DataFrame(index=pd.MultiIndex.from_arrays([[], []], names=["workload", "allocator"]))
-    wide = table.pivot_table(
-        index=["workload", "allocator"], columns="metric", values="value", aggfunc="mean", sort=False
-    )
+    with np.errstate(over="ignore"):  # of a damaged file's figures, the mean may be infinite
+        wide = table.pivot_table(
+            index=["workload", "allocator"], columns="metric", values="value", aggfunc="mean", sort=False
+        )
     return wide.rename_axis(columns=None)
 
 
@@ -147,11 +148,12 @@ def long_table(files: Sequence[Results], baseline: str, method: Method = "t") ->
     """
     table = figures(files)
     keys = ["workload", "allocator", "metric"]
-    values = (
-        table.groupby([*keys, "unit"], sort=False)
-        .agg(value=("value", "mean"), repetitions=("value", "count"), margin_percent=("margin_percent", "max"))
-        .reset_index()
-    )
+    with np.errstate(over="ignore"):  # as in `absolute`
+        values = (
+            table.groupby([*keys, "unit"], sort=False)
+            .agg(value=("value", "mean"), repetitions=("value", "count"), margin_percent=("margin_percent", "max"))
+            .reset_index()
+        )
     percents = relative(table, baseline, method).drop(columns=["repetitions", "margin_percent"])
     merged = values.merge(percents, on=keys, how="outer", sort=False)
     merged.loc[(merged["allocator"] == baseline) & (merged["metric"] != "ideal_rss"), "percent"] = 100.0
@@ -184,7 +186,7 @@ def percent_row(ratio: LogRatio, method: Method = "t", margin: float = 0.0) -> d
     ratio, in percent.
     """
     low, high = ratio.interval(method=method)
-    return _row((100 * math.exp(ratio.mean), 100 * low, 100 * high), ratio.repetitions, margin)
+    return _row((100 * ratio.ratio, 100 * low, 100 * high), ratio.repetitions, margin)
 
 
 def arithmetic_row(ratios: list[LogRatio], method: Method = "t", margin: float = 0.0) -> dict:
@@ -192,7 +194,7 @@ def arithmetic_row(ratios: list[LogRatio], method: Method = "t", margin: float =
 
     A ratio's error is about the ratio times that of its logarithm.
     """
-    percents = [100 * math.exp(r.mean) for r in ratios]
+    percents = [100 * r.ratio for r in ratios]
     mean = combined(sum(percents) / len(percents), [(p / len(percents), r) for p, r in zip(percents, ratios)])
     low, high = mean.bounds(method=method)
     return _row((mean.mean, max(low, 0.0), high), mean.repetitions, margin)

@@ -29,6 +29,10 @@ COUNTED_AGREES = 1e-4
 Method = Literal["t", "bootstrap"]
 
 
+def _ratio_of(log: float) -> float:
+    return math.exp(min(log, LARGEST_LOG))  # NaN stays
+
+
 @dataclass(frozen=True)
 class LogRatio:
     """Mean log ratio, its variance and degrees of freedom. `variance` is NaN where there was no repetition to tell.
@@ -65,7 +69,12 @@ class LogRatio:
     def interval(self, level: float = LEVEL, method: Method = "t") -> tuple[float, float]:
         """Bounds of the ratio (not of its logarithm); NaN, NaN if there is no telling."""
         low, high = self.bounds(level, method)
-        return math.exp(low) if not math.isnan(low) else low, math.exp(min(high, LARGEST_LOG))
+        return _ratio_of(low), _ratio_of(high)
+
+    @property
+    def ratio(self) -> float:
+        """The ratio itself, not its logarithm."""
+        return _ratio_of(self.mean)
 
     def p_value(self, method: Method = "t") -> float:
         """How often chance alone would give a ratio at least that far from 1, two-sided; NaN if there is no telling."""

@@ -264,9 +264,9 @@ def test_full_disk_is_one_line(arguments, heaptape, few_results):
     assert done.stderr == "heaptape: standard output: can't be written: No space left on device\n"
 
 
-def test_output_that_cannot_be_written_is_named(heaptape, few_results):
-    done = heaptape("report", few_results, "-o", "/dev/full")
-    assert (done.returncode, done.stdout) == (1, "")
+def test_output_that_cannot_be_written_is_named(few_results):
+    done = call_heaptape("report", few_results, "-o", "/dev/full")
+    assert (done.status, done.stdout) == (1, "")
     assert done.stderr == "heaptape: /dev/full: can't be written: No space left on device\n"
 
 
@@ -305,12 +305,13 @@ def test_results_have_the_keys_of_the_schema(small_results):
     assert {name: calls[name]["count"] for name in ("malloc", "free")} == data["workload"]["calls"]
 
 
-def test_an_allocator_that_dies_is_reported_and_the_rest_goes_on(heaptape, small_tape, tmp_path):
+def test_an_allocator_that_dies_is_reported_and_the_rest_goes_on(small_tape, tmp_path):
     library, output = tmp_path / "libdies.so", tmp_path / "r.json"
     source = "#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { abort(); }\n"
     compile_c(library, source, "-shared", "-fPIC")
-    done = heaptape("replay", small_tape, "-a", library, "-a", "glibc", "-n", "1", "--passes", "bare", "-o", output)
-    assert done.returncode == 1
+    chosen = ("-a", library, "-a", "glibc", "-n", "1", "--passes", "bare")
+    done = call_heaptape("replay", small_tape, *chosen, "-o", output)
+    assert done.status == 1
     assert "libdies.so, bare pass, repetition 1: " in done.stderr
     assert done.stderr.endswith("heaptape: 1 of 2 runs failed\n")
     runs = {run["allocator"]: run for run in json.loads(output.read_text())["runs"]}

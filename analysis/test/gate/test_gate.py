@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`heaptape gate` and `heaptape minimise` on allocators with planted faults (planted_allocator.c and faulty_allocator.c
-of replay/test/programs/): the same library, with other settings as old and new. Long: more figures and allocators.
+of replay/test/programs/): the same library, with other settings as old and new.
+
+Long: more figures, allocators and signals.
 """
 
 import json
@@ -192,7 +194,7 @@ def test_a_full_disk_is_one_line(workload, tmp_path):
     assert done.stderr == f"heaptape: {file / 'out'}: can't be written\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_an_interrupt_keeps_the_smallest_piece_so_far(number, workload, tmp_path):
     out, scratch = tmp_path / "out", tmp_path / "scratch"
     scratch.mkdir()

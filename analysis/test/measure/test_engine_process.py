@@ -27,7 +27,7 @@ def workload(tmp_path_factory):
 def counted(workload, jobs):
     """Of each run in its order: who, which pass, and the exact figures."""
     known = registry.load(HOME)
-    choices = [registry.choose(name, known) for name in ("glibc", "reference", "tcmalloc")]
+    choices = [registry.choose(name, known) for name in ("glibc", "reference")]
     settings = Settings(repeats=2, passes=("memory", "instructions", "verify"), seed=7, jobs=jobs)
     data = replay.replay(workload, replay.describe_workload(workload, "memcached"), choices, settings, HOME)
     figures = ("rss_anon_peak_bytes", "rss_anon_mean_bytes", "instructions_total", "syscalls", "verified")
@@ -36,7 +36,7 @@ def counted(workload, jobs):
 
 def test_figures_and_their_order_are_the_same_whatever_number_of_runs_is_made_at_a_time(workload):
     alone = counted(workload, 1)
-    assert len(alone) == 3 * (2 + 2 + 1)
+    assert len(alone) == 2 * (2 + 2 + 1)
     assert counted(workload, 5) == alone
 
 

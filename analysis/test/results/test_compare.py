@@ -179,6 +179,21 @@ def test_whatever_keys_a_run_has_or_lacks_a_table_comes_out(runs):
     compare.long_table([file], baseline).to_json(orient="records")
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(("one", "other"), [(1.7e308, 5e-324), (5e-324, 1.7e308), (1.7e308, 1.7e308)])
+def test_figures_whose_sums_and_ratios_are_beyond_all_numbers_are_compared(one, other):
+    runs = [run("a", repeat, cycles_total=one) for repeat in (0, 1)]
+    runs += [run("b", repeat, cycles_total=other) for repeat in (0, 1)]
+    file = file_of(*runs)
+    tables.render_text(tables.comparison([file], "a"), 100)
+    (row,) = (
+        compare.long_table([file], "a")
+        .query("workload == 'w' and allocator == 'b' and metric == 'total_cycles'")
+        .percent
+    )
+    assert row == pytest.approx(100) if one == other else (row > 1e300 if other > one else row < 1e-300)
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A search finds what is best, tries nothing twice, and goes on as it would have."""
+"""A search finds what is best, tries nothing twice, and goes on as it would have.
+
+Long: more seeds, and more points at which it is interrupted.
+"""
 
 import dataclasses
 from functools import cache
@@ -20,11 +23,16 @@ from tests.examples import examples
 TWO = dataclasses.replace(GOALS, objectives=("rss-peak", "syscalls"))
 
 
+def long(*values):
+    """Parameters of the long tests."""
+    return [pytest.param(value, marks=pytest.mark.long) for value in values]
+
+
 def keys(points):
     return {point.key for point in points}
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, 1, *long(2, 3, 4)])
 def test_the_best_of_243_settings_is_found_in_60(seed):
     points, best = search_in(None, 60, seed=seed)
     assert len(points) <= 60
@@ -68,7 +76,7 @@ def whole_of_40():
     return search_in(None, 40)
 
 
-@pytest.mark.parametrize("after", [0, 1, 2, 7, 20, 33])
+@pytest.mark.parametrize("after", [0, 7, 33, *long(1, 2, 20)])
 def test_an_interrupted_search_goes_on_as_it_would_have(tmp_path, after):
     whole, best = whole_of_40()
     with pytest.raises(KeyboardInterrupt):

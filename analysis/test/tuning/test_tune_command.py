@@ -45,15 +45,22 @@ environment = { OTHER = "1" }
 """
 
 
-@pytest.fixture
-def planted(tmp_path, monkeypatch):
-    """The registry has the planted allocator alone. The present directory is the test's."""
+@pytest.fixture(scope="module")
+def registered(tmp_path_factory):
+    """A folder with the planted allocator, and a registry that has it alone."""
+    folder = tmp_path_factory.mktemp("planted")
     compile_c(
-        tmp_path / "planted_settings.so", REPOSITORY / "analysis/test/tuning/planted_settings.c", "-shared", "-fPIC"
+        folder / "planted_settings.so", REPOSITORY / "analysis/test/tuning/planted_settings.c", "-shared", "-fPIC"
     )
-    (tmp_path / "allocators.toml").write_text(REGISTRY)
-    monkeypatch.setattr(Home, "registry_file", lambda self: tmp_path / "allocators.toml")
-    monkeypatch.setattr(Home, "library_directories", lambda self: [tmp_path])
+    (folder / "allocators.toml").write_text(REGISTRY)
+    return folder
+
+
+@pytest.fixture
+def planted(registered, tmp_path, monkeypatch):
+    """The registry has the planted allocator alone. The present directory is the test's."""
+    monkeypatch.setattr(Home, "registry_file", lambda self: registered / "allocators.toml")
+    monkeypatch.setattr(Home, "library_directories", lambda self: [registered])
     monkeypatch.chdir(tmp_path)
 
 
@@ -139,7 +146,7 @@ def start(folder, tape, *options):
     command = [str(HEAPTAPE), "tune", str(tape), "-a", "reference", "--tunables", "tcache_count,top_pad,arenas"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
-        [*command, "--budget", "14", *options], cwd=folder, start_new_session=True, preexec_fn=take_interrupts, **pipes
+        [*command, "--budget", "9", *options], cwd=folder, start_new_session=True, preexec_fn=take_interrupts, **pipes
     )
 
 
@@ -178,7 +185,7 @@ def whole(tmp_path_factory, small_tape):
 )
 def test_a_search_that_was_ended_goes_on_where_it_was(tmp_path, small_tape, whole, number, group):
     cut = start(tmp_path, small_tape)
-    wait_for_points(tmp_path / "small.reference.tune.sqlite", 5)
+    wait_for_points(tmp_path / "small.reference.tune.sqlite", 3)
     (os.killpg if group else os.kill)(cut.pid, number)
     printed, errors = cut.communicate()
     if number == signal.SIGINT:

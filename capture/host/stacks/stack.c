@@ -2,6 +2,8 @@
 #include "capture/host/stacks/stack.h"
 
 #include "capture/host/process/host_state.h"
+#include "capture/host/process/messages.h"
+#include "capture/host/stacks/stack_unwinder.h"
 #include "capture/host/stacks/stack_walk.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"
@@ -16,10 +18,13 @@
 
 struct stack_settings stack_settings;
 
+static stack_unwinder *unwinder; /* NULL: none has been set */
+
 enum {
   MEMO_FRAMES = 1024,  /* remembered of a thread's last walk */
   WALK_FRAMES = 512,   /* of one walk */
   NODES_CACHED = 4096, /* 64 KiB: in the second-level cache, where a look into the area misses twice */
+  OWN_FRAMES = 10,     /* at most, between a walk's first frame and the program's */
   BOUNDS_KEPT = 4,     /* stacks that a thread runs on in turns */
   THREAD_STACK_LEAST_BYTES = 16 << 10,
   MAIN_STACK_GAP_BYTES = 1 << 20, /* that the kernel keeps free below the main thread's stack */
@@ -47,6 +52,7 @@ struct stack_memo {
   } cached[NODES_CACHED];
   struct memo_frame frames[MEMO_FRAMES];
   struct frame fresh[WALK_FRAMES];
+  uintptr_t unwound[OWN_FRAMES + WALK_FRAMES]; /* the unwinder's frames */
 };
 
 void stack_memo_reset(struct stack_memo *memo) {
@@ -291,7 +297,6 @@ static uint32_t take_from(struct stack_area *area, struct stack_memo *memo, stru
 /* The program's frame that contains that return address, found by walking outward from our frames by their rules. As
    the hooks end in jumps where they can, it is not known which of them have frames and what they leave in registers. */
 static bool find_caller(struct frame *frame, uintptr_t caller, uintptr_t high) {
-  enum { OWN_FRAMES = 6 };
   for (int i = 0; i < OWN_FRAMES; i++) {
     if (frame->instruction == caller)
       return true;
@@ -301,12 +306,36 @@ static bool find_caller(struct frame *frame, uintptr_t caller, uintptr_t high) {
   return false;
 }
 
+void heaptape_lib_set_unwinder(stack_unwinder *its) {
+  unwinder = its;
+  if (!its)
+    message_print("libunwind.so.8 can't be loaded: call stacks are taken by heaptape's own rules");
+}
+
+/* The node of the stack as the unwinder sees it, which remembers nothing of the last walk. */
+static __attribute__((noinline)) uint32_t take_unwound(struct stack_area *area, struct stack_memo *memo,
+                                                       uintptr_t caller) {
+  uint32_t end = unwinder(memo->unwound, OWN_FRAMES + WALK_FRAMES), at = 0;
+  while (at < end && memo->unwound[at] != caller)
+    at++;
+  if (at == end || at > OWN_FRAMES)
+    return 0;
+  struct walked walked = {.to_the_end = end < OWN_FRAMES + WALK_FRAMES};
+  for (; at < end && walked.fresh < WALK_FRAMES && memo->unwound[at]; at++)
+    memo->fresh[walked.fresh++] = (struct frame){.instruction = memo->unwound[at]};
+  uint32_t node = nodes_of(area, memo, remember(memo, &walked));
+  memo->count = 0;
+  return node;
+}
+
 uint32_t stack_take(struct stack_memo **place, const void *caller, const void *hook) {
   struct stack_area *area = stack_settings.area;
   int error = errno;
   struct stack_memo *memo = memo_of(place);
   uint32_t node = 0;
-  if (memo) {
+  if (memo && stack_is_unwound() && unwinder && !host_sandboxed()) {
+    node = take_unwound(area, memo, (uintptr_t)caller);
+  } else if (memo) {
     const uintptr_t *own = __builtin_frame_address(0), *its = hook; /* saved frame pointer, return address */
     if (its && its[1] == (uintptr_t)caller)
       own = its;

@@ -30,6 +30,12 @@ extern struct stack_settings stack_settings;
    function's, the frame is searched for. 0: the stack could not be taken, which is counted in the area. */
 uint32_t stack_take(struct stack_memo **memo, const void *caller, const void *hook);
 
+/* May stack_take walk by the library that host/unwinder/ loads? It may lock and allocate: then the caller blocks
+   signals, and takes the calls that the thread makes meanwhile for none of the program's. */
+static inline bool stack_is_unwound(void) {
+  return stack_settings.unwind == UNWIND_LIBUNWIND;
+}
+
 /* Called when another thread takes the memo over: forgets the walks of the thread before. */
 void stack_memo_reset(struct stack_memo *memo);
 

@@ -97,7 +97,7 @@ enum walk stack_step(struct stack_area *area, enum stack_unwind unwind, struct f
   case RULE_SIGNAL:
     return step_by_signal(frame, high);
   case RULE_NONE: /* mostly code that was made at run time, which often keeps frame pointers */
-    return unwind == UNWIND_AUTO ? step_by_frame_pointer(frame, high) : WALK_END;
+    return unwind == UNWIND_DWARF ? WALK_END : step_by_frame_pointer(frame, high);
   default:
     return step_by_rule(rule, frame, high);
   }

@@ -433,24 +433,16 @@ static uint64_t drain_ring(struct recorded_process *process, struct ring_reader 
   return records;
 }
 
-/* The place is of a slot that the host has given up. */
-static bool is_given_up(const struct ring *ring, uint32_t at) {
-  for (int i = 0; i < RING_GIVEN_UP; i++)
-    if (atomic_load_explicit(&ring->given_up[i], memory_order_relaxed) == at + 1)
-      return true;
-  return false;
-}
-
 /* What has been written behind empty slots, when nobody will fill them any more: the calls that were to do so have not
    been completed. A record in a slot that was given up came too late, and is missing. */
 static void drain_behind_empty_slots(struct recorded_process *process, struct ring_reader *reader) {
   uint64_t head, word, late = 0;
   uint32_t lap = atomic_load(&reader->ring->lap), passed = 0;
-  lap = lap < RING_BYTES ? lap / 16 * 16 : RING_BYTES;
+  lap = lap < RING_RECORDS_BYTES ? lap / 16 * 16 : RING_RECORDS_BYTES;
   for (uint32_t at = reader->tail; passed < lap; passed += 16, at = at + 16 < lap ? at + 16 : 0) {
     if (at >= lap || !record_get((const uint64_t *)(reader->memory + at), &head, &word))
       continue;
-    if (is_given_up(reader->ring, at)) {
+    if (ring_is_given_up(reader->memory, at)) {
       late += head != RECORD_VOID && (uint8_t)head != RECORD_PARAM;
       memset(reader->memory + at, 0, 16); /* counted once */
       continue;

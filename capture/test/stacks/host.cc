@@ -131,7 +131,9 @@ FRAME void through_library(const char *path, size_t bytes) {
   dlclose(library);
 }
 
-// Random paths through functions of all kinds of frames; at the end of each, what backtrace() says of it.
+// Random paths through functions of all kinds of frames; at the end of each, what the judge says of it: backtrace(), or
+// libunwind's.
+static int (*judge)(void **, int) = backtrace;
 static unsigned long seed = 12345;
 static unsigned random_below(unsigned limit) {
   seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -142,7 +144,7 @@ FRAME void wander(int depth);
 FRAME void leaf() {
   void *addresses[128];
   size_t bytes = next_bytes++;
-  int count = backtrace(addresses, 128);
+  int count = judge(addresses, 128);
   kept = malloc(bytes);
   free(kept);
   printf("%zu", bytes);
@@ -284,8 +286,10 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 12000; i++)
       branch(250);
   } else if (strcmp(mode, "wander") == 0) {
-    void *ignored[2];
-    backtrace(ignored, 2);
+    void *ignored[2], *libunwind = argc > 2 ? dlopen(argv[2], RTLD_NOW | RTLD_LOCAL) : nullptr;
+    if (libunwind)
+      judge = reinterpret_cast<int (*)(void **, int)>(dlsym(libunwind, "unw_backtrace"));
+    judge(ignored, 2);
     int numbers[200];
     for (int i = 0; i < 60; i++)
       wander(static_cast<int>(random_below(9)));

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/trace/read/block_decode.h"
 
+#include "core/base/hints.h"
 #include "core/base/leb.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Each event passes through these: a call costs as much as what it does. */
-#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 struct acquire {
   uint64_t address;

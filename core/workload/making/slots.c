@@ -6,7 +6,7 @@
 
 bool slots_init(struct slots *slots, uint32_t threads) {
   memset(slots, 0, sizeof *slots);
-  slots->orphans = SLOTS_NONE;
+  slots->orphan_lines = SLOTS_NONE;
   slots->lists = malloc((threads + 1) * sizeof *slots->lists);
   slots->ended = calloc(threads + 1, sizeof *slots->ended);
   for (uint32_t i = 0; slots->lists && i < threads; i++)
@@ -33,7 +33,7 @@ bool slots_add_threads(struct slots *slots, uint32_t threads, uint32_t more) {
 
 void slots_free(struct slots *slots) {
   free(slots->at);
-  free(slots->owners);
+  free(slots->lines);
   free(slots->lists);
   free(slots->ended);
 }
@@ -59,32 +59,31 @@ static bool grow(struct slots *slots) {
   struct slot *at = realloc(slots->at, room * sizeof *at);
   if (at)
     slots->at = at;
-  uint32_t *owners = realloc(slots->owners, room * sizeof *owners);
-  if (owners)
-    slots->owners = owners;
-  if (!at || !owners)
+  struct slot_line *lines = realloc(slots->lines, room / SLOTS_PER_LINE * sizeof *lines);
+  if (lines)
+    slots->lines = lines;
+  if (!at || !lines)
     return false;
   slots->room = (uint32_t)room;
   return true;
 }
 
-/* Gives the thread a line of slots: those of ended threads, else new ones. */
+/* Gives the thread, whose list is empty, a line of an ended thread's, else a new one. */
 static bool refill(struct slots *slots, uint32_t thread) {
-  if (slots->orphans == SLOTS_NONE) {
-    if (slots->count == slots->room && !grow(slots))
-      return false;
-    slots->count += SLOTS_PER_LINE;
-    for (uint32_t i = 1; i <= SLOTS_PER_LINE; i++) {
-      uint32_t slot = slots->count - i;
-      slots->at[slot].last = 0;
-      slots->owners[slot] = thread;
-      push(slots, &slots->lists[thread], slot);
-    }
+  if (slots->orphan_lines != SLOTS_NONE) {
+    struct slot_line *line = &slots->lines[slots->orphan_lines];
+    slots->orphan_lines = line->next_orphan_line;
+    slots->lists[thread] = line->orphans;
+    *line = (struct slot_line){.owner = thread, .orphans = SLOTS_NONE};
     return true;
   }
-  for (int i = 0; i < SLOTS_PER_LINE && slots->orphans != SLOTS_NONE; i++) {
-    uint32_t slot = pop(slots, &slots->orphans);
-    slots->owners[slot] = thread;
+  if (slots->count == slots->room && !grow(slots))
+    return false;
+  slots->lines[slots->count / SLOTS_PER_LINE] = (struct slot_line){.owner = thread, .orphans = SLOTS_NONE};
+  slots->count += SLOTS_PER_LINE;
+  for (uint32_t i = 1; i <= SLOTS_PER_LINE; i++) {
+    uint32_t slot = slots->count - i;
+    slots->at[slot].last = 0;
     push(slots, &slots->lists[thread], slot);
   }
   return true;
@@ -96,9 +95,22 @@ uint32_t slots_take_new(struct slots *slots, uint32_t thread) {
   return pop(slots, &slots->lists[thread]);
 }
 
+/* The slot is empty, and its line's owner has ended. */
+static void give_orphan(struct slots *slots, uint32_t slot) {
+  struct slot_line *line = &slots->lines[slot / SLOTS_PER_LINE];
+  if (line->orphans == SLOTS_NONE) {
+    line->next_orphan_line = slots->orphan_lines;
+    slots->orphan_lines = slot / SLOTS_PER_LINE;
+  }
+  push(slots, &line->orphans, slot);
+}
+
 static void give_back(struct slots *slots, uint32_t slot) {
-  uint32_t owner = slots->owners[slot];
-  push(slots, slots->ended[owner] ? &slots->orphans : &slots->lists[owner], slot);
+  uint32_t owner = slots->lines[slot / SLOTS_PER_LINE].owner;
+  if (slots->ended[owner])
+    give_orphan(slots, slot);
+  else
+    push(slots, &slots->lists[owner], slot);
 }
 
 void slots_give_remote(struct slots *slots, uint32_t slot) {
@@ -114,5 +126,5 @@ void slots_give_remote(struct slots *slots, uint32_t slot) {
 void slots_end_thread(struct slots *slots, uint32_t thread) {
   slots->ended[thread] = true;
   for (uint32_t slot; (slot = pop(slots, &slots->lists[thread])) != SLOTS_NONE;)
-    push(slots, &slots->orphans, slot);
+    give_orphan(slots, slot);
 }

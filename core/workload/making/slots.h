@@ -2,10 +2,11 @@
 /* Slots of objects (WORKLOAD.md): hands out dense numbers so that the engine's threads seldom share a cache line of its
    object table and seldom have to wait for each other when a slot is used again.
 
-   A thread takes slots from a list of its own, which grows by a line of SLOTS_PER_LINE. A slot emptied by its owner
-   goes back to the owner's list, one emptied by another thread first through a quarantine of SLOTS_QUARANTINE, so that
-   the wait for its last user is old by then. Slots of ended threads are handed to whoever needs a line next. Not its
-   job: who waits for whom (convert/compile/compile.c reads `last`). Invariants: memory is O(objects that lived at once
+   A line of SLOTS_PER_LINE slots has one owner, and a thread takes slots from a list of its own, which grows by a line.
+   A slot emptied by its owner goes back to the owner's list, one emptied by another thread first through a quarantine
+   of SLOTS_QUARANTINE, so that the wait for its last user is old by then. Lines of ended threads get new owners,
+   whoever needs slots next, as wholes, with those of their slots that are still in use. Not its job: who waits for whom
+   (convert/compile/compile.c reads `last`). Invariants: memory is O(objects that lived at once
    + threads). Not thread-safe. */
 #ifndef CORE_WORKLOAD_MAKING_SLOTS_H
 #define CORE_WORKLOAD_MAKING_SLOTS_H
@@ -23,14 +24,21 @@ struct slot {
   uint64_t last;       /* free for the consumer of the history; 0 in a slot never used */
 };
 
+/* Of SLOTS_PER_LINE slots. */
+struct slot_line {
+  uint32_t owner;
+  uint32_t orphans;          /* its first empty slot since the owner ended; SLOTS_NONE: none */
+  uint32_t next_orphan_line; /* where it has any */
+};
+
 struct slots {
   struct slot *at;
-  uint32_t *owners;
+  struct slot_line *lines;
   uint32_t count; /* numbers in use or used before are below this */
   uint32_t room;
-  uint32_t *lists; /* of each thread: first empty slot; SLOTS_NONE: none */
-  bool *ended;     /* threads that take no more */
-  uint32_t orphans;
+  uint32_t *lists;       /* of each thread: first empty slot; SLOTS_NONE: none */
+  bool *ended;           /* threads that take no more */
+  uint32_t orphan_lines; /* the first with an empty slot whose owner has ended; SLOTS_NONE: none */
   uint32_t quarantine[SLOTS_QUARANTINE];
   uint32_t quarantine_next, quarantine_count;
 };
@@ -52,7 +60,7 @@ static inline uint32_t slots_take(struct slots *slots, uint32_t thread) {
   uint32_t slot = slots->lists[thread];
   if (__builtin_expect(slot == SLOTS_NONE, 0))
     return slots_take_new(slots, thread);
-  HT_ASSERT(slot < slots->count && slots->owners[slot] == thread);
+  HT_ASSERT(slot < slots->count && slots->lines[slot / SLOTS_PER_LINE].owner == thread);
   slots->lists[thread] = (uint32_t)slots->at[slot].size_bytes;
   return slot;
 }
@@ -60,7 +68,7 @@ static inline uint32_t slots_take(struct slots *slots, uint32_t thread) {
 /* The thread has released the object in the slot. */
 static inline void slots_give(struct slots *slots, uint32_t slot, uint32_t thread) {
   HT_ASSERT(slot < slots->count);
-  if (slots->owners[slot] != thread) {
+  if (slots->lines[slot / SLOTS_PER_LINE].owner != thread) {
     slots_give_remote(slots, slot);
     return;
   }

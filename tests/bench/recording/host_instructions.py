@@ -24,6 +24,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "--usable": ("--usable",),
     "--latency": ("--latency",),
     "--stacks=64": ("--stacks=64",),
+    "... --unwind libunwind": ("--stacks=64", "--unwind", "libunwind"),
 }
 # Every free of xmalloc is remote; cfrac has one thread; larson's threads take over each other's objects.
 PROGRAMS = {

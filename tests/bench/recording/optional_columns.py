@@ -22,6 +22,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "--usable": ("--usable",),
     "--stacks=64": ("--stacks=64",),
     "--stacks=64 --unwind fp": ("--stacks=64", "--unwind", "fp"),
+    "--stacks=64 --unwind libunwind": ("--stacks=64", "--unwind", "libunwind"),
 }
 
 

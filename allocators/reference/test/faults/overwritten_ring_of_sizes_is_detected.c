@@ -5,10 +5,9 @@
 #include <string.h>
 
 static void corrupt(void) {
-  char *first = object_before_another(3000), *second = object_before_another(3072);
+  char *first = object_before_another(3000), *second = object_before_another(3040);
   allocator_free(first);
   allocator_free(second);
-  allocator_malloc(40000); /* sorts both into a large bin */
   *(uintptr_t *)(first + 16) = (uintptr_t)second - 16 + 64;
   allocator_malloc(3000);
 }

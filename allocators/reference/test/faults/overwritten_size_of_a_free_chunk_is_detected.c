@@ -8,7 +8,7 @@ static void corrupt(void) {
   char *object = object_before_another(3000);
   allocator_free(object);
   *(size_t *)(object - 8) += 64;
-  allocator_malloc(5000);
+  allocator_malloc(3040);
 }
 
 int main(int argument_count, char **arguments) {

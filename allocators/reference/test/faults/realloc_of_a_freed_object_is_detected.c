@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Its chunk is in the unsorted bin. */
+/* Its chunk is in a large bin. */
 #include "allocators/test/expect_fault.h"
 
 #include <string.h>
