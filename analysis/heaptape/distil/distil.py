@@ -10,7 +10,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.distil import fit, measured
+from heaptape.distil import ageing, fit, measured
 from heaptape.distil.fit import Fitted
 from heaptape.distil.plan import Kind, Plan, Planner
 from heaptape.formats.workload_format import read_workload
@@ -52,6 +52,11 @@ class Distilled:
     fitted: Fitted
     errors: pd.DataFrame
     manifest: dict
+
+    @property
+    def growth(self) -> dict[str, float]:
+        """Of a heap that ages: label -> percent by which RSS grew (ageing.py); of another it is empty."""
+        return self.manifest.get("ages", {})
 
     @property
     def worst(self) -> float:
@@ -98,11 +103,14 @@ class Distiller:
         runs = measured.run(
             workload, edges, self._choices, list(whole.figures), self._home, self._part(f"{plan.ops:,} ops")
         )
-        fitted = fit.fit(runs, whole, manifest, [choice.allocator for choice in self._choices])
+        families = {choice.label: choice.allocator for choice in self._choices}
+        unseen = plan.unseen(whole.cells, families)
+        fitted = fit.fit(runs, whole, manifest, list(families.values()), unseen)
         table = fit.table(fitted, list(whole.figures.index))
-        if fitted.weights is not None:
-            plan.windows["weight"] = fitted.weights
-        return Distilled(plan, ops, self._ops, fitted, table, self._manifest(plan, fitted, table))
+        manifest = self._manifest(plan, fitted, table)
+        if ageing.ages(whole.growth, families):
+            manifest["ages"] = dict(whole.growth)
+        return Distilled(plan, ops, self._ops, fitted, table, manifest)
 
     def _manifest(self, plan: Plan, fitted: Fitted, table: pd.DataFrame) -> dict:
         """What heaptape-convert can't know."""

@@ -34,14 +34,17 @@ def percent(estimates: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return 100 * (estimates / whole - 1)
 
 
-def errors(fit: Fit, whole: np.ndarray, families: Sequence[str]) -> Errors:
-    """Of a way to fit, on choices with these figures of the whole. There must be two families at least."""
+def errors(fit: Fit, whole: np.ndarray, families: Sequence[str], unseen: np.ndarray | float = 0.0) -> Errors:
+    """Of a way to fit, on choices with these figures of the whole. There must be two families at least. `unseen`: what
+    is to be added to each choice's, in percent, as its figures were known before the fit (select.unseen).
+    """
     every = range(len(whole))
     left_out = np.empty(len(whole))
     for family in dict.fromkeys(families):
         own = [number for number in every if families[number] == family]
         others = [number for number in every if families[number] != family]
         left_out[own] = percent(fit(others)[own], whole[own])
+    left_out += unseen
     return Errors(percent(fit(list(every)), whole), left_out, expected(left_out, families))
 
 

@@ -4,7 +4,7 @@
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +13,13 @@ import pandas as pd
 from heaptape.common.c_programs import convert_json
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.distil import ageing
 from heaptape.distil.plan import Cells, Plan
 from heaptape.formats.workload_format import read_workload
 from heaptape.measure import exact, replay
 from heaptape.measure.registry import Choice
 from heaptape.results import distilled
+from heaptape.results.timeline import timeline_frame
 
 MOST_CELLS = 20_000
 FEWEST_OPS_OF_A_CELL = 50
@@ -28,10 +30,13 @@ Tell = Callable[[float], None]
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """Of the workload: `figures`, one row a choice (by label), one column a figure; its cells."""
+    """Of the workload: `figures`, one row a choice (by label), one column a figure; its cells; `growth`: label ->
+    percent (ageing.py), empty where memory was not measured.
+    """
 
     figures: pd.DataFrame
     cells: Cells
+    growth: Mapping[str, float] = field(default_factory=dict)
 
 
 def cell_edges(ops: int) -> np.ndarray:
@@ -70,7 +75,12 @@ def whole(workload: Path, choices: Sequence[Choice], figures: Sequence[str], hom
         if windows := of_choice.get("instructions", {}).get("windows"):
             counts |= {f"calls of {call}": np.array(column) for call, column in windows["calls"].items()}
             counts[label] = np.array(list(windows["instructions"].values()), np.float64).sum(axis=0)
-    return Whole(pd.DataFrame.from_dict(values, orient="index"), Cells(pd.DataFrame(counts), edges))
+    growth = {
+        label: ageing.growth_percent(timeline_frame(of_choice["memory"]))
+        for label, of_choice in runs.items()
+        if "memory" in of_choice
+    }
+    return Whole(pd.DataFrame.from_dict(values, orient="index"), Cells(pd.DataFrame(counts), edges), growth)
 
 
 def write(workload: Path, plan: Plan, manifest: Mapping, tape: Path, home: Home) -> None:

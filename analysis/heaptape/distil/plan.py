@@ -7,7 +7,7 @@ is the floor: no smaller distillate can tell the memory. Which objects these are
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -19,12 +19,15 @@ Kind = Literal["time", "memory", "both"]
 # Of the ops, for the highs; the windows have the rest, and no less than that where the floor is higher.
 SHARE_OF_HIGHS = {"time": 0.3, "memory": 1.0, "both": 0.5}
 MOST_SEGMENTS = 64
-FEWEST_WINDOWS, MOST_WINDOWS = 8, 120
-OPS_A_WINDOW = 4000  # with its warm-up and what else its objects do: more ops make more windows, then longer ones
+FEWEST_WINDOWS, MOST_WINDOWS = 8, 200
+OPS_A_WINDOW = 1500  # with its warm-up and what else its objects do: more ops make more windows, then longer ones
 WARM_UP = 4  # times a window's length: docs/DISTILLATION.md has what other depths give
 ROUNDS = 6  # of fitting the windows' length
 LARGE_BYTES = 32768  # from here on objects are few and matter one by one
 COLUMNS = ("begin", "counted", "end", "weight")
+
+# Which objects windows need (convert/distil/plan.h): those that they touch, or all that are live when they begin.
+Heap = Literal["touched", "live"]
 
 # heaptape-convert's plan of a distillate -> ops that it has
 Count = Callable[[Mapping], int]
@@ -34,22 +37,36 @@ Count = Callable[[Mapping], int]
 class Plan:
     """`windows`: one row each, begin, counted, end (positions), weight, by position; may be empty. `segments`: parts of
     the history of whose highs it has the objects, 0: none. `ops`: its own; `floor`: of the highs of the whole history.
+    `sampled`: how the windows were chosen.
     """
 
     windows: pd.DataFrame
     segments: int
     ops: int
     floor: int
+    heap: Heap = "touched"
+    sampled: select.Sampled | None = None
 
     def rules(self) -> dict:
         """As heaptape-convert takes it."""
-        return _rules(self.segments, self.windows)
+        return _rules(self.segments, self.windows, self.heap)
+
+    def unseen(self, cells: "Cells", families: Mapping[str, str]) -> pd.Series | None:
+        """select.unseen of its windows, which were chosen by these cells; None: it has no windows."""
+        return select.unseen(cells.counts, cells.edges, self.sampled, families) if self.sampled else None
 
 
-def _rules(segments: int, windows: pd.DataFrame) -> dict:
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    windows: pd.DataFrame
+    sampled: select.Sampled
+    ops: int
+
+
+def _rules(segments: int, windows: pd.DataFrame, heap: Heap = "touched") -> dict:
     rows = [[*map(int, row[:3]), float(row[3])] for row in windows[list(COLUMNS)].itertuples(index=False)]
     large = {"large": {"bytes": LARGE_BYTES, "share": 1.0}} if segments else {}
-    return {"windows": rows, "heap": "touched", "highs": segments} | large
+    return {"windows": rows, "heap": heap, "highs": segments} | large
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +96,12 @@ class Planner:
         segments = self._segments(ops * SHARE_OF_HIGHS[self._kind])
         if self._kind == "memory":
             return Plan(self._none, segments, self._highs(segments), self.floor)
-        windows, used = self._fitting_windows(segments, ops)
-        return Plan(windows, segments, used, self.floor)
+        room = self._room(segments, ops)
+        tried = self._fitting_windows(segments, room)
+        on_live = self._count(_rules(segments, tried.windows, "live"))
+        if on_live <= self._highs(segments) + room:
+            return Plan(tried.windows, segments, on_live, self.floor, "live", tried.sampled)
+        return Plan(tried.windows, segments, tried.ops, self.floor, "touched", tried.sampled)
 
     def _highs(self, segments: int) -> int:
         """Ops of the objects of the highs."""
@@ -97,29 +118,30 @@ class Planner:
             segments *= 2
         return segments
 
-    def _fitting_windows(self, segments: int, ops: int) -> tuple[pd.DataFrame, int]:
-        """The longest that fit, or the shortest; and the ops of all. They have their share, whatever the highs need."""
-        highs = self._highs(segments)
-        room = max(ops - highs, round(ops * (1 - SHARE_OF_HIGHS[self._kind])))
-        wanted = int(np.clip(room / OPS_A_WINDOW, FEWEST_WINDOWS, MOST_WINDOWS))
-        tried = list(self._tried(segments, room, wanted))
-        return next((one for one in reversed(tried) if one[1] <= highs + room), tried[0])
+    def _room(self, segments: int, ops: int) -> int:
+        """Ops of the windows: they have their share, whatever the highs need."""
+        return max(ops - self._highs(segments), round(ops * (1 - SHARE_OF_HIGHS[self._kind])))
 
-    def _tried(self, segments: int, room: int, wanted: int) -> Iterator[tuple[pd.DataFrame, int]]:
+    def _fitting_windows(self, segments: int, room: int) -> _Tried:
+        """The longest that fit, or the shortest."""
+        tried = list(self._tried(segments, room, int(np.clip(room / OPS_A_WINDOW, FEWEST_WINDOWS, MOST_WINDOWS))))
+        return next((one for one in reversed(tried) if one.ops <= self._highs(segments) + room), tried[0])
+
+    def _tried(self, segments: int, room: int, wanted: int) -> Iterator[_Tried]:
         """Windows of one cell, then longer ones, each by what those before left, up to the first that are too long."""
-        per_window = 1
+        sampled = select.Sampled(1, wanted, self._seed)
         for _ in range(ROUNDS):
-            windows = self._windows(per_window, wanted)
+            windows = self._windows(sampled)
             ops = self._count(_rules(segments, windows))
-            yield windows, ops
-            longer = int(per_window * min(room / max(ops - self._highs(segments), 1), 64))
-            if longer <= per_window:
+            yield _Tried(windows, sampled, ops)
+            longer = int(sampled.per_window * min(room / max(ops - self._highs(segments), 1), 64))
+            if longer <= sampled.per_window:
                 return
-            per_window = longer
+            sampled = replace(sampled, per_window=longer)
 
-    def _windows(self, per_window: int, wanted: int) -> pd.DataFrame:
+    def _windows(self, sampled: select.Sampled) -> pd.DataFrame:
         """With warm-ups, none of which begins before the end of the window before it."""
-        chosen = select.choose(self._cells.counts, self._cells.edges, per_window, wanted, self._seed)
+        chosen = select.choose(self._cells.counts, self._cells.edges, sampled)
         before = np.concatenate([[0], chosen.end[:-1]])
-        begin = np.maximum(chosen.begin - WARM_UP * per_window * self._cells.length, before)
+        begin = np.maximum(chosen.begin - WARM_UP * sampled.per_window * self._cells.length, before)
         return pd.DataFrame(dict(zip(COLUMNS, (begin, chosen.begin, chosen.end, chosen.weight), strict=True)))

@@ -41,6 +41,12 @@ def warnings(made: Distilled, wanted: Wanted) -> list[str]:
             f"{made.wanted_ops:,} ops can't be kept: what was live at the highs, and the fewest windows, need "
             f"{made.plan.ops:,}"
         )
+    if made.growth:
+        worst = max(made.growth, key=lambda label: made.growth[label])
+        told.append(
+            f"the heap ages: at as many live bytes RSS grows by up to {made.growth[worst]:.0f} % ({worst}). The calls "
+            "that make it do so are left out, so that RSS is estimated by other allocators' growth alone"
+        )
     if wanted.error_percent is not None and made.worst > wanted.error_percent:
         told.append(
             f"an error of {wanted.error_percent:g} % can't be kept: {made.plan.ops:,} ops have {made.worst:.2g} %"

@@ -23,7 +23,7 @@ from matplotlib.patches import Rectangle
 from heaptape.formats.memory_map import CompactMap, decode, without_gaps
 from heaptape.plots import axes as plots
 from heaptape.plots import memory_plots
-from heaptape.results import fragmentation
+from heaptape.results import fragmentation, margins
 from heaptape.results.blame import GROUP
 from heaptape.results.schema import Results, label_of, number
 from heaptape.results.timeline import timeline_frame
@@ -84,7 +84,7 @@ def figure_memory(
             memory_plots.heap_states(axes[3], fragmentation.heap_states(states), theme.ink)
             _key(axes[3])
         _finish(axes, compact.positions)
-    return figure
+        return _tell_stand_in(figure, results, theme)
 
 
 def figure_occupancy(results: Results, allocators: str | Sequence[str], *, theme: Theme = LIGHT) -> Figure | None:
@@ -97,7 +97,7 @@ def figure_occupancy(results: Results, allocators: str | Sequence[str], *, theme
         memory_plots.occupancy(axes, fills)
         return fills[list(fragmentation.FILLS)].sum(axis=1).max()
 
-    return _grid(fragmentation.occupancy(results), allocators, theme, draw, 6, 0.75)
+    return _tell_stand_in(_grid(fragmentation.occupancy(results), allocators, theme, draw, 6, 0.75), results, theme)
 
 
 def figure_decomposition(results: Results, allocators: str | Sequence[str], *, theme: Theme = LIGHT) -> Figure | None:
@@ -109,7 +109,7 @@ def figure_decomposition(results: Results, allocators: str | Sequence[str], *, t
         memory_plots.decomposition(axes, parts, theme.ink)
         return parts["rss_anon_bytes"].max() / memory_plots.MIB
 
-    return _grid(fragmentation.decomposition(results), allocators, theme, draw, 5)
+    return _tell_stand_in(_grid(fragmentation.decomposition(results), allocators, theme, draw, 5), results, theme)
 
 
 def figure_holders(
@@ -130,7 +130,16 @@ def figure_holders(
         return axes.get_ylim()[1] / 1.05
 
     rows = -(-(len(largest) + 4) // HOLDER_COLUMNS)
-    return _grid(frame, allocators, theme, draw, HOLDER_COLUMNS, 0.45 + 0.17 * rows)
+    return _tell_stand_in(_grid(frame, allocators, theme, draw, HOLDER_COLUMNS, 0.45 + 0.17 * rows), results, theme)
+
+
+def _tell_stand_in(figure: Figure | None, results: Results, theme: Theme) -> Figure | None:
+    """The figure, on which it says so if its workload stands for another."""
+    one = margins.stand_in(results.workload)
+    if figure is not None and one is not None:
+        told = f"of the {one.kind} itself ({one.made_of}): no estimate of the whole's"
+        figure.text(0.995, 0.01, told, ha="right", va="bottom", fontsize=7, color=theme.ink)
+    return figure
 
 
 def _grid(

@@ -15,8 +15,9 @@ from heaptape.plots import memory_figures
 from heaptape.profile import flame_graph
 from heaptape.report.figures import Gallery, Picture, salt_of
 from heaptape.report.svg import svg
-from heaptape.results import holders, proposals
+from heaptape.results import holders, margins, proposals
 from heaptape.results.blame import UNHELD, Blame, exit_begins, position_at
+from heaptape.results.margins import stand_in
 from heaptape.results.schema import Results
 from heaptape.tables import holders_table, proposals_table
 from heaptape.tables.usual import Table, render_text
@@ -31,13 +32,16 @@ TITLE = "Who holds the memory"
 
 @dataclass(frozen=True)
 class Holder:
-    """One allocator's "blame" in one results file. `label`: how it is called here, `source`: the file's name."""
+    """One allocator's "blame" in one results file. `label`: how it is called here, `source`: the file's name;
+    `stands_for`: where its workload stands for another.
+    """
 
     label: str
     allocator: str
     source: str
     found: Blame
     ops: int
+    stands_for: margins.StandIn | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def of_results(file: Results, allocators: Sequence[str] | None = None, name: str
         raise HeaptapeError(f"{file.path}: {unknown[0]} is not in it: there are {', '.join(there)}")
     wanted = [label for label in there if not allocators or label in allocators]
     ops = int(file.workload.get("ops") or 0)
-    return [Holder(label, label, name or file.name, there[label], ops) for label in wanted]
+    return [Holder(label, label, name or file.name, there[label], ops, stand_in(file.workload)) for label in wanted]
 
 
 def _several_sources(found: Sequence[Holder]) -> bool:
@@ -82,8 +86,9 @@ def _named(found: Sequence[Holder]) -> list[Holder]:
 
 
 def sentences(view: View) -> list[str]:
-    """One per allocator, and where a recording has no call stacks, that."""
-    out: list[str] = []
+    """Which workloads stand for another; one per allocator; and where a recording has no call stacks, that."""
+    stand_ins = {holder.source: holder.stands_for for holder in view.holders if holder.stands_for}
+    out = [one.of_itself(source) for source, one in stand_ins.items()]
     exits: list[int] = []
     for holder in _named(view.holders):
         position = position_at(holder.found, view.places[-1])
@@ -264,9 +269,8 @@ def gallery(file: Results, order: Sequence[str]) -> Gallery:
         return Gallery(TITLE, [])
     ops = int(file.workload.get("ops") or 0)
     tried = file.experiment_labels
-    found = [
-        Holder(label, label, file.name, there[label], ops) for label in order if label in there and label not in tried
-    ]
+    known = [label for label in order if label in there and label not in tried]
+    found = [Holder(label, label, file.name, there[label], ops, stand_in(file.workload)) for label in known]
     view = View(found, ["widest"])
     grouping = view.groupings(found[0])[0]
     figure = memory_figures.figure_holders(

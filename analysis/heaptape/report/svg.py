@@ -246,8 +246,8 @@ def _draw(figure: Figure, renderer: _Renderer) -> None:
                 _draw_axis(renderer, axes, artist)
             elif not _is_raster(axes, artist):
                 artist.draw(renderer)
-    for legend in figure.legends:
-        legend.draw(renderer)
+    for artist in (*figure.legends, *figure.texts):
+        artist.draw(renderer)
 
 
 def _children(axes: Axes) -> list[Artist]:

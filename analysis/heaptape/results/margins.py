@@ -59,10 +59,17 @@ class StandIn:
         """For other programs; percent."""
         return {"kind": self.kind, "expected": dict(self.expected)}
 
+    def of_itself(self, name: str) -> str:
+        """What to say where nothing that is shown is an estimate of the whole. `name`: the workload's."""
+        return f"{self._what(name)}: what is shown is of the {self.kind} itself, and no estimate of the whole's."
+
+    def _what(self, name: str) -> str:
+        return f"{name} is a {self.kind}, {self.made_of}"
+
     def sentence(self, name: str) -> str:
         """What to say of its figures, once. `name`: the workload's."""
         known = ", ".join(f"{figure} ±{percent_text(percent)}" for figure, percent in self.expected.items())
-        what = f"{name} is a {self.kind}, {self.made_of}"
+        what = self._what(name)
         if not known:
             return f"{what}: how far its figures are from the whole's is not known, and nothing is ranked by them."
         return (

@@ -79,7 +79,8 @@ class Correction(msgspec.Struct):
 
 class Distilled(msgspec.Struct):
     """What a distillate stands for (core/trace/FORMAT.md). `segments`: rows of from, counted, to, whole_from, whole_to,
-    weight; `map`: rows of positions, in it and in the whole. `expected`: figure -> half of the 95 % interval.
+    weight; `map`: rows of positions, in it and in the whole. `expected`: figure -> half of the 95 % interval; `ages`:
+    label -> percent.
     """
 
     version: Count = None
@@ -91,6 +92,7 @@ class Distilled(msgspec.Struct):
     corrections: dict[str, Correction] | None = None
     errors: list[DistillateError] | None = None
     expected: dict[str, Margin] | None = None
+    ages: dict[str, Number] | None = None
 
 
 class DrawnFrom(msgspec.Struct):

@@ -34,7 +34,7 @@ def random_cells(seed, count):
 @given(seed=st.integers(0, 1000), ops=st.integers(60, 20_000), per_window=st.integers(1, 9), wanted=st.integers(2, 40))
 def test_windows_stand_for_every_op_once(seed, ops, per_window, wanted):
     edges = cell_edges(ops)
-    windows = select.choose(random_cells(seed, len(edges) - 1), edges, per_window, wanted, seed)
+    windows = select.choose(random_cells(seed, len(edges) - 1), edges, select.Sampled(per_window, wanted, seed))
     assert 1 <= len(windows.begin) <= wanted
     assert windows.begin[0] == 0
     assert (windows.begin[1:] >= windows.end[:-1]).all()
@@ -43,7 +43,7 @@ def test_windows_stand_for_every_op_once(seed, ops, per_window, wanted):
 
 def test_the_same_seed_chooses_the_same():
     edges = cell_edges(10_000)
-    one, other = (select.choose(random_cells(1, len(edges) - 1), edges, 2, 9, 5) for _ in range(2))
+    one, other = (select.choose(random_cells(1, len(edges) - 1), edges, select.Sampled(2, 9, 5)) for _ in range(2))
     assert (one.begin == other.begin).all()
     assert (one.weight == other.weight).all()
 
@@ -52,10 +52,38 @@ def test_a_rare_window_that_is_unlike_the_rest_stands_for_itself():
     edges = cell_edges(20_000)
     cells = pd.DataFrame({"glibc": np.random.default_rng(2).normal(1000, 5, len(edges) - 1)})
     cells.loc[150] = 9000.0
-    windows = select.choose(cells, edges, 1, 8, 0)
+    windows = select.choose(cells, edges, select.Sampled(1, 8, 0))
     rare = np.flatnonzero(windows.begin == edges[150])
     assert len(rare) == 1
     assert windows.weight[rare[0]] == 1
+
+
+def test_the_sampling_error_is_that_of_the_weighted_windows_of_the_whole():
+    windows = select.Windows(np.array([0, 20]), np.array([10, 30]), np.array([1.0, 3.0]))
+    # 1 x 5 + 3 x 9 of 5 + 7 + 9 + 11
+    error = select.sampling_error(pd.Series([5, 7, 9, 11]), np.array([0, 10, 20, 30, 40]), windows)
+    assert error == pytest.approx(100 * (32 / 32 - 1))
+    error = select.sampling_error(pd.Series([5, 7, 1, 11]), np.array([0, 10, 20, 30, 40]), windows)
+    assert error == pytest.approx(100 * (8 / 24 - 1))
+
+
+def test_what_an_allocator_costs_where_others_do_not_is_unseen():
+    """Its dear windows get a stratum only where it was known."""
+    edges = cell_edges(20_000)
+    luck = np.random.default_rng(4)
+    cells = pd.DataFrame({name: luck.normal(1000, 1, len(edges) - 1) for name in ("one", "like", "other")})
+    cells.loc[100:120, "one"] *= 40
+    families = {"one": "one", "like": "like", "other": "other"}
+    found = select.unseen(cells, edges, select.Sampled(1, 6, 0), families).abs()
+    assert found["one"] > 5
+    assert found[["like", "other"]].max() < 1
+
+
+def test_windows_have_the_whole_live_heap_where_there_is_room(workload):
+    planner = planner_of(workload, "both")
+    ops = read_workload(workload).ops
+    assert planner.plan(ops).heap == "live"
+    assert planner.plan(1).heap == "touched"
 
 
 def planner_of(workload, kind):

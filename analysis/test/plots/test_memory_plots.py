@@ -13,6 +13,7 @@ import pytest
 from heaptape import fragmentation, memory_figures
 from heaptape.formats.memory_map import decode, gap_bytes, without_gaps
 from heaptape.plots import memory_plots
+from heaptape.report.svg import svg
 from heaptape.results.schema import Results
 from matplotlib.colors import to_rgb
 from synthetic_results import encode_fragmentation, encode_resident_map, make_results
@@ -149,6 +150,21 @@ def test_the_panels_of_a_memory_figure_have_one_progress_axis(theme):
         width = figure.get_window_extent().width
         for text in figure.findobj(lambda artist: hasattr(artist, "get_text") and artist.get_text()):
             assert text.get_window_extent().x1 <= width + 1, text.get_text()
+
+
+def test_figures_of_a_distillate_say_that_they_are():
+    file = made_file()
+    texts = [text.get_text() for text in memory_figures.figure_decomposition(file, "glibc").texts]
+    assert texts == []
+    file.workload["distilled"] = {"whole": {"name": "server", "ops": 1000}, "ratio": 0.01, "expected": {}}
+    for figure in (
+        memory_figures.figure_memory(file, "jemalloc"),
+        memory_figures.figure_occupancy(file, "glibc"),
+        memory_figures.figure_decomposition(file, "glibc"),
+    ):
+        (told,) = [text.get_text() for text in figure.texts]
+        assert told == "of the distillate itself (1.0 % of the 1,000 ops of server): no estimate of the whole's"
+        assert "of the distillate itself" in svg(figure, "salt")
 
 
 def test_a_figure_of_what_is_not_there_is_none():

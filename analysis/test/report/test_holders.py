@@ -47,6 +47,17 @@ def test_the_sentences_stand_on_top_one_for_each_allocator():
     assert lines[4] == ""
 
 
+def test_of_a_distillate_they_say_first_that_it_is_one():
+    file = file_of("leak", "none")
+    file.workload["distilled"] = {"whole": {"name": "server", "ops": 800_000}, "ratio": 0.01, "expected": {}}
+    first, *others = holders.sentences(view_of(file))
+    assert first == (
+        "prog is a distillate, 1.0 % of the 800,000 ops of server: what is shown is of the distillate itself, and no "
+        "estimate of the whole's."
+    )
+    assert not any("distillate" in one for one in others)
+
+
 def test_pinners_have_what_the_layout_implies():
     found = view_of(file_of("fragmentation"))
     table = holders.tables(found)[0]

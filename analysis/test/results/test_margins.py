@@ -9,6 +9,7 @@ from heaptape.cli.main import main
 from heaptape.common.home import Home
 from heaptape.results import margins
 from heaptape.results.compare import long_table, relative
+from heaptape.results.fragmentation import FILLS, MEASURED
 from heaptape.results.schema import Results, figures, results
 from heaptape.results.summary import in_words
 from heaptape.results.verdicts import verdicts
@@ -16,6 +17,7 @@ from heaptape.tables.frames import cost
 from heaptape.tables.kinds import KINDS, Question
 from heaptape.tables.usual import comparison, render_markdown, render_text
 from planted_runs import file_of, runs_of
+from synthetic_results import encode_fragmentation, make_results
 
 WEIGHT = 100  # of the only kept window
 EXPECTED = {"instructions": 1.0, "rss-peak": 2.0}
@@ -165,6 +167,24 @@ def test_each_table_of_estimated_figures_has_the_margin(kind: str) -> None:
     assert any("margin_percent" in column for column in frame.columns)
     text = render_text(KINDS[kind].view(frame, question), 300)
     assert "±" in text or "(" in text
+
+
+@pytest.mark.parametrize("kind", ["misses", "latency", "fragmentation"])
+def test_tables_of_what_is_not_estimated_say_what_they_are_of(kind: str, tmp_path, capsys) -> None:
+    data = make_results(repeats=1) | {"workload": {"name": "cut", "ops": 1000, "distilled": MANIFEST}}
+    for run in data["runs"]:
+        if run["pass"] == "memory":
+            run["fragmentation"] = encode_fragmentation(
+                [0], [dict.fromkeys([*MEASURED, *FILLS, "rss_anon_bytes"], 4096)]
+            )
+    counts = {"instructions": 7, "misses": 5}
+    misses = {"all": counts, "program": counts, "allocator": counts, "caches": [{"bytes": 1, "misses": 5}]}
+    data["runs"].append({"allocator": "glibc", "variant": "default", "pass": "misses", "repeat": 0, "misses": misses})
+    (tmp_path / "r.json").write_text(json.dumps(data))
+    assert main(["compare", str(tmp_path / "r.json"), "--table", kind], Home(tmp_path)) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "cut is a distillate" in text
+    assert f"Figures with {margins.MARK} or no margin are of the distillate itself" in text
 
 
 def test_overhead_is_off_by_as_many_bytes_as_its_peak() -> None:
