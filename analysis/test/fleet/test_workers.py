@@ -209,7 +209,11 @@ class Evil:
         return os.system, ("true",)
 
 
-@pytest.mark.parametrize("what", [Evil(), os.getpid, subprocess.Popen, getattr, __import__], ids=str)
+@pytest.mark.parametrize(
+    "what",
+    [Evil(), os.getpid, subprocess.Popen, getattr, __import__],
+    ids=["reduces to a call", "getpid", "Popen", "getattr", "__import__"],
+)
 def test_no_pickle_of_anything_else_is_read(what):
     with pytest.raises(RefusedError, match="nothing but heaptape's tasks"):
         _OnlyNames(io.BytesIO(pickle.dumps(what))).load()
