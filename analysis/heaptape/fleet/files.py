@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
+from heaptape.common.connections import outlive_peers
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import replace_whole
 
@@ -60,6 +61,8 @@ class Files:
         self._fs, root = found
         self._root = root.rstrip("/") or "/"
         self._local = "file" in (self._fs.protocol if not isinstance(self._fs.protocol, str) else [self._fs.protocol])
+        if not self._local:
+            outlive_peers()
 
     @property
     def system(self) -> "AbstractFileSystem":

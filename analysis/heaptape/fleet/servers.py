@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from heaptape.common.connections import outlive_peers
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.files import MISSING
 from heaptape.fleet.keys import AUTHORITY, CERTIFICATE, KEY
@@ -75,6 +76,7 @@ def configure() -> None:
     for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in LOUD]:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # our own lines tell what matters
     only_tasks()
+    outlive_peers()
 
 
 def security(keys: str | None) -> "Security | None":

@@ -41,7 +41,7 @@ def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     whole = whole.rename(columns={"value": "whole"})[["workload", "count", "whole"]]
     joined = means.merge(whole, on=["workload", "count"], how="left")
     percent = 100 * joined["value"] / joined["whole"].where(joined["whole"] > 0)
-    told = joined["workload"].map(_bursts(files)).fillna("").astype(str)
+    told = joined["workload"].map(_bursts(files)).astype(object).fillna("").astype(str)
     return joined.assign(percent=percent, bursts=told)[[*keys, "value", "percent", "bursts"]]
 
 

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import msgspec
 import pandas as pd
@@ -115,6 +116,13 @@ def keys(tmp_path_factory):
     return folder
 
 
+def outlives_peers(process):
+    """Is a peer that has gone an error of its connection, and no SIGPIPE that ends the process?"""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    ignored = int(next(line for line in status.splitlines() if line.startswith("SigIgn")).split()[1], 16)
+    return ignored >> (signal.SIGPIPE - 1) & 1 == 1
+
+
 def test_a_killed_scheduler_a_stopped_worker_and_a_killed_command_lose_nothing(keys, workloads, undisturbed, tmp_path):
     store = tmp_path / "s"
     plan(store, *workloads, passes=PASSES)
@@ -124,6 +132,7 @@ def test_a_killed_scheduler_a_stopped_worker_and_a_killed_command_lose_nothing(k
         worker = started("worker", address, "--store", store, "--keys", keys, "--threads", "1")
         with worker as first, replaying(store, workloads, *scheduler_options) as command:
             wait_for(lambda: len(cell_files(store)) >= 2, first, command)
+            assert all(outlives_peers(process) for process in (scheduler, first, command))
             first.send_signal(signal.SIGSTOP)  # it vanishes for a while
             scheduler.kill()
             scheduler.wait()
