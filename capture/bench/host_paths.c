@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the host executes for each way through a hook, to be counted by callgrind: tests/bench/recording/host_instructions.py runs
-   it, bare and recorded, and reads the counts. Each loop is counted in batches of FEW and of MANY rounds, dumped as
-   "loop:rounds". */
+/* What the host executes for each way through a hook, to be counted by callgrind:
+   tests/bench/recording/host_instructions.py runs it, bare and recorded, and reads the counts. Each loop is counted in
+   batches of FEW and of MANY rounds, dumped as "loop:rounds". */
 #include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
