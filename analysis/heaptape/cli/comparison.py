@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Printing the tables of a comparison, for `heaptape compare` and `heaptape replay`."""
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.output import STANDARD_OUTPUT, write_text
+from heaptape.common.output import STANDARD_OUTPUT, print_json, records, write_text
 from heaptape.results import margins
 from heaptape.results.intervals import LEVEL, Method
 from heaptape.results.schema import Results
@@ -45,11 +44,11 @@ def print_kinds(question: "Question", names: list[str], form: str) -> None:
     if form == "csv":
         _write_csv(as_shown(frames[names[0]]), question.files)
     elif form == "json":
-        about = {"schema": 1, "baseline": question.baseline, "level": LEVEL, "interval": question.method}
+        about = {"baseline": question.baseline, "level": LEVEL, "interval": question.method}
         about |= {"corners": question.corners.labels} if question.corners else {}
         about |= _stand_ins(question.files)
-        rows = {name: _records(as_shown(frame)) for name, frame in frames.items()}
-        write_text(STANDARD_OUTPUT, json.dumps(about | {"tables": rows}, indent=1) + "\n")
+        rows = {name: records(as_shown(frame)) for name, frame in frames.items()}
+        print_json(about | {"tables": rows})
     else:
         tables = [table for name in names for table in KINDS[name].view(frames[name], question)]
         tables = with_sentences(tables, question.files)
@@ -71,9 +70,9 @@ def print_corners(question: "Question", form: str) -> None:
     if form == "csv":
         _write_csv(frame, question.files)
         return
-    about = {"schema": 1, "corners": question.four.labels, "level": LEVEL, "rows": _records(frame)}
+    about = {"corners": question.four.labels, "level": LEVEL, "rows": records(frame)}
     about |= _stand_ins(question.files)
-    write_text(STANDARD_OUTPUT, json.dumps(about, indent=1) + "\n")
+    print_json(about)
 
 
 def print_long(files: Sequence[Results], baseline: str, form: str, method: Method) -> None:
@@ -84,9 +83,9 @@ def print_long(files: Sequence[Results], baseline: str, form: str, method: Metho
     if form == "csv":
         _write_csv(table, files)
         return
-    about = {"schema": 1, "baseline": baseline, "level": LEVEL, "rows": _records(table)}
+    about = {"baseline": baseline, "level": LEVEL, "rows": records(table)}
     about |= _stand_ins(files)
-    write_text(STANDARD_OUTPUT, json.dumps(about, indent=1) + "\n")
+    print_json(about)
 
 
 def _write_csv(frame: "pd.DataFrame", files: Sequence[Results]) -> None:
@@ -122,7 +121,3 @@ def plot(question: "Question", path: str) -> None:
     from heaptape.tables.kinds import KINDS
 
     sweep_plot.write(KINDS["sweep"].frame(question), path)
-
-
-def _records(frame: "pd.DataFrame") -> list[dict]:
-    return json.loads(frame.to_json(orient="records", double_precision=15))

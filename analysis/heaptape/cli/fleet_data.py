@@ -11,7 +11,7 @@ from heaptape.cli.fleet_replay import SCHEDULER_WAIT_S, local_workers
 from heaptape.cli.outcome import report_line
 from heaptape.cli.subcommand import Subcommand
 from heaptape.common.errors import HeaptapeError, UsageError
-from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_bytes, write_json, write_text
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, records, write_bytes, write_text
 from heaptape.common.progress import WorkProgress
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _ingest(arguments: argparse.Namespace) -> int:
             done, failed = _here(ingest.locally(store, todo, arguments.home, workers), len(todo), progress)
     there = len(tapes) - done - len(failed)
     if arguments.json:
-        write_json(STANDARD_OUTPUT, {"schema": 1, "ingested": done, "there": there, "failed": failed})
+        print_json({"ingested": done, "there": there, "failed": failed})
     else:
         print(f"{done:,} traces ingested, {there:,} were there before, {len(failed):,} not. Store {store.url}")
     return 1 if failed else 0
@@ -194,21 +194,11 @@ def _choose(arguments: argparse.Namespace) -> int:
     if arguments.output:
         write_text(arguments.output, chosen_plan(Path(arguments.output), chosen.traces, arguments.baseline))
     if arguments.json:
-        told = {
-            "schema": 1,
-            "chosen": _records(chosen.traces),
-            "explained": chosen.explained,
-            "errors": _records(errors),
-        }
-        write_json(STANDARD_OUTPUT, told)
+        told = {"chosen": records(chosen.traces), "explained": chosen.explained, "errors": records(errors)}
+        print_json(told)
     else:
         print(_chosen_in_words(chosen, errors, measured, len(traces)))
     return 0
-
-
-def _records(frame: "pd.DataFrame") -> list[dict]:
-    """Rows for JSON: what is not known is null."""
-    return [{key: None if value != value else value for key, value in row.items()} for row in frame.to_dict("records")]
 
 
 def _chosen_in_words(chosen: "Chosen", errors: "pd.DataFrame", measured: int, count: int) -> str:

@@ -5,10 +5,15 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 from heaptape.common.errors import HeaptapeError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STANDARD_OUTPUT = "-"
 
@@ -44,6 +49,12 @@ def print_json(value: Mapping) -> None:
     write_text(STANDARD_OUTPUT, json.dumps({"schema": 1} | dict(value), indent=1) + "\n")
 
 
+def records(frame: "pd.DataFrame") -> list[dict]:
+    """Its rows for JSON: what is not known is null."""
+    rows: list[dict] = json.loads(frame.to_json(orient="records", double_precision=15))
+    return rows
+
+
 def write_bytes(output: str, data: bytes) -> None:
     """`write_text` for a file of bytes; `output` is no standard output."""
     path = Path(output)
@@ -69,14 +80,21 @@ def flush_standard_output(text: str = "") -> None:
 
 
 def replace_whole(path: Path, data: bytes, durable: bool = False) -> None:
-    """Writes a regular file beside its place and renames it. `durable`: it is on the disk before it has its name, so
-    that a crash of the machine leaves no part of it either. Raises OSError.
+    """`whole_file` of these bytes."""
+    with whole_file(path, durable) as file:
+        file.write(data)
+
+
+@contextmanager
+def whole_file(path: Path, durable: bool = False) -> Iterator[IO[bytes]]:
+    """A regular file, written beside its place and renamed when the context ends well. `durable`: it is on the disk
+    before it has its name, so that a crash of the machine leaves no part of it either. Raises OSError.
     """
     descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".partial", dir=path.parent)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            yield file
             if durable:
                 file.flush()
                 os.fsync(file.fileno())

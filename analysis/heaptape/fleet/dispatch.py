@@ -76,11 +76,10 @@ def answered(text: str, here: Here, kind: type[W], work: Callable[[W], Outcome])
 
 @dataclass
 class Open:
-    """A task that is not done: how often it was tried, the worst that was said, and who can't run it."""
+    """A task that is not done: how often it was tried, and who can't run it."""
 
     task: Work
     attempts: int = 0
-    reason: str = ""
     avoid: set[str] = field(default_factory=set)
 
 

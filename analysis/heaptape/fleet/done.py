@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What of a plan is done: a cell whose file is there and whole; a block all of whose cells were measured together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -28,7 +28,7 @@ def left(tasks: Sequence[Task], store: Store, again: bool = False) -> Left:
     open_tasks, done = [], 0
     failed: dict[str, Failure] = {}
     keys = {key: None for task in tasks for key in task.keys if key in there}
-    seen = {record.cell.key: (record.block, record.whole) for record in store.records(keys)}
+    seen = seen_of(store.records(keys))
     for task in tasks:
         own = {key: finals[key] for key in task.keys if key in finals and key not in seen}
         failed |= own
@@ -54,6 +54,6 @@ def final_failures(failures: Mapping[str, Sequence[Failure]]) -> dict[str, Failu
     return {key: one for key, all_ in failures.items() for one in all_ if one.final}
 
 
-def seen_of(records: Sequence[Record]) -> dict[str, tuple[str | None, bool]]:
+def seen_of(records: Iterable[Record]) -> dict[str, tuple[str | None, bool]]:
     """As `is_done` takes it."""
     return {record.cell.key: (record.block, record.whole) for record in records}

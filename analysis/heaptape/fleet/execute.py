@@ -35,9 +35,8 @@ from heaptape.fleet.store import (
     file_of_library,
     file_of_workload,
 )
-from heaptape.measure import machine, replay
+from heaptape.measure import exact, machine, replay
 from heaptape.measure.engine_process import Processes
-from heaptape.measure.exact import ALLOCATOR_AT_FAULT
 from heaptape.measure.registry import Choice
 from heaptape.measure.rounds import Run, Settings
 
@@ -270,7 +269,7 @@ def _windows_file(workload: Workload, task: Task) -> Iterator[str]:
 
 def is_of_allocator(error: str) -> bool:
     """Is the allocator at fault? Not where the kernel or somebody killed the engine."""
-    return any(words in error for words in ALLOCATOR_AT_FAULT) and "(SIGKILL)" not in error
+    return exact.is_of_allocator(error) and "(SIGKILL)" not in error
 
 
 def without_curves(run: dict) -> dict:

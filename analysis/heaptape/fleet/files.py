@@ -8,7 +8,6 @@ object store takes it in one request. A disk that is full or away for a while is
 import os
 import re
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,7 +16,7 @@ from typing import IO, TYPE_CHECKING, TypeVar
 
 from heaptape.common.connections import outlive_peers
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.output import replace_whole
+from heaptape.common.output import replace_whole, whole_file
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -47,22 +46,12 @@ class Files:
         tell: Callable[[str], None] = lambda line: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        try:
-            from fsspec.core import url_to_fs
-        except ImportError:
-            raise HeaptapeError(f"fleet {MISSING}") from None
         if not url.isprintable():
             raise HeaptapeError(f"{url!r}: no store")
         self.url, self._patience_s, self._tell, self._sleep = url, patience_s, tell, sleep
-        try:
-            found: tuple[AbstractFileSystem, str] = url_to_fs(url)
-        except (ValueError, ImportError, OSError) as error:
-            raise HeaptapeError(f"{url}: no store: {error}") from None
-        self._fs, root = found
+        self._fs, root = located(url, "no store: ")
         self._root = root.rstrip("/") or "/"
-        self._local = "file" in (self._fs.protocol if not isinstance(self._fs.protocol, str) else [self._fs.protocol])
-        if not self._local:
-            outlive_peers()
+        self._local = is_local(self._fs)
 
     @property
     def system(self) -> "AbstractFileSystem":
@@ -203,6 +192,26 @@ class Files:
             wait_s = min(2 * wait_s, LONGEST_WAIT_S)
 
 
+def located(url: str, problem: str = "") -> "tuple[AbstractFileSystem, str]":
+    """What has the files of an URL or path, and their path there. `problem`: what an error is called."""
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise HeaptapeError(f"fleet {MISSING}") from None
+    try:
+        system, path = url_to_fs(url)
+    except (ValueError, ImportError, OSError) as error:
+        raise HeaptapeError(f"{url}: {problem}{error}") from None
+    if not is_local(system):
+        outlive_peers()
+    return system, path
+
+
+def is_local(system: "AbstractFileSystem") -> bool:
+    """Are its files those of this machine?"""
+    return "file" in ([system.protocol] if isinstance(system.protocol, str) else system.protocol)
+
+
 def _is_of_storage(error: Exception) -> bool:
     """Of the disk, the network or the service, not a mistake of ours: their clients raise errors of their own."""
     ours = (HeaptapeError, TypeError, AttributeError, NameError, LookupError, AssertionError)
@@ -210,17 +219,9 @@ def _is_of_storage(error: Exception) -> bool:
 
 
 def _copy_whole(source: Path, target: Path) -> None:
-    """As `replace_whole`, of a file that need not fit into memory."""
-    beside = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.partial")
-    try:
-        with source.open("rb") as original, beside.open("wb") as copy:
-            shutil.copyfileobj(original, copy, COPIED_BYTES)
-            copy.flush()
-            os.fsync(copy.fileno())
-        beside.replace(target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    """A file that need not fit into memory."""
+    with source.open("rb") as original, whole_file(target, durable=True) as copy:
+        shutil.copyfileobj(original, copy, COPIED_BYTES)
 
 
 def _below(folder: str) -> Iterator[str]:

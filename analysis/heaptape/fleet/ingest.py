@@ -25,7 +25,7 @@ from heaptape.common.home import Home
 from heaptape.fleet import dataset, features
 from heaptape.fleet.dispatch import answered
 from heaptape.fleet.execute import Here, Outcome
-from heaptape.fleet.files import StoreError
+from heaptape.fleet.files import StoreError, is_local, located
 from heaptape.fleet.store import Store
 from heaptape.formats import tape_format
 from heaptape.formats.stack_names import stack_names
@@ -81,7 +81,7 @@ def tapes_of(words: Sequence[str]) -> list[str]:
     """
     found: dict[str, None] = {}
     for word in words:
-        system, path = _located(word)
+        system, path = located(word)
         if system.isdir(path):
             here = [name for name in system.find(path) if name.endswith(ENDING)]
         else:
@@ -219,29 +219,15 @@ def _at_hand(tape: str) -> Iterator[Path]:
     if "://" not in tape:
         yield Path(tape)
         return
-    system, path = _located(tape)
+    system, path = located(tape)
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         copy = Path(scratch) / f"copy{ENDING}"
         system.get_file(path, str(copy))
         yield copy
 
 
-def _located(word: str) -> "tuple[AbstractFileSystem, str]":
-    from fsspec.core import url_to_fs
-
-    try:
-        found: tuple[AbstractFileSystem, str] = url_to_fs(word)
-    except (ValueError, ImportError, OSError) as error:
-        raise HeaptapeError(f"{word}: {error}") from None
-    return found
-
-
 def _named(system: "AbstractFileSystem", path: str) -> str:
-    return path if _is_local(system) else system.unstrip_protocol(path)
-
-
-def _is_local(system: "AbstractFileSystem") -> bool:
-    return "file" in ([system.protocol] if isinstance(system.protocol, str) else system.protocol)
+    return path if is_local(system) else system.unstrip_protocol(path)
 
 
 def _sha256(path: Path) -> str:

@@ -3,12 +3,11 @@
 
 from collections.abc import Callable, Sequence
 
-from heaptape.common.processors import processors
 from heaptape.fleet.dispatch import Ended
 from heaptape.fleet.execute import Here, Outcome
 from heaptape.fleet.plan import Task
-from heaptape.measure import machine
 from heaptape.measure.engine_process import side_by_side
+from heaptape.measure.replay import runs_at_a_time
 
 
 def run(
@@ -27,7 +26,11 @@ def run(
     for attempt in range(retries + 1):
         again: list[Task] = []
         exact, blocks = [one for one in left if not one.is_block], [one for one in left if one.is_block]
-        for some, at_a_time in ((exact, jobs or _jobs(exact)), (blocks, 1)):
+        most = max((one.need_bytes for one in exact), default=1)
+        for some, at_a_time in (
+            (exact, jobs or runs_at_a_time(most)),
+            (blocks, 1),
+        ):
             for task, outcome in side_by_side(here.run, some, at_a_time, here.processes):
                 _count(ended, outcome, tell)
                 if not outcome.retry:
@@ -41,11 +44,6 @@ def run(
                     on_done(task, ended)
         left = again
     return ended
-
-
-def _jobs(tasks: Sequence[Task]) -> int:
-    most = max((task.need_bytes for task in tasks), default=1)
-    return max(1, min(processors(), machine.available_bytes() // most))
 
 
 def _count(ended: Ended, outcome: Outcome, tell: Callable[[str], None]) -> None:

@@ -5,50 +5,17 @@ import statistics
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-import msgspec
-
 from heaptape.fleet.done import final_failures
 from heaptape.fleet.execute import SIGN_OF_LIFE_S
 from heaptape.fleet.plan import Task, plans_of, tasks_of
-from heaptape.fleet.store import Failure, Running, Store
+from heaptape.fleet.store import Failure, Store
+from heaptape.outputs.fleets import Failed, FleetStatus
 
 SILENT_S = 6 * SIGN_OF_LIFE_S  # a worker that has said nothing for so long has probably gone
 SAMPLED = 100  # cells of each pass, by whose times those that are left are estimated
 
 
-class Failed(msgspec.Struct, frozen=True, rename={"pass_": "pass"}):
-    """A cell that is not there and was tried. `final`: its allocator is at fault, so it is not tried again."""
-
-    cell: str
-    workload: str
-    label: str
-    pass_: str
-    reason: str
-    machine: str
-    attempts: int
-    final: bool
-
-
-class Status(msgspec.Struct, frozen=True):
-    """`cells`: of all plans. `left`: neither done nor failed for good. `silent`: workers that said nothing for long.
-    `left_s`: of one worker's time; None where no cell of the pass is done yet. `ready_in_s`: with those who run now;
-    None without them. `damaged`: files that were set aside.
-    """
-
-    store: str
-    plans: int
-    cells: int
-    done: int
-    left: int
-    failed: list[Failed]
-    running: list[Running]
-    silent: list[Running]
-    left_s: float | None
-    ready_in_s: float | None
-    damaged: int
-
-
-def status(store: Store, now_s: float) -> Status:
+def status(store: Store, now_s: float) -> FleetStatus:
     """By listing the store; few cells are read. `now_s`: of the clock, since 1970."""
     plans = plans_of(store)
     tasks = tasks_of(plans)
@@ -60,7 +27,8 @@ def status(store: Store, now_s: float) -> Status:
     alive = [one for one in running if now_s - one.unix_s <= SILENT_S]
     left_s = _left_s(left, planned, there, store)
     at_a_time = sum(max(1, len(one.cells)) for one in alive)
-    return Status(
+    return FleetStatus(
+        schema=1,
         store=store.url,
         plans=len(plans),
         cells=len(planned),
@@ -106,7 +74,7 @@ def _pass_of(key: str, task: Task) -> str:
     return "block"
 
 
-def in_words(found: Status) -> str:
+def in_words(found: FleetStatus) -> str:
     """For people."""
     lines = [f"{found.store}: {found.cells:,} cells of {found.plans} plans: {found.done:,} done, {found.left:,} left"]
     if found.damaged:

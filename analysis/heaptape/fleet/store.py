@@ -20,6 +20,7 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.cell import Cell, Name, Sha
 from heaptape.fleet.files import Files, StoreError
+from heaptape.outputs.fleets import Running
 from heaptape.results.schema import Results, figures, label
 
 VERSION = 1
@@ -77,19 +78,6 @@ class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     final: bool = False
 
 
-class Running(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a worker says of itself. `unix_s`: when it last did. `cells`: under way, in words."""
-
-    worker: str
-    machine: str
-    since_unix_s: float
-    unix_s: float
-    done: int
-    failed: int
-    busy_s: float
-    cells: list[str]
-
-
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """store.json."""
 
@@ -118,7 +106,7 @@ class Store:
 
     def cell(self, key: str) -> Record | None:
         """None if it is not there, or damaged."""
-        record = self._sealed(_of_cell(key), Record)
+        record = self.get(_of_cell(key), Record)
         if record is None or record.cell.key == key:
             return record
         self.set_aside(_of_cell(key), "is another cell's")
@@ -126,7 +114,7 @@ class Store:
 
     def put_cell(self, record: Record) -> None:
         """Whole or not at all."""
-        self.files.write(_of_cell(record.cell.key), sealed(msgspec.to_builtins(record)))
+        self.put(_of_cell(record.cell.key), record)
 
     def records(self, keys: Iterable[str] | None = None) -> Iterator[Record]:
         """Those of the keys that are there, or all; in the order of the keys."""
@@ -142,7 +130,7 @@ class Store:
     def workloads(self) -> dict[str, Workload]:
         """By sha256."""
         names = [name for name in self.files.names("workloads") if name.endswith(".json")]
-        found = (self._sealed(name, Workload) for name in names)
+        found = (self.get(name, Workload) for name in names)
         return {workload.sha256: workload for workload in found if workload}
 
     def put_workload(self, workload: Workload, path: Path, companions: Mapping[str, Path]) -> None:
@@ -166,32 +154,32 @@ class Store:
         """What a machine is, unless it is known."""
         name = f"machines/{machine}.json"
         if self.files.size(name) is None:
-            self.files.write(name, sealed(about))
+            self.put(name, about)
 
     def machines(self) -> dict[str, dict]:
         """By id."""
         names = [name for name in self.files.names("machines") if name.endswith(".json")]
-        found = {Path(name).stem: self._sealed(name, dict) for name in names}
+        found = {Path(name).stem: self.get(name, dict) for name in names}
         return {machine: about for machine, about in found.items() if about is not None}
 
     def put_failure(self, key: str, failure: Failure) -> None:
         """One more attempt of a cell that failed."""
         folder = f"failures/{key}"
         number = sum(1 for name in self.files.names(folder))
-        self.files.write(f"{folder}/{number}-{failure.machine}.json", sealed(msgspec.to_builtins(failure)))
+        self.put(f"{folder}/{number}-{failure.machine}.json", failure)
 
     def failures(self) -> dict[str, list[Failure]]:
         """By cell, in their order; of cells that were done afterwards, too."""
         found: dict[str, list[Failure]] = {}
         for name in self.files.names("failures"):
-            failure = self._sealed(name, Failure)
+            failure = self.get(name, Failure)
             if failure and name.count("/") == 2:
                 found.setdefault(name.split("/")[1], []).append(failure)
         return {key: sorted(of_cell, key=lambda one: one.unix_s) for key, of_cell in found.items()}
 
     def put_running(self, running: Running) -> None:
         """What a worker does now."""
-        self.files.write(f"running/{running.worker}.json", sealed(msgspec.to_builtins(running)))
+        self.put(f"running/{running.worker}.json", running)
 
     def remove_running(self, worker: str) -> None:
         """It has ended."""
@@ -199,16 +187,23 @@ class Store:
 
     def running(self) -> list[Running]:
         """What all workers say of themselves, those that vanished included."""
-        found = [self._sealed(name, Running) for name in self.files.names("running")]
+        found = [self.get(name, Running) for name in self.files.names("running")]
         return [one for one in found if one]
 
     def put(self, name: str, value: object) -> None:
-        """A sealed file of another module's."""
+        """A sealed file, whole or not at all."""
         self.files.write(name, sealed(msgspec.to_builtins(value)))
 
     def get(self, name: str, kind: type[T]) -> T | None:
         """A sealed file; None if it is not there, or damaged."""
-        return self._sealed(name, kind)
+        data = self.files.read(name)
+        if data is None:
+            return None
+        try:
+            return msgspec.convert(unsealed(data), kind)
+        except (ValueError, RecursionError) as error:  # msgspec.ValidationError is a ValueError
+            self.set_aside(name, str(error))
+            return None
 
     # Figures
 
@@ -226,16 +221,6 @@ class Store:
         return frame.assign(
             figure=found["metric"], unit=found["unit"], value=found["value"], margin_percent=found["margin_percent"]
         )[COLUMNS]
-
-    def _sealed(self, name: str, kind: type[T]) -> T | None:
-        data = self.files.read(name)
-        if data is None:
-            return None
-        try:
-            return msgspec.convert(unsealed(data), kind)
-        except (ValueError, RecursionError) as error:  # msgspec.ValidationError is a ValueError
-            self.set_aside(name, str(error))
-            return None
 
     def set_aside(self, name: str, why: str) -> None:
         aside = f"damaged/{name.replace('/', '_')}.{uuid.uuid4().hex[:8]}"

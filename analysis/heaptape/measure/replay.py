@@ -335,7 +335,12 @@ def jobs_for(engine: Engine) -> int:
     """
     if engine.settings.jobs:
         return engine.settings.jobs
-    return max(1, min(processors(), machine.available_bytes() // need_bytes(engine)))
+    return runs_at_a_time(need_bytes(engine))
+
+
+def runs_at_a_time(most_bytes: int) -> int:
+    """How many runs: one for each processor, as long as there is memory for so much of each."""
+    return max(1, min(processors(), machine.available_bytes() // most_bytes))
 
 
 def need_bytes(engine: Engine) -> int:

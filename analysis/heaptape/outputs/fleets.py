@@ -77,7 +77,8 @@ class Running(Part):
 
 class FleetStatus(Output):
     """`heaptape fleet status --json`. `left`: neither done nor failed for good. `silent`: workers that said nothing for
-    long. `left_s`: of one worker; `ready_in_s`: with those that run now; null: nothing to tell it by.
+    long. `left_s`: of one worker, null where no cell of a pass is done yet; `ready_in_s`: with those that run now, null
+    without them. `damaged`: files that were set aside.
     """
 
     store: str

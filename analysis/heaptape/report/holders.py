@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.output import write_bytes
+from heaptape.common.output import records, write_bytes
 from heaptape.formats.stack_names import Frame
 from heaptape.plots import memory_figures
 from heaptape.profile import flame_graph
@@ -198,17 +198,13 @@ def as_json(view: View, tried: pd.DataFrame | None = None) -> str:
         out.append({
             "source": holder.source, "allocator": holder.allocator, "position": place, "kind": told.kind,
             "sentence": told.sentence, "lacks": list(holder.found.lacks),
-            "groups": _records(pd.concat(rows, ignore_index=True)),
-            "states": _records(holders.states(holder.found, place)),
-            "over_time": _records(holder.found.positions),
-            "proposals": _records(_promising(view, holder)),
+            "groups": records(pd.concat(rows, ignore_index=True)),
+            "states": records(holders.states(holder.found, place)),
+            "over_time": records(holder.found.positions),
+            "proposals": records(_promising(view, holder)),
         })  # fmt: skip
-    found = {"tried": _records(tried)} if tried is not None else {}
+    found = {"tried": records(tried)} if tried is not None else {}
     return json.dumps({"schema": 1, "holders": out} | found, indent=1) + "\n"
-
-
-def _records(frame: pd.DataFrame) -> list[dict]:
-    return json.loads(frame.to_json(orient="records", double_precision=15))
 
 
 def flame(found: Sequence[Holder], where: str, title: str) -> str:
