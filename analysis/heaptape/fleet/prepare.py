@@ -15,6 +15,7 @@ from heaptape.common.processors import processors
 from heaptape.common.version import __version__
 from heaptape.fleet.cell import Sha
 from heaptape.fleet.engine import engine_hash
+from heaptape.fleet.files import StoreError
 from heaptape.fleet.plan import Plan, PlannedChoice, PlannedWorkload, keep
 from heaptape.fleet.planfile import PlanFile
 from heaptape.fleet.store import Store, Workload, file_of_workload
@@ -56,7 +57,7 @@ def prepare(
     tell: Callable[[str], None] = lambda line: None,
 ) -> Prepared:
     """The plan, which is in the store with all that it needs. What the store has already is not made again. `tell`: is
-    given each file that is refused, at once. Raises HeaptapeError where nothing is left to replay.
+    given each file that is refused, at once. Raises StoreError, and HeaptapeError where nothing is left to replay.
     """
     choices = _choices(wanted, home)
     workloads, refused = _workloads(wanted, store, home, tell)
@@ -127,6 +128,8 @@ def _workloads(
     def bring(name: str) -> Workload | str:
         try:
             return _bring(name, files[name], wanted, store, home, known)
+        except StoreError:  # of no file: the next would be waited for as long
+            raise
         except HeaptapeError as error:
             return str(error) or f"{files[name]}: can't be compiled"
 

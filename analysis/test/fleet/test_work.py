@@ -14,9 +14,10 @@ import time
 import pandas as pd
 import pytest
 from heaptape.fleet.cache import Cache, locked, machine_for
+from heaptape.fleet.files import StoreError
 from heaptape.fleet.plan import plans_of, share, tasks_of
 from heaptape.fleet.status import status
-from heaptape.fleet.store import Running, open_store
+from heaptape.fleet.store import Running, Store, open_store
 
 from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started
 from tests.support import OUT, call_heaptape, published
@@ -46,6 +47,15 @@ def undisturbed(workloads, cache, tmp_path_factory):
     assert done.status == 0, done.stderr
     assert done.stdout.startswith(f"{3 * len(ALLOCATORS)} cells done here, 0 were there, 0 failed.")
     return store
+
+
+def test_a_store_that_cannot_be_written_ends_the_command_and_is_no_fault_of_the_files(workloads, tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise StoreError("the store is full")
+
+    monkeypatch.setattr(Store, "put_workload", full)
+    done = plan(tmp_path / "s", *workloads)
+    assert (done.status, done.stderr) == (1, "heaptape: the store is full\n")
 
 
 def test_shares_together_do_each_cell_once_and_the_figures_are_the_same(workloads, undisturbed, tmp_path):
