@@ -72,7 +72,7 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _worker(arguments: argparse.Namespace) -> int:
     from heaptape.common.processors import processors
-    from heaptape.fleet import tasks
+    from heaptape.fleet import scratch, tasks
     from heaptape.fleet.execute import worker_here
     from heaptape.fleet.servers import check_address, serve_worker
     from heaptape.fleet.store import open_store
@@ -87,7 +87,7 @@ def _worker(arguments: argparse.Namespace) -> int:
     tasks.runs_here(here)
     threads = arguments.threads or processors()
     memory_bytes = arguments.memory or machine.available_bytes()
-    with here.signs_of_life():
+    with scratch.of_worker(here.name), here.signs_of_life():
         told = (lambda line: None) if arguments.until_input_ends else report_line
         serve_worker(arguments.address, arguments.keys, here.name, threads, memory_bytes, told)
     return 0
