@@ -32,8 +32,9 @@ int valgrind_command_open(struct valgrind_command *command, struct error *error)
 __attribute__((format(printf, 2, 3))) void valgrind_command_add(struct valgrind_command *command, const char *format,
                                                                 ...);
 
-/* Room for so many threads at a time and some more, VALGRIND_MOST_THREADS at most. Valgrind itself has it for 500, and ends with an
-   error at the next one. Each costs 7 KB. valgrind_command_add_live makes room for 5,000, as nobody knows. */
+/* Room for so many threads at a time and some more, VALGRIND_MOST_THREADS at most. Valgrind itself has it for 500, and
+   ends with an error at the next one. Each costs 7 KB. valgrind_command_add_live makes room for 5,000, as nobody knows.
+ */
 enum { VALGRIND_MOST_THREADS = 33000 };
 void valgrind_command_threads(struct valgrind_command *command, uint32_t threads);
 
