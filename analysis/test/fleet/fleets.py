@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
+from heaptape.comparing.intervals import log_ratio
 from heaptape.fleet.store import Store, open_store
-from heaptape.results.intervals import log_ratio
 
 from analysis.test.gate.pieces import make_workload
 from tests.support import HEAPTAPE, Result, call_heaptape
