@@ -125,7 +125,7 @@ def test_a_path_for_temporary_files_that_is_too_long_is_told(tmp_path, monkeypat
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     done = call_heaptape("fleet", "work", tmp_path / "s", "--retries", "0")
     assert done.status == 1
-    assert f"{folder}: too long a path for temporary files (TMPDIR)" in done.stderr
+    assert "too long a path for temporary files (TMPDIR)" in done.stderr
 
 
 def test_cells_of_the_accesses_pass_have_the_file_beside_the_workload(tmp_path):
