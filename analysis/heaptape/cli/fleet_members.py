@@ -57,7 +57,9 @@ def _scheduler(arguments: argparse.Namespace) -> int:
 
 def _worker_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("address", metavar="ADDRESS", help="of the scheduler")
-    parser.add_argument("--store", required=True, metavar="STORE", help="the one store that it works for")
+    parser.add_argument(
+        "--store", required=True, metavar="STORE", help="the one store that it works for; made where there is none"
+    )
     add_keys(parser)
     parser.add_argument(
         "--threads", type=int, default=0, metavar="N", help="exact cells at a time (default: the processors)"
@@ -82,7 +84,7 @@ def _worker(arguments: argparse.Namespace) -> int:
         raise UsageError("fleet worker: --threads and --memory are numbers of their kind")
     check_address(arguments.address, arguments.keys)
     _end_with_input(arguments)
-    store = open_store(arguments.store, patience_s=arguments.store_wait, tell=report_line)
+    store = open_store(arguments.store, create=True, patience_s=arguments.store_wait, tell=report_line)
     here = worker_here(store, arguments.home, arguments.machine)
     tasks.runs_here(here)
     threads = arguments.threads or processors()
