@@ -213,7 +213,7 @@ json_t *counts_modules(const struct recorded_process *process) {
     const struct trace_module *module = &modules->at[i].record;
     if (modules->at[i].gone)
       continue;
-    json_t *object = json_pack("{s:s,s:s?,s:s?,s:I,s:I,s:I}", "name", module->name, "path", module->path, "build_id",
+    json_t *object = json_pack("{s:s,s:s*,s:s*,s:I,s:I,s:I}", "name", module->name, "path", module->path, "build_id",
                                module->build_id, "start", (json_int_t)module->start, "end", (json_int_t)module->end,
                                "bias", (json_int_t)module->bias);
     if (object) /* else its name is not UTF-8 */

@@ -8,7 +8,7 @@ enum {
   ROOM_FIRST = 512,
   PASSES_KEPT = 4,     /* two would do where no pass finds a ring too full to be read in one go */
   UPDATES_FEW = 128,   /* in some 10 ms: below this the sample may grow */
-  UPDATES_MANY = 1024, /* above it becomes smaller */
+  UPDATES_MANY = 2048, /* above it becomes smaller */
   UPDATES_BURST = 1 << 15,
   EXACT_FEW = LIVE_EXACT_OBJECTS_MAX / 4,
 };
