@@ -5,10 +5,19 @@
 #include "core/base/vector.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-/* A reply must fit one message. Of sites those are in it that hold most, and those that have acquired most lately. */
-enum { PROCESSES_LISTED = 200, THREADS_LISTED = 400, SITES_LISTED = 16, FRAMES_LISTED = 24, MODULES_LISTED = 400 };
+/* A reply must fit one message, which is some 200 KiB at most: paths count. Of sites those are in it that hold most,
+ * and those that have acquired most lately. */
+enum {
+  PROCESSES_BYTES = 150 << 10,
+  PROCESS_BYTES = 700,
+  THREADS_LISTED = 400,
+  SITES_LISTED = 16,
+  FRAMES_LISTED = 24,
+  MODULES_LISTED = 400
+};
 
 static void set_count(json_t *object, const char *key, uint64_t value) {
   json_object_set_new(object, key, json_integer((json_int_t)value));
@@ -184,10 +193,12 @@ static json_t *sites_json(const struct recorded_process *process) {
 json_t *counts_of(struct collector *collector, struct recorded_process *only) {
   json_t *list = json_array();
   bool alone = only || collector->processes.count == 1;
-  for (uint32_t i = 0; i < collector->processes.count && json_array_size(list) < PROCESSES_LISTED; i++) {
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < collector->processes.count && bytes < PROCESSES_BYTES; i++) {
     struct recorded_process *process = collector->processes.at[i];
     if (only && only != process)
       continue;
+    bytes += PROCESS_BYTES + strlen(process->path);
     recorded_process_drain(process, NULL, NULL);
     json_t *object = process_json(process);
     if (object && alone)

@@ -238,6 +238,35 @@ def test_it_fits_into_any_terminal(start, size) -> None:
     recording.end()
 
 
+def test_it_draws_anew_when_the_terminal_gets_another_size(start) -> None:
+    recording = start()
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(HEAPTAPE, [str(HEAPTAPE), "top", str(recording.trace), "--interval", "3600"])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    wrote = b""
+    for rows, columns in ((20, 70), (3, 15)):
+        while b"calls" not in wrote:  # drawn once, and then waiting: the next refresh is an hour away
+            wrote += os.read(terminal, 1 << 16)
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        wrote = b""
+    while b"quit" not in wrote:
+        wrote += os.read(terminal, 1 << 16)
+    os.write(terminal, b"q")
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    recording.end()
+
+
+def test_a_recorder_that_is_killed_ends_it(start) -> None:
+    recording = start()
+    watch = recording.watch()
+    assert watch.next()
+    recording.process.kill()
+    recording.process.wait()
+    assert watch.next() is None
+    assert "has no end" in succeed(HEAPTAPE_HERE, "top", recording.trace).stdout
+
+
 def test_one_of_several_processes_can_be_chosen(start) -> None:
     recording = start(program=["/bin/sh", "-c", '"$@"; exit', "sh", *calling(PAIRS, BYTES)])
     reply = command("counts", recording.process.pid)
