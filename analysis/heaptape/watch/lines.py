@@ -237,7 +237,8 @@ def _site_columns(view: View) -> list[tuple[str, int]]:
 
 
 def _sites(sites: list[Sample], view: View, room: int) -> list[Text]:
-    ordered = sites if view.by == "live" else sorted(sites, key=lambda site: -(site["bytes_per_s"] or 0))
+    shown = [site for site in sites if site["live_bytes"] or site["bytes_per_s"]]
+    ordered = shown if view.by == "live" else sorted(shown, key=lambda site: -(site["bytes_per_s"] or 0))
     return [_site(site, view) for site in ordered[:room]]
 
 
