@@ -18,11 +18,10 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.testing import text
 from heaptape.testing.limits import Limits, limits_of
 from heaptape.testing.lines import Lines
-from heaptape.testing.plugin import RECORDED
-from heaptape.testing.recorded_run import CRASHED
 from heaptape.testing.recording import Recording
 from heaptape.testing.results import Collected
 from heaptape.testing.spans import Span
+from heaptape.testing.surroundings import CRASHED, RECORDED
 
 SITES = 8
 NAME_BYTES = 200  # of a mark's 255

@@ -3,15 +3,15 @@
 
 `pytest --heaptape` starts itself again under the recorder (recorded_run.py); that process, or its xdist workers,
 measure each test (measuring.py). Every run of pytest where heaptape is installed imports this file, so it imports
-nothing else.
+next to nothing.
 """
 
 import os
 
 import pytest
 
-RECORDED = "HEAPTAPE_PYTEST"  # in the environment of the recorded run: the folder that it and its parent share
-STANDARD_ERROR = "HEAPTAPE_PYTEST_STDERR"  # there, too: the descriptor that is the user's, as 2 is the recorder's
+from heaptape.testing.surroundings import RECORDED, STANDARD_ERROR
+
 MARKER = (
     "heap(peak=None, growth=None, allocations=None, warm_up=None): limits of what a test acquires, by --heaptape: the "
     'most that lives at once and what is left (bytes, or text: "20 MiB"), calls that acquire; runs before that count'

@@ -17,7 +17,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.common.quantities import size
 from heaptape.testing import spans
-from heaptape.testing.plugin import RECORDED, STANDARD_ERROR
+from heaptape.testing.surroundings import CRASHED, RECORDED, RECORDER_SAYS, STANDARD_ERROR
 
 # What the recorder says where all went well; anything else is for the user.
 SUMMARY = re.compile(
@@ -27,7 +27,6 @@ SUMMARY = re.compile(
 # Each event with a stamp: within a tick, objects of different threads could otherwise seem to have lived one after the
 # other, and a peak too low. Paused: measuring processes start their own recordings, imports need none.
 OPTIONS = ("--stamp", "every", "--start-paused")
-CRASHED = "crashed"  # a file that the controller of xdist leaves
 
 
 def run(config: pytest.Config) -> int:
@@ -82,7 +81,7 @@ def _wait(command: list[str], folder: Path) -> int:
 
     user = os.dup(2)
     try:
-        with (folder / "recorder").open("wb") as says:
+        with (folder / RECORDER_SAYS).open("wb") as says:
             process = subprocess.Popen(command, stderr=says, pass_fds=(user,), env=_environment(folder, user))
         before = {number: signal.signal(number, leave_to_pytest) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -97,7 +96,7 @@ def _wait(command: list[str], folder: Path) -> int:
 
 def _tell_rest(status: int, tape: Path, folder: Path) -> None:
     """What the recorder had to say, and after a crash what the test was at."""
-    for line in (folder / "recorder").read_text(errors="replace").splitlines():
+    for line in (folder / RECORDER_SAYS).read_text(errors="replace").splitlines():
         if line and not SUMMARY.fullmatch(line):
             print(line, file=sys.stderr)
     if status <= 128 and not (folder / CRASHED).exists():
