@@ -103,10 +103,12 @@ def _tell_rest(status: int, tape: Path, folder: Path) -> None:
         return
     for path in sorted(tape.parent.glob(f"{tape.stem}*{tape.suffix}")):
         try:
-            found = spans.read(path)
+            found, dropped = spans.read(path)
         except HeaptapeError as error:
             print(f"heaptape: {error}", file=sys.stderr)
             continue
+        if dropped:
+            print(f"heaptape: {dropped:,} calls are missing from {path.name}", file=sys.stderr)
         for span in found:
             if not span.ended:
                 print(

@@ -24,7 +24,7 @@ class Recording:
         self.mark.restype = None
         self._process = os.getpid()
         self._recorder = ""
-        self._written = 0
+        self._written = self._dropped = 0
 
     def start(self) -> None:
         """Has the recorder begin with this process, unless it has."""
@@ -56,7 +56,10 @@ class Recording:
         return Path(process["trace"]), process["file_bytes"]
 
     def spans(self, sites: int = 0) -> list[Span]:
-        """Those that were marked since the last time."""
-        start = self._written
+        """Those that were marked since the last time. HeaptapeError also if a call since then is missing."""
+        start, missing = self._written, self._dropped
         tape, self._written = self._flush()
-        return read(tape, start, sites)
+        found, self._dropped = read(tape, start, sites)
+        if self._dropped > missing:
+            raise HeaptapeError(f"{self._dropped - missing:,} calls are missing from the recording")
+        return found

@@ -40,16 +40,17 @@ class Span:
     growth_sites: tuple[Site, ...] = field(default=())
 
 
-def read(tape: Path, from_byte: int = 0, sites: int = 0) -> list[Span]:
-    """The spans of a trace, which may still be written. `from_byte`: where a block begins before which no event
-    matters. Raises HeaptapeError with the reader's one line."""
+def read(tape: Path, from_byte: int = 0, sites: int = 0) -> tuple[list[Span], int]:
+    """The spans of a trace, which may still be written, and how many calls are missing from it as a whole. `from_byte`:
+    where a block begins before which no event matters. Raises HeaptapeError with the reader's one line."""
     options = ("--from-byte", str(from_byte), "--sites", str(sites))
     command = [str(default_home().program("convert")), "spans", str(tape), *options]
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         raise HeaptapeError(done.stderr.strip().removeprefix("heaptape: ") or f"{tape}: can't be read")
-    return [_span(found) for found in json.loads(done.stdout)["spans"]]
+    told = json.loads(done.stdout)
+    return [_span(found) for found in told["spans"]], told["dropped"]
 
 
 def _span(found: dict[str, Any]) -> Span:

@@ -6,6 +6,7 @@ The long ones add a recording with call stacks, and a worker that crashes.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -98,6 +99,13 @@ def test_fork():
         os._exit(0)
     os.waitpid(child, 0)
 
+@heap(peak="1 MiB")
+def test_pauses():
+    here = ctypes.CDLL(None)
+    here.heaptape_lib_pause()
+    libc.malloc(10)
+    here.heaptape_lib_resume()
+
 @heap(peak=1)
 def test_fails_anyway():
     libc.malloc(7_000_000)
@@ -161,6 +169,7 @@ def assert_about(measured: int, planted: int) -> None:
 
 
 def test_tests_above_a_limit_fail_and_no_others(whole: Ran) -> None:
+    """But for one that hides calls from the recording."""
     failed = {name for name, test in whole.tests.items() if test["outcome"] == "failed"}
     assert failed == {"test_peak", "test_leak", "test_many", "test_fails_anyway"}
     assert whole.status == pytest.ExitCode.TESTS_FAILED
@@ -214,6 +223,14 @@ def test_a_failure_names_limit_measurement_and_python_line(whole: Ran) -> None:
         assert f"{place_of(line)}  {line}" in whole.output
 
 
+def test_a_limit_that_could_not_be_held_fails_the_test(whole: Ran) -> None:
+    (told,) = json.loads((whole.folder / "figures.json").read_text())["unmeasured"]
+    assert told["name"] == "test_it.py::test_pauses"
+    assert re.fullmatch(r"\d+ calls are missing from the recording", told["reason"])
+    assert f"heaptape: not measured, so its limits are not held: {told['reason']}" in whole.output
+    assert f"not measured: {told['reason']}: test_it.py::test_pauses" in whole.output
+
+
 def test_a_test_that_fails_by_itself_is_reported_for_that(whole: Ran) -> None:
     assert "ValueError: of its own" in whole.output
     assert whole.tests["test_fails_anyway"]["exceeded"] == ["peak_bytes"]
@@ -221,7 +238,7 @@ def test_a_test_that_fails_by_itself_is_reported_for_that(whole: Ran) -> None:
 
 def test_junit_files_have_figures_and_failures(whole: Ran) -> None:
     cases = {case.get("name"): case for case in ElementTree.parse(whole.folder / "junit.xml").iter("testcase")}
-    assert len(cases) == len(whole.tests) + 2
+    assert len(cases) == len(whole.tests) + 3  # skipped, expected to fail, not measured
     for name, test in whole.tests.items():
         told = {one.get("name"): one.get("value") for one in cases[name].iter("property")}
         assert told["heaptape_peak_bytes"] == str(test["peak_bytes"])
