@@ -39,7 +39,7 @@ class Collected:
             told = {"schema": SCHEMA, "tests": self._tests, "unmeasured": unmeasured}
             write_bytes(path, (json.dumps(told, indent=1) + "\n").encode())
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         """The section `heaptape`."""
         lines = [
             *text.table(self._tests, self._config.getoption("heaptape_top")),
