@@ -2,6 +2,7 @@
 #include "capture/host/real.h"
 
 #include "capture/host/entry_points.h"
+#include "capture/host/symbols.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -145,7 +146,7 @@ static void *plain_reallocarray(void *object, size_t count, size_t size_bytes) {
   return real.realloc(object, bytes);
 }
 
-enum { ALLOCATORS_MAX = 8 };
+enum { ALLOCATORS_MAX = 16 };
 static struct code {
   const void *base;
   uintptr_t from, to;
@@ -156,6 +157,7 @@ static bool malloc_is_the_programs;
 static bool has_usable_size;
 static bool began_with_cpp;
 static const void *libc_base;
+static bool libc_calls_back;
 
 static int find_code(struct dl_phdr_info *info, size_t bytes, void *context) {
   (void)bytes;
@@ -211,16 +213,27 @@ bool real_is_ours(const void *address) {
 /* A program may have an entry in its symbol table for a function whose address it takes: that is no definition. */
 bool real_is_replaced(void *winner) {
   Dl_info info;
-  const ElfW(Sym) *symbol = NULL;
   if (real_is_ours(winner))
     return false;
-  return !dladdr1(winner, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol || symbol->st_shndx != SHN_UNDEF;
+  bool named = dladdr(winner, &info) && info.dli_sname;
+  const ElfW(Sym) *symbol = named ? symbols_find_near(winner, info.dli_sname) : NULL;
+  return !symbol || symbol->st_shndx != SHN_UNDEF;
 }
 
-static void note_allocator(const void *function) {
-  if (allocator_count == ALLOCATORS_MAX || real_is_allocator_code(function))
+/* Of musl, whose calloc and posix_memalign call malloc and aligned_alloc through us; glibc's never do. */
+static bool code_of_libc(const void *function, const char *name, struct code *code) {
+  const ElfW(Sym) *symbol = libc_calls_back ? symbols_find_near(function, name) : NULL;
+  if (!symbol)
+    return false;
+  *code = (struct code){function, (uintptr_t)function, (uintptr_t)function + symbol->st_size};
+  return true;
+}
+
+static void note_allocator(void *function, const char *name) {
+  if (!function || allocator_count == ALLOCATORS_MAX || real_is_allocator_code(function))
     return;
-  if (code_of(function, &allocators[allocator_count]))
+  struct code *code = &allocators[allocator_count];
+  if (base_of(function) == libc_base ? code_of_libc(function, name, code) : code_of(function, code))
     allocator_count++;
 }
 
@@ -236,6 +249,13 @@ static void *next(const char *name) {
   return dlsym(RTLD_NEXT, name);
 }
 
+static void find_libc(void) {
+  libc_base = base_of(next("gnu_get_libc_version"));
+  libc_calls_back = !libc_base;
+  if (!libc_base)
+    libc_base = base_of(next("__libc_start_main"));
+}
+
 bool real_resolve(void) {
   if (atomic_load_explicit(&resolved, memory_order_acquire))
     return true;
@@ -243,7 +263,7 @@ bool real_resolve(void) {
     return false;
   int error = errno;
   resolving = true;
-  libc_base = base_of(next("gnu_get_libc_version"));
+  find_libc();
   code_of((void *)(uintptr_t)real_resolve, &ours);
   struct real_calls found;
   /* A union turns the data pointer of dlsym into a function pointer without a cast that ISO C forbids. */
@@ -254,7 +274,7 @@ bool real_resolve(void) {
       result(*code) declaration;                                                                                       \
     } symbol = {.data = next(#ident)};                                                                                 \
     found.ident = symbol.code;                                                                                         \
-    note_allocator(symbol.data); /* of each function, as they need not come from one library */                        \
+    note_allocator(symbol.data, #ident); /* of each function, as they need not come from one library */                \
   }
 #include "capture/host/entry_points.def"
   void *malloc_code = next("malloc"), *array_code = next("reallocarray");
