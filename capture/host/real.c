@@ -157,7 +157,6 @@ static bool malloc_is_the_programs;
 static bool has_usable_size;
 static bool began_with_cpp;
 static const void *libc_base;
-static bool libc_calls_back;
 
 static int find_code(struct dl_phdr_info *info, size_t bytes, void *context) {
   (void)bytes;
@@ -220,21 +219,23 @@ bool real_is_replaced(void *winner) {
   return !symbol || symbol->st_shndx != SHN_UNDEF;
 }
 
-/* Of musl, whose calloc and posix_memalign call malloc and aligned_alloc through us; glibc's never do. */
-static bool code_of_libc(const void *function, const char *name, struct code *code) {
-  const ElfW(Sym) *symbol = libc_calls_back ? symbols_find_near(function, name) : NULL;
-  if (!symbol)
-    return false;
-  *code = (struct code){function, (uintptr_t)function, (uintptr_t)function + symbol->st_size};
-  return true;
+static void note_allocator(const void *function) {
+  if (allocator_count == ALLOCATORS_MAX || real_is_allocator_code(function))
+    return;
+  if (code_of(function, &allocators[allocator_count]))
+    allocator_count++;
 }
 
-static void note_allocator(void *function, const char *name) {
-  if (!function || allocator_count == ALLOCATORS_MAX || real_is_allocator_code(function))
-    return;
-  struct code *code = &allocators[allocator_count];
-  if (base_of(function) == libc_base ? code_of_libc(function, name, code) : code_of(function, code))
-    allocator_count++;
+/* musl's own functions that call others of malloc's family by the dynamic linker, and so through us; glibc has none.
+   They are noted one by one: the rest of libc calls malloc as programs do. */
+static void note_musl(void) {
+  static const char *const names[] = {"calloc", "posix_memalign", "memalign", "valloc", "reallocarray"};
+  for (size_t i = 0; i < sizeof names / sizeof *names && allocator_count < ALLOCATORS_MAX; i++) {
+    const ElfW(Sym) *symbol = symbols_find_near(libc_base, names[i]);
+    uintptr_t from = symbol ? (uintptr_t)libc_base + symbol->st_value : 0;
+    if (symbol)
+      allocators[allocator_count++] = (struct code){libc_base, from, from + symbol->st_size};
+  }
 }
 
 static void note_name(void *function) {
@@ -251,9 +252,10 @@ static void *next(const char *name) {
 
 static void find_libc(void) {
   libc_base = base_of(next("gnu_get_libc_version"));
-  libc_calls_back = !libc_base;
-  if (!libc_base)
-    libc_base = base_of(next("__libc_start_main"));
+  if (libc_base)
+    return;
+  libc_base = base_of(next("__libc_start_main"));
+  note_musl();
 }
 
 bool real_resolve(void) {
@@ -274,7 +276,7 @@ bool real_resolve(void) {
       result(*code) declaration;                                                                                       \
     } symbol = {.data = next(#ident)};                                                                                 \
     found.ident = symbol.code;                                                                                         \
-    note_allocator(symbol.data, #ident); /* of each function, as they need not come from one library */                \
+    note_allocator(symbol.data); /* of each function, as they need not come from one library */                        \
   }
 #include "capture/host/entry_points.def"
   void *malloc_code = next("malloc"), *array_code = next("reallocarray");

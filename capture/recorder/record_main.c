@@ -255,12 +255,16 @@ static void preflight(const struct command *command, char *program, struct prelo
     status = preflight_libunwind(&error);
     if (status == 0)
       status = preflight_library("libheaptape-unwind.so", preloads->unwinder, &error);
+    if (status == 0)
+      status = preflight_same_libc(program, preloads->unwinder, &error);
   }
   if (status == 0 && command->preload) {
     if (!realpath(command->preload, preloads->allocator))
       status = -error_errno(&error, command->preload, "no such library");
     else
       status = preflight_preloadable(preloads->allocator, &error);
+    if (status == 0)
+      status = preflight_same_libc(program, preloads->allocator, &error);
   }
   if (status != 0)
     fail(&error, status);
