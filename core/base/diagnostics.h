@@ -3,7 +3,8 @@
 
    Job: the two options, defined here once; the form "PROGRAM: text"; colour, in one place. Not its job: deciding what
    is told. Called by mains only, from one thread. Errors and warnings are always printed, notes and progress not with
-   --quiet. Colour: with --color auto, at a terminal that is not "dumb", unless NO_COLOR is set and not empty. Keeps errno. */
+   --quiet. Colour: with --color auto, at a terminal that is not "dumb", unless NO_COLOR is set and not empty. Keeps
+   errno. */
 #ifndef CORE_BASE_DIAGNOSTICS_H
 #define CORE_BASE_DIAGNOSTICS_H
 
