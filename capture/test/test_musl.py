@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.recording.test_fork_storms import assert_tells_all, processes
 from tests.support import CONVERT, OUT, RECORD, REPOSITORY, assert_clean, call_heaptape, compile_c, info, run, succeed
 
 pytestmark = pytest.mark.skipif(not shutil.which("musl-gcc"), reason="musl-tools is not installed")
@@ -138,6 +139,21 @@ def test_calls_are_recorded_as_often_as_another_run_of_the_same_program_makes_th
     assert about["calls"] == counted(counts)
     assert about["footer"]["in_flight"] == 0
     assert about["footer"]["nested"] > 0, "musl's calloc and posix_memalign call others by the dynamic linker"
+
+
+@pytest.mark.parametrize("stamp", ["tags", "every"])
+def test_each_process_of_a_storm_is_recorded_completely(tmp_path, stamp):
+    """Threads free each other's objects and fork, and some of the children are killed or end by abort."""
+    program = musl(tmp_path / "fork_storm", REPOSITORY / "tests/programs/fork_storm.c", f"-I{REPOSITORY}")
+    counts, threads = tmp_path / "counts", 4
+    command = (RECORD, "--quiet", "-o", tmp_path / "t.tape", "--stamp", stamp, "--", program, counts)
+    assert run(*command, "3", str(threads), "5000", "2").status == 0
+    done = processes(counts)
+    tapes = {info(tape)["info"]["pid"]: tape for tape in tmp_path.glob("*.tape")}
+    assert tapes.keys() == done.keys()
+    for pid, tape in tapes.items():
+        assert_clean(tape)
+        assert_tells_all(tape, done[pid], threads)
 
 
 def test_calls_that_libc_makes_are_recorded_as_the_program_s(tmp_path, counter, monkeypatch):
