@@ -9,9 +9,12 @@
 #include "convert/driver/inputs.h"
 #include "convert/driver/options.h"
 #include "convert/history/history.h"
+#include "core/base/diagnostics.h"
 #include "core/base/progress.h"
 
 #include <jansson.h>
+
+#define CONVERT "heaptape-convert"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/driver/options.h"
 
+#include "core/base/diagnostics.h"
 #include "core/base/near_option.h"
 
 #include <errno.h>
@@ -102,6 +103,8 @@ static int parse_flags(struct options *options, int argc, char **argv, struct op
       {"join", required_argument, NULL, 'J'},
       {"from-byte", required_argument, NULL, 'B'},
       {"sites", required_argument, NULL, 'S'},
+      {DIAGNOSTICS_COLOR_OPTION},
+      {DIAGNOSTICS_QUIET_OPTION},
       {"help", no_argument, NULL, 'h'},
       {NULL, 0, NULL, 0},
   };
@@ -220,6 +223,11 @@ static int parse_flags(struct options *options, int argc, char **argv, struct op
     case 'h':
       options->help = true;
       return 0;
+    case DIAGNOSTICS_COLOR:
+    case DIAGNOSTICS_QUIET:
+      if (!diagnostics_take(option, optarg))
+        return wrong(error, "--color is auto, always or never, not %s", optarg);
+      break;
     default:
       if ((problem = near_option(argv[optind - 1], long_options)))
         return wrong(error, "unknown option %s: did you mean --%s?", argv[optind - 1], problem);

@@ -6,8 +6,8 @@ import os
 import signal
 from pathlib import Path
 
-from heaptape.cli.outcome import report_line
 from heaptape.cli.subcommand import Subcommand
+from heaptape.common import console
 from heaptape.common.errors import UsageError
 
 STORE_WAIT_S = 300.0
@@ -84,13 +84,13 @@ def _worker(arguments: argparse.Namespace) -> int:
         raise UsageError("fleet worker: --threads and --memory are numbers of their kind")
     check_address(arguments.address, arguments.keys)
     _end_with_input(arguments)
-    store = open_store(arguments.store, create=True, patience_s=arguments.store_wait, tell=report_line)
+    store = open_store(arguments.store, create=True, patience_s=arguments.store_wait, tell=console.note)
     here = worker_here(store, arguments.home, arguments.machine)
     tasks.runs_here(here)
     threads = arguments.threads or processors()
     memory_bytes = arguments.memory or machine.available_bytes()
     with scratch.of_worker(here.name), here.signs_of_life():
-        told = (lambda line: None) if arguments.until_input_ends else report_line
+        told = (lambda line: None) if arguments.until_input_ends else console.note
         serve_worker(arguments.address, arguments.keys, here.name, threads, memory_bytes, told)
     return 0
 

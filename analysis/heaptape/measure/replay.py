@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
+from heaptape.common import console
 from heaptape.common.c_programs import last_message
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
@@ -104,7 +105,8 @@ def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home
     # --json: the witness goes to standard output, which nobody needs here, and not as a line to stderr. At a terminal
     # the compiler shows its own progress, and tells its own error.
     terminal = sys.stderr.isatty()
-    command = [str(home.program("convert")), "compile", str(path), "-o", str(compiled), "--json", *options]
+    command = [str(home.program("convert")), "compile", *console.words(), str(path), "-o", str(compiled), "--json"]
+    command += options
     command += ["--origins", str(_origins_path(compiled))] if origins else []
     result = subprocess.run(
         command,
