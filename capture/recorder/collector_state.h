@@ -48,6 +48,7 @@ struct collector {
     struct budget budget;
     bool between;                     /* two bursts: all processes are paused */
     uint64_t stepped_ns, recorder_ns; /* at the last step: the time, and the recorder's CPU time */
+    bool idle;                        /* no process used the processor between the last two steps */
     struct budget_use ended;          /* by processes that have ended since */
     uint32_t files_deleted;
     uint32_t bursts;

@@ -15,6 +15,7 @@
 enum {
   STEP_NS = 1000000,
   BETWEEN_SLEEP_NS = 50000000,   /* a burst begins late by that at most */
+  IDLE_SLEEP_NS = 1000000000,    /* while the program sleeps, too */
   DEBT_SLEEP_NS = 200000000,     /* where even waking would cost more than the program earns */
   BETWEEN_SAMPLE_NS = 1000000000 /* from one look at the program's memory to the next, between bursts */
 };
@@ -166,6 +167,7 @@ static void keep_budget(struct collector *collector, uint64_t now_ns) {
   collector->upkeep.recorder_ns = recorder_ns;
   if (now_ns - collector->origin_ns < collector->settings->budget_after_ns)
     return;
+  collector->upkeep.idle = use.program_ns == 0;
   bool between = !budget_step(&collector->upkeep.budget, &use);
   if (between != collector->upkeep.between)
     switch_bursts(collector, between);
@@ -274,6 +276,8 @@ void upkeep_serve(struct collector *collector) {
 uint64_t upkeep_sleep_ns(const struct collector *collector, uint64_t otherwise) {
   if (!has_budget(collector) || !collector->upkeep.between)
     return otherwise;
+  if (collector->upkeep.idle)
+    return IDLE_SLEEP_NS;
   const struct budget *budget = &collector->upkeep.budget;
   return budget->credit_ns < -budget->share * BUDGET_PERIOD_NS / 4 ? DEBT_SLEEP_NS : BETWEEN_SLEEP_NS;
 }

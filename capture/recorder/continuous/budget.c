@@ -31,9 +31,12 @@ bool budget_step(struct budget *budget, const struct budget_use *use) {
   double hooks_ns = (double)use->recorded * budget->recorded_ns + (double)use->skipped * budget->skipped_ns;
   double own_ns = (double)use->program_ns - hooks_ns; /* the hooks' time earns nothing */
   double cost_ns = (double)use->recorder_ns + hooks_ns, most_ns = 2 * per_period(budget);
+  double least_ns = -10 * per_period(budget);
   budget->credit_ns += budget->share * (own_ns > 0 ? own_ns : 0) - cost_ns;
   if (budget->credit_ns > most_ns)
     budget->credit_ns = most_ns;
+  if (budget->credit_ns < least_ns)
+    budget->credit_ns = least_ns;
   budget->program_ns += use->program_ns;
   budget->cost_ns += (uint64_t)cost_ns;
   if (budget->records && budget->credit_ns <= 0) {

@@ -4,9 +4,10 @@
    What the program uses earns credit, what recording costs is taken from it. Recording begins when the credit has
    reached a height that is drawn by chance, and stops when there is none left; so bursts become shorter under load and
    longer where little is to record, and come at moments that no period of the program can follow. Credit is kept up to
-   twice what BUDGET_PERIOD_NS of the program earn, so that idle times leave no more than that to spend at once; a debt
-   is never forgiven. Over any time the cost is therefore at most the share, plus that credit, plus what one burst spent
-   between its last two steps.
+   twice what BUDGET_PERIOD_NS of the program earn, so that idle times leave no more than that to spend at once. While
+   the program runs, the cost is therefore over any time at most the share, plus that credit, plus what one burst spent
+   between its last two steps. A debt is paid off, but for what goes beyond ten periods: the recorder's waking while the
+   program sleeps for a night would else leave nothing to record in the morning.
 
    Not its job: reading clocks and counters, pausing. Pure: it knows no time but what it is given. One thread. */
 #ifndef CAPTURE_RECORDER_CONTINUOUS_BUDGET_H
