@@ -611,6 +611,8 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
     ACQUIRED_PLAIN(ident, got, size, param);                                                                           \
   }
 
+/* The operator must not be called by a jump: an allocator's may end in one to free, and only by its return address, in
+   our hook, is that known as the operator's where the thread is paused. */
 #define OPERATOR_DELETE_HOOK(ident, declaration, arguments, size, param)                                               \
   SLOW void slow_##ident AND_CALLER declaration {                                                                      \
     struct producer_entry in = {NULL, 0};                                                                              \
@@ -634,6 +636,7 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
       real.free(object);                                                                                               \
     else                                                                                                               \
       operators.ident arguments;                                                                                       \
+    __asm__ volatile(""); /* no jump */                                                                                \
     if (in.producer)                                                                                                   \
       released(in, object, begin);                                                                                     \
   }                                                                                                                    \
