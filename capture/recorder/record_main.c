@@ -283,8 +283,10 @@ static void conclude_upkeep(const struct command *command) {
   double percent;
   uint32_t bursts, deleted = collector_files_deleted(serving);
   if (collector_budget_used(serving, &percent, &bursts))
-    fprintf(stderr, "heaptape: %u bursts; recording cost %.2f %% of the program's CPU time, of %g %% allowed\n", bursts,
-            percent, 100 * command->settings.budget);
+    fprintf(stderr, "heaptape: %u bursts; recording cost %.2f %% of the program's CPU time, of %g %% allowed%s\n",
+            bursts, percent, 100 * command->settings.budget,
+            bursts == 0 && percent > 100 * command->settings.budget ? ": no burst began, as counting calls costs that"
+                                                                    : "");
   if (deleted)
     fprintf(stderr, "heaptape: %u files; %u are kept, the %u before them were deleted (--keep)\n", written.traces,
             written.traces - deleted, deleted);
