@@ -568,6 +568,7 @@ static struct producer *begin_thread(void) {
   int error = errno;
   uint64_t mask;
   mine.beginning = true;
+  mine.parked = NULL; /* the parent's, in a fork child */
   signals_block(&mask);
   struct process *process = attach_process();
   struct producer *producer = process ? take_producer(process) : NULL;
@@ -722,7 +723,7 @@ bool producer_put_control(struct producer *producer, uint64_t head, uint64_t wor
 
 void heaptape_lib_exclude(void) {
   mine.excluded++;
-  if (mine.parked) /* so that its calls are looked at one by one */
+  if (mine.parked && !producer_now()) /* so that its calls are looked at one by one */
     have_no_producer();
   struct producer *producer = producer_now();
   if (producer && producer->quick.state == host_state.idle)

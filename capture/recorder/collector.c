@@ -49,8 +49,7 @@ uint32_t collector_recorded(const struct collector *collector) {
 }
 
 bool collector_budget_used(const struct collector *collector, double *percent, uint32_t *bursts) {
-  const struct budget *budget = &collector->upkeep.budget;
-  *percent = budget->program_ns ? 100.0 * (double)budget->cost_ns / (double)budget->program_ns : 0;
+  *percent = budget_used_percent(&collector->upkeep.budget);
   *bursts = collector->upkeep.bursts;
   return collector->settings->budget > 0;
 }
@@ -214,7 +213,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
                                     &error);
   free(info);
   if (!process) {
-    upkeep_process_free(upkeep);
+    process_upkeep_free(upkeep);
     if (pid_fd >= 0)
       close(pid_fd);
     collector->settings->complain(&error);

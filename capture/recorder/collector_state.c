@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/collector_state.h"
 
-#include "capture/recorder/upkeep.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"
 
@@ -70,9 +69,9 @@ void collector_end_process(struct collector *collector, struct recorded_process 
                                     .end = end,
                                     .totals = &totals};
   struct recording_end ending = {end, how, collector_clock_hz(collector)};
-  struct process_upkeep *upkeep = upkeep_process_ends(collector, process);
+  struct process_upkeep *upkeep = process_upkeep_end(&collector->upkeep, process);
   recorded_process_close(process, &ending, &totals, &error);
-  upkeep_process_free(upkeep);
+  process_upkeep_free(upkeep);
   collector->closed_bytes += totals.totals.file_bytes;
   collector->settings->report(&summary, &error);
 }

@@ -8,7 +8,7 @@
 #define CAPTURE_RECORDER_COLLECTOR_STATE_H
 
 #include "capture/recorder/collector_settings.h"
-#include "capture/recorder/continuous/budget.h"
+#include "capture/recorder/continuous/process_upkeep.h"
 #include "core/base/vector.h"
 
 #include <linux/futex.h>
@@ -44,15 +44,7 @@ struct collector {
   uint64_t closed_bytes;   /* of the traces that are complete */
   uint32_t paused;         /* enum pause_reason, for processes to come */
   uint32_t bursts;         /* as in struct region, likewise */
-  struct {                 /* upkeep.h */
-    struct budget budget;
-    bool between;                     /* two bursts: all processes are paused */
-    uint64_t stepped_ns, recorder_ns; /* at the last step: the time, and the recorder's CPU time */
-    bool idle;                        /* no process used the processor between the last two steps */
-    struct budget_use ended;          /* by processes that have ended since */
-    uint32_t files_deleted;
-    uint32_t bursts;
-  } upkeep;
+  struct upkeep upkeep;
   bool ended;                /* no process is recorded any more */
   volatile bool child_ended; /* read by a signal handler */
   int child_status;

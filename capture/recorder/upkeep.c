@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/upkeep.h"
 
-#include "capture/recorder/continuous/file_set.h"
 #include "capture/recorder/describe.h"
 #include "core/base/os.h"
 
@@ -35,20 +34,6 @@ enum {
   SKIPPED_NS = 2
 };
 
-struct process_upkeep {
-  struct file_set files;
-  bool rotates;
-  char *info_json;   /* of the recording; NULL: it does not rotate */
-  uint64_t again_ns; /* the next file could not be begun: not before then */
-  bool complained;
-  /* At the last step, of all files. */
-  uint64_t program_ns, recorded, skipped;
-  /* Of this file: how long it has been written, and in how many bursts something was recorded for how long. */
-  uint64_t ns, recorded_ns;
-  uint32_t bursts;
-  char footer[256]; /* FOOTER's `budget` */
-};
-
 static bool has_budget(const struct collector *collector) {
   return collector->settings->budget > 0;
 }
@@ -56,12 +41,6 @@ static bool has_budget(const struct collector *collector) {
 static uint64_t clock_ns(clockid_t clock) {
   struct timespec now;
   return clock_gettime(clock, &now) == 0 ? (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec : 0;
-}
-
-/* Of all threads of the process, the ended ones too; 0: it is gone. */
-static uint64_t program_cpu_ns(int pid) {
-  clockid_t clock;
-  return clock_getcpuclockid(pid, &clock) == 0 ? clock_ns(clock) : 0;
 }
 
 static double recorded_call_ns(const struct collector_settings *settings) {
@@ -99,7 +78,6 @@ int upkeep_first_file(const struct collector *collector, struct process_upkeep *
   *upkeep = made;
   if (!collector->settings->rotate_bytes)
     return 0;
-  made->rotates = true;
   file_set_begin(&made->files, path);
   file_set_path(&made->files, made->files.number, path, bytes);
   made->info_json = *info;
@@ -113,24 +91,10 @@ void upkeep_process_begins(struct collector *collector, struct recorded_process 
   process->upkeep = upkeep;
   if (!upkeep || !has_budget(collector))
     return;
-  upkeep->program_ns = program_cpu_ns(process->pid);
+  upkeep->program_ns = process_upkeep_cpu_ns(process->pid);
   upkeep->bursts = !collector->upkeep.between;
   process->pause_word = "paused, or between bursts";
   recorded_process_pause(process, PAUSED_BY_BUDGET, collector->upkeep.between);
-}
-
-/* Adds what the process used since the last step. */
-static void add_use(struct recorded_process *process, struct budget_use *use) {
-  struct process_upkeep *upkeep = process->upkeep;
-  uint64_t skipped, recorded = recorded_process_calls(process, &skipped), program_ns = program_cpu_ns(process->pid);
-  if (program_ns > upkeep->program_ns) {
-    use->program_ns += program_ns - upkeep->program_ns;
-    upkeep->program_ns = program_ns;
-  }
-  use->recorded += recorded > upkeep->recorded ? recorded - upkeep->recorded : 0;
-  use->skipped += skipped > upkeep->skipped ? skipped - upkeep->skipped : 0;
-  upkeep->recorded = recorded;
-  upkeep->skipped = skipped;
 }
 
 static void add_time(struct recorded_process *process, uint64_t ns) {
@@ -159,7 +123,7 @@ static void keep_budget(struct collector *collector, uint64_t now_ns) {
   struct budget_use use = collector->upkeep.ended;
   collector->upkeep.ended = (struct budget_use){0};
   for (uint32_t i = 0; i < collector->processes.count; i++) {
-    add_use(collector->processes.at[i], &use);
+    process_upkeep_add_use(collector->processes.at[i], &use);
     add_time(collector->processes.at[i], elapsed_ns);
   }
   uint64_t recorder_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -171,21 +135,6 @@ static void keep_budget(struct collector *collector, uint64_t now_ns) {
   bool between = !budget_step(&collector->upkeep.budget, &use);
   if (between != collector->upkeep.between)
     switch_bursts(collector, between);
-}
-
-/* What the footer says of this file's bursts. */
-static void note_bursts(const struct collector *collector, struct recorded_process *process) {
-  struct process_upkeep *upkeep = process->upkeep;
-  if (!upkeep || !has_budget(collector))
-    return;
-  const struct budget *budget = &collector->upkeep.budget;
-  double used = budget->program_ns ? 100.0 * (double)budget->cost_ns / (double)budget->program_ns : 0;
-  snprintf(
-      upkeep->footer, sizeof upkeep->footer,
-      "{\"budget\": {\"percent\": %.9g, \"used_percent\": %.9g, \"bursts\": %u, \"recorded_ns\": %llu, \"ns\": %llu}}",
-      100 * collector->settings->budget, used, upkeep->bursts, (unsigned long long)upkeep->recorded_ns,
-      (unsigned long long)upkeep->ns);
-  trace_writer_totals(process->writer)->more = upkeep->footer;
 }
 
 static void complain_once(struct collector *collector, struct process_upkeep *upkeep, const struct error *error) {
@@ -228,7 +177,7 @@ static void rotate(struct collector *collector, struct recorded_process *process
   struct process_totals totals;
   struct error error = {""};
   bool ended = false;
-  note_bursts(collector, process);
+  process_upkeep_note(&collector->upkeep, process);
   if (info && recorded_process_rotate(process, &next, &totals, &ended, &error) == 0)
     upkeep->complained = false;
   free(info);
@@ -285,17 +234,4 @@ uint64_t upkeep_sleep_ns(const struct collector *collector, uint64_t otherwise) 
 uint64_t upkeep_sample_ns(const struct collector *collector, uint64_t otherwise) {
   bool between = has_budget(collector) && collector->upkeep.between;
   return between && otherwise < BETWEEN_SAMPLE_NS ? BETWEEN_SAMPLE_NS : otherwise;
-}
-
-struct process_upkeep *upkeep_process_ends(struct collector *collector, struct recorded_process *process) {
-  if (process->upkeep && has_budget(collector))
-    add_use(process, &collector->upkeep.ended);
-  note_bursts(collector, process);
-  return process->upkeep;
-}
-
-void upkeep_process_free(struct process_upkeep *upkeep) {
-  if (upkeep)
-    free(upkeep->info_json);
-  free(upkeep);
 }

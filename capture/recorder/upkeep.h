@@ -10,9 +10,6 @@
 
 #include "capture/recorder/collector_state.h"
 
-/* Of one process; NULL where neither is asked for. */
-struct process_upkeep;
-
 /* Called once, before anything is served. */
 void upkeep_begin(struct collector *collector);
 
@@ -32,9 +29,5 @@ int upkeep_first_file(const struct collector *collector, struct process_upkeep *
 /* The process is recorded from now on; takes upkeep. */
 void upkeep_process_begins(struct collector *collector, struct recorded_process *process,
                            struct process_upkeep *upkeep);
-
-/* Its trace is about to be closed, for which its upkeep is needed; then it is freed. */
-struct process_upkeep *upkeep_process_ends(struct collector *collector, struct recorded_process *process);
-void upkeep_process_free(struct process_upkeep *upkeep);
 
 #endif

@@ -10,7 +10,20 @@ from pathlib import Path
 import pytest
 
 from capture.test.driven import Driven, calling
-from tests.support import CONVERT, HEAPTAPE, OUT, RECORD, check, compile_c, info, published, record, refused, succeed, workload
+from tests.support import (
+    CONVERT,
+    HEAPTAPE,
+    OUT,
+    RECORD,
+    check,
+    compile_c,
+    info,
+    published,
+    record,
+    refused,
+    succeed,
+    workload,
+)
 
 COUNTER = OUT / "test-lib" / "libcount_calls.so"
 NEVER = ("--budget", "0.0000001%")  # no burst is ever earned
@@ -175,7 +188,9 @@ def test_a_signal_handler_that_allocates_between_bursts_is_counted(tmp_path: Pat
     assert by_handler > 0
     about = info(tmp_path / "t.tape")
     assert about["events"] == 0
-    assert own + by_handler <= about["dropped"] <= own + by_handler + 20, "what the C library takes at the start and end"
+    assert own + by_handler <= about["dropped"] <= own + by_handler + 20, (
+        "what the C library takes at the start and end"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A recording that rotates: each event is in one of its files, each file is a trace by itself, and together they are the
-recording that would have been made without.
+"""A recording that rotates: each event is in one of its files, each file is a trace by itself, and together they are
+the recording that would have been made without.
 
 Long: more programs and moments at which the recorder is killed.
 """

@@ -47,3 +47,7 @@ bool budget_step(struct budget *budget, const struct budget_use *use) {
   }
   return budget->records;
 }
+
+double budget_used_percent(const struct budget *budget) {
+  return budget->program_ns ? 100.0 * (double)budget->cost_ns / (double)budget->program_ns : 0;
+}

@@ -43,4 +43,7 @@ void budget_begin(struct budget *budget, double share, uint64_t seed);
 /* Takes what was used since the step before into account. Returns whether to record from now on. */
 bool budget_step(struct budget *budget, const struct budget_use *use);
 
+/* What recording has cost by now, in percent of the program's CPU time. */
+double budget_used_percent(const struct budget *budget);
+
 #endif

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What programs within a budget cost: python -m tests.bench.recording.budget [PERCENT [PAIRS]] (2, 3). On an idle machine;
-takes some ten minutes.
+"""What programs within a budget cost: python -m tests.bench.recording.budget [PERCENT [PAIRS]] (2, 3). On an idle
+machine; takes some ten minutes.
 
-Bare runs, runs within the budget and runs in which nothing is ever recorded (a budget of nothing) take turns. CPU time of
-the program is read inside it when it exits, the recorder's is the rest less that of the bare run. The second table is the
-cost of a call that is only counted, for SKIPPED_NS of capture/recorder/upkeep.c: the program's CPU time over bare, divided
-by its calls.
+Bare runs, runs within the budget and runs in which nothing is ever recorded (a budget of nothing) take turns. CPU time
+of the program is read inside it when it exits; the recorder's is the rest, less that of the bare run. The second table
+is the cost of a call that is only counted, for SKIPPED_NS of capture/recorder/upkeep.c: the program's CPU time over
+bare, divided by its calls.
 """
 
 import subprocess
@@ -34,8 +34,8 @@ PROGRAMS: dict[str, tuple[tuple[str, ...], int | None]] = {
 
 @dataclass
 class Figures:
-    """Of one recorded run beside a bare one: CPU time over bare of program and recorder, in percent of the bare program's;
-    what the recorder says of itself; and the program's CPU time over bare per call, in ns.
+    """Of one recorded run beside a bare one: CPU time over bare of program and recorder, in percent of the bare
+    program's; what the recorder says of itself; and the program's CPU time over bare per call, in ns.
     """
 
     program_percent: float
@@ -112,7 +112,16 @@ def main() -> None:
             + [f"{run.percent:.2f} ({spread})", f"{run.told_percent:.2f}", str(run.bursts), f"{run.recorded_share:.1f}"]
         )
         calls.append([name, f"{median(r.call_ns for r in never):.2f}", f"{median(r.percent for r in never):.2f}"])
-    head = ["", "bare, s of CPU", "program, %", "recorder, %", "both, %", "as the recorder says, %", "bursts", "of the time, %"]
+    head = [
+        "",
+        "bare, s of CPU",
+        "program, %",
+        "recorder, %",
+        "both, %",
+        "as the recorder says, %",
+        "bursts",
+        "of the time, %",
+    ]
     print_table(head, rows)
     print()
     print_table(["never recorded", "ns per counted call", "program and recorder, %"], calls)
