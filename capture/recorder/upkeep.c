@@ -160,10 +160,17 @@ static uint32_t oldest_kept(const struct collector *collector, const struct file
   return number - files->first > keep ? number - keep : files->first;
 }
 
+static void advance_tick(void *context) {
+  collector_advance_tick(context);
+}
+
 /* Begins the next file at one stamp for all threads, after which the tick is advanced, as for the end of a recording
    (collector_state.c). */
 static void rotate(struct collector *collector, struct recorded_process *process) {
   struct process_upkeep *upkeep = process->upkeep;
+  recorded_process_flush_in_turns(process, advance_tick, collector);
+  if (process->given_up)
+    return;
   uint32_t number = upkeep->files.number + 1;
   uint64_t stamp = collector_stamp(collector);
   collector_advance_tick(collector);

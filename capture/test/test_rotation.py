@@ -232,10 +232,10 @@ def test_a_recorder_that_is_killed_leaves_whole_files_and_one_that_ends_early(tm
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 600 KiB."""
+    """A file system of 1,500 KiB."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "none", disk], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "none", disk], check=True)
     yield disk
     subprocess.run(["umount", "-l", disk], check=True)
 

@@ -571,6 +571,21 @@ void recorded_process_flush(struct recorded_process *process) {
     give_up(process, "cannot be written");
 }
 
+void recorded_process_flush_in_turns(struct recorded_process *process, void (*between)(void *context), void *context) {
+  enum { MANY_EVENTS = 4096 };
+  uint64_t written = 0;
+  for (uint32_t thread = 0; thread < process->threads && writes(process); thread++) {
+    uint64_t pending = trace_writer_totals(process->writer)->pending;
+    if (trace_writer_flush_thread(process->writer, thread) != 0)
+      give_up(process, "cannot be written");
+    written += pending - trace_writer_totals(process->writer)->pending;
+    if (written < MANY_EVENTS)
+      continue;
+    recorded_process_drain(process, between, context);
+    written = 0;
+  }
+}
+
 uint64_t recorded_process_file_bytes(const struct recorded_process *process) {
   enum { FOOTER_BYTES = 16 << 10, EVENT_BYTES = 3, SAMPLE_BYTES = 16 };
   const struct trace_totals *running = trace_writer_totals(process->writer);

@@ -165,6 +165,10 @@ uint32_t recorded_process_paused(const struct recorded_process *process);
 /* Writes out all that was drained, so that the file can be read up to here. */
 void recorded_process_flush(struct recorded_process *process);
 
+/* The same, thread by thread, with the rings drained in between: no thread waits for longer than for one block.
+   between: as in recorded_process_drain. */
+void recorded_process_flush_in_turns(struct recorded_process *process, void (*between)(void *context), void *context);
+
 /* The size in bytes that the file would have if it were closed now, at most. */
 uint64_t recorded_process_file_bytes(const struct recorded_process *process);
 
