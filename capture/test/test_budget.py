@@ -187,10 +187,9 @@ def test_a_signal_handler_that_allocates_between_bursts_is_counted(tmp_path: Pat
     own, by_handler = map(int, done.stdout.split())
     assert by_handler > 0
     about = info(tmp_path / "t.tape")
-    assert about["events"] == 0
-    assert own + by_handler <= about["dropped"] <= own + by_handler + 20, (
-        "what the C library takes at the start and end"
-    )
+    all_calls = about["dropped"] + about["events"]
+    assert about["events"] <= 8, "of a handler that came while the thread found out that there is a pause"
+    assert own + by_handler <= all_calls <= own + by_handler + 20, "what the C library takes at the start and end"
 
 
 @pytest.mark.parametrize(
