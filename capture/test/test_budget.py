@@ -67,7 +67,7 @@ def record_counted(folder: Path, *command: str | Path, options: tuple[str, ...])
     return traces
 
 
-PROGRAMS = {
+PROGRAMS: dict[str, list[str | Path]] = {
     "threads that free each other's objects": [workload("larson"), "--rounds=60000", "--quiet=1"],
     "resizes": [workload("growing_reallocs")],
     "aligned calls": [workload("alignment_storm")],
@@ -108,7 +108,7 @@ def test_without_a_burst_an_operator_counts_once(tmp_path: Path, allocator: str 
     source = tmp_path / "program.cpp"
     source.write_text(CPP)
     program = compile_c(tmp_path / "program", source, compiler="c++")
-    preload = ()
+    preload: tuple[str, ...] = ()
     if allocator:
         library = Path("/usr/lib/x86_64-linux-gnu") / allocator
         if not library.exists():
@@ -122,7 +122,7 @@ def test_without_a_burst_an_operator_counts_once(tmp_path: Path, allocator: str 
 
 def test_bursts_and_what_is_between_them_make_up_all_calls(tmp_path: Path) -> None:
     """Long enough for some bursts, whatever the machine: it uses several seconds of CPU time."""
-    program = [workload("larson"), "--rounds=1500000", "--quiet=1"]
+    program: list[str | Path] = [workload("larson"), "--rounds=1500000", "--quiet=1"]
     (trace,) = record_counted(tmp_path, *program, options=("--budget", "5%"))
     about = info(trace)
     assert about["dropped"] > 0
@@ -160,7 +160,7 @@ def test_status_tells_that_a_process_is_between_bursts_and_stop_goes_before_that
 
 
 def test_files_rotate_within_a_budget_and_no_call_is_lost(tmp_path: Path) -> None:
-    program = [workload("larson"), "--rounds=300000", "--quiet=1"]
+    program: list[str | Path] = [workload("larson"), "--rounds=300000", "--quiet=1"]
     traces = record_counted(tmp_path, *program, options=(*AT_ONCE, "--budget-after", "0.2", "--rotate", "64K"))
     assert len(traces) > 1
     assert all("budget" in info(trace)["footer"] for trace in traces)
