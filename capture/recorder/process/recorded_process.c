@@ -42,6 +42,8 @@ struct recorded_process *recorded_process_open(const struct recording_start *sta
     trace_writer_access_samples_begin(process->writer);
   trace_writer_totals(process->writer)->accesses.in_bursts = start->in_bursts;
   sampler_open(&process->sampler, start->pid);
+  live_sample_open(&process->live); /* without memory there is no estimate, and all else goes on */
+  site_sample_open(&process->sites, process->origin_ns);
   recorded_process_sample(process, start->origin_stamp);
   return process;
 }
@@ -151,20 +153,24 @@ static void name_before(struct recorded_process *process, struct ring_reader *re
   reader->before.file = 0;
 }
 
-static uint32_t thread_of(struct recorded_process *process, struct ring_reader *reader) {
-  if (reader->thread < 0) {
-    reader->thread = process->threads++;
-    name_before(process, reader);
-    note_serial(process, reader->serial, (uint32_t)reader->thread);
-    if (reader->ring)
-      look_at_name(process, reader);
-  }
+static uint32_t new_thread(struct recorded_process *process, struct ring_reader *reader) {
+  reader->thread = process->threads++;
+  name_before(process, reader);
+  note_serial(process, reader->serial, (uint32_t)reader->thread);
+  if (reader->ring)
+    look_at_name(process, reader);
   return (uint32_t)reader->thread;
 }
 
+static inline uint32_t thread_of(struct recorded_process *process, struct ring_reader *reader) {
+  return __builtin_expect(reader->thread >= 0, 1) ? (uint32_t)reader->thread : new_thread(process, reader);
+}
+
 /* Calls of the thread are in the trace, or counted as missing. */
-static void count_calls(struct recorded_process *process, uint32_t thread, uint64_t calls) {
-  struct thread_calls *counts = process->accesses.bytes ? vector_reach(&process->calls, thread) : NULL;
+static inline void count_calls(struct recorded_process *process, uint32_t thread, uint64_t calls) {
+  if (__builtin_expect(!process->accesses.bytes, 1))
+    return;
+  struct thread_calls *counts = vector_reach(&process->calls, thread);
   if (counts)
     counts->events += calls;
 }
@@ -255,6 +261,8 @@ static void take_columns(struct recorded_process *process, struct ring_reader *r
   event->slack_bytes = reader->columns.slack;
   if (reader->columns.stack && writes(process))
     event->stack = stack_nodes_take(&process->stacks, process->writer, reader->columns.stack);
+  if (event->stack && event->acquired)
+    site_sample_acquire(&process->sites, reader->columns.stack, trace_event_request_bytes(event));
   reader->columns = (struct record_columns){0};
 }
 
@@ -264,6 +272,22 @@ static void take_latency(struct recorded_process *process, struct ring_reader *r
   if (reader->holds && reader->held.released == address)
     reader->held.latency = latency;
   put_held(process, reader);
+}
+
+static void sample_acquire(struct recorded_process *process, const struct ring_reader *reader,
+                           const struct trace_event *event) {
+  struct live_acquire acquired = {.address = trace_event_acquires(event) ? event->acquired : 0,
+                                  .bytes = trace_event_request_bytes(event),
+                                  .node = reader->columns.stack,
+                                  .thread = (uint32_t)(reader - process->readers.at)};
+  live_sample_acquire(&process->live, &acquired);
+}
+
+static void sample_release(struct recorded_process *process, const struct ring_reader *reader,
+                           const struct trace_event *event) {
+  if (trace_event_releases(event))
+    live_sample_release(&process->live, event->released, (uint32_t)(reader - process->readers.at),
+                        event->touched_os_pages != 0);
 }
 
 static void take_event(struct recorded_process *process, struct ring_reader *reader, uint8_t op, uint64_t address,
@@ -286,6 +310,8 @@ static void take_event(struct recorded_process *process, struct ring_reader *rea
   if (!info->acquires) {
     event.released = address;
     event.touched_os_pages = take_touched(reader, address);
+    if (__builtin_expect(event.touched_os_pages || live_sample_has(&process->live, address), 0))
+      sample_release(process, reader, &event);
     if (address)
       event.release_stamp = stamp;
     else
@@ -303,7 +329,11 @@ static void take_event(struct recorded_process *process, struct ring_reader *rea
       event.release_stamp = reader->begun[reader->begins].stamp;
       if (trace_event_releases(&event))
         event.touched_os_pages = reader->begun[reader->begins].touched_os_pages;
+      sample_release(process, reader, &event);
     }
+    if (__builtin_expect(live_sample_has(&process->live, address), 0) ||
+        __builtin_expect(event.param || live_sample_is_exact(&process->live, word), 0))
+      sample_acquire(process, reader, &event);
   }
   if (info->acquires) {
     take_columns(process, reader, &event);
@@ -560,6 +590,7 @@ uint64_t recorded_process_drain(struct recorded_process *process, void (*between
     if (got && between)
       between(context);
   }
+  live_sample_pass(&process->live);
   stack_nodes_answer(&process->stacks, requested);
   if (process->accesses.bytes)
     take_accesses(process);
@@ -595,6 +626,8 @@ uint64_t recorded_process_file_bytes(const struct recorded_process *process) {
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
   struct trace_sample sample;
+  live_sample_adapt(&process->live);
+  site_sample_adapt(&process->sites);
   if (!writes(process) || !sampler_read(&process->sampler, &sample))
     return;
   if (process->sampler.sandboxed && process->regions)
@@ -634,6 +667,19 @@ static uint64_t take_nested(struct recorded_process *process) {
     nested += atomic_load(&process->readers.at[i].ring->nested);
   process->nested_before = nested;
   return nested - before;
+}
+
+struct process_missing recorded_process_missing(const struct recorded_process *process) {
+  struct process_missing missing = {process->before.dropped + trace_writer_totals(process->writer)->dropped -
+                                        process->skipped,
+                                    process->before.skipped + process->skipped};
+  for (uint32_t i = 0; i < process->readers.count; i++) {
+    const struct ring_reader *reader = &process->readers.at[i];
+    uint64_t dropped = atomic_load(&reader->ring->dropped), skipped = atomic_load(&reader->ring->skipped);
+    missing.dropped += dropped > reader->dropped_reported ? dropped - reader->dropped_reported : 0;
+    missing.skipped += skipped > reader->skipped_reported ? skipped - reader->skipped_reported : 0;
+  }
+  return missing;
 }
 
 /* Writes what only the rings' counters know: drops that no DROPPED record reported, and events of threads without a
@@ -691,7 +737,7 @@ uint64_t recorded_process_calls(const struct recorded_process *process, uint64_t
   *skipped = 0;
   for (uint32_t i = 0; i < process->readers.count; i++)
     *skipped += atomic_load_explicit(&process->readers.at[i].ring->skipped, memory_order_relaxed);
-  return process->events_before + trace_writer_totals(process->writer)->events;
+  return process->before.events + trace_writer_totals(process->writer)->events;
 }
 
 /* The reader's thread goes on in the next file. What it has begun to read stays with it. */
@@ -724,6 +770,20 @@ static void drain_up_to(struct recorded_process *process, uint64_t stamp) {
   process->hold_stamp = 0;
 }
 
+/* Adds what is in the file that has ended. */
+static void take_before(struct recorded_process *process, struct trace_writer *old,
+                        const struct process_totals *totals) {
+  for (int id = 0; id < CALL_LIMIT; id++)
+    process->before.calls[id] += totals->totals.calls[id];
+  for (uint32_t thread = 0; thread < process->threads; thread++)
+    process->before.request_bytes += trace_writer_thread_counts(old, thread).request_bytes;
+  process->before.events += totals->totals.events;
+  process->before.dropped += totals->totals.dropped - totals->skipped;
+  process->before.skipped += totals->skipped;
+  process->before.lost += totals->totals.lost;
+  process->before.file_bytes += totals->totals.file_bytes;
+}
+
 int recorded_process_rotate(struct recorded_process *process, const struct recording_next *next,
                             struct process_totals *totals, bool *ended, struct error *error) {
   struct trace_writer *writer, *old = process->writer;
@@ -744,7 +804,7 @@ int recorded_process_rotate(struct recorded_process *process, const struct recor
   int result = trace_writer_finish(old, "rotated", next->clock_hz, error);
   take_totals(process, old, totals);
   *ended = true;
-  process->events_before += totals->totals.events;
+  take_before(process, old, totals);
   trace_writer_free(old);
   if (measure_file(process->path, totals, error) != 0)
     result = -1;
@@ -785,6 +845,8 @@ int recorded_process_close(struct recorded_process *process, const struct record
   if (measure_file(process->path, totals, result == 0 ? error : &gone) != 0)
     result = -1;
   stack_nodes_close(&process->stacks);
+  live_sample_close(&process->live);
+  site_sample_close(&process->sites);
   access_stream_close(&process->accesses);
   free(process->thread_of_serial.at);
   free(process->calls.at);

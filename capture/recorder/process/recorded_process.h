@@ -8,8 +8,10 @@
 #define CAPTURE_RECORDER_PROCESS_RECORDED_PROCESS_H
 
 #include "capture/recorder/process/access_stream.h"
+#include "capture/recorder/process/live_sample.h"
 #include "capture/recorder/process/process_end.h"
 #include "capture/recorder/process/sample.h"
+#include "capture/recorder/process/site_sample.h"
 #include "capture/recorder/process/stack_nodes.h"
 #include "capture/recorder/process/thread_names.h"
 #include "capture/wire/ring.h"
@@ -71,6 +73,8 @@ struct recorded_process {
   uint32_t regions;
   VECTOR(struct ring_reader) readers;
   struct stack_nodes stacks;
+  struct live_sample live;
+  struct site_sample sites; /* of those acquires that have a stack */
   struct access_stream accesses;
   VECTOR(uint32_t) thread_of_serial; /* plus 1; 0: not known yet. Where accesses are recorded. */
   VECTOR(struct thread_calls) calls; /* by thread; likewise */
@@ -80,12 +84,14 @@ struct recorded_process {
   bool names;                        /* names of threads are recorded */
   uint32_t threads;
   uint64_t in_flight;
-  uint64_t skipped;              /* calls made in pauses */
-  uint64_t broken;               /* records that cannot be right */
-  uint64_t cut_stamp;            /* later records are left out; 0: none are */
-  uint64_t hold_stamp;           /* the first later record of a ring, and those behind it, stay there; 0: none do */
-  uint32_t file;                 /* number of the trace, from 1 */
-  uint64_t events_before;        /* in earlier files */
+  uint64_t skipped;    /* calls made in pauses */
+  uint64_t broken;     /* records that cannot be right */
+  uint64_t cut_stamp;  /* later records are left out; 0: none are */
+  uint64_t hold_stamp; /* the first later record of a ring, and those behind it, stay there; 0: none do */
+  uint32_t file;       /* number of the trace, from 1 */
+  struct {
+    uint64_t calls[CALL_LIMIT], events, request_bytes, dropped, skipped, lost, file_bytes;
+  } before;                      /* in earlier files */
   uint64_t nested_before;        /* likewise */
   const char *pause_word;        /* why calls are missing that were made in pauses */
   struct process_upkeep *upkeep; /* the collector's: upkeep.h */
@@ -171,6 +177,12 @@ void recorded_process_flush_in_turns(struct recorded_process *process, void (*be
 
 /* The size in bytes that the file would have if it were closed now, at most. */
 uint64_t recorded_process_file_bytes(const struct recorded_process *process);
+
+/* Calls that are missing so far: because a ring was full, and because they were made in a pause. */
+struct process_missing {
+  uint64_t dropped, skipped;
+};
+struct process_missing recorded_process_missing(const struct recorded_process *process);
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp);
 

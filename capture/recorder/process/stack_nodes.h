@@ -31,6 +31,11 @@ uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer
 /* The trace goes on in another file: modules are written there now, nodes where they are next needed. */
 void stack_nodes_renew(struct stack_nodes *nodes, struct trace_writer *writer);
 
+/* The instructions of a node of the host and of those that called it, innermost first, at most `most`; returns how
+ * many.
+ */
+uint32_t stack_nodes_frames(const struct stack_nodes *nodes, uint32_t node, uint64_t *frames, uint32_t most);
+
 /* The number of the host's latest request, to be read before its rings are drained; and the answer to it afterwards. */
 uint32_t stack_nodes_requested(const struct stack_nodes *nodes);
 void stack_nodes_answer(struct stack_nodes *nodes, uint32_t requested);
