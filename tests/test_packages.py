@@ -78,6 +78,15 @@ def records(folder: Path, heaptape: Path) -> None:
     assert "malloc" in as_other(folder, heaptape, "info", tape)
 
 
+def measures_tests(folder: Path, programs: Path) -> None:
+    """The wheel has the plugin of pytest, here the oldest that docs/PYTEST.md names. It needs no option to be found."""
+    subprocess.run([programs / "pip", "-q", "install", "pytest==8.0.*"], check=True, umask=0o022)
+    test = folder / "user" / "test_it.py"
+    test.write_text("def test_it():\n    assert bytearray(7_000_000)\n")
+    told = as_other(folder, programs / "pytest", "-p", "no:cacheprovider", "--heaptape", "test_it.py")
+    assert re.search(r"6\.7 MiB +\S+ \w+ +\d+  test_it.py::test_it", told)
+
+
 def needed_glibc(path: Path) -> tuple[int, int]:
     """The newest symbol version of a file; (0, 0): none."""
     listed = run("objdump", "-T", path).stdout
@@ -99,6 +108,7 @@ def test_a_wheel_is_whole_and_the_same_twice(folder: Path) -> None:
     assert "sqlite3" in told
     assert "reference" in as_other(folder, heaptape, "allocators")
     assert "SYNOPSIS" in as_other(folder, "man", "-M", folder / "venv/share/man", "heaptape-record")
+    measures_tests(folder, folder / "venv/bin")
     sbom = folder.glob("venv/lib/python3*/site-packages/heaptape/prefix/share/heaptape/sbom.cdx.json")
     assert '"libzstd1"' in next(sbom).read_text()
 

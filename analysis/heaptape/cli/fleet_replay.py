@@ -101,17 +101,13 @@ def _wanted(arguments: argparse.Namespace, plan: "PlanFile") -> "PlanFile":
     """The plan, with what the command line says instead."""
     import msgspec
 
-    from heaptape.fleet.plan import FLEET_PASSES
-    from heaptape.measure.rounds import PASSES
-
     changes: dict[str, object] = {}
     if arguments.allocator:
         changes["allocators"] = tuple(arguments.allocator)
     if arguments.baseline:
         changes["baseline"] = arguments.baseline
     if arguments.passes is not None:
-        without = [name for name in PASSES if name not in FLEET_PASSES]
-        changes["passes"] = replaying.passes_of(arguments.passes, "fleet replay", without)
+        changes["passes"] = replaying.passes_of(arguments.passes, "fleet replay")
     if arguments.reps is not None:
         replaying.check_repeats(arguments.reps, "fleet replay")
         changes["repetitions"] = arguments.reps
@@ -230,7 +226,7 @@ def _work_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    from heaptape.fleet import shares
+    from heaptape.fleet import scratch, shares
     from heaptape.fleet.done import left
     from heaptape.fleet.execute import worker_here
     from heaptape.fleet.plan import plans_of, share, tasks_of
@@ -242,7 +238,7 @@ def _work(arguments: argparse.Namespace) -> int:
     store = open_store(arguments.store, patience_s=arguments.store_wait, tell=report_line)
     found = left(share(tasks_of(plans_of(store)), index, number), store, again=arguments.again)
     here = worker_here(store, arguments.home, arguments.machine)
-    with here.signs_of_life(), WorkProgress() as progress:
+    with scratch.of_worker(here.name), here.signs_of_life(), WorkProgress() as progress:
         on_done = _progress(progress, found)
         ended = shares.run(found.tasks, here, arguments.jobs, arguments.retries, report_line, on_done)
     failed = len(ended.failed) + len(found.failed)

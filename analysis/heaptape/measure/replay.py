@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
@@ -440,11 +440,12 @@ def _about(choice: Choice) -> dict:
     }
 
 
-def baseline(program: Path, workload: Path) -> int:
-    """RssAnon in bytes of the engine just before the first op, no allocator preloaded."""
-    result = subprocess.run(
-        [str(program), "--baseline", str(workload)], stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
+def baseline(program: Path, workload: Path, environment: Mapping[str, str] | None = None) -> int:
+    """RssAnon in bytes of the engine just before the first op, no allocator preloaded. `environment`: as Processes has
+    it.
+    """
+    command = [str(program), "--baseline", str(workload)]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment)
     if result.returncode != 0:
         raise HeaptapeError(failure(result.returncode, result.stderr).replace(str(workload), workload.name))
     try:
