@@ -20,7 +20,7 @@ $(HT_UNWIND_LIB): $(call c_pic_objects,$(wildcard capture/host/unwinder/*.c))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape-unwind.so -o $@ $^ -ldl
 
-RECORDER_COMPONENTS := capture/recorder capture/recorder/process capture/sampling
+RECORDER_COMPONENTS := capture/recorder capture/recorder/continuous capture/recorder/process capture/sampling
 $(call c_components,$(RECORDER_COMPONENTS))
 $(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/processes $(TRACE),$(CORE_LIBS) -pthread -lm)
 $(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_UNWIND_LIB)
@@ -43,6 +43,7 @@ HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_t
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,capture/test/hosts/$(test).c,capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
 $(call c_test,capture/test/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/process core/processes core/base,)
+$(call c_test,capture/test/budget_is_kept_under_any_load.c,,capture/recorder/continuous core/base,)
 $(call c_test,capture/test/live_objects_are_estimated_within_their_error.c,,capture/recorder/process core/base,-lm)
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/hosts/$(test): | $(HT_TEST_LIBS) $(OUT)/libexec/heaptape-record))
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin

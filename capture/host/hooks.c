@@ -30,6 +30,7 @@
 #define WITH_CALLER(...) (__VA_ARGS__, CALLER)
 #define AND_REST(...) (__VA_ARGS__, void *const *frame)
 #define WITH_REST(...) (__VA_ARGS__, FRAME)
+#define PASS_REST(...) (__VA_ARGS__, frame)
 #define WITH_PLACE(...) (__VA_ARGS__, place.caller, place.frame)
 
 /* calls.def's columns as constants. */
@@ -164,17 +165,21 @@ static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call
   return true;
 }
 
-/* The end of a hook that acquires, after acquired_plain has returned false. Returns result. */
+/* The end of a hook that acquires, after acquired_plain has returned false. Returns result. What is skipped is found
+   out before the rest of it has saved any registers. */
 #define ACQUIRED_REST(ident)                                                                                           \
-  SLOW void *rest_##ident(struct hook_sizes sizes, void *result, void *const *frame) {                                 \
+  SLOW void *more_##ident(struct hook_sizes sizes, void *result, void *const *frame) {                                 \
     if (!acquired_rest(call_of_op(CALL_##ident, &sizes), false, result, (uintptr_t)frame))                             \
       acquired_late(CALL_##ident, sizes, result, place_of(frame));                                                     \
     return result;                                                                                                     \
+  }                                                                                                                    \
+  SLOW void *rest_##ident(struct hook_sizes sizes, void *result, void *const *frame) {                                 \
+    return producer_may_skip() && producer_skip(frame[-1]) ? result : more_##ident(sizes, result, frame);              \
   }
 
 /* The end of one of a large object. */
 SLOW void *acquired_large(uint8_t op, struct hook_sizes sizes, void *result, void *const *frame) {
-  if (!acquired_rest(call_of_op(op, &sizes), true, result, (uintptr_t)frame))
+  if (!producer_skip(frame[-1]) && !acquired_rest(call_of_op(op, &sizes), true, result, (uintptr_t)frame))
     acquired_late(op, sizes, result, place_of(frame));
   return result;
 }
@@ -245,12 +250,18 @@ static inline __attribute__((always_inline)) bool release_rest(struct hook_call 
 }
 
 #define REST(ident, declaration, arguments, size, param, free_it)                                                      \
-  SLOW void rest_##ident AND_REST declaration {                                                                        \
+  SLOW void more_##ident AND_REST declaration {                                                                        \
     struct place place = place_of(frame);                                                                              \
     bool real_one;                                                                                                     \
     if (!release_rest(QUICK_CALL_OF(ident, size, param), object, place.frame, &real_one))                              \
       slow_##ident WITH_PLACE arguments;                                                                               \
     else if (real_one)                                                                                                 \
+      free_it;                                                                                                         \
+  }                                                                                                                    \
+  SLOW void rest_##ident AND_REST declaration {                                                                        \
+    if (!producer_may_skip() || real_in_arena(object) || !producer_skip(frame[-1]))                                    \
+      more_##ident PASS_REST arguments;                                                                                \
+    else                                                                                                               \
       free_it;                                                                                                         \
   }
 
@@ -466,6 +477,8 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
   SLOW result rest_##ident AND_REST declaration {                                                                      \
     struct place place = place_of(frame);                                                                              \
     struct producer_entry in = {producer_if_idle(), PRODUCER_IDLE};                                                    \
+    if (!in.producer && !real_in_arena(object) && producer_skip(place.caller))                                         \
+      return real.ident arguments;                                                                                     \
     if (!in.producer)                                                                                                  \
       return slow_##ident WITH_PLACE arguments;                                                                        \
     producer_hold_rest(in.producer, place.frame);                                                                      \
@@ -598,6 +611,8 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
     ACQUIRED_PLAIN(ident, got, size, param);                                                                           \
   }
 
+/* The operator must not be called by a jump: an allocator's may end in one to free, and only by its return address, in
+   our hook, is that known as the operator's where the thread is paused. */
 #define OPERATOR_DELETE_HOOK(ident, declaration, arguments, size, param)                                               \
   SLOW void slow_##ident AND_CALLER declaration {                                                                      \
     struct producer_entry in = {NULL, 0};                                                                              \
@@ -621,6 +636,7 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
       real.free(object);                                                                                               \
     else                                                                                                               \
       operators.ident arguments;                                                                                       \
+    __asm__ volatile(""); /* no jump */                                                                                \
     if (in.producer)                                                                                                   \
       released(in, object, begin);                                                                                     \
   }                                                                                                                    \

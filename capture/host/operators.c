@@ -64,7 +64,13 @@ static bool is_among(const struct ranges *all, const void *address) {
   return false;
 }
 
+struct operators_hull operators_hull = {UINTPTR_MAX, 0};
+
 static void add_range(struct ranges *to, uintptr_t from, uintptr_t end) {
+  if (from < operators_hull.from)
+    operators_hull.from = from;
+  if (end > operators_hull.end)
+    operators_hull.end = end;
   if (to->count < RANGES_MAX)
     to->range[to->count++] = (struct range){from, end};
 }
@@ -181,7 +187,7 @@ bool operators_find(const void *caller) {
 }
 
 bool operators_are_at(const void *address, bool alike) {
-  if (alike && (real_is_allocator_code(address) || is_among(&standard, address)))
+  if (alike && real_is_allocator_code(address))
     return true;
-  return is_among(&others, address);
+  return operators_may_be_at(address) && ((alike && is_among(&standard, address)) || is_among(&others, address));
 }

@@ -42,4 +42,15 @@ bool operators_find(const void *caller);
    it is alike: an acquire in a new, a release in a delete. */
 bool operators_are_at(const void *address, bool alike);
 
+/* From the first to the last byte of all operators and libraries that the second part of the above is about: most
+   addresses are not in between. It only grows. */
+struct operators_hull {
+  uintptr_t from, end;
+};
+extern struct operators_hull operators_hull __attribute__((visibility("hidden")));
+
+static inline bool operators_may_be_at(const void *address) {
+  return (uintptr_t)address >= operators_hull.from && (uintptr_t)address < operators_hull.end;
+}
+
 #endif

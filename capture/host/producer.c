@@ -81,7 +81,6 @@ static struct process *stop_if_requested(struct producer *producer) {
 
 /* Counts a call made in a pause. A plain store, as the ring has one writer. */
 static inline void count_skipped(struct producer *producer) {
-  producer->skipped++;
   uint64_t all = atomic_load_explicit(&producer->ring->skipped, memory_order_relaxed) + 1;
   atomic_store_explicit(&producer->ring->skipped, all, memory_order_relaxed);
   accesses_report_missing(producer->serial, 1);
@@ -96,7 +95,11 @@ static bool park_if_paused(struct producer *producer) {
   if (!(host_paused() & PAUSED_FROM_START))
     count_skipped(producer);
   mine.parked = producer;
-  have_no_producer();
+  bool counts = !(host_paused() & PAUSED_FROM_START) && host_state.idle == PRODUCER_IDLE && !mine.excluded;
+  producer->parked = (struct producer_quick){.state = PRODUCER_NONE};
+  if (counts && !accesses_are_recorded())
+    producer->parked.common = (uint64_t)(uintptr_t)&producer->ring->skipped;
+  producer_mine = &producer->parked;
   return true;
 }
 
@@ -253,9 +256,11 @@ static void wait_for_collector(struct producer *producer) {
 static void put_missing(struct producer *producer) {
   if (producer->dropped)
     put_control(producer, RECORD_DROPPED | (uint64_t)MISSING_RING_FULL << 8, producer->dropped);
-  if (producer->skipped)
-    put_control(producer, RECORD_DROPPED | (uint64_t)MISSING_PAUSED << 8, producer->skipped);
-  producer->dropped = producer->skipped = 0;
+  uint64_t skipped = atomic_load_explicit(&producer->ring->skipped, memory_order_relaxed);
+  if (skipped != producer->skipped_told)
+    put_control(producer, RECORD_DROPPED | (uint64_t)MISSING_PAUSED << 8, skipped - producer->skipped_told);
+  producer->dropped = 0;
+  producer->skipped_told = skipped;
 }
 
 /* Makes room for one call; waits for it unless the recording drops events instead. False: there is none, or the
@@ -563,6 +568,7 @@ static struct producer *begin_thread(void) {
   int error = errno;
   uint64_t mask;
   mine.beginning = true;
+  mine.parked = NULL; /* the parent's, in a fork child */
   signals_block(&mask);
   struct process *process = attach_process();
   struct producer *producer = process ? take_producer(process) : NULL;
@@ -717,6 +723,8 @@ bool producer_put_control(struct producer *producer, uint64_t head, uint64_t wor
 
 void heaptape_lib_exclude(void) {
   mine.excluded++;
+  if (mine.parked && !producer_now()) /* so that its calls are looked at one by one */
+    have_no_producer();
   struct producer *producer = producer_now();
   if (producer && producer->quick.state == host_state.idle)
     producer_set_state(producer, PRODUCER_OFF);

@@ -13,6 +13,7 @@
 #define CAPTURE_HOST_PRODUCER_H
 
 #include "capture/host/accesses.h"
+#include "capture/host/operators.h"
 #include "capture/host/ownership.h"
 #include "core/base/assert.h"
 #include "core/trace/event.h"
@@ -40,7 +41,8 @@ enum { PRODUCER_PREFETCH_WORDS = 48 };
 struct producer_quick {
   uint64_t next; /* address of the next slot to take, which is free if it is below limit */
   uint64_t *limit;
-  uint64_t common;         /* what ownership_look gives at a step of the common case; 0 in all states but IDLE */
+  uint64_t common;         /* what ownership_look gives at a step of the common case; 0 in all states but IDLE, and NONE
+                              during a pause: see producer_skip */
   volatile uint32_t state; /* enum producer_state */
 };
 
@@ -62,7 +64,8 @@ struct producer {
   uint64_t *jump_to;
   uint32_t open;              /* resizes begun and not ended: their ends may use the reserve */
   _Atomic uint32_t side_lost; /* events that found side full */
-  uint64_t dropped, skipped;  /* events that no DROPPED record reports yet: without room, in pauses */
+  uint64_t dropped;           /* events without room that no DROPPED record reports yet */
+  uint64_t skipped_told;      /* calls made in pauses that one reports; the ring has how many there were */
   uint64_t passed_bytes;      /* of completed laps; with the position, it gives the records between two events */
   /* The window over which producer_choose_stamping judges: where it began, and of its events those that were not of the
      common case, of these those at sampled tag entries, and of these those that another thread had touched last. */
@@ -80,6 +83,7 @@ struct producer {
     uint8_t op;
     uint32_t was;
   } may_throw[PRODUCER_THROWS];
+  struct producer_quick parked; /* the thread's in a pause, in state NONE; so a fork child finds it wiped */
   uint64_t side[PRODUCER_SIDE_RECORDS][2];
 };
 _Static_assert(sizeof(struct producer) <= PRODUCER_BYTES, "a producer does not fit PRODUCER_BYTES");
@@ -143,6 +147,26 @@ struct producer_event {
   bool small;            /* it is below RECORD_QUICK_BYTES */
   const uint64_t *param; /* NULL: none */
 };
+
+/* False: producer_skip is, too. The first question of what is not of the common case, so that it delays that little. */
+static inline bool producer_may_skip(void) {
+  return __builtin_expect(producer_mine->state == PRODUCER_NONE, 0);
+}
+
+/* Does the thread skip a call, as there is a pause? Then it is counted. A few instructions, as a program may be paused
+   most of the time: where the thread parked for such a pause, `common` is where its calls are counted. Only where the
+   allocator is libc's, which calls no hook. caller: an address where an operator may be, the second time one call comes
+   to us, is left to producer_enter_slow. One addition, so that a handler's calls are counted, too. */
+static inline __attribute__((always_inline)) bool producer_skip(const void *caller) {
+  const struct producer_quick *quick = producer_mine;
+  uint64_t *skipped = (uint64_t *)quick->common;
+  if (quick->state != PRODUCER_NONE || !skipped || !host_paused() || operators_may_be_at(caller))
+    return false;
+  atomic_signal_fence(memory_order_seq_cst);
+  *skipped += 1;
+  atomic_signal_fence(memory_order_seq_cst);
+  return true;
+}
 
 /* Puts an event into the side buffer, stamped: for a handler that interrupted the writing of a record. */
 void producer_side_event(struct producer *producer, struct producer_event event);

@@ -4,6 +4,7 @@
 #include "capture/recorder/collector_state.h"
 #include "capture/recorder/control.h"
 #include "capture/recorder/describe.h"
+#include "capture/recorder/upkeep.h"
 #include "core/base/os.h"
 
 #include <errno.h>
@@ -45,6 +46,16 @@ bool collector_child_ended(const struct collector *collector) {
 }
 uint32_t collector_recorded(const struct collector *collector) {
   return collector->recorded;
+}
+
+bool collector_budget_used(const struct collector *collector, double *percent, uint32_t *bursts) {
+  *percent = budget_used_percent(&collector->upkeep.budget);
+  *bursts = collector->upkeep.bursts;
+  return collector->settings->budget > 0;
+}
+
+uint32_t collector_files_deleted(const struct collector *collector) {
+  return collector->upkeep.files_deleted;
 }
 
 uint32_t collector_refused(const struct collector *collector) {
@@ -177,7 +188,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
   int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
   if (pid_fd < 0 && errno == ESRCH) /* killed while it waited for us: it has recorded nothing */
     return NULL;
-  char path[4096];
+  char path[4096 + 32];
   if (collector->recorded == 0)
     describe_first_path(collector->settings, path, sizeof path);
   else
@@ -185,11 +196,14 @@ static struct recorded_process *add_process(struct collector *collector, const s
   struct describe_clock clock = {collector_counts(collector), collector_clock_hz(collector),
                                  collector_stamp(collector)};
   struct recorded_process *parent = request->forked ? collector_find(collector, request->parent_pid) : NULL;
-  uint32_t paused = parent ? parent->paused : collector->paused;
+  uint32_t paused = (parent ? parent->paused : collector->paused) & ~(uint32_t)PAUSED_BY_BUDGET;
   char *info = describe_info(collector->settings, request, &clock, paused != 0);
   struct error error = {""};
   struct recorded_process *process = NULL;
-  if (!info || pid_fd < 0)
+  struct process_upkeep *upkeep = NULL;
+  if (!info || upkeep_first_file(collector, &upkeep, path, sizeof path, &info) != 0)
+    error_set(&error, path, "out of memory");
+  else if (pid_fd < 0)
     error_set(&error, path, "process %d cannot be watched: no descriptor for it", pid);
   else
     process = recorded_process_open(&(struct recording_start){pid, pid_fd, path, info, clock.origin_stamp,
@@ -199,6 +213,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
                                     &error);
   free(info);
   if (!process) {
+    process_upkeep_free(upkeep);
     if (pid_fd >= 0)
       close(pid_fd);
     collector->settings->complain(&error);
@@ -214,6 +229,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
   process->number = collector->recorded;
   describe_program_name(request, process->name, sizeof process->name);
   recorded_process_pause(process, paused, true);
+  upkeep_process_begins(collector, process, upkeep);
   recorded_process_set_bursts(process, parent ? parent->bursts : collector->bursts);
   process->latency = collector->settings->flags & ATTACH_LATENCY;
   process->names = collector->settings->describe_json != NULL;
@@ -443,6 +459,7 @@ static uint64_t drain_all(struct collector *collector) {
 
 static void sample_all(struct collector *collector) {
   uint64_t base_ns = collector->settings->sample_ns ? collector->settings->sample_ns : SAMPLE_NS;
+  base_ns = upkeep_sample_ns(collector, base_ns);
   uint64_t now_ns = os_monotonic_ns();
   for (uint32_t i = 0; i < collector->processes.count; i++) {
     struct recorded_process *process = collector->processes.at[i];
@@ -514,6 +531,7 @@ int collector_serve(struct collector *collector) {
   uint32_t idle_passes = 0;
   watch(collector, (int)syscall(SYS_pidfd_open, collector->settings->first_pid, 0));
   control_begin(collector);
+  upkeep_begin(collector);
   watch_samples(collector);
   collector->own_peak_bytes = own_peak_bytes();
   for (;;) {
@@ -530,6 +548,7 @@ int collector_serve(struct collector *collector) {
     uint64_t records = drain_all(collector) + collector_take_samples(collector, false);
     sample_all(collector);
     control_keep_limits(collector);
+    upkeep_serve(collector);
     bool nothing_left = collector->processes.count == 0 && collector->child_ended;
     if (collector->child_ended && atomic_load(&collector->stopping)) {
       collector_end_recording(collector, "the recorder was stopped");
@@ -548,9 +567,9 @@ int collector_serve(struct collector *collector) {
       continue;
     idle_passes = records ? 0 : idle_passes + 1;
     atomic_store(&collector->control->sleeping, 1);
+    uint64_t sleep_ns = upkeep_sleep_ns(collector, idle_passes > IDLE_PASSES ? IDLE_NS : TICK_NS);
     if (atomic_load(&collector->control->wake) == seen)
-      os_futex_wait((const uint32_t *)&collector->control->wake, seen, idle_passes > IDLE_PASSES ? IDLE_NS : TICK_NS,
-                    true);
+      os_futex_wait((const uint32_t *)&collector->control->wake, seen, sleep_ns, true);
     atomic_store(&collector->control->sleeping, 0);
   }
 }

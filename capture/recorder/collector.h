@@ -45,6 +45,13 @@ uint32_t collector_recorded(const struct collector *collector);
 /* How many asked to be recorded and could not be, each with its complaint. */
 uint32_t collector_refused(const struct collector *collector);
 
+/* Of a recording within a budget: what it has cost by now, in percent of the program's CPU time, and in how many
+   bursts; false: there is no budget. */
+bool collector_budget_used(const struct collector *collector, double *percent, uint32_t *bursts);
+
+/* Files that are no longer there, as newer ones have followed. */
+uint32_t collector_files_deleted(const struct collector *collector);
+
 void collector_close(struct collector *collector);
 
 #endif

@@ -24,6 +24,7 @@ enum burst_request { BURST_NOT_REQUESTED, BURST_BEGINS, BURST_ENDS, BURST_CHANGE
 /* One image of a process, whose trace has been closed. */
 struct process_summary {
   int pid, parent_pid;
+  bool goes_on;    /* in the trace's next file */
   uint32_t number; /* in the sequence in which they began, from 0 */
   const char *name, *path;
   const char *end; /* as in the trace's footer */
@@ -43,6 +44,10 @@ struct collector_settings {
   uint64_t duration_ns;      /* from the start to the end of recording; 0: until the program ends */
   uint64_t max_bytes;        /* recording ends before all traces together are larger; 0: no limit */
   uint64_t sample_ns;        /* from one sample of memory to the next; 0: the default */
+  double budget;             /* share of the program's CPU time that recording may cost; 0: no limit */
+  uint64_t budget_after_ns;  /* from the recorder's start on until then everything is recorded */
+  uint64_t rotate_bytes;     /* a trace's next file begins at that size; 0: there is one */
+  uint32_t keep;             /* complete files of a trace beside the one that is written; UINT32_MAX: all */
   bool start_paused;         /* nothing is recorded until the operator starts it (control.h) */
   bool follow;               /* record the processes that the first one starts */
   const char *describe_json; /* object for INFO's "describe", or NULL */

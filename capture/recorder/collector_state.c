@@ -61,9 +61,17 @@ void collector_end_process(struct collector *collector, struct recorded_process 
   memcpy(name, process->name, sizeof name);
   struct process_totals totals;
   struct error error = {""};
-  struct process_summary summary = {process->pid, process->parent_pid, process->number, name, path, end, &totals};
+  struct process_summary summary = {.pid = process->pid,
+                                    .parent_pid = process->parent_pid,
+                                    .number = process->number,
+                                    .name = name,
+                                    .path = path,
+                                    .end = end,
+                                    .totals = &totals};
   struct recording_end ending = {end, how, collector_clock_hz(collector)};
+  struct process_upkeep *upkeep = process_upkeep_end(&collector->upkeep, process);
   recorded_process_close(process, &ending, &totals, &error);
+  process_upkeep_free(upkeep);
   collector->closed_bytes += totals.totals.file_bytes;
   collector->settings->report(&summary, &error);
 }

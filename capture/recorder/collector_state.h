@@ -8,6 +8,7 @@
 #define CAPTURE_RECORDER_COLLECTOR_STATE_H
 
 #include "capture/recorder/collector_settings.h"
+#include "capture/recorder/continuous/process_upkeep.h"
 #include "core/base/vector.h"
 
 #include <linux/futex.h>
@@ -37,12 +38,13 @@ struct collector {
   pthread_t waker;
   uint64_t samples_lost, samples_throttled; /* that the processes have been told of */
   uint64_t origin_ns, origin_cycles;
-  uint64_t tick_ns;          /* when it was last advanced */
-  uint64_t own_peak_bytes;   /* RSS of this process before the first one was started, at least */
-  uint64_t ends_ns;          /* 0: no limit of time, or it does not run yet */
-  uint64_t closed_bytes;     /* of the traces that are complete */
-  uint32_t paused;           /* enum pause_reason, for processes to come */
-  uint32_t bursts;           /* as in struct region, likewise */
+  uint64_t tick_ns;        /* when it was last advanced */
+  uint64_t own_peak_bytes; /* RSS of this process before the first one was started, at least */
+  uint64_t ends_ns;        /* 0: no limit of time, or it does not run yet */
+  uint64_t closed_bytes;   /* of the traces that are complete */
+  uint32_t paused;         /* enum pause_reason, for processes to come */
+  uint32_t bursts;         /* as in struct region, likewise */
+  struct upkeep upkeep;
   bool ended;                /* no process is recorded any more */
   volatile bool child_ended; /* read by a signal handler */
   int child_status;

@@ -9,7 +9,10 @@
 #include <unistd.h>
 
 static const char *state_name(uint32_t paused) {
-  return paused & PAUSED_FROM_START ? "not started" : paused ? "stopped" : "recording";
+  return paused & PAUSED_FROM_START             ? "not started"
+         : paused & ~(uint32_t)PAUSED_BY_BUDGET ? "stopped"
+         : paused                               ? "between bursts"
+                                                : "recording";
 }
 
 /* Bits that the operator sets and clears; a start is the end of both. */

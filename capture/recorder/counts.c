@@ -30,11 +30,12 @@ static void set_estimate(json_t *object, const struct live_estimate *estimate) {
   json_object_set_new(object, "live_objects_variance", json_real(estimate->objects_variance));
 }
 
-static json_t *calls_json(const struct trace_totals *totals) {
+static json_t *calls_json(const struct recorded_process *process) {
+  const struct trace_totals *totals = trace_writer_totals(process->writer);
   json_t *calls = json_object();
   for (int id = 0; id < CALL_LIMIT; id++)
-    if (totals->calls[id])
-      set_count(calls, call_table[id].name, totals->calls[id]);
+    if (process->before.calls[id] + totals->calls[id])
+      set_count(calls, call_table[id].name, process->before.calls[id] + totals->calls[id]);
   return calls;
 }
 
@@ -46,17 +47,17 @@ static json_t *process_json(const struct recorded_process *process) {
     object = json_pack("{s:i,s:s,s:s,s:b}", "pid", process->pid, "name", "?", "trace", "?", "forked", process->forked);
   const struct trace_totals *totals = trace_writer_totals(process->writer);
   struct process_missing missing = recorded_process_missing(process);
-  uint64_t request_bytes = 0;
+  uint64_t request_bytes = process->before.request_bytes;
   for (uint32_t thread = 0; thread < process->threads; thread++)
     request_bytes += trace_writer_thread_counts(process->writer, thread).request_bytes;
-  json_object_set_new(object, "calls", calls_json(totals));
-  set_count(object, "events", totals->events);
+  json_object_set_new(object, "calls", calls_json(process));
+  set_count(object, "events", process->before.events + totals->events);
   set_count(object, "request_bytes", request_bytes);
   set_count(object, "threads_recorded", process->threads);
   set_count(object, "dropped", missing.dropped);
   set_count(object, "skipped", missing.skipped);
-  set_count(object, "lost", totals->lost);
-  set_count(object, "file_bytes", totals->file_bytes);
+  set_count(object, "lost", process->before.lost + totals->lost);
+  set_count(object, "file_bytes", process->before.file_bytes + totals->file_bytes);
   struct live_estimate live = live_sample_estimate(&process->live);
   set_estimate(object, &live);
   json_object_set_new(object, "live_share", json_real((double)process->live.sampled / LIVE_BUCKETS));

@@ -32,6 +32,8 @@ void describe_further_path(const struct collector_settings *settings, int pid, c
       snprintf(path, bytes, "%s.%d.tape", base, pid);
     else
       snprintf(path, bytes, "%s.%d.%u.tape", base, pid, number);
+    if (settings->rotate_bytes)
+      return;
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0)
       close(fd);
@@ -149,6 +151,32 @@ char *describe_info(const struct collector_settings *settings, const struct atta
                 "accesses", accesses, "access_samples", settings->samples ? access_samples(settings->samples) : NULL,
                 "libraries", libraries(request->pid));
   char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+  json_decref(info);
+  return text;
+}
+
+static void add_lack(json_t *lacks, const char *word) {
+  if (json_is_array(lacks) && !has(lacks, word))
+    json_array_append_new(lacks, json_string(word));
+}
+
+char *describe_file_info(const char *info_json, const struct describe_file *file) {
+  json_t *info = json_loads(info_json, 0, NULL);
+  if (!info)
+    return NULL;
+  char set[24];
+  snprintf(set, sizeof set, "%016llx", (unsigned long long)file->set);
+  json_object_set_new(info, "rotation",
+                      json_pack("{s:s,s:I,s:I,s:I}", "set", set, "file", (json_int_t)file->number, "first",
+                                (json_int_t)file->first, "oldest_kept", (json_int_t)file->oldest));
+  if (file->origin_stamp) {
+    json_t *clock = json_object_get(info, "clock"), *lacks = json_object_get(info, "lacks");
+    json_object_set_new(clock, "origin_stamp", json_integer((json_int_t)file->origin_stamp));
+    json_object_set_new(clock, "origin_unix_ns", json_integer((json_int_t)os_unix_ns()));
+    add_lack(lacks, "in_flight");
+    add_lack(lacks, "start");
+  }
+  char *text = json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17));
   json_decref(info);
   return text;
 }

@@ -21,6 +21,18 @@ struct describe_clock {
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
                     const struct describe_clock *clock, bool late);
 
+/* Which file of a recording that rotates. */
+struct describe_file {
+  uint64_t set;          /* the same in all its files */
+  uint32_t number;       /* in its name */
+  uint32_t first;        /* that of the set's first file */
+  uint32_t oldest;       /* that of the oldest one that is to be kept when this one has begun */
+  uint64_t origin_stamp; /* 0: it is the first */
+};
+
+/* The INFO of that file, from the INFO of the recording; likewise. Later files lack what a late recording does. */
+char *describe_file_info(const char *info_json, const struct describe_file *file);
+
 /* The name by which a process was started; "" where neither it nor /proc has it. */
 void describe_program_name(const struct attach_request *request, char *name, size_t bytes);
 
@@ -28,7 +40,8 @@ void describe_program_name(const struct attach_request *request, char *name, siz
 void describe_first_path(const struct collector_settings *settings, char *path, size_t bytes);
 
 /* F.PID.tape beside the first trace's F.tape, with a further number if that is taken; made here, so that it stays ours.
- */
+   Where the recording rotates, F.PID.tape always, and not made: files of that name are numbered
+   (continuous/file_set.h). */
 void describe_further_path(const struct collector_settings *settings, int pid, char *path, size_t bytes);
 
 #endif

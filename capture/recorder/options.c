@@ -17,6 +17,7 @@
 static const char usage[] =
     "usage: heaptape record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]\n"
     "                       [--start-paused] [--signal NAME] [--duration SECONDS] [--max-size BYTES] [--sample-ms MS]\n"
+    "                       [--budget PERCENT [--budget-after SECONDS]] [--rotate BYTES [--keep N]]\n"
     "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES] [--own-mappings]\n"
     "                       [--accesses[=all|BYTES|sampled[:PERIOD]|faults[:PERIOD]] [--burst FROM..TO]]\n"
     "                       [--latency] [--usable] [--stacks[=DEPTH]] [--unwind auto|dwarf|fp|libunwind]\n"
@@ -38,6 +39,15 @@ static const char usage_details[] =
     "RTMIN+3\n"
     "  --duration SECONDS   recording ends so long after its start; the program goes on\n"
     "  --max-size BYTES     recording ends when the traces together are about to be larger (K, M, G: powers of 1024)\n"
+    "  --budget PERCENT     record in bursts at random moments, so that recording costs at most that share of the CPU "
+    "time\n"
+    "                       of the program (2%); the calls between them are counted\n"
+    "  --budget-after SECONDS\n"
+    "                       record everything so long at first; the budget holds from then on\n"
+    "  --rotate BYTES       go on in another file when one has that size (at least 64K): F.0001.tape, F.0002.tape, "
+    "each a\n"
+    "                       trace by itself; 'heaptape convert --merge' makes one of them\n"
+    "  --keep N             keep the file that is written and the N before it; delete older ones of this recording\n"
     "  --sample-ms MS       how often the memory of the program is looked at (default 10)\n"
     "  --stamp tags|every   how events of different threads are ordered (default tags; every: a time stamp per event)\n"
     "  --clock auto|counter stamps from the cycle counter where it can be trusted (auto), or from a shared counter\n"
@@ -121,6 +131,34 @@ static uint64_t time_of(const char *option, const char *value, double unit_ns) {
   if (end == value || *end || !isfinite(time) || time <= 0 || time * unit_ns > 1e18)
     wrong("--%s is a time above 0, not %s", option, value);
   return time * unit_ns < 1 ? 1 : (uint64_t)(time * unit_ns);
+}
+
+/* A share from one in percent, "2%" or "2". */
+static double share_of(const char *option, const char *value) {
+  char *end;
+  double percent = strtod(value, &end);
+  if (end == value || (*end && strcmp(end, "%") != 0) || !(percent > 0 && percent <= 100))
+    wrong("--%s is a share above 0 and up to 100 %%, not %s", option, value);
+  return percent / 100;
+}
+
+/* Below it the parts of a file that are not events would be most of it. */
+enum { ROTATE_LEAST_BYTES = 64 << 10 };
+
+static uint64_t rotation_of(const char *value) {
+  uint64_t bytes = bytes_of("rotate", value);
+  if (bytes < ROTATE_LEAST_BYTES)
+    wrong("--rotate is 64K or more, not %s", value);
+  return bytes;
+}
+
+static uint32_t keep_of(const char *value) {
+  char *end;
+  errno = 0;
+  unsigned long number = strtoul(value, &end, 10);
+  if (*value < '0' || *value > '9' || *end || errno || number == 0 || number >= UINT32_MAX)
+    wrong("--keep is a number of files from 1 on, not %s", value);
+  return (uint32_t)number;
 }
 
 static uint32_t depth_of(const char *value) {
@@ -245,6 +283,10 @@ enum {
   DURATION,
   MAX_SIZE,
   SAMPLE_MS,
+  BUDGET,
+  BUDGET_AFTER,
+  ROTATE,
+  KEEP,
   LATENCY,
   USABLE,
   STACKS,
@@ -308,6 +350,18 @@ static bool take(struct command *command, int option, const char *value) {
     if (!settings->max_bytes)
       wrong("--max-size is a number of bytes above 0");
     break;
+  case BUDGET:
+    settings->budget = share_of("budget", value);
+    break;
+  case BUDGET_AFTER:
+    settings->budget_after_ns = time_of("budget-after", value, 1e9);
+    break;
+  case ROTATE:
+    settings->rotate_bytes = rotation_of(value);
+    break;
+  case KEEP:
+    settings->keep = keep_of(value);
+    break;
   case SAMPLE_MS:
     settings->sample_ns = time_of("sample-ms", value, 1e6);
     break;
@@ -347,6 +401,21 @@ static bool take(struct command *command, int option, const char *value) {
   return true;
 }
 
+/* Exits where options contradict one another. */
+static void check_together(const struct collector_settings *settings) {
+  bool accesses = (settings->flags & ATTACH_ACCESSES) || settings->sampling;
+  if (settings->in_bursts && !(settings->flags & ATTACH_ACCESSES))
+    wrong("--burst is about data accesses: give --accesses, too");
+  if (settings->budget_after_ns && settings->budget == 0)
+    wrong("--budget-after says when a budget begins: give --budget, too");
+  if (settings->keep != UINT32_MAX && !settings->rotate_bytes)
+    wrong("--keep is about files that rotate: give --rotate, too");
+  if (accesses && settings->budget > 0)
+    wrong("--budget is about calls: it can't limit what --accesses costs");
+  if (accesses && settings->rotate_bytes)
+    wrong("--rotate can't divide data accesses among files: leave --accesses out");
+}
+
 void options_parse(struct command *command, int argc, char **argv) {
   static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                           {"on-full", required_argument, NULL, ON_FULL},
@@ -362,6 +431,10 @@ void options_parse(struct command *command, int argc, char **argv) {
                                           {"duration", required_argument, NULL, DURATION},
                                           {"max-size", required_argument, NULL, MAX_SIZE},
                                           {"sample-ms", required_argument, NULL, SAMPLE_MS},
+                                          {"budget", required_argument, NULL, BUDGET},
+                                          {"budget-after", required_argument, NULL, BUDGET_AFTER},
+                                          {"rotate", required_argument, NULL, ROTATE},
+                                          {"keep", required_argument, NULL, KEEP},
                                           {"latency", no_argument, NULL, LATENCY},
                                           {"usable", no_argument, NULL, USABLE},
                                           {"stacks", optional_argument, NULL, STACKS},
@@ -373,6 +446,7 @@ void options_parse(struct command *command, int argc, char **argv) {
                                           {DIAGNOSTICS_QUIET_OPTION},
                                           {NULL, 0, NULL, 0}};
   command->settings.follow = true;
+  command->settings.keep = UINT32_MAX;
   command->settings.touch_min_bytes = TOUCH_MIN_BYTES;
   command->settings.stack_depth = STACK_DEPTH_DEFAULT;
   int option;
@@ -380,8 +454,7 @@ void options_parse(struct command *command, int argc, char **argv) {
   while ((option = getopt_long(argc, argv, "+o:", options, NULL)) != -1)
     if (!take(command, option, optarg))
       wrong_option(argv[optind - 1], options);
-  if (command->settings.in_bursts && !(command->settings.flags & ATTACH_ACCESSES))
-    wrong("--burst is about data accesses: give --accesses, too");
+  check_together(&command->settings);
   if (optind == argc) {
     fputs(usage, stderr);
     exit(2);

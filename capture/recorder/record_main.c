@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-record: runs a program and records its calls of malloc and its kin. Launch, signals, and all printing. */
 #include "capture/recorder/collector.h"
+#include "capture/recorder/continuous/file_set.h"
 #include "capture/recorder/describe.h"
 #include "capture/recorder/options.h"
 #include "capture/recorder/preflight.h"
@@ -79,7 +80,8 @@ static void note_written(const struct process_summary *process) {
     written.events = events;
     snprintf(written.path, sizeof written.path, "%s", process->path);
   }
-  tree_add(written.tree, process);
+  if (!process->goes_on)
+    tree_add(written.tree, process);
 }
 
 /* Prints a line for each process as it ends; of many, only the first: the tree at the end has all. */
@@ -177,6 +179,16 @@ static char *describe(char **arguments) {
   return text;
 }
 
+/* Where the first process's trace begins. */
+static void find_output(const struct collector_settings *settings, char *path, size_t bytes) {
+  describe_first_path(settings, path, bytes);
+  if (!settings->rotate_bytes)
+    return;
+  struct file_set files = {.id = 0};
+  file_set_begin(&files, path);
+  file_set_path(&files, files.number, path, bytes);
+}
+
 /* Makes the first output file if it is not there, so that an unwritable one is found before the program runs. *made: it
    was not there. */
 static int try_output(const char *path, bool *made, struct error *error) {
@@ -270,6 +282,20 @@ static void preflight(const struct command *command, char *program, struct prelo
     fail(&error, status);
 }
 
+/* How a recording went that was kept within a budget, and which of its files there are. */
+static void conclude_upkeep(const struct command *command) {
+  double percent;
+  uint32_t bursts, deleted = collector_files_deleted(serving);
+  if (collector_budget_used(serving, &percent, &bursts) && !diagnostics_quiet())
+    fprintf(stderr, "heaptape: %u bursts; recording cost %.2f %% of the program's CPU time, of %g %% allowed%s\n",
+            bursts, percent, 100 * command->settings.budget,
+            bursts == 0 && percent > 100 * command->settings.budget ? ": no burst began, as counting calls costs that"
+                                                                    : "");
+  if (deleted)
+    fprintf(stderr, "heaptape: %u files; %u are kept, the %u before them were deleted (--keep)\n", written.traces,
+            written.traces - deleted, deleted);
+}
+
 /* Prints what is to be printed at the end. exec_error: 0 if the program ran. */
 static void conclude(const struct command *command, int exec_error, const char *output, bool made) {
   if (exec_error)
@@ -277,11 +303,13 @@ static void conclude(const struct command *command, int exec_error, const char *
   else if (collector_recorded(serving) == 0 && collector_refused(serving) == 0)
     diagnostics_warning(RECORD, "%s: nothing was recorded: the program did not load libheaptape.so",
                         command->arguments[0]);
-  else if (written.traces > 1 && !diagnostics_quiet())
+  else if (written.traces > 1 && !command->settings.rotate_bytes && !diagnostics_quiet())
     fprintf(stderr, "heaptape: %u traces; most events are in %s\n", written.traces, written.path);
   if (command->settings.in_bursts && written.bursts == 0 && collector_recorded(serving))
     diagnostics_warning(RECORD, "no burst began, so there are no data accesses: \"%s\" has not come",
                         command->settings.burst.from);
+  if (collector_recorded(serving))
+    conclude_upkeep(command);
   if (!diagnostics_quiet())
     tree_print(written.tree, stderr);
   tree_free(written.tree);
@@ -338,9 +366,13 @@ int main(int argc, char **argv) {
   raise_descriptor_limit();
   command.settings.first_pid = child_pid;
   bool made;
-  describe_first_path(&command.settings, output, sizeof output);
+  find_output(&command.settings, output, sizeof output);
   if (try_output(output, &made, &error) != 0)
     fail_launched(&error);
+  if (made && command.settings.rotate_bytes) { /* else the numbers would go on after it */
+    unlink(output);
+    made = false;
+  }
   if (command.settings.sampling && perf_source_open(&command.settings.samples, command.settings.sampling,
                                                     command.settings.sampling_period, child_pid, &error) != 0) {
     if (made)

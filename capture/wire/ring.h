@@ -131,6 +131,7 @@ enum pause_reason {
   PAUSED_BY_PROGRAM = 2, /* heaptape_pause; set and cleared by the host */
   PAUSED_FROM_START =
       4, /* recording has not started: its calls are not counted as missing, as the trace lacks "start" */
+  PAUSED_BY_BUDGET = 16, /* between two bursts; set and cleared by the collector */
   PAUSED_BY_SANDBOX = 8, /* the host may read no clock any more; set by the host, never cleared */
 };
 

@@ -354,10 +354,18 @@ static int run(struct history *history) {
   }
 }
 
+/* As the footer has it. */
+static uint64_t calls_in_flight(const struct trace_summary *summary) {
+  json_t *footer = json_loads(summary->footer_json, 0, NULL);
+  json_int_t calls = json_integer_value(json_object_get(footer, "in_flight"));
+  json_decref(footer);
+  return calls > 0 ? (uint64_t)calls : 0;
+}
+
 static uint64_t horizon_of(struct trace_reader *reader, const struct trace_info *info, double horizon_ns) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   bool ordered = strcmp(info->order, "tags") == 0 || strcmp(info->order, "every") == 0;
-  bool incomplete = summary->dropped || summary->truncated || info->lacks_start;
+  bool incomplete = summary->dropped || summary->truncated || info->lacks_start || calls_in_flight(summary);
   if (horizon_ns < 0) {
     if (strcmp(info->order, "file") == 0 || (ordered && incomplete))
       return 0;
@@ -414,6 +422,7 @@ int history_run(struct trace_reader *reader, const struct history_options *optio
   trace_info_read(&info, summary->info_json);
   *witness = (struct witness){.threads = summary->threads,
                               .dropped = summary->dropped,
+                              .in_flight = calls_in_flight(summary),
                               .truncated = summary->truncated,
                               .lacks_start = info.lacks_start,
                               .lacks_in_flight = info.lacks_in_flight,

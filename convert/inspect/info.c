@@ -360,6 +360,30 @@ static void print_access_samples(const json_t *samples, FILE *out) {
   print_count(out, "  times held back", samples, "throttled");
 }
 
+/* Of one file of a rotated recording. */
+static void print_rotation(const json_t *rotation, FILE *out) {
+  if (!rotation)
+    return;
+  uint64_t first = count_of(rotation, "first"), oldest = count_of(rotation, "oldest_kept");
+  fprintf(out, "%-22s file %" PRIu64 " of recording %s, which began with file %" PRIu64, "rotated",
+          count_of(rotation, "file"), string_of(rotation, "set", "?"), first);
+  if (oldest > first)
+    fprintf(out, "; files before %" PRIu64 " were deleted", oldest);
+  fputc('\n', out);
+}
+
+/* Of a recording within a budget: how much of its time was recorded. What is missing for it is in `dropped`. */
+static void print_budget(const json_t *budget, FILE *out) {
+  double ns = json_number_value(json_object_get(budget, "ns"));
+  if (!budget)
+    return;
+  fprintf(out, "%-22s %.3g %% of the program's CPU time; recording cost %.3g %%\n", "budget",
+          json_number_value(json_object_get(budget, "percent")),
+          json_number_value(json_object_get(budget, "used_percent")));
+  fprintf(out, "%-22s %" PRIu64 ", %.3f s of %.3f s\n", "  bursts", count_of(budget, "bursts"),
+          json_number_value(json_object_get(budget, "recorded_ns")) / 1e9, ns / 1e9);
+}
+
 /* By how much figures are expected to be off those of what it stands for. */
 static void print_expected(const json_t *expected, FILE *out) {
   const char *label = "expected error";
@@ -451,6 +475,8 @@ void info_print(const json_t *info, FILE *out) {
   print_count(out, "stack nodes", info, "stack_nodes");
   print_accesses(json_object_get(json_object_get(info, "accesses") ? info : about, "accesses"), out);
   print_access_samples(json_object_get(info, "access_samples"), out);
+  print_rotation(json_object_get(about, "rotation"), out);
+  print_budget(json_object_get(json_object_get(info, "footer"), "budget"), out);
   print_distilled(json_object_get(about, "distilled"), out);
   print_synthetic(json_object_get(about, "synthetic"), out);
   print_marks(json_object_get(info, "marks"), out);

@@ -82,17 +82,17 @@ void trace_stacks_free(struct trace_stacks *stacks) {
 
 struct name_copier {
   struct trace_out *out;
-  uint32_t thread_offset;
+  const uint32_t *threads;
 };
 
 static int take_name(void *context, uint32_t thread, const char *name) {
   const struct name_copier *copier = context;
-  uint32_t number = trace_out_thread(copier->out, thread + copier->thread_offset);
+  uint32_t number = trace_out_thread(copier->out, copier->threads ? copier->threads[thread] : thread);
   return number == UINT32_MAX ? 0 : trace_writer_thread_name(trace_out_writer(copier->out), number, name);
 }
 
-int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, uint32_t thread_offset,
+int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, const uint32_t *threads,
                             struct error *error) {
-  struct name_copier copier = {out, thread_offset};
+  struct name_copier copier = {out, threads};
   return trace_reader_thread_names(reader, take_name, &copier, error);
 }

@@ -24,8 +24,8 @@ void trace_stacks_free(struct trace_stacks *stacks);
 int trace_copy_stacks(struct trace_stacks *stacks, struct trace_reader *reader, struct trace_out *out,
                       uint64_t address_offset, struct error *error);
 
-/* Writes the names of those threads that the new trace has. thread_offset: as in convert/rewrite/trace_copy.h. */
-int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, uint32_t thread_offset,
+/* Writes the names of those threads that the new trace has. threads: as in convert/rewrite/trace_copy.h. */
+int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, const uint32_t *threads,
                             struct error *error);
 
 #endif

@@ -6,6 +6,7 @@
 #include "core/base/vector.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +36,12 @@ struct copier {
   const char *path; /* of the source */
   const struct trace_change *change;
   struct trace_stacks stacks;
+  uint64_t *events_before; /* by thread: in the new trace, from other sources */
 };
+
+static uint32_t new_thread(const struct copier *copier, uint32_t thread) {
+  return copier->change->threads ? copier->change->threads[thread] : thread;
+}
 
 static uint64_t new_stamp(const struct copier *copier, uint64_t stamp) {
   return copier->change->stamp ? copier->change->stamp(copier->change->context, stamp) : stamp;
@@ -59,6 +65,13 @@ static bool change_event(const struct copier *copier, struct trace_event *event)
   return true;
 }
 
+/* The thread goes on from a source that the new trace has, so that nothing is missing there. */
+static bool is_joined(const struct copier *copier, uint32_t thread, const struct gap *gap) {
+  uint32_t number, file;
+  return copier->events_before[thread] && gap->events_before == 0 && gap->dropped == 0 &&
+         sscanf(gap->why, TRACE_CONTINUES, &number, &file) == 2;
+}
+
 static int copy_events(const struct copier *copier, struct trace_cursor *cursor, uint32_t thread,
                        const struct gaps *gaps, struct error *error) {
   struct trace_writer *writer = trace_out_writer(copier->out);
@@ -66,23 +79,24 @@ static int copy_events(const struct copier *copier, struct trace_cursor *cursor,
   uint64_t events = 0;
   size_t gap = 0;
   int got;
+  uint32_t number = new_thread(copier, thread);
   for (;; events++) {
     for (; gap < gaps->list.count && gaps->list.at[gap].events_before == events; gap++)
-      if (trace_writer_gap(writer, trace_out_add_thread(copier->out, thread), gaps->list.at[gap].dropped,
+      if (!is_joined(copier, thread, &gaps->list.at[gap]) &&
+          trace_writer_gap(writer, trace_out_add_thread(copier->out, number), gaps->list.at[gap].dropped,
                            gaps->list.at[gap].why) != 0)
         return -1;
     if ((got = trace_cursor_next(cursor, &event)) <= 0)
       return got;
     if (!change_event(copier, &event))
       return error_set(error, copier->path, "event %" PRIu64 " of thread %" PRIu32 " has an address beyond 48 bits",
-                       events, thread - copier->change->thread_offset);
-    if (trace_out_event(copier->out, thread, &event) != 0)
+                       events, thread);
+    if (trace_out_event(copier->out, number, &event) != 0)
       return -1;
   }
 }
 
 static int copy_thread(const struct copier *copier, struct trace_reader *reader, uint32_t thread, struct error *error) {
-  uint32_t shifted = thread + copier->change->thread_offset;
   struct trace_cursor *cursor = NULL;
   struct gaps gaps = {0};
   int result = trace_reader_gaps(reader, thread, take_gap, &gaps, error);
@@ -91,10 +105,10 @@ static int copy_thread(const struct copier *copier, struct trace_reader *reader,
   if (result == 0)
     result = trace_cursor_open(&cursor, reader, thread, error);
   if (result == 0)
-    result = copy_events(copier, cursor, shifted, &gaps, error);
+    result = copy_events(copier, cursor, thread, &gaps, error);
   trace_cursor_close(cursor);
   free(gaps.list.at);
-  return result == 0 ? trace_out_end_thread(copier->out, shifted) : -1;
+  return result == 0 ? trace_out_end_thread(copier->out, new_thread(copier, thread)) : -1;
 }
 
 static int copy_touched(void *context, uint64_t address, uint32_t os_pages) {
@@ -105,7 +119,8 @@ static int copy_touched(void *context, uint64_t address, uint32_t os_pages) {
 static int copy_mark(void *context, const struct trace_mark *mark) {
   const struct copier *copier = context;
   struct trace_mark copy = *mark;
-  copy.thread = trace_out_thread(copier->out, mark->thread + copier->change->thread_offset);
+  copy.thread = trace_out_thread(copier->out, new_thread(copier, mark->thread));
+  copy.events += copier->events_before[mark->thread];
   copy.stamp = new_stamp(copier, mark->stamp);
   if (copy.thread == UINT32_MAX) /* a thread that only made a mark has no number in the trace */
     copy.thread = mark->thread;
@@ -115,8 +130,14 @@ static int copy_mark(void *context, const struct trace_mark *mark) {
 int trace_copy_into(struct trace_out *out, struct trace_reader *reader, const struct trace_change *change,
                     struct error *error) {
   struct copier copier = {.out = out, .path = trace_reader_path(reader), .change = change};
+  uint32_t threads = trace_reader_summary(reader)->threads;
+  copier.events_before = calloc(threads + 1, sizeof *copier.events_before);
+  if (!copier.events_before)
+    return error_set(error, copier.path, "out of memory");
+  for (uint32_t thread = 0; thread < threads; thread++)
+    copier.events_before[thread] = trace_out_events(out, new_thread(&copier, thread));
   int result = trace_copy_stacks(&copier.stacks, reader, out, change->address_offset, error);
-  for (uint32_t thread = 0; result == 0 && thread < trace_reader_summary(reader)->threads; thread++) {
+  for (uint32_t thread = 0; result == 0 && thread < threads; thread++) {
     result = copy_thread(&copier, reader, thread, error);
     trace_out_progress(out);
   }
@@ -125,8 +146,9 @@ int trace_copy_into(struct trace_out *out, struct trace_reader *reader, const st
   if (result == 0)
     result = trace_reader_marks(reader, copy_mark, &copier, error);
   if (result == 0)
-    result = trace_copy_thread_names(reader, out, change->thread_offset, error);
+    result = trace_copy_thread_names(reader, out, change->threads, error);
   trace_stacks_free(&copier.stacks);
+  free(copier.events_before);
   return result == 0 ? 0 : -1;
 }
 

@@ -9,13 +9,14 @@
 
 #include "convert/rewrite/trace_out.h"
 
-/* What becomes of a trace on the way, for convert/rewrite/trace_merge.h; all zeros: nothing. */
+/* What becomes of a trace on the way, for convert/rewrite/trace_merge.h; all zeros: nothing. A thread that has events
+   in the new trace already goes on there. */
 struct trace_change {
   uint64_t (*stamp)(void *context, uint64_t stamp); /* NULL: stays */
   void *context;
   uint64_t address_offset; /* added to all addresses */
   uint64_t address_limit;  /* those of the source must be below it; 0: they may be anything */
-  uint32_t thread_offset;  /* added to the source's thread numbers, for trace_out */
+  const uint32_t *threads; /* by the source's thread: its number for trace_out; NULL: they stay */
 };
 
 /* Appends stacks, events, gaps, objects touched at the end, marks and names of the trace. Returns 0, or -1

@@ -2,6 +2,7 @@
 #include "convert/rewrite/trace_merge.h"
 
 #include "convert/history/trace_info.h"
+#include "convert/rewrite/rotated_files.h"
 #include "convert/rewrite/trace_copy.h"
 #include "core/base/vector.h"
 
@@ -71,17 +72,15 @@ static uint64_t align_stamp(void *context, uint64_t stamp) {
 }
 
 /* Traces without times, or with more address bits than a process has, can't be merged. */
-static int check_sources(struct trace_reader *const *readers, uint32_t count, struct error *error) {
-  uint64_t threads = 0;
-  for (uint32_t i = 0; i < count; i++) {
+static int check_sources(struct trace_reader *const *readers, const struct rotated_files *files, struct error *error) {
+  for (uint32_t i = 0; i < files->count; i++) {
     const struct trace_summary *summary = trace_reader_summary(readers[i]);
-    threads += summary->threads;
-    if (summary->clock_hz <= 0)
+    if (summary->clock_hz <= 0 && files->recordings > 1)
       return error_set(error, trace_reader_path(readers[i]),
                        "has no times: its events can't be put between those of others");
-    if (threads > 1 << 24)
-      return error_set(error, trace_reader_path(readers[i]), "too many threads for one trace");
   }
+  if (files->threads > 1 << 24)
+    return error_set(error, trace_reader_path(readers[0]), "too many threads for one trace");
   return 0;
 }
 
@@ -156,16 +155,16 @@ static int write_samples(struct sample_list *list, uint32_t sources, struct trac
   return result;
 }
 
-static int merge_samples(struct trace_reader *const *readers, struct merge_clock *clocks, uint32_t count,
-                         struct trace_writer *writer, struct error *error) {
+static int merge_samples(struct trace_reader *const *readers, struct merge_clock *clocks,
+                         const struct rotated_files *files, struct trace_writer *writer, struct error *error) {
   struct sample_list list = {0};
   int result = 0;
-  for (uint32_t i = 0; i < count && result == 0; i++) {
+  for (uint32_t i = 0; i < files->count && result == 0; i++) {
     size_t before = list.changes.count;
     list.clock = &clocks[i];
-    list.source = i;
+    list.source = files->at[i].recording;
     result = trace_reader_samples(readers[i], take_sample, &list, error);
-    if (result == 0 && list.changes.count > before) {
+    if (result == 0 && list.changes.count > before && files->recordings > 1 && files->at[i].last == i) {
       uint64_t end = align_stamp(&clocks[i], trace_reader_summary(readers[i])->last_stamp);
       const struct trace_sample *last = &list.changes.at[list.changes.count - 1].sample;
       struct trace_sample gone = ended_sample(last, (end > last->stamp ? end : last->stamp) + 1);
@@ -173,30 +172,58 @@ static int merge_samples(struct trace_reader *const *readers, struct merge_clock
     }
   }
   if (result == 0)
-    result = write_samples(&list, count, writer);
+    result = write_samples(&list, files->recordings, writer);
   free(list.changes.at);
   return result > 0 ? error_set(error, trace_reader_path(readers[0]), "out of memory") : result;
 }
 
-/* INFO of the new trace: the first one's values, what any of them lacks, and which processes they were. */
-static json_t *merged_info(struct trace_reader *const *readers, uint32_t count) {
+/* What the trace lacks. A later file of a recording has only the lacks of a late beginning besides, and here it does
+   not begin. */
+static void add_lacks(json_t *lacks, const json_t *source, bool goes_on) {
+  const json_t *item;
+  size_t k;
+  json_array_foreach(json_object_get(source, "lacks"), k, item) {
+    const char *word = json_string_value(item);
+    if (word && !(goes_on && (strcmp(word, "start") == 0 || strcmp(word, "in_flight") == 0)))
+      json_object_set_new(lacks, word, json_true());
+  }
+}
+
+/* What a process of a merged trace was: by its first file. */
+static json_t *about_process(const json_t *source, uint32_t threads) {
+  static const char *const copied[] = {"program", "pid", "parent_pid", "allocator", "order"};
+  json_t *about = json_object();
+  for (size_t key = 0; key < sizeof copied / sizeof *copied; key++)
+    if (json_object_get(source, copied[key]))
+      json_object_set(about, copied[key], json_object_get(source, copied[key]));
+  json_object_set_new(about, "threads", json_integer(threads));
+  return about;
+}
+
+/* How many of the threads of all traces the recording has that begins with trace first. */
+static uint32_t threads_of(const struct rotated_files *files, struct trace_reader *const *readers, uint32_t first) {
+  uint32_t threads = 0;
+  for (uint32_t i = 0, next = 0; i < files->count; i++)
+    for (uint32_t k = 0; k < trace_reader_summary(readers[i])->threads; k++)
+      if (files->at[i].threads[k] == next) { /* numbers are given in this sequence: it is its first */
+        next++;
+        threads += files->at[i].first == first;
+      }
+  return threads;
+}
+
+/* INFO of the new trace: the first one's values, what any of them lacks, and, of several processes, which they were. */
+static json_t *merged_info(struct trace_reader *const *readers, const struct rotated_files *files) {
   json_t *info = trace_out_source_info(trace_reader_summary(readers[0]));
   json_t *merged = json_array(), *lacks = json_object(), *names = json_array(), *item;
   const char *name;
-  size_t k;
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < files->count; i++) {
     const struct trace_summary *summary = trace_reader_summary(readers[i]);
-    json_t *source = trace_out_source_info(summary), *about = json_object();
-    static const char *const copied[] = {"program", "pid", "parent_pid", "allocator", "order"};
-    for (size_t key = 0; key < sizeof copied / sizeof *copied; key++)
-      if (json_object_get(source, copied[key]))
-        json_object_set(about, copied[key], json_object_get(source, copied[key]));
-    json_object_set_new(about, "threads", json_integer(summary->threads));
-    json_array_append_new(merged, about);
-    json_array_foreach(json_object_get(source, "lacks"), k, item) {
-      if (json_is_string(item))
-        json_object_set_new(lacks, json_string_value(item), json_true());
-    }
+    json_t *source = trace_out_source_info(summary);
+    bool goes_on = files->at[i].first < i;
+    if (!goes_on)
+      json_array_append_new(merged, about_process(source, threads_of(files, readers, i)));
+    add_lacks(lacks, source, goes_on);
     json_object_set(info, "synthetic", json_object_get(source, "synthetic"));
     if (summary->truncated)
       json_object_set_new(info, "truncated_source", json_true());
@@ -205,58 +232,63 @@ static json_t *merged_info(struct trace_reader *const *readers, uint32_t count) 
   json_object_foreach(lacks, name, item) json_array_append_new(names, json_string(name));
   json_decref(lacks);
   json_object_set_new(info, "lacks", names);
-  json_object_set_new(info, "merged", merged);
-  json_object_del(info, "accesses");
-  json_object_del(info, "distilled");
+  static const char *const left_out[] = {"accesses", "distilled", "access_samples", "rotation", "pid", "parent_pid"};
+  for (size_t key = 0; key < sizeof left_out / sizeof *left_out - (files->recordings > 1 ? 0 : 2); key++)
+    json_object_del(info, left_out[key]);
+  if (files->recordings > 1)
+    json_object_set(info, "merged", merged);
+  json_decref(merged);
   json_object_del(json_object_get(info, "synthetic"), "expected"); /* of it alone */
-  json_object_del(info, "access_samples");
-  json_object_del(info, "pid");
-  json_object_del(info, "parent_pid");
   return info;
 }
 
 static int merge_into(struct trace_out *out, struct trace_reader *const *readers, struct merge_clock *clocks,
-                      uint32_t count, struct error *error) {
-  uint32_t threads = 0;
-  for (uint32_t i = 0; i < count; i++) {
+                      const struct rotated_files *files, struct error *error) {
+  for (uint32_t i = 0; i < files->count; i++) {
     struct trace_change change = {.stamp = align_stamp,
                                   .context = &clocks[i],
-                                  .address_offset = (uint64_t)i << ADDRESS_BITS,
-                                  .address_limit = 1ull << ADDRESS_BITS,
-                                  .thread_offset = threads};
+                                  .address_offset = (uint64_t)files->at[i].recording << ADDRESS_BITS,
+                                  .address_limit = files->recordings > 1 ? 1ull << ADDRESS_BITS : 0,
+                                  .threads = files->at[i].threads};
     if (trace_summary_has_accesses(trace_reader_summary(readers[i])))
       trace_out_drop_accesses(out);
     if (trace_copy_into(out, readers[i], &change, error) != 0)
       return -1;
-    threads += trace_reader_summary(readers[i])->threads;
   }
-  return merge_samples(readers, clocks, count, trace_out_writer(out), error);
+  return merge_samples(readers, clocks, files, trace_out_writer(out), error);
+}
+
+static int merge_found(struct trace_reader *const *readers, const struct rotated_files *files, const char *path,
+                       const struct trace_options *options, struct error *error) {
+  struct merge_clock *clocks = calloc(files->count, sizeof *clocks);
+  if (!clocks)
+    return error_set(error, path, "out of memory");
+  for (uint32_t i = 0; i < files->count; i++) {
+    clocks[i] = clock_of(readers[files->at[i].first]); /* files of one recording have one clock */
+    if (files->recordings > 1)
+      align(&clocks[i], &clocks[0]);
+    else
+      clocks[i].from = clocks[i].to = clocks[i].origin, clocks[i].scale = 1;
+  }
+  json_t *info = merged_info(readers, files);
+  shift_origins(clocks, files->count, info);
+  struct trace_out *out = trace_out_open(path, info, options, files->threads, error);
+  json_decref(info);
+  int result = out ? merge_into(out, readers, clocks, files, error) : -1;
+  if (out)
+    result = trace_out_close(out, trace_reader_summary(readers[files->at[0].last]), result != 0, error);
+  free(clocks);
+  return result;
 }
 
 int trace_merge(struct trace_reader *const *readers, uint32_t count, const char *path,
                 const struct trace_options *options, struct error *error) {
-  uint32_t threads = 0;
-  struct trace_out *out;
-  struct merge_clock *clocks = calloc(count, sizeof *clocks);
-  if (!clocks)
-    return error_set(error, path, "out of memory");
-  int result = check_sources(readers, count, error);
-  for (uint32_t i = 0; i < count && result == 0; i++) {
-    clocks[i] = clock_of(readers[i]);
-    align(&clocks[i], &clocks[0]);
-    threads += trace_reader_summary(readers[i])->threads;
-  }
-  if (result == 0) {
-    json_t *info = merged_info(readers, count);
-    shift_origins(clocks, count, info);
-    out = trace_out_open(path, info, options, threads, error);
-    json_decref(info);
-    result = out ? 0 : -1;
-  }
-  if (result == 0) {
-    result = merge_into(out, readers, clocks, count, error);
-    result = trace_out_close(out, trace_reader_summary(readers[0]), result != 0, error);
-  }
-  free(clocks);
+  struct rotated_files files;
+  int result = rotated_files_find(&files, readers, count, error);
+  if (result == 0)
+    result = check_sources(readers, &files, error);
+  if (result == 0)
+    result = merge_found(readers, &files, path, options, error);
+  rotated_files_free(&files);
   return result;
 }

@@ -15,7 +15,7 @@ enum { ARCHIVE_ZSTD_LEVEL = 19, ARCHIVE_OPEN_EVENTS = 1 << 22, ARCHIVE_MIN_BLOCK
 
 struct thread_out {
   uint32_t number;
-  uint64_t last_stamp;
+  uint64_t last_stamp, events;
 };
 
 enum { PROGRESS_EVENTS = 1 << 16 };
@@ -82,6 +82,7 @@ int trace_out_event(struct trace_out *out, uint32_t number, const struct trace_e
   struct thread_out *thread = &out->by_source[number];
   struct trace_event copy = *event;
   trace_out_add_thread(out, number);
+  thread->events++;
   if (trace_event_steps(event) == 2) {
     copy.release_stamp = stamp_to_write(thread, event->release_stamp);
     copy.acquire_stamp = stamp_to_write(thread, event->acquire_stamp);
@@ -89,6 +90,10 @@ int trace_out_event(struct trace_out *out, uint32_t number, const struct trace_e
     copy.release_stamp = copy.acquire_stamp = stamp_to_write(thread, trace_event_first_stamp(event));
   }
   return trace_writer_event(out->writer, thread->number, &copy);
+}
+
+uint64_t trace_out_events(const struct trace_out *out, uint32_t thread) {
+  return thread < out->source_threads ? out->by_source[thread].events : 0;
 }
 
 uint32_t trace_out_thread(const struct trace_out *out, uint32_t thread) {

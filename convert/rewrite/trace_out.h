@@ -31,6 +31,9 @@ struct trace_out *trace_out_open(const char *path, const json_t *info, const str
    trace_out_close tells. */
 int trace_out_event(struct trace_out *out, uint32_t thread, const struct trace_event *event);
 
+/* Events that the source's thread has in the new trace so far. */
+uint64_t trace_out_events(const struct trace_out *out, uint32_t thread);
+
 /* The number that the source's thread has in the new trace, given now if it had none. */
 uint32_t trace_out_add_thread(struct trace_out *out, uint32_t thread);
 

@@ -364,6 +364,7 @@ static json_t *slice_info(const struct trace_summary *summary, const json_t *tex
   json_t *info = trace_out_source_info(summary);
   json_object_del(info, "accesses");
   json_object_del(info, "distilled");
+  json_object_del(info, "rotation");
   json_object_del(json_object_get(info, "synthetic"), "expected"); /* of all of it */
   json_object_del(info, "access_samples");
   json_object_set_new(info, "slice",

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from convert.test.history_maker import damage, jitter, legal
 from convert.test.history_model import COUNTED, Event, Op, judge, text
+from convert.test.tape_maker import Tape
 from convert.test.workload_ops import NO_SLOT, ops_of
 from tests.examples import examples
 from tests.support import CONVERT, OUT, REPOSITORY, import_text, run, succeed
@@ -246,3 +247,18 @@ def test_ten_thousand_threads_compile_in_bounded_memory(tmp_path):
     witness = check(tape, 10_000_000)
     assert witness["ok"]
     assert (witness["threads"], witness["live_at_end"]) == (threads, threads)
+
+
+@pytest.mark.parametrize("under_way", [0, 1])
+def test_a_resize_under_way_at_the_end_explains_one_object_in_the_place_of_another(
+    tmp_path: Path, under_way: int
+) -> None:
+    """Its release is before the end, and its event is not in the trace."""
+    tape = import_text(tmp_path, "1 0 malloc(8) = 0x1000\n2 1 malloc(8) = 0x1000\n3 1 free(0x1000)\n")
+    parts = Tape.read(tape)
+    footer = parts.blocks[-1].columns[0]
+    footer.raw = json.dumps(json.loads(footer.raw) | {"in_flight": under_way}).encode()
+    parts.write(tape)
+    witness = check(tape, 0)
+    assert witness["overlapping_acquires"] == 1
+    assert witness["ok"] == (under_way == 1)

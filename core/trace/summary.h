@@ -38,6 +38,10 @@ struct trace_access_totals {
   bool known[ACCESS_TOTAL_LIMIT];
 };
 
+/* Why of the gap of no events with which a thread begins that goes on from an earlier file of a rotated recording: its
+   number there, and the file's (FORMAT.md section 5c). A format of printf and scanf. */
+#define TRACE_CONTINUES "continues thread %u of file %u"
+
 /* What is in the file, and what the caller fills in for the footer. */
 struct trace_totals {
   uint64_t events, dropped, in_flight, nested;

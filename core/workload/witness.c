@@ -10,7 +10,8 @@ bool witness_ok(const struct witness *witness) {
   /* Events that are known to be missing can explain every contradiction. */
   if (witness->dropped || witness->truncated || witness->lacks_calls)
     return true;
-  if (witness->double_frees > (witness->lacks_in_flight ? witness->threads : 0) || witness->overlapping_acquires)
+  if (witness->double_frees > (witness->lacks_in_flight ? witness->threads : 0) ||
+      witness->overlapping_acquires > witness->in_flight)
     return false;
   if (witness->overlapping_ranges && witness->ranges_ordered)
     return false;

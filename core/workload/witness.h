@@ -28,6 +28,8 @@ struct witness {
   uint64_t peak_live_bytes, peak_live_os_page_bytes, peak_live_objects;
   uint64_t peak_position; /* op after which live bytes were first at their peak */
   uint64_t dropped;
+  uint64_t in_flight; /* calls under way at the trace's end: a resize among them has released its object, and no event
+                         tells it */
   uint32_t threads;
   bool truncated;
   bool lacks_in_flight; /* the trace reports that one call of each thread may be missing, that was under way at its

@@ -171,7 +171,7 @@ class RecordedProcess(Part):
 
     pid: Count
     trace: str
-    state: Literal["recording", "stopped", "not started", "given up"]
+    state: Literal["recording", "between bursts", "stopped", "not started", "given up"]
     events: Count
     threads: Count
     dropped: Count

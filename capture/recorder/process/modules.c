@@ -241,6 +241,13 @@ void modules_visit_new(const struct modules *modules, void (*visit)(void *contex
       visit(context, &modules->at[i].record);
 }
 
+void modules_visit_mapped(const struct modules *modules,
+                          void (*visit)(void *context, const struct trace_module *module), void *context) {
+  for (size_t i = 0; i < modules->count; i++)
+    if (!modules->at[i].gone)
+      visit(context, &modules->at[i].record);
+}
+
 bool modules_have(const struct modules *modules, uint64_t address) {
   size_t low = 0, high = modules->count;
   while (low < high) {

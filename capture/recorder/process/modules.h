@@ -31,6 +31,10 @@ enum modules_change modules_look(struct modules *modules, int pid);
 void modules_visit_new(const struct modules *modules, void (*visit)(void *context, const struct trace_module *module),
                        void *context);
 
+/* The same for each that was mapped at the last look. */
+void modules_visit_mapped(const struct modules *modules,
+                          void (*visit)(void *context, const struct trace_module *module), void *context);
+
 /* Does address lie in a module that was mapped at the last look? */
 bool modules_have(const struct modules *modules, uint64_t address);
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,6 +34,8 @@ struct recorded_process *recorded_process_open(const struct recording_start *sta
   process->origin_ns = os_monotonic_ns();
   process->origin_stamp = start->origin_stamp;
   process->simulated = start->simulated;
+  process->file = 1;
+  process->pause_word = "paused";
   if (process->simulated)
     trace_writer_accesses_begin(process->writer);
   if (start->sampled)
@@ -139,8 +142,20 @@ static void note_serial(struct recorded_process *process, uint64_t serial, uint3
     *known = thread + 1;
 }
 
+/* The thread goes on from an earlier file: a reader of both finds it by that. */
+static void name_before(struct recorded_process *process, struct ring_reader *reader) {
+  char why[64];
+  if (!reader->before.file || !writes(process))
+    return;
+  snprintf(why, sizeof why, TRACE_CONTINUES, reader->before.thread, reader->before.file);
+  if (trace_writer_gap(process->writer, (uint32_t)reader->thread, 0, why) != 0)
+    give_up(process, "cannot be written");
+  reader->before.file = 0;
+}
+
 static uint32_t new_thread(struct recorded_process *process, struct ring_reader *reader) {
   reader->thread = process->threads++;
+  name_before(process, reader);
   note_serial(process, reader->serial, (uint32_t)reader->thread);
   if (reader->ring)
     look_at_name(process, reader);
@@ -194,7 +209,7 @@ static void write_missing(struct recorded_process *process, struct ring_reader *
   } else {
     reader->dropped_reported += dropped;
   }
-  write_gap(process, reader, dropped, why == MISSING_PAUSED ? "paused" : "ring full");
+  write_gap(process, reader, dropped, why == MISSING_PAUSED ? process->pause_word : "ring full");
 }
 
 void recorded_process_cut(struct recorded_process *process, uint64_t stamp, const char *why) {
@@ -210,6 +225,8 @@ static void thread_ends(struct recorded_process *process, struct ring_reader *re
   process->in_flight += reader->begins;
   reader->begins = 0;
   reader->thread = -1;
+  reader->before.file = 0;
+  reader->last_stamp = 0;
   reader->name = (struct thread_name){0};
   reader->stamp = reader->param = reader->touched_address = 0;
 }
@@ -232,6 +249,8 @@ static void take_begin(struct ring_reader *reader, uint64_t address, uint64_t st
     memmove(reader->begun, reader->begun + 1, --reader->begins * sizeof *reader->begun);
   reader->begun[reader->begins].address = address;
   reader->begun[reader->begins].touched_os_pages = take_touched(reader, address);
+  reader->begun[reader->begins].inherited = reader->last_stamp;
+  reader->last_stamp = stamp ? stamp : reader->last_stamp;
   reader->begun[reader->begins++].stamp = stamp;
 }
 
@@ -280,8 +299,11 @@ static void take_event(struct recorded_process *process, struct ring_reader *rea
   }
   struct trace_event event = {.call = op, .param = reader->param};
   uint64_t stamp = info->has_size ? reader->stamp : word;
+  if (reader->thread < 0 && !stamp && reader->last_stamp)
+    stamp = reader->last_stamp; /* the first one in this file, whose stamp is in the file before */
   if (reader->thread < 0 && !stamp && !reader->begins)
     stamp = process->origin_stamp; /* only a host that overwrote its ring has a first step without a stamp */
+  reader->last_stamp = stamp ? stamp : reader->last_stamp;
   reader->param = reader->stamp = 0;
   event.size_bytes = info->has_size ? word : 0;
   put_held(process, reader);
@@ -423,6 +445,8 @@ static uint64_t read_ring(struct recorded_process *process, struct ring_reader *
     HT_ASSERT(reader->tail % 16 == 0 && reader->tail < RING_BYTES);
     uint64_t *slot = (uint64_t *)(reader->memory + reader->tail);
     if (!record_get(slot, &head, &word))
+      break;
+    if (process->hold_stamp && stamp_in((uint8_t)head, word) > process->hold_stamp)
       break;
     slot[0] = slot[1] = 0;
     records++;
@@ -578,6 +602,21 @@ void recorded_process_flush(struct recorded_process *process) {
     give_up(process, "cannot be written");
 }
 
+void recorded_process_flush_in_turns(struct recorded_process *process, void (*between)(void *context), void *context) {
+  enum { MANY_EVENTS = 4096 };
+  uint64_t written = 0;
+  for (uint32_t thread = 0; thread < process->threads && writes(process); thread++) {
+    uint64_t pending = trace_writer_totals(process->writer)->pending;
+    if (trace_writer_flush_thread(process->writer, thread) != 0)
+      give_up(process, "cannot be written");
+    written += pending - trace_writer_totals(process->writer)->pending;
+    if (written < MANY_EVENTS)
+      continue;
+    recorded_process_drain(process, between, context);
+    written = 0;
+  }
+}
+
 uint64_t recorded_process_file_bytes(const struct recorded_process *process) {
   enum { FOOTER_BYTES = 16 << 10, EVENT_BYTES = 3, SAMPLE_BYTES = 16 };
   const struct trace_totals *running = trace_writer_totals(process->writer);
@@ -621,8 +660,19 @@ void recorded_process_samples_lost(struct recorded_process *process, uint64_t lo
   trace_writer_totals(process->writer)->access_samples.throttled += throttled;
 }
 
+/* Calls that were nested since this was last asked. */
+static uint64_t take_nested(struct recorded_process *process) {
+  uint64_t nested = 0, before = process->nested_before;
+  for (uint32_t i = 0; i < process->readers.count; i++)
+    nested += atomic_load(&process->readers.at[i].ring->nested);
+  process->nested_before = nested;
+  return nested - before;
+}
+
 struct process_missing recorded_process_missing(const struct recorded_process *process) {
-  struct process_missing missing = {trace_writer_totals(process->writer)->dropped - process->skipped, process->skipped};
+  struct process_missing missing = {process->before.dropped + trace_writer_totals(process->writer)->dropped -
+                                        process->skipped,
+                                    process->before.skipped + process->skipped};
   for (uint32_t i = 0; i < process->readers.count; i++) {
     const struct ring_reader *reader = &process->readers.at[i];
     uint64_t dropped = atomic_load(&reader->ring->dropped), skipped = atomic_load(&reader->ring->skipped);
@@ -633,12 +683,11 @@ struct process_missing recorded_process_missing(const struct recorded_process *p
 }
 
 /* Writes what only the rings' counters know: drops that no DROPPED record reported, and events of threads without a
-   ring. Returns how many calls were nested. */
-static uint64_t settle(struct recorded_process *process) {
-  uint64_t nested = 0, orphan = 0;
+   ring. */
+static void settle(struct recorded_process *process) {
+  uint64_t orphan = 0;
   for (uint32_t i = 0; i < process->readers.count; i++) {
     struct ring_reader *reader = &process->readers.at[i];
-    nested += atomic_load(&reader->ring->nested);
     uint64_t dropped = atomic_load(&reader->ring->dropped);
     if (dropped > reader->dropped_reported && !process->cut_stamp)
       write_missing(process, reader, MISSING_RING_FULL, dropped - reader->dropped_reported);
@@ -660,7 +709,116 @@ static uint64_t settle(struct recorded_process *process) {
     struct ring_reader nobody = {.thread = -1};
     write_gap(process, &nobody, orphan, "no ring for the thread, or a fork child in a sandbox");
   }
-  return nested;
+}
+
+/* The figures of the file that ends. */
+static void take_totals(const struct recorded_process *process, struct trace_writer *writer,
+                        struct process_totals *totals) {
+  memset(totals, 0, sizeof *totals);
+  totals->totals = *trace_writer_totals(writer);
+  totals->broken = process->broken;
+  totals->skipped = process->skipped;
+  totals->stacks_lost = stack_nodes_lost(&process->stacks);
+  totals->accesses_over = process->accesses_over;
+  totals->cut_why = process->cut_why;
+  totals->seconds = (double)(os_monotonic_ns() - process->origin_ns) / 1e9;
+}
+
+/* The file's size on disk. Returns 0, or -1 with error: it is gone. */
+static int measure_file(const char *path, struct process_totals *totals, struct error *error) {
+  struct stat status;
+  if (stat(path, &status) != 0)
+    return error_errno(error, path, "the trace was removed while it was being written");
+  totals->totals.file_bytes = (uint64_t)status.st_size;
+  return 0;
+}
+
+uint64_t recorded_process_calls(const struct recorded_process *process, uint64_t *skipped) {
+  *skipped = 0;
+  for (uint32_t i = 0; i < process->readers.count; i++)
+    *skipped += atomic_load_explicit(&process->readers.at[i].ring->skipped, memory_order_relaxed);
+  return process->before.events + trace_writer_totals(process->writer)->events;
+}
+
+/* The reader's thread goes on in the next file. What it has begun to read stays with it. */
+static void leave_file(struct recorded_process *process, struct ring_reader *reader) {
+  put_held(process, reader);
+  if (reader->thread >= 0) {
+    reader->before.thread = (uint32_t)reader->thread;
+    reader->before.file = process->file;
+  }
+  for (uint32_t i = 0; i < reader->begins; i++)
+    if (!reader->begun[i].stamp)
+      reader->begun[i].stamp = reader->begun[i].inherited;
+  reader->name = (struct thread_name){0};
+  reader->thread = -1;
+}
+
+/* Resizes under way: their release is before the file's end, and their event is in the next one. */
+static uint64_t resizes_under_way(const struct recorded_process *process) {
+  uint64_t begins = 0;
+  for (uint32_t i = 0; i < process->readers.count; i++)
+    begins += process->readers.at[i].begins;
+  return begins;
+}
+
+/* Each thread is drained at another time, so all are held at one stamp, as for a cut: what a ring shows only after the
+   pass that follows is depended on by nothing that the pass has read (docs/ORDERING.md). */
+static void drain_up_to(struct recorded_process *process, uint64_t stamp) {
+  process->hold_stamp = stamp;
+  recorded_process_drain(process, NULL, NULL);
+  process->hold_stamp = 0;
+}
+
+/* Adds what is in the file that has ended. */
+static void take_before(struct recorded_process *process, struct trace_writer *old,
+                        const struct process_totals *totals) {
+  for (int id = 0; id < CALL_LIMIT; id++)
+    process->before.calls[id] += totals->totals.calls[id];
+  for (uint32_t thread = 0; thread < process->threads; thread++)
+    process->before.request_bytes += trace_writer_thread_counts(old, thread).request_bytes;
+  process->before.events += totals->totals.events;
+  process->before.dropped += totals->totals.dropped - totals->skipped;
+  process->before.skipped += totals->skipped;
+  process->before.lost += totals->totals.lost;
+  process->before.file_bytes += totals->totals.file_bytes;
+}
+
+int recorded_process_rotate(struct recorded_process *process, const struct recording_next *next,
+                            struct process_totals *totals, bool *ended, struct error *error) {
+  struct trace_writer *writer, *old = process->writer;
+  char *path = strdup(next->path);
+  *ended = false;
+  if (!path)
+    return error_set(error, next->path, "out of memory");
+  if (trace_writer_open(&writer, next->path, next->info_json, NULL, error) != 0) {
+    free(path);
+    return -1;
+  }
+  drain_up_to(process, next->stamp);
+  for (uint32_t i = 0; i < process->readers.count; i++)
+    leave_file(process, &process->readers.at[i]);
+  struct trace_totals *running = trace_writer_totals(old);
+  running->nested = take_nested(process);
+  running->in_flight = process->in_flight + resizes_under_way(process);
+  int result = trace_writer_finish(old, "rotated", next->clock_hz, error);
+  take_totals(process, old, totals);
+  *ended = true;
+  take_before(process, old, totals);
+  trace_writer_free(old);
+  if (measure_file(process->path, totals, error) != 0)
+    result = -1;
+  free(process->path);
+  process->path = path;
+  process->writer = writer;
+  process->file++;
+  process->threads = 0;
+  process->in_flight = process->skipped = process->broken = 0;
+  process->origin_ns = os_monotonic_ns();
+  process->origin_stamp = next->stamp;
+  stack_nodes_renew(&process->stacks, writer);
+  recorded_process_sample(process, next->stamp);
+  return result;
 }
 
 int recorded_process_close(struct recorded_process *process, const struct recording_end *end,
@@ -669,10 +827,9 @@ int recorded_process_close(struct recorded_process *process, const struct record
     ;
   for (uint32_t i = 0; i < process->readers.count; i++)
     drain_behind_empty_slots(process, &process->readers.at[i]);
-  uint64_t nested = settle(process);
-  memset(totals, 0, sizeof *totals);
+  settle(process);
   struct trace_totals *running = trace_writer_totals(process->writer);
-  running->nested = nested;
+  running->nested = take_nested(process);
   running->in_flight = process->in_flight;
   if (end->how) {
     running->exit_status = end->how->status_known ? end->how->status : -1;
@@ -680,27 +837,19 @@ int recorded_process_close(struct recorded_process *process, const struct record
     running->final = end->how->usage;
   }
   int result = trace_writer_finish(process->writer, end->end, end->clock_hz, error);
-  totals->totals = *running;
+  take_totals(process, process->writer, totals);
   trace_writer_free(process->writer);
   if (result == 0 && process->given_up)
     result = error_set(error, process->path, "%s", process->given_up);
-  struct stat status;
-  if (stat(process->path, &status) == 0)
-    totals->totals.file_bytes = (uint64_t)status.st_size;
-  else if (result == 0)
-    result = error_errno(error, process->path, "the trace was removed while it was being written");
-  totals->broken = process->broken;
-  totals->stacks_lost = stack_nodes_lost(&process->stacks);
+  struct error gone;
+  if (measure_file(process->path, totals, result == 0 ? error : &gone) != 0)
+    result = -1;
   stack_nodes_close(&process->stacks);
   live_sample_close(&process->live);
   site_sample_close(&process->sites);
-  totals->accesses_over = process->accesses_over;
   access_stream_close(&process->accesses);
   free(process->thread_of_serial.at);
   free(process->calls.at);
-  totals->skipped = process->skipped;
-  totals->cut_why = process->cut_why;
-  totals->seconds = (double)(os_monotonic_ns() - process->origin_ns) / 1e9;
   for (uint32_t r = 0; r < process->regions; r++)
     munmap(process->region[r].memory, region_bytes(process->region[r].rings));
   sampler_close(&process->sampler);

@@ -25,13 +25,18 @@ struct ring_reader {
   struct ring *ring;
   char *memory;
   uint32_t tail;
-  int64_t thread;  /* -1: no event of the present owner yet */
-  uint64_t serial; /* of the present owner, where accesses are recorded */
+  int64_t thread; /* -1: no event of the present owner in this file yet */
+  struct {
+    uint32_t thread, file; /* where the owner's last event before this file is; file 0: there is none */
+  } before;
+  uint64_t last_stamp; /* of the owner's steps so far, which an unstamped one inherits; 0: there is none */
+  uint64_t serial;     /* of the present owner, where accesses are recorded */
   uint64_t param, stamp;
   uint64_t touched_address; /* that the last TOUCHED record names; 0: none */
   uint32_t touched_os_pages;
   struct {
     uint64_t address, stamp;
+    uint64_t inherited;        /* the stamp, where it has none of its own */
     uint32_t touched_os_pages; /* plus 1; 0: not known */
   } begun[BEGINS_MAX];         /* resizes; deeper than 1 only where a signal handler interrupted one */
   uint32_t begins;
@@ -79,9 +84,17 @@ struct recorded_process {
   bool names;                        /* names of threads are recorded */
   uint32_t threads;
   uint64_t in_flight;
-  uint64_t skipped;   /* calls made in pauses */
-  uint64_t broken;    /* records that cannot be right */
-  uint64_t cut_stamp; /* later records are left out; 0: none are */
+  uint64_t skipped;    /* calls made in pauses */
+  uint64_t broken;     /* records that cannot be right */
+  uint64_t cut_stamp;  /* later records are left out; 0: none are */
+  uint64_t hold_stamp; /* the first later record of a ring, and those behind it, stay there; 0: none do */
+  uint32_t file;       /* number of the trace, from 1 */
+  struct {
+    uint64_t calls[CALL_LIMIT], events, request_bytes, dropped, skipped, lost, file_bytes;
+  } before;                      /* in earlier files */
+  uint64_t nested_before;        /* likewise */
+  const char *pause_word;        /* why calls are missing that were made in pauses */
+  struct process_upkeep *upkeep; /* the collector's: upkeep.h */
   const char *cut_why;
   uint32_t paused; /* enum pause_reason, for the first region when it is added */
   uint32_t bursts; /* as in struct region, likewise */
@@ -113,6 +126,13 @@ struct recording_end {
   const char *end;               /* as for trace_writer_close */
   const struct process_end *how; /* NULL where the process goes on */
   double clock_hz;               /* as for trace_writer_close */
+};
+
+/* The trace's next file. */
+struct recording_next {
+  const char *path, *info_json;
+  uint64_t stamp;  /* of the recording's clock; the tick has been advanced since */
+  double clock_hz; /* of the file that ends, as for trace_writer_close */
 };
 
 /* Opens the trace. Takes pid_fd. Returns NULL with error filled in. */
@@ -151,6 +171,10 @@ uint32_t recorded_process_paused(const struct recorded_process *process);
 /* Writes out all that was drained, so that the file can be read up to here. */
 void recorded_process_flush(struct recorded_process *process);
 
+/* The same, thread by thread, with the rings drained in between: no thread waits for longer than for one block.
+   between: as in recorded_process_drain. */
+void recorded_process_flush_in_turns(struct recorded_process *process, void (*between)(void *context), void *context);
+
 /* The size in bytes that the file would have if it were closed now, at most. */
 uint64_t recorded_process_file_bytes(const struct recorded_process *process);
 
@@ -169,6 +193,18 @@ void recorded_process_access_sample(struct recorded_process *process, const stru
 
 /* So many samples were lost while the process was recorded, and so often they were held back: of whatever process. */
 void recorded_process_samples_lost(struct recorded_process *process, uint64_t lost, uint64_t throttled);
+
+/* Ends the trace's file and goes on in another, so that each record is in one of them: what was recorded up to the
+   stamp in the first, unless a ring shows it only later; the rest in the second. A thread that goes on has a gap of no
+   calls there that names it in the file before. Each is a legal history by itself, but for objects from before, and for
+   resizes under way (FORMAT.md, `in_flight`). totals, for the file that has ended, is filled in where *ended. Returns
+   0; or -1 with error: the file that has ended is not whole (*ended), or the next one could not be opened, and nothing
+   has changed. */
+int recorded_process_rotate(struct recorded_process *process, const struct recording_next *next,
+                            struct process_totals *totals, bool *ended, struct error *error);
+
+/* Calls recorded in all files, and those of them that are missing for a pause: a figure that only grows. */
+uint64_t recorded_process_calls(const struct recorded_process *process, uint64_t *skipped);
 
 /* Drains a last time (the process has ended, or its image has), closes the trace and frees. Returns 0, or -1
    with error filled in, also for an error met earlier; totals is filled in either way. */

@@ -19,13 +19,17 @@ static void write_module(void *writer, const struct trace_module *module) {
   trace_writer_module(writer, module);
 }
 
+static void forget_nodes(struct stack_nodes *nodes) {
+  if (nodes->node_of.at)
+    memset(nodes->node_of.at, 0, nodes->node_of.room * sizeof *nodes->node_of.at);
+}
+
 static void look(struct stack_nodes *nodes, struct trace_writer *writer) {
   nodes->generation = atomic_load(&nodes->area->generation);
   enum modules_change change = modules_look(&nodes->modules, nodes->pid);
   if (change == MODULES_REPLACED) {
     trace_writer_forget_stacks(writer);
-    if (nodes->node_of.at)
-      memset(nodes->node_of.at, 0, nodes->node_of.room * sizeof *nodes->node_of.at);
+    forget_nodes(nodes);
   }
   if (change != MODULES_SAME)
     modules_visit_new(&nodes->modules, write_module, writer);
@@ -103,6 +107,11 @@ uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer
   HT_ASSERT(node <= nodes->node_of.room);
   uint32_t written = nodes->node_of.at[node - 1];
   return written ? written : write_nodes(nodes, writer, node);
+}
+
+void stack_nodes_renew(struct stack_nodes *nodes, struct trace_writer *writer) {
+  forget_nodes(nodes);
+  modules_visit_mapped(&nodes->modules, write_module, writer);
 }
 
 uint32_t stack_nodes_frames(const struct stack_nodes *nodes, uint32_t node, uint64_t *frames, uint32_t most) {

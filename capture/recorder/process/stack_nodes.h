@@ -28,6 +28,9 @@ int stack_nodes_open(struct stack_nodes *nodes, int pid, struct trace_writer *wr
 /* The trace's node for one of the host; 0: not known, or not a node. */
 uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer, uint32_t node);
 
+/* The trace goes on in another file: modules are written there now, nodes where they are next needed. */
+void stack_nodes_renew(struct stack_nodes *nodes, struct trace_writer *writer);
+
 /* The instructions of a node of the host and of those that called it, innermost first, at most `most`; returns how
  * many.
  */

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -131,7 +132,13 @@ def put_load_on_redis(port: int) -> int:
     return began
 
 
-def run_once(command: tuple[str, ...], folder: Path, port: int | None, preload: dict[str, str]) -> Spent:
+def run_once(
+    command: tuple[str, ...],
+    folder: Path,
+    port: int | None,
+    preload: dict[str, str],
+    put_load: Callable[[int], int] = put_load_on_redis,
+) -> Spent:
     """Runs the command; the program in it, or that it is, must exit with 0."""
     told = folder / "cpu"
     told.unlink(missing_ok=True)
@@ -140,7 +147,7 @@ def run_once(command: tuple[str, ...], folder: Path, port: int | None, preload: 
     began = time.monotonic_ns()
     with subprocess.Popen(command, env=environment, **quiet) as program:
         if port:
-            began = put_load_on_redis(port)
+            began = put_load(port)
             wall_ns = time.monotonic_ns() - began
             program.send_signal(signal.SIGTERM)
         _, status, usage = os.wait4(program.pid, 0)

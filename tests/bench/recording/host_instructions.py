@@ -20,6 +20,7 @@ from tests.support import OUT, RECORD, info, succeed, workload
 PATHS = OUT / "bench" / "host_paths"
 VARIANTS: dict[str, tuple[str, ...]] = {
     "default": (),
+    "between bursts": ("--budget", "0.0000001%"),
     "--stamp every": ("--stamp", "every"),
     "--usable": ("--usable",),
     "--latency": ("--latency",),

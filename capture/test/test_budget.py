@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: MIT
+"""A recording within a budget: each call is recorded or counted as missing, and the trace tells how much of the time it
+has. When bursts come is the claim of budget_is_kept_under_any_load.c, with a clock of the test's own; here they come
+when they come.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from capture.test.driven import Driven, calling
+from tests.support import (
+    CONVERT,
+    HEAPTAPE,
+    OUT,
+    RECORD,
+    check,
+    compile_c,
+    info,
+    published,
+    record,
+    refused,
+    succeed,
+    workload,
+)
+
+COUNTER = OUT / "test-lib" / "libcount_calls.so"
+NEVER = ("--budget", "0.0000001%")  # no burst is ever earned
+AT_ONCE = ("--budget", "100%")  # and here one by a second of CPU time at most
+
+
+def counted(folder: Path) -> dict[int, int]:
+    """Calls by process, as an independent library counted them."""
+    calls: Counter[int] = Counter()
+    for image in folder.iterdir():
+        data = image.read_bytes()
+        for at in range(0, len(data), 48):
+            calls[int(image.name.split(".")[0])] += int.from_bytes(data[at + 40 : at + 48], "little")
+    return dict(calls)
+
+
+def recorded_or_missing(traces: list[Path]) -> dict[int, int]:
+    """Events and missing calls, by process."""
+    calls: Counter[int] = Counter()
+    for trace in traces:
+        about = info(trace)
+        assert about["footer"]["in_flight"] == 0, trace
+        calls[about["info"]["pid"]] += about["events"] + about["dropped"]
+    return dict(calls)
+
+
+def record_counted(folder: Path, *command: str | Path, options: tuple[str, ...]) -> list[Path]:
+    """Records it, and holds the traces against the count."""
+    counts = folder / "counts"
+    counts.mkdir()
+    record(
+        folder / "t.tape",
+        *command,
+        options=("--preload", COUNTER, *options),
+        env={"COUNT_CALLS_DIR": str(counts), "PYTHONMALLOC": "malloc"},
+    )
+    traces = sorted(folder.glob("*.tape"))
+    assert recorded_or_missing(traces) == counted(counts)
+    for trace in traces:
+        assert check(trace)["ok"], trace
+    return traces
+
+
+PROGRAMS: dict[str, list[str | Path]] = {
+    "threads that free each other's objects": [workload("larson"), "--rounds=60000", "--quiet=1"],
+    "resizes": [workload("growing_reallocs")],
+    "aligned calls": [workload("alignment_storm")],
+    "large objects": [workload("huge_objects")],
+    "a short thread for each request": [workload("thread_per_request")],
+    "forks": ["bash", "-c", "for i in 1 2 3 4 5; do (x=$(printf %s $i$i); unset script; echo $x); done"],
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_without_a_burst_each_call_is_counted_as_missing(tmp_path: Path, program: str) -> None:
+    traces = record_counted(tmp_path, *PROGRAMS[program], options=NEVER)
+    assert sum(info(trace)["events"] for trace in traces) == 0
+    assert info(tmp_path / "t.tape")["footer"]["budget"]["bursts"] == 0
+
+
+CPP = """
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+struct alignas(128) wide { char bytes[300]; };
+int main() {
+  for (int i = 0; i < 20000; i++) {
+    std::vector<std::string> texts(5, std::string(40, 'x'));
+    auto *aligned = new wide;
+    delete aligned;
+    delete[] new (std::nothrow) char[100 + i % 7];
+    auto shared = std::make_shared<int>(i);
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("allocator", [None, "libjemalloc.so.2"])
+def test_without_a_burst_an_operator_counts_once(tmp_path: Path, allocator: str | None) -> None:
+    """As many calls as are recorded without a budget, what an operator calls in turn not counted."""
+    source = tmp_path / "program.cpp"
+    source.write_text(CPP)
+    program = compile_c(tmp_path / "program", source, compiler="c++")
+    preload: tuple[str, ...] = ()
+    if allocator:
+        library = Path("/usr/lib/x86_64-linux-gnu") / allocator
+        if not library.exists():
+            pytest.skip(f"{allocator} is not installed")
+        preload = ("--preload", str(library))
+    record(tmp_path / "all.tape", program, options=preload)
+    record(tmp_path / "none.tape", program, options=(*preload, *NEVER))
+    assert info(tmp_path / "all.tape")["events"] > 5 * 20_000
+    assert info(tmp_path / "none.tape")["dropped"] == info(tmp_path / "all.tape")["events"]
+
+
+def test_bursts_and_what_is_between_them_make_up_all_calls(tmp_path: Path) -> None:
+    """Long enough for some bursts, whatever the machine: it uses several seconds of CPU time."""
+    program: list[str | Path] = [workload("larson"), "--rounds=1500000", "--quiet=1"]
+    (trace,) = record_counted(tmp_path, *program, options=("--budget", "5%"))
+    about = info(trace)
+    assert about["dropped"] > 0
+    budget = about["footer"]["budget"]
+    assert budget["percent"] == pytest.approx(5)
+    assert 0 <= budget["recorded_ns"] <= budget["ns"]
+    assert (budget["bursts"] > 0) == (about["events"] > 0)
+    said = succeed(CONVERT, "info", trace).stdout
+    assert "5 % of the program's CPU time" in said
+    assert "bursts" in said
+
+
+def test_the_start_is_whole_where_that_is_asked_for(tmp_path: Path) -> None:
+    record(tmp_path / "t.tape", workload("larson"), "--rounds=20000", options=(*NEVER, "--budget-after", "1000"))
+    about = info(tmp_path / "t.tape")
+    assert about["dropped"] == 0
+    assert about["footer"]["budget"]["bursts"] == 1
+    assert about["footer"]["budget"]["recorded_ns"] == about["footer"]["budget"]["ns"] > 0
+    assert check(tmp_path / "t.tape")["unseen_frees"] == 0
+
+
+def test_status_tells_that_a_process_is_between_bursts_and_stop_goes_before_that(tmp_path: Path) -> None:
+    driven = Driven(tmp_path / "t.tape", *NEVER, program=calling(10_000, 100))
+    driven.work()
+    pid = driven.program_pid()
+
+    def state(verb: str) -> str:
+        reply = published("ctl", succeed(HEAPTAPE, "ctl", str(pid), verb, "--json").stdout)
+        return str(reply["processes"][0]["state"])
+
+    assert [state(verb) for verb in ("status", "stop", "start")] == ["between bursts", "stopped", "between bursts"]
+    driven.work()
+    driven.end()
+    assert info(tmp_path / "t.tape")["dropped"] >= 2 * 20_000
+
+
+def test_files_rotate_within_a_budget_and_no_call_is_lost(tmp_path: Path) -> None:
+    program: list[str | Path] = [workload("larson"), "--rounds=300000", "--quiet=1"]
+    traces = record_counted(tmp_path, *program, options=(*AT_ONCE, "--budget-after", "0.2", "--rotate", "64K"))
+    assert len(traces) > 1
+    assert all("budget" in info(trace)["footer"] for trace in traces)
+
+
+def test_a_signal_handler_that_allocates_between_bursts_is_counted(tmp_path: Path) -> None:
+    """By a timer, so that it comes inside of calls, too; the program knows how many calls it has made."""
+    source = tmp_path / "program.c"
+    source.write_text(
+        "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/time.h>\n"
+        "static volatile long calls;\nstatic void *volatile held;\n"
+        "static void count(int signal) { (void)signal; free(NULL); calls++; }\n"
+        "int main(void) {\n"
+        "  struct itimerval timer = {{0, 50}, {0, 50}};\n"
+        "  signal(SIGALRM, count); setitimer(ITIMER_REAL, &timer, NULL);\n"
+        "  long own = 0;\n"
+        "  for (int i = 0; i < 3000000; i++) { free(held = malloc(40)); own += 2; }\n"
+        "  timer.it_value.tv_usec = timer.it_interval.tv_usec = 0; setitimer(ITIMER_REAL, &timer, NULL);\n"
+        '  char text[40]; FILE *out = fopen("/dev/stdout", "w"); setvbuf(out, text, _IOFBF, sizeof text);\n'
+        '  fprintf(out, "%ld %ld\\n", own, calls); fflush(out); _Exit(0);\n}\n'
+    )
+    program = compile_c(tmp_path / "program", source, "-fno-builtin")
+    done = record(tmp_path / "t.tape", program, options=NEVER)
+    own, by_handler = map(int, done.stdout.split())
+    assert by_handler > 0
+    about = info(tmp_path / "t.tape")
+    all_calls = about["dropped"] + about["events"]
+    assert about["events"] <= 8, "of a handler that came while the thread found out that there is a pause"
+    assert own + by_handler <= all_calls <= own + by_handler + 20, "what the C library takes at the start and end"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--budget", "0"], "--budget is a share"),
+        (["--budget", "101%"], "--budget is a share"),
+        (["--budget", "2x"], "--budget is a share"),
+        (["--budget-after", "3"], "give --budget, too"),
+        (["--budget", "2%", "--accesses=faults"], "--budget is about calls"),
+    ],
+)
+def test_wrong_options_are_refused(options: list[str], says: str) -> None:
+    refused(RECORD, *options, "--", "true", says=says, status=2)

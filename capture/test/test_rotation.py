@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: MIT
+"""A recording that rotates: each event is in one of its files, each file is a trace by itself, and together they are
+the recording that would have been made without.
+
+Long: more programs and moments at which the recorder is killed.
+"""
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from capture.test.driven import HANG_S, Driven, calling
+from tests.support import (
+    CONVERT,
+    HEAPTAPE,
+    OUT,
+    RECORD,
+    check,
+    compile_trace,
+    info,
+    record,
+    refused,
+    run,
+    succeed,
+    workload,
+)
+
+COUNTER = OUT / "test-lib" / "libcount_calls.so"
+SMALL = ("--rotate", "64K")
+
+
+def files(folder: Path, name: str = "t") -> list[Path]:
+    """The numbered files of one trace, by number."""
+    return sorted(folder.glob(f"{name}.[0-9][0-9][0-9][0-9].tape"))
+
+
+def joined(folder: Path, name: str = "t") -> Path:
+    """One trace of them."""
+    whole = folder / f"{name}.joined.tape"
+    succeed(CONVERT, "convert", "--merge", *files(folder, name), whole)
+    return whole
+
+
+def calls_of(traces: list[Path]) -> Counter[str]:
+    """Events by name, of all of them."""
+    calls: Counter[str] = Counter()
+    for trace in traces:
+        calls.update(info(trace)["calls"])
+    return calls
+
+
+def rotation(trace: Path) -> dict:
+    """What the file says of itself."""
+    return info(trace)["info"]["rotation"]
+
+
+def without_times(trace: Path) -> list[str]:
+    """Its history, one line for each event."""
+    lines = succeed(CONVERT, "dump", trace).stdout.splitlines()[1:]
+    return [re.sub(r"^\s*\d+(\.\d+)?\s+", "", line) for line in lines]
+
+
+def test_joined_files_are_the_recording_that_does_not_rotate(tmp_path: Path) -> None:
+    """Without address randomisation the program makes the same calls at the same addresses twice."""
+    fixed = shutil.which("setarch")
+    assert fixed
+    program = (workload("cfrac"), "--steps=60000", "--quiet=1")
+    for name, options in (("t", SMALL), ("whole", ())):
+        succeed(fixed, "-R", RECORD, "-o", tmp_path / f"{name}.tape", *options, "--", *program)
+    assert len(files(tmp_path)) > 3
+    assert without_times(joined(tmp_path)) == without_times(tmp_path / "whole.tape")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "larson",
+        "remote_storm",
+        pytest.param("xmalloc", marks=pytest.mark.long),
+        pytest.param("growing_reallocs", marks=pytest.mark.long),
+        pytest.param("thread_per_request", marks=pytest.mark.long),
+    ],
+)
+def test_each_call_of_each_thread_is_in_exactly_one_file(tmp_path: Path, program: str) -> None:
+    """Counted by a library that knows nothing of us; and joined, the files contradict one another nowhere."""
+    counts = tmp_path / "counts"
+    counts.mkdir()
+    record(
+        tmp_path / "t.tape",
+        workload(program),
+        options=(*SMALL, "--preload", COUNTER),
+        env={"COUNT_CALLS_DIR": str(counts)},
+    )
+    traces = files(tmp_path)
+    assert len(traces) > 3
+    counted: Counter[str] = Counter()
+    for image in counts.iterdir():
+        data = image.read_bytes()
+        for at in range(0, len(data), 48):
+            counted[data[at : at + 40].rstrip(b"\0").decode()] += int.from_bytes(data[at + 40 : at + 48], "little")
+    assert calls_of(traces) == +counted
+    proof = check(joined(tmp_path))
+    assert proof["ok"]
+    for count in ("dropped", "unseen_frees", "double_frees", "overlapping_acquires", "inversions_repaired"):
+        assert proof[count] == 0, (count, proof)
+    assert not proof["lacks_start"]
+
+
+def test_each_file_checks_compiles_and_replays_by_itself(tmp_path: Path) -> None:
+    record(tmp_path / "t.tape", workload("larson"), "--rounds=20000", "--quiet=1", options=SMALL)
+    traces = files(tmp_path)
+    assert len(traces) > 2
+    for number, trace in enumerate(traces, 1):
+        proof, about = check(trace), info(trace)
+        assert proof["ok"]
+        assert proof["overlapping_acquires"] == 0
+        assert proof["lacks_start"] == (number > 1)
+        assert not about["truncated"]
+        assert about["footer"]["end"] == ("exit" if trace == traces[-1] else "rotated")
+        assert about["info"]["rotation"]["file"] == number
+        assert about["info"]["rotation"]["set"] == rotation(traces[0])["set"]
+    succeed(HEAPTAPE, "replay", compile_trace(traces[1]), "-a", "glibc", "--verify")
+
+
+def test_threads_that_go_on_are_named_in_the_file_before_and_each_file_has_its_stacks(tmp_path: Path) -> None:
+    record(
+        tmp_path / "t.tape",
+        workload("remote_storm"),
+        options=(*SMALL, "--stacks=8", "--describe"),
+    )
+    traces = files(tmp_path)
+    assert len(traces) > 2
+    for trace in traces[:-1]:
+        dump = succeed(CONVERT, "dump", trace, "--format", "jsonl", "--stacks").stdout
+        assert "remote_storm" in dump, trace
+        assert info(trace)["thread_names"], trace
+    whole = info(joined(tmp_path))
+    assert whole["threads"] == 5
+    assert whole["stack_nodes"] < sum(info(trace)["stack_nodes"] for trace in traces)
+
+
+def test_older_files_are_deleted_and_the_newest_tells(tmp_path: Path) -> None:
+    done = record(tmp_path / "t.tape", workload("larson"), "--rounds=20000", options=(*SMALL, "--keep", "2"))
+    kept = files(tmp_path)
+    assert len(kept) == 3
+    last = rotation(kept[-1])
+    assert last["first"] == 1
+    assert last["oldest_kept"] == last["file"] - 2 == int(kept[0].name.split(".")[1]) > 1
+    assert f"the {last['oldest_kept'] - 1} before them were deleted" in done.stderr
+    assert "were deleted" in succeed(CONVERT, "info", kept[-1]).stdout
+    proof = check(joined(tmp_path))
+    assert proof["ok"]
+    assert proof["lacks_start"]
+    assert proof["overlapping_acquires"] == 0
+
+
+def test_numbers_go_on_after_files_that_are_there_and_none_of_those_is_touched(tmp_path: Path) -> None:
+    earlier = tmp_path / "t.0007.tape"
+    earlier.write_bytes(b"earlier")
+    record(tmp_path / "t.tape", workload("larson"), "--rounds=20000", options=(*SMALL, "--keep", "1"))
+    kept = files(tmp_path)
+    assert earlier.read_bytes() == b"earlier"
+    assert len(kept) == 3
+    assert rotation(kept[-1])["first"] == 8
+
+
+def test_each_process_has_files_of_its_own(tmp_path: Path) -> None:
+    """A shell, and what it starts."""
+    storm = f"{workload('larson')} --rounds=10000 --quiet=1"
+    record(tmp_path / "t.tape", "/bin/sh", "-c", f"{storm}; {storm}; true", options=SMALL)
+    names = {tuple(path.name.split(".")[:-2]) for path in tmp_path.glob("*.tape")}
+    assert len(names) == 3
+    for name in names:
+        of_process = files(tmp_path, ".".join(name))
+        assert [rotation(path)["file"] for path in of_process] == list(range(1, len(of_process) + 1))
+        proof = check(joined(tmp_path, ".".join(name)))
+        assert proof["ok"]
+        assert proof["dropped"] == 0
+
+
+def test_files_of_two_processes_are_merged_as_two_processes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        record(tmp_path / f"{name}.tape", workload("larson"), "--rounds=10000", options=SMALL)
+    merged = tmp_path / "m.tape"
+    succeed(CONVERT, "convert", "--merge", *files(tmp_path, "a"), *files(tmp_path, "b"), merged)
+    parts = [joined(tmp_path, name) for name in ("a", "b")]
+    assert info(merged)["threads"] == sum(info(part)["threads"] for part in parts)
+    assert info(merged)["events"] == sum(info(part)["events"] for part in parts)
+    assert [process["threads"] for process in info(merged)["info"]["merged"]] == [info(p)["threads"] for p in parts]
+    assert check(merged)["unseen_frees"] == 0
+
+
+@pytest.mark.parametrize("order", [(0, 2), (1, 0), (1, 1)])
+def test_merging_refuses_files_that_do_not_follow_one_another(tmp_path: Path, order: tuple[int, int]) -> None:
+    record(tmp_path / "t.tape", workload("larson"), "--rounds=20000", options=SMALL)
+    traces = [files(tmp_path)[at] for at in order]
+    refused(CONVERT, "convert", "--merge", *traces, tmp_path / "m.tape", says="give them in sequence")
+
+
+@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 12))])
+def test_a_recorder_that_is_killed_leaves_whole_files_and_one_that_ends_early(tmp_path: Path, seed: int) -> None:
+    """At a moment by chance, in a recording that is rotating most of the time. The program goes on."""
+    recorder = subprocess.Popen(
+        [RECORD, "-o", tmp_path / "t.tape", *SMALL, "--", workload("larson"), "--rounds=60000", "--quiet=1"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    after = random.Random(seed).randrange(2, 12)
+    until = time.monotonic() + HANG_S
+    while len(files(tmp_path)) < after and recorder.poll() is None:
+        assert time.monotonic() < until
+    recorder.send_signal(signal.SIGKILL)
+    recorder.wait(timeout=HANG_S)
+    traces = files(tmp_path)
+    assert len(traces) >= after
+    for trace in traces[:-2]:
+        assert not info(trace)["truncated"], trace
+    for trace in traces[-2:]:  # the one that was being ended, and one that was perhaps just begun
+        if trace.stat().st_size > 0 and info(trace)["events"] > 0:
+            assert check(trace)["ok"], trace
+    assert [int(trace.name.split(".")[1]) for trace in traces] == list(range(1, len(traces) + 1))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1,500 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "none", disk], check=True)
+    yield disk
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root for a file system of its own")
+def test_on_a_full_disk_no_file_is_deleted_that_keep_does_not_name(small_disk: Path) -> None:
+    """What can't be written is counted, as without rotating; the files before are whole."""
+    done = record(small_disk / "t.tape", workload("larson"), "--rounds=60000", options=(*SMALL, "--keep", "1000"))
+    assert "No space left on device" in done.stderr
+    traces = files(small_disk)
+    assert [int(trace.name.split(".")[1]) for trace in traces] == list(range(1, len(traces) + 1))
+    written = [trace for trace in traces if trace.stat().st_size > 0]
+    dropped = [info(trace)["dropped"] for trace in written]
+    assert dropped[:4] == [0] * 4
+    assert sum(dropped) > 0
+    for trace in written:
+        assert check(trace)["ok"]
+        assert rotation(trace)["oldest_kept"] == 1
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root for a file system of its own")
+def test_keep_makes_do_with_a_disk_that_holds_so_many_files(small_disk: Path) -> None:
+    done = record(small_disk / "t.tape", workload("larson"), "--rounds=60000", options=(*SMALL, "--keep", "1"))
+    assert "No space" not in done.stderr
+    assert len(files(small_disk)) == 2
+    assert rotation(files(small_disk)[-1])["file"] > 8
+
+
+def test_a_file_that_can_not_be_begun_leaves_the_recording_in_the_one_before(tmp_path: Path) -> None:
+    """A folder stands where the next file is to go: complained of once, and nothing is lost."""
+    driven = Driven(tmp_path / "t.tape", *SMALL, program=calling(20_000, 100))
+    driven.work()
+    succeed(HEAPTAPE, "ctl", str(driven.process.pid), "flush")
+    number = len(files(tmp_path))
+    in_the_way = tmp_path / f"t.{number + 1:04}.tape"
+    in_the_way.mkdir()
+    for _ in range(20):
+        driven.work()
+    told = driven.end()
+    in_the_way.rmdir()
+    assert told.count(in_the_way.name) == 1
+    traces = files(tmp_path)
+    assert len(traces) == number
+    assert calls_of(traces)["free"] >= 21 * 20_000
+    assert check(joined(tmp_path))["unseen_frees"] == 0
+
+
+def test_stopping_and_starting_while_files_change_counts_each_call_once(tmp_path: Path) -> None:
+    driven = Driven(tmp_path / "t.tape", *SMALL, program=calling(20_000, 100))
+    driven.work()
+    pid = driven.program_pid()
+    for verb in ("stop", "start", "flush") * 4:
+        succeed(HEAPTAPE, "ctl", str(pid), verb)
+        driven.work()
+    driven.end()
+    traces = files(tmp_path)
+    assert len(traces) > 1
+    recorded = sum(info(trace)["calls"].get("malloc", 0) for trace in traces)
+    missing = sum(info(trace)["dropped"] for trace in traces)
+    assert missing >= 4 * 2 * 20_000
+    made = recorded * 2 + missing
+    assert made >= 13 * 2 * 20_000
+    assert made < 13 * 2 * 20_000 + 60_000, "as many as python itself makes besides"
+    assert check(joined(tmp_path))["ok"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--rotate", "1K"], "--rotate is 64K or more"),
+        (["--keep", "3"], "give --rotate, too"),
+        (["--rotate", "1M", "--keep", "0"], "--keep is a number"),
+        (["--rotate", "1M", "--accesses=faults"], "--rotate can't"),
+    ],
+)
+def test_wrong_options_are_refused(options: list[str], says: str) -> None:
+    refused(RECORD, *options, "--", "true", says=says, status=2)
+
+
+def test_a_program_without_calls_leaves_one_file(tmp_path: Path) -> None:
+    run(RECORD, "-o", tmp_path / "t.tape", *SMALL, "--", "/bin/true")
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["t.0001.tape"]
