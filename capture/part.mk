@@ -20,9 +20,11 @@ $(HT_UNWIND_LIB): $(call c_pic_objects,$(wildcard capture/host/unwinder/*.c))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape-unwind.so -o $@ $^ -ldl
 
-RECORDER_COMPONENTS := capture/recorder capture/recorder/process capture/sampling
+RECORDER_COMPONENTS := capture/recorder capture/recorder/redirect capture/recorder/process capture/sampling
+# Decodes the instructions of functions that are redirected: for x86-64 alone.
+DECODER := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-lZydis)
 $(call c_components,$(RECORDER_COMPONENTS))
-$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/processes $(TRACE),$(CORE_LIBS) -pthread -lm)
+$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/processes $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -lm -lelf)
 $(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_UNWIND_LIB)
 
 # The tests drive the recorder built beside them, some on an allocator of their own.
@@ -42,6 +44,7 @@ HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_t
   sigkill_at_any_instruction_loses_no_call
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,capture/test/hosts/$(test).c,capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
+$(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,capture/recorder/redirect,$(DECODER) -ldl)
 $(call c_test,capture/test/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/process core/processes core/base,)
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/hosts/$(test): | $(HT_TEST_LIBS) $(OUT)/libexec/heaptape-record))
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
