@@ -126,6 +126,8 @@ struct real_calls real = {
     .free_aligned_sized = boot_free_aligned_sized,
 };
 
+static bool malloc_is_the_programs;
+
 /* What stands in for functions that the real library does not have. */
 static void missing_free_sized(void *object, size_t size_bytes) {
   (void)size_bytes;
@@ -142,7 +144,8 @@ static void *plain_reallocarray(void *object, size_t count, size_t size_bytes) {
     errno = ENOMEM;
     return NULL;
   }
-  return real.realloc(object, bytes);
+  /* libc's would call the program's own realloc, where it has one: the object is of that. */
+  return malloc_is_the_programs ? realloc(object, bytes) : real.realloc(object, bytes);
 }
 
 enum { ALLOCATORS_MAX = 8 };
@@ -152,7 +155,6 @@ static struct code {
 } ours, allocators[ALLOCATORS_MAX];
 static int allocator_count;
 static char allocator_name[64] = "unknown";
-static bool malloc_is_the_programs;
 static bool has_usable_size;
 static bool began_with_cpp;
 static const void *libc_base;
@@ -279,6 +281,11 @@ bool real_resolve(void) {
   resolving = false;
   errno = error;
   return true;
+}
+
+void real_add_allocator(uintptr_t from, uintptr_t to) {
+  if (allocator_count < ALLOCATORS_MAX)
+    allocators[allocator_count++] = (struct code){(const void *)from, from, to};
 }
 
 bool real_has_usable_size(void) {

@@ -46,6 +46,10 @@ bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to);
    Distinguishes calls that an allocator makes from those of a signal handler that interrupted it. */
 bool real_is_allocator_code(const void *address);
 
+/* The executable has an allocator of its own, whose functions are redirected to our hooks: its addresses are an
+   allocator's from now on. */
+void real_add_allocator(uintptr_t from, uintptr_t to);
+
 /* May the real functions call ours? libc's never do. Valid after real_resolve. */
 bool real_may_call_back(void);
 

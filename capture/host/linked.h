@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Functions of an allocator that is linked into the executable: the hooks to which the collector redirects them.
+
+   Job: the table and the memory near the executable that the collector fills in, and hooks of such functions, which
+   know by their entry of the table what their parameters mean. Not its job: finding the functions and redirecting them
+   (capture/recorder/redirect/). Invariants: without such an allocator nothing stays mapped. The memory is never
+   writable here. A fork child has its parent's. Called with the process locked. Keeps nothing open; may change errno.
+ */
+#ifndef CAPTURE_HOST_LINKED_H
+#define CAPTURE_HOST_LINKED_H
+
+#include "capture/wire/linked.h"
+
+/* Maps the memory, once per image. place->room is 0 where none is to be had. */
+void linked_offer(struct linked_place *place);
+
+/* functions: how many entries of the table are in use. 0: the memory is given back. */
+void linked_take(const struct linked_place *place, uint32_t functions);
+
+#endif
