@@ -164,6 +164,17 @@ static void *acquire_to_result(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t 
   return error;
 }
 
+/* What calls.def has no call for. */
+static void *drop(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, const struct linked_function *function) {
+  struct producer_entry in = enter(PRODUCER_CALLING, CALLER);
+  if (in.producer)
+    producer_drop(in.producer);
+  void *result = real_of(function)(a, b, c, d);
+  if (in.producer)
+    producer_leave(in);
+  return result;
+}
+
 struct executable {
   uintptr_t bias, from, to;
 };
@@ -212,6 +223,7 @@ void linked_offer(struct linked_place *place) {
       [LINKED_RESIZE] = (void *)resize,
       [LINKED_TOUCH] = (void *)touch,
       [LINKED_RESULT] = (void *)acquire_to_result,
+      [LINKED_OTHER] = (void *)drop,
   };
   for (int i = 0; i < LINKED_KINDS; i++)
     place->hook[i] = (uintptr_t)hooks[i];

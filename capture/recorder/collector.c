@@ -184,8 +184,7 @@ static void redirect_linked(const struct collector *collector, int connection, s
   describe_program_name(request, program, sizeof program);
   if (linked.has_malloc) {
     request->bypassed = 0;
-    memset(request->allocator, 0, sizeof request->allocator);
-    memcpy(request->allocator, program, strnlen(program, sizeof request->allocator - 1));
+    snprintf(request->allocator, sizeof request->allocator, "%.60s", program);
   }
   struct error error = {""};
   if (linked.complaint[0]) {

@@ -18,6 +18,7 @@ enum linked_kind {
   LINKED_RESIZE,
   LINKED_TOUCH,  /* returns the usable size of an object */
   LINKED_RESULT, /* posix_memalign: the first parameter is where the object's address goes, and 0 is returned */
+  LINKED_OTHER,  /* no call of calls.def means what it does: its calls are counted as dropped */
   LINKED_KINDS
 };
 

@@ -256,10 +256,48 @@ const char *entry_patch_make(const struct entry_function *function, const struct
   return NULL;
 }
 
+/* Does decoding that begins at byte `from` come to an instruction at byte `at`? */
+static bool decodes_to(const struct entry_function *text, size_t from, size_t at) {
+  struct decoded decoded;
+  while (from < at) {
+    if (!decode(text, from, text->bytes, &decoded))
+      from++; /* a constant between functions, or the middle of an instruction */
+    else
+      from += decoded.instruction.length;
+  }
+  return from == at;
+}
+
+/* Does an instruction begin at that byte? Decoding that begins anywhere falls into step with the instructions within a
+   few of them. Where begins do not agree, it may. */
+static bool may_be_instruction(const struct entry_function *text, size_t at) {
+  enum { NEAREST = 96, BEGINS = 16 };
+  if (at < NEAREST + BEGINS)
+    return decodes_to(text, 0, at);
+  for (size_t begin = 0; begin < BEGINS; begin++)
+    if (decodes_to(text, at - NEAREST - begin, at))
+      return true;
+  return false;
+}
+
 static void mark(const struct entry_patch *patches, size_t count, uint64_t target, bool *jumped_into) {
   for (size_t i = 0; i < count; i++)
     if (target > patches[i].at && target < patches[i].at + patches[i].bytes)
       jumped_into[i] = true;
+}
+
+static bool is_in_one(const struct entry_patch *patches, size_t count, uint64_t target) {
+  for (size_t i = 0; i < count; i++)
+    if (target > patches[i].at && target < patches[i].at + patches[i].bytes)
+      return true;
+  return false;
+}
+
+/* Bytes of the opcode before a 32-bit distance at that byte; 0: it is no jump's or call's. */
+static size_t opcode_bytes(const uint8_t *code, size_t at) {
+  if (at > 1 && code[at - 2] == 0x0f && (code[at - 1] & 0xf0) == 0x80)
+    return 2;
+  return code[at - 1] == JMP_REL32 || code[at - 1] == CALL_REL32 ? 1 : 0;
 }
 
 void entry_patch_find_jumps(const struct entry_function *text, const struct entry_patch *patches, size_t count,
@@ -270,16 +308,15 @@ void entry_patch_find_jumps(const struct entry_function *text, const struct entr
     lowest = patches[i].at < lowest ? patches[i].at : lowest;
     highest = patches[i].at + patches[i].bytes > highest ? patches[i].at + patches[i].bytes : highest;
   }
-  const uint8_t *code = text->code;
-  for (size_t i = 1; count && i + 4 <= text->bytes; i++) {
-    bool jumps = code[i - 1] == JMP_REL32 || code[i - 1] == CALL_REL32 ||
-                 (i > 1 && code[i - 2] == 0x0f && (code[i - 1] & 0xf0) == 0x80);
-    if (!jumps)
+  for (size_t at = 1; count && at + 4 <= text->bytes; at++) {
+    size_t opcode = opcode_bytes(text->code, at);
+    if (!opcode)
       continue;
     int32_t distance;
-    memcpy(&distance, code + i, sizeof distance);
-    uint64_t target = text->address + i + 4 + (uint64_t)(int64_t)distance;
-    if (target > lowest && target < highest)
+    memcpy(&distance, text->code + at, sizeof distance);
+    uint64_t target = text->address + at + 4 + (uint64_t)(int64_t)distance;
+    if (target > lowest && target < highest && is_in_one(patches, count, target) &&
+        may_be_instruction(text, at - opcode))
       mark(patches, count, target, jumped_into);
   }
 }

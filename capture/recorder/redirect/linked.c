@@ -102,36 +102,25 @@ static void find_overlaps(struct work *work) {
     }
 }
 
+/* Does a trace that lacks its calls tell something untrue? */
 static bool is_needed(uint8_t kind) {
-  return kind == LINKED_RELEASE || kind == LINKED_DELETE || kind == LINKED_RESIZE;
+  return kind != LINKED_TOUCH && kind != LINKED_OTHER;
 }
 
-/* A family is redirected only if all is possible that releases or resizes. */
+/* A family is redirected only if all of it is possible that is needed. */
 static void judge(struct work *work) {
-  bool begun = false;
+  bool any_given_up = false;
   for (size_t i = 0; i < work->count; i++) {
     const struct linked_found *found = &work->functions.found.at[i];
     if (!work->why[i])
       continue;
     work->given_up[found->family] |= is_needed(found->means.kind);
-    complain(work->result, "%s%s%s %s", begun ? ", " : "not recorded: ", found->prefix, found->name, work->why[i]);
-    begun = true;
+    any_given_up |= is_needed(found->means.kind);
+    complain(work->result, "%s%s%s %s", work->result->complaint[0] ? ", " : "not recorded: ", found->prefix,
+             found->name, work->why[i]);
   }
-  bool named = false;
-  for (size_t i = 0; i < work->functions.unrecorded.count; i++) {
-    const struct linked_found *other = &work->functions.unrecorded.at[i];
-    if (work->given_up[other->family])
-      continue;
-    complain(work->result, "%s%s%s",
-             named   ? ", "
-             : begun ? "; nor are calls of "
-                     : "calls of these are not recorded: ",
-             other->prefix, other->name);
-    named = true;
-  }
-  for (unsigned family = 0; family < LINKED_FAMILIES_MOST; family++)
-    if (work->given_up[family])
-      complain(work->result, "%s", "; so none of that allocator's are");
+  if (any_given_up)
+    complain(work->result, "%s", "; so no function of that allocator is");
 }
 
 static bool is_taken(const struct work *work, size_t number) {

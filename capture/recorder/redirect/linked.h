@@ -4,8 +4,8 @@
 
    Job: find them, make their patches, write hooks' table, trampolines and patches into the process. Not its job: which
    functions there are (linked_functions.h), how one is redirected (entry_patch.h). Invariants: the process waits in its
-   attaching meanwhile, and has one thread; else nothing is written. Nothing is written before all of a family is known
-   to be possible that releases or resizes: a trace would take objects for live that are not. The process may write what
+   attaching meanwhile, and has one thread; else nothing is written. An allocator whose functions that acquire, release or resize can't
+   be redirected all is left alone: a trace of some would not be a legal history. The process may write what
    it likes at the addresses that it gave: they are its own. Allocates with malloc; prints nothing. */
 #ifndef CAPTURE_RECORDER_REDIRECT_LINKED_H
 #define CAPTURE_RECORDER_REDIRECT_LINKED_H

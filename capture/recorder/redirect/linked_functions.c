@@ -20,12 +20,10 @@ _Static_assert((int)FAMILIES <= (int)LINKED_FAMILIES_MOST, "too many families");
 #define N LINKED_NONE
 static const struct described {
   const char *letters, *name;
-  bool recorded;
   struct linked_function means;
 } table[] = {
 #define FUNCTION(letters, name, kind, call, object, size, param, count, style)                                         \
-  {letters, name, true, {0, 0, LINKED_##kind, CALL_##call, LINKED_##style, object, size, param, count, 0}},
-#define UNRECORDED(letters, name) {letters, name, false, {0}},
+  {letters, name, {0, 0, LINKED_##kind, CALL_##call, LINKED_##style, object, size, param, count, 0}},
 #include "capture/recorder/redirect/linked_functions.def"
 };
 #undef N
@@ -117,7 +115,7 @@ static bool is_found(const struct linked_functions *functions, uint64_t address)
 /* Adds what was seen of one function in one family. */
 static int add(struct linked_functions *functions, const struct seen *seen, unsigned family, unsigned number) {
   const struct described *described = &table[number];
-  if (!seen->is_there || (described->recorded && is_found(functions, seen->address)))
+  if (!seen->is_there || is_found(functions, seen->address))
     return 0;
   const char *prefix = strchr(described->letters, 'P') ? "" : families[family].prefix;
   struct linked_found found = {.prefix = prefix,
@@ -127,7 +125,7 @@ static int add(struct linked_functions *functions, const struct seen *seen, unsi
                                .address = seen->address,
                                .bytes = seen->bytes,
                                .means = described->means};
-  struct linked_found *place = described->recorded ? vector_add(&functions->found) : vector_add(&functions->unrecorded);
+  struct linked_found *place = vector_add(&functions->found);
   if (!place)
     return -1;
   *place = found;
@@ -152,5 +150,4 @@ int linked_functions_find(struct linked_functions *functions, Elf *elf) {
 
 void linked_functions_free(struct linked_functions *functions) {
   free(functions->found.at);
-  free(functions->unrecorded.at);
 }

@@ -24,11 +24,10 @@ struct linked_found {
 };
 
 struct linked_functions {
-  VECTOR(struct linked_found) found;      /* by the table's order */
-  VECTOR(struct linked_found) unrecorded; /* of which calls.def has no call; means nothing */
+  VECTOR(struct linked_found) found; /* by the table's order */
 };
 
-/* Both lists are empty where the executable has no allocator. Returns 0, or -1: no memory. */
+/* None are found where the executable has no allocator. Returns 0, or -1: no memory. */
 int linked_functions_find(struct linked_functions *functions, Elf *elf);
 
 void linked_functions_free(struct linked_functions *functions);

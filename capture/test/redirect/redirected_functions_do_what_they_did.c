@@ -289,6 +289,21 @@ static void refusals(void) {
   CHECK(why && strstr(why, "too far"), "a room far away is accepted");
 }
 
+/* The bytes of jumps, and of a constant that looks like one, in the midst of other instructions. */
+static void jump_among_others(const struct entry_patch *patch, const char *opcode, size_t opcode_bytes, bool is_jump) {
+  uint8_t code[1024];
+  struct entry_function text = {0x402000, code, sizeof code, sizeof code};
+  for (size_t i = 0; i < sizeof code; i += 4)
+    memcpy(code + i, "\x48\x83\xc0\x11", 4); /* add rax, 17 */
+  memcpy(code + 512, opcode, opcode_bytes);
+  int32_t distance = (int32_t)(patch->at + 2 - (text.address + 512 + opcode_bytes + 4));
+  memcpy(code + 512 + opcode_bytes, &distance, 4);
+  memset(code + 512 + opcode_bytes + 4, 0x90, 4 + (size_t)(-(int)opcode_bytes & 3));
+  bool jumped;
+  entry_patch_find_jumps(&text, patch, 1, &jumped);
+  CHECK(jumped == is_jump, "%zu bytes are %s taken for a jump", opcode_bytes, jumped ? "" : "not");
+}
+
 /* Jumps from other places: to the entry, behind the patch, into it. */
 static void jumps_from_elsewhere(void) {
   static const uint8_t function_code[] = {0x55, 0x48, 0x89, 0xe5, 0x90, 0x5d, 0xc3};
@@ -296,6 +311,11 @@ static void jumps_from_elsewhere(void) {
   struct entry_target target = {.room = 0x200000, .hook = 1};
   struct entry_patch patch;
   CHECK(!entry_patch_make(&function, &target, &patch) && patch.bytes == 5, "a plain function is refused");
+  jump_among_others(&patch, "\xe9", 1, true);
+  jump_among_others(&patch, "\xe8", 1, true);
+  jump_among_others(&patch, "\x0f\x85", 2, true);
+  jump_among_others(&patch, "\x48\xc7\xc0", 3, false);
+  jump_among_others(&patch, "\x48\xb8\xe9", 3, false); /* movabs: the last byte of the three belongs to the constant */
   for (int offset = 0; offset <= 5; offset++)
     for (int form = 0; form < 3; form++) {
       uint8_t code[16] = {0x90, 0x90, form == 2 ? 0x0f : 0x90, (uint8_t[]){0xe9, 0xe8, 0x84}[form]};
