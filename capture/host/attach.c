@@ -329,7 +329,7 @@ static bool attach(struct process *process) {
                       : "cannot reach the collector: this process is not recorded");
     reply = (struct attach_reply){.refused = 1};
   }
-  linked_take(&request.linked, reply.linked);
+  linked_take(&request.linked, &reply.linked);
   if (!reply.refused) {
     bypassed = reply.bypassed;
     struct tables *tables = map_tables(fds[1]);

@@ -234,10 +234,11 @@ void linked_offer(struct linked_place *place) {
 #endif
 }
 
-void linked_take(const struct linked_place *place, uint32_t count) {
+void linked_take(const struct linked_place *place, const struct linked_done *done) {
   struct executable executable = {0};
-  if (count && dl_iterate_phdr(find_executable, &executable) == 1)
-    real_add_allocator(executable.from, executable.to);
+  if (done->functions && dl_iterate_phdr(find_executable, &executable) == 1)
+    real_add_allocator((struct real_range){executable.from, executable.to},
+                       (struct real_range){done->code_from, done->code_to});
   else if (place->room)
     munmap((void *)place->room, LINKED_ROOM_BYTES);
 }

@@ -14,7 +14,7 @@
 /* Maps the memory, once per image. place->room is 0 where none is to be had. */
 void linked_offer(struct linked_place *place);
 
-/* functions: how many entries of the table are in use. 0: the memory is given back. */
-void linked_take(const struct linked_place *place, uint32_t functions);
+/* After the collector's answer. Where no functions are redirected the memory is given back. */
+void linked_take(const struct linked_place *place, const struct linked_done *done);
 
 #endif

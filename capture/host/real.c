@@ -283,9 +283,13 @@ bool real_resolve(void) {
   return true;
 }
 
-void real_add_allocator(uintptr_t from, uintptr_t to) {
+static struct real_range executable, inner;
+
+void real_add_allocator(struct real_range all, struct real_range among) {
   if (allocator_count < ALLOCATORS_MAX)
-    allocators[allocator_count++] = (struct code){(const void *)from, from, to};
+    allocators[allocator_count++] = (struct code){(const void *)all.from, all.from, all.to};
+  executable = all;
+  inner = among;
 }
 
 bool real_has_usable_size(void) {
@@ -306,6 +310,14 @@ const char *real_allocator_name(void) {
 
 bool real_may_call_back(void) {
   return allocator_count > 0;
+}
+
+static bool is_within(struct real_range range, const void *address) {
+  return (uintptr_t)address - range.from < range.to - range.from;
+}
+
+bool real_is_operator_code(const void *address) {
+  return is_within(executable, address) ? is_within(inner, address) : real_is_allocator_code(address);
 }
 
 bool real_is_allocator_code(const void *address) {

@@ -179,12 +179,16 @@ static void redirect_linked(const struct collector *collector, int connection, s
     return;
   struct linked_result linked;
   linked_redirect(request->pid, connection, &request->linked, &linked);
-  reply->linked = linked.functions;
+  reply->linked = linked.done;
   char program[NAME_MAX + 1];
   describe_program_name(request, program, sizeof program);
   if (linked.has_malloc) {
     request->bypassed = 0;
     snprintf(request->allocator, sizeof request->allocator, "%.60s", program);
+  } else if (linked.done.functions) {
+    char both[2 * sizeof request->allocator];
+    snprintf(both, sizeof both, "%.40s and %.60s", request->allocator, program);
+    memcpy(request->allocator, both, sizeof request->allocator - 1);
   }
   struct error error = {""};
   if (linked.complaint[0]) {

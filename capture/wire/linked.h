@@ -47,6 +47,13 @@ struct linked_function {
   uint8_t pad;
 };
 
+/* What the collector has done. The functions lie between the two addresses, among others. */
+struct linked_done {
+  uint32_t functions; /* entries of the table in use; 0: the executable has no allocator, or it can't be recorded */
+  uint32_t pad;
+  uint64_t code_from, code_to;
+};
+
 /* Where the host has it all. room 0: there is no such memory. */
 struct linked_place {
   uint64_t bias;  /* of the executable's addresses in its file */

@@ -191,9 +191,9 @@ struct attach_request {
   uint32_t kind;
   uint32_t forked; /* 1: a fork child, 0: a fresh image */
   int32_t pid, parent_pid;
-  char allocator[64];      /* base name of the library whose malloc is called */
-  char program[64];        /* base name of the program; empty: as in /proc */
-  uint32_t no_usable_size; /* 1: malloc_usable_size is not of the library whose malloc is called */
+  char allocator[64];         /* base name of the library whose malloc is called */
+  char program[64];           /* base name of the program; empty: as in /proc */
+  uint32_t no_usable_size;    /* 1: malloc_usable_size is not of the library whose malloc is called */
   struct linked_place linked; /* of a fresh image */
   uint32_t bypassed; /* 1: the program has a malloc of its own, or a library before ours: its calls do not reach us */
 };
@@ -218,7 +218,7 @@ struct attach_reply {
   uint32_t stack_depth : 16, stack_unwind : 16; /* where ATTACH_STACKS is set; enum stack_unwind */
   uint64_t touch_min_bytes; /* resident OS pages are recorded from this request on; UINT64_MAX: never */
   uint32_t bypassed;        /* as in the request, where the collector knows better */
-  uint32_t linked;          /* functions of the executable that were redirected: entries of the table in use */
+  struct linked_done linked;
 };
 
 #endif

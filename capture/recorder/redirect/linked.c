@@ -152,6 +152,12 @@ static bool write_table(const struct work *work) {
   return true;
 }
 
+static void note_done(struct linked_done *done, uint64_t address, uint64_t bytes) {
+  done->code_from = done->functions == 0 || address < done->code_from ? address : done->code_from;
+  done->code_to = address + bytes > done->code_to ? address + bytes : done->code_to;
+  done->functions++;
+}
+
 /* Written in one piece each, to functions in which the waiting thread cannot be. */
 static void write_patches(struct work *work) {
   for (size_t i = 0; i < work->count; i++)
@@ -161,7 +167,8 @@ static void write_patches(struct work *work) {
                  work->functions.found.at[i].prefix, work->functions.found.at[i].name);
         continue;
       }
-      work->result->functions++;
+      note_done(&work->result->done, work->place->bias + work->functions.found.at[i].address,
+                work->functions.found.at[i].bytes);
       work->result->has_malloc |= work->functions.found.at[i].family == 0;
     }
 }
@@ -227,7 +234,7 @@ static void begin(struct work *work, int pid, int connection) {
 void linked_redirect(int pid, int connection, const struct linked_place *place, struct linked_result *result) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/exe", pid);
-  *result = (struct linked_result){.functions = 0};
+  *result = (struct linked_result){.has_malloc = false};
   struct work work = {.place = place, .result = result};
   int executable = open(path, O_RDONLY | O_CLOEXEC);
   if (executable < 0)

@@ -4,9 +4,9 @@
 
    Job: find them, make their patches, write hooks' table, trampolines and patches into the process. Not its job: which
    functions there are (linked_functions.h), how one is redirected (entry_patch.h). Invariants: the process waits in its
-   attaching meanwhile, and has one thread; else nothing is written. An allocator whose functions that acquire, release or resize can't
-   be redirected all is left alone: a trace of some would not be a legal history. The process may write what
-   it likes at the addresses that it gave: they are its own. Allocates with malloc; prints nothing. */
+   attaching meanwhile, and has one thread; else nothing is written. An allocator whose functions that acquire, release
+   or resize can't be redirected all is left alone: a trace of some would not be a legal history. The process may write
+   what it likes at the addresses that it gave: they are its own. Allocates with malloc; prints nothing. */
 #ifndef CAPTURE_RECORDER_REDIRECT_LINKED_H
 #define CAPTURE_RECORDER_REDIRECT_LINKED_H
 
@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 struct linked_result {
-  uint32_t functions;  /* entries of the table in use */
+  struct linked_done done;
   bool has_malloc;     /* those of malloc itself are redirected */
   char complaint[480]; /* what is not recorded and why; empty: nothing is to be said */
 };
