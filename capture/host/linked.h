@@ -17,4 +17,18 @@ void linked_offer(struct linked_place *place);
 /* After the collector's answer. Where no functions are redirected the memory is given back. */
 void linked_take(const struct linked_place *place, const struct linked_done *done);
 
+/* The hooks, by enum linked_kind; in linked_hooks.c. The stubs by which functions are redirected to them add the last
+   parameter. Keep errno; async-signal-safe. */
+void *linked_acquire(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, const struct linked_function *function);
+void *linked_acquire_or_throw(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
+                              const struct linked_function *function);
+void linked_release(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, const struct linked_function *function);
+void linked_release_by_operator(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
+                                const struct linked_function *function);
+void *linked_touch(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, const struct linked_function *function);
+void *linked_resize(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, const struct linked_function *function);
+void *linked_acquire_to_result(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
+                               const struct linked_function *function);
+void *linked_drop(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, const struct linked_function *function);
+
 #endif

@@ -3,14 +3,17 @@
 recorded once; what can't be redirected is refused with its reason.
 """
 
+import os
 import platform
 import shutil
+import subprocess
+import tempfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, REPLAY, Result, check, compile_c, info, record, run, succeed
+from tests.support import CONVERT, OUT, REPLAY, Result, check, compile_c, info, record, run, succeed
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="functions are redirected on x86-64 alone")
 
@@ -226,6 +229,32 @@ def test_operators_in_the_executable_that_throw_are_recorded_as_failed(tmp_path:
     done, _ = operators(tmp_path, str(ROUNDS), "fail")
     assert done.stdout == f"{4 * ROUNDS + 1} caught, {4 * ROUNDS} refused\n"
     assert check(tmp_path / "t.tape")["failed_calls"] == 8 * ROUNDS + 1
+
+
+def test_a_program_that_the_loader_was_asked_to_start_is_left_alone(tmp_path: Path) -> None:
+    """/proc/PID/exe is the loader then."""
+    program = build(tmp_path, "-DFLAGS", library("libjemalloc_pic.a"))
+    done = record(tmp_path / "t.tape", "sh", "-c", f"/lib64/ld-linux-x86-64.so.2 {program} 5; true")
+    assert done.stdout == "done\n"
+    assert "defines malloc itself" in done.stderr
+    assert all(check(trace)["ok"] for trace in tmp_path.glob("*.tape"))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become a user who may not read the program")
+def test_an_executable_that_may_not_be_read_is_refused_and_runs(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        program = build(folder, "-DFLAGS", library("libjemalloc_pic.a"))
+        program.chmod(0o711)
+        for file in ("libexec/heaptape-record", "lib/libheaptape.so"):
+            (folder / file).parent.mkdir()
+            shutil.copy(OUT / file, folder / file)
+        command = [folder / "libexec" / "heaptape-record", "-o", folder / "t.tape", "--", program, "5"]
+        done = subprocess.run(command, user="nobody", extra_groups=[], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+        assert "its executable can't be read" in done.stderr
+        assert "calls" in info(folder / "t.tape")["info"]["lacks"]
 
 
 def test_an_executable_that_has_threads_before_us_is_refused(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ struct writer {
   uint64_t address; /* of bytes[0] */
   uint8_t *bytes;
   uint32_t used, most;
+  bool marked;  /* the function begins with an endbr64: it may run with a shadow stack */
   bool too_far; /* a distance did not fit, or the room was too small */
 };
 
@@ -130,6 +131,8 @@ static const char *put_instruction(struct writer *writer, const struct decoded *
   if (instruction->meta.category == ZYDIS_CATEGORY_CALL) {
     if (!last || !leads_to(decoded, &target))
       return "begins with a call by a pointer";
+    if (writer->marked)
+      return "begins with a call, which a shadow stack would have to know of";
     put_call(writer, decoded, target);
   } else if (!is_relative(decoded)) {
     put(writer, decoded->code, instruction->length);
@@ -239,7 +242,7 @@ const char *entry_patch_make(const struct entry_function *function, const struct
   *patch = (struct entry_patch){.at = function->address + (marked ? sizeof endbr64 : 0)};
   if (!put_code(patch, target->room))
     return "is too far from the memory for its trampoline";
-  struct writer writer = {.address = target->room, .bytes = patch->room, .most = ENTRY_ROOM_BYTES};
+  struct writer writer = {.address = target->room, .bytes = patch->room, .most = ENTRY_ROOM_BYTES, .marked = marked};
   put_stub(&writer, target);
   patch->trampoline = target->room + writer.used;
   if (marked)

@@ -44,6 +44,20 @@ static bool write_at(int fd, const void *bytes, size_t count, uint64_t address) 
   return pwrite(fd, bytes, count, (off_t)address) == (ssize_t)count;
 }
 
+/* The bytes at an address of the file's; NULL: they are not all in it. */
+static const char *in_file(Elf *elf, uint64_t address, uint64_t bytes) {
+  size_t file_bytes, headers;
+  const char *file = elf_rawfile(elf, &file_bytes);
+  for (size_t i = 0; file && elf_getphdrnum(elf, &headers) == 0 && i < headers; i++) {
+    GElf_Phdr header;
+    if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD && address >= header.p_vaddr &&
+        address - header.p_vaddr < header.p_filesz && bytes <= header.p_filesz - (address - header.p_vaddr) &&
+        header.p_offset <= file_bytes && header.p_filesz <= file_bytes - header.p_offset)
+      return file + header.p_offset + (address - header.p_vaddr);
+  }
+  return NULL;
+}
+
 /* Returns why it can't be redirected, or NULL. */
 static const char *make_patch(const struct work *work, size_t number) {
   enum { MOST = 1 << 16, ALIGN = 16 };
@@ -55,8 +69,13 @@ static const char *make_patch(const struct work *work, size_t number) {
   uint64_t address = work->place->bias + found->address;
   size_t known = (size_t)(((address + found->bytes + ALIGN - 1) & ~(uint64_t)(ALIGN - 1)) - address);
   uint8_t *code = malloc(known);
-  const char *why = "can't be read";
-  if (code && read_at(work->memory, code, known, address)) {
+  const char *why = "can't be read", *expected = in_file(work->elf, found->address, found->bytes);
+  if (!code || !expected || !read_at(work->memory, code, known, address)) {
+    /* nothing is known of it */
+  } else if (memcmp(code, expected, found->bytes) !=
+             0) { /* started by ld.so, which is /proc/PID/exe then; or patched */
+    why = "is not in memory as it is in the file";
+  } else {
     struct entry_function function = {address, code, found->bytes, known};
     struct entry_target target = {.room = work->place->room + number * ENTRY_ROOM_BYTES,
                                   .hook = work->place->hook[found->means.kind],
@@ -237,8 +256,11 @@ void linked_redirect(int pid, int connection, const struct linked_place *place, 
   *result = (struct linked_result){.has_malloc = false};
   struct work work = {.place = place, .result = result};
   int executable = open(path, O_RDONLY | O_CLOEXEC);
-  if (executable < 0)
+  if (executable < 0) {
+    complain(result, "its executable can't be read (%s): if there is an allocator in it, it is not recorded",
+             strerror(errno));
     return;
+  }
   elf_version(EV_CURRENT);
   work.elf = elf_begin(executable, ELF_C_READ_MMAP, NULL);
   if (work.elf && elf_kind(work.elf) == ELF_K_ELF && linked_functions_find(&work.functions, work.elf) == 0 &&
