@@ -32,8 +32,8 @@ WITH_FLAGS = EACH_ROUND + Counter(
 OF_TCMALLOC = Counter({"aligned_alloc" if name == "memalign" else name: n for name, n in EACH_ROUND.items()})
 # What jemalloc's static library has that a program might define itself.
 JEMALLOC = (
-    "malloc free calloc realloc posix_memalign memalign valloc malloc_usable_size mallocx rallocx dallocx sdallocx sallocx "
-    "xallocx nallocx aligned_alloc mallctl mallctlbymib mallctlnametomib malloc_stats_print"
+    "malloc free calloc realloc posix_memalign memalign valloc malloc_usable_size mallocx rallocx dallocx sdallocx "
+    "sallocx xallocx nallocx aligned_alloc mallctl mallctlbymib mallctlnametomib malloc_stats_print"
 )
 
 OWN_FUNCTIONS = """
