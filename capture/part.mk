@@ -3,6 +3,7 @@
 HT_LIB := $(OUT)/lib/libheaptape.so
 HT_LIB_SOURCES := $(wildcard capture/host/*.c capture/host/stacks/*.c capture/host/process/*.c) core/base/os.c
 ALL += $(HT_LIB)
+# initfirst: an allocator in the executable is to be recorded from the first constructor of any library on.
 # The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
 $(OUT)/pic/capture/host/hooks.o $(OUT)/pic/capture/host/real.o $(OUT)/pic/capture/host/operators.o: HT_CFLAGS += -fno-builtin
 # Exceptions go through our operators new; walks of the stack begin in producer.c.
@@ -11,7 +12,7 @@ $(addprefix $(OUT)/pic/capture/host/,hooks.o linked_hooks.o producer.o): HT_CFLA
 $(OUT)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	@mkdir -p $(@D)
-	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,--gc-sections -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
+	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,initfirst -Wl,--gc-sections -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
 
 # For record --unwind libunwind alone.
 HT_UNWIND_LIB := $(OUT)/lib/libheaptape-unwind.so

@@ -71,13 +71,16 @@ int main(void) {
 
 STARTS_A_THREAD = """
 #include <pthread.h>
+#include <stdlib.h>
 #include <unistd.h>
 static void *wait(void *nothing) { pause(); return nothing; }
+static void *early;
 __attribute__((constructor)) static void start(void) {
   pthread_t thread;
   pthread_create(&thread, NULL, wait, NULL);
+  early = malloc(88888);
 }
-int started(void) { return 1; }
+__attribute__((destructor)) static void end(void) { free(early); }
 """
 
 
@@ -257,11 +260,25 @@ def test_an_executable_that_may_not_be_read_is_refused_and_runs(tmp_path: Path) 
         assert "calls" in info(folder / "t.tape")["info"]["lacks"]
 
 
-def test_an_executable_that_has_threads_before_us_is_refused(tmp_path: Path) -> None:
-    compile_c(tmp_path / "libstarts.so", STARTS_A_THREAD, "-shared", "-fPIC", "-pthread")
-    needs = ("-Wl,--no-as-needed", f"-L{tmp_path}", "-lstarts", f"-Wl,-rpath,{tmp_path}")
-    program = build(tmp_path, "-DFLAGS", library("libjemalloc_pic.a"), *needs)
-    done = record(tmp_path / "t.tape", program, "5")
+def with_a_thread(folder: Path, *options: str) -> Result:
+    """Records a program with a library that starts a thread, and acquires, as it is loaded."""
+    compile_c(folder / "libstarts.so", STARTS_A_THREAD, "-shared", "-fPIC", "-pthread", *options)
+    needs = ("-Wl,--no-as-needed", f"-L{folder}", "-lstarts", f"-Wl,-rpath,{folder}")
+    done = record(folder / "t.tape", build(folder, "-DFLAGS", library("libjemalloc_pic.a"), *needs), "5")
     assert done.stdout == "done\n"
+    return done
+
+
+def test_what_libraries_do_as_they_are_loaded_is_recorded(tmp_path: Path) -> None:
+    with_a_thread(tmp_path)
+    proof = check(tmp_path / "t.tape")
+    assert proof["ok"]
+    assert proof["unseen_frees"] == 0
+    assert run(CONVERT, "dump", tmp_path / "t.tape").stdout.count(" malloc(88888) = ") == 1
+
+
+def test_an_executable_that_has_threads_before_us_is_refused(tmp_path: Path) -> None:
+    """Of two libraries that the loader is to initialise first it takes the one that it has loaded last."""
+    done = with_a_thread(tmp_path, "-Wl,-z,initfirst")
     assert "it has 2 threads already: its allocator is not recorded" in done.stderr
     assert "calls" in info(tmp_path / "t.tape")["info"]["lacks"]
