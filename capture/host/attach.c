@@ -34,19 +34,21 @@ static struct inherited {
 } inherited[REGIONS_MAX + 3];
 static uint32_t inherited_count;
 
-/* The value of HEAPTAPE_SOCKET. environ is not set up yet where ld.so calls malloc before libc's start, and a program
-   may later have changed it; /proc may be absent in a container: so first the one, then the other. Read once per image.
- */
+/* The value of HEAPTAPE_SOCKET. environ is not set up yet where ld.so calls malloc, or our constructor, before libc's
+   start, and a program may later have changed it; /proc may be absent in a container, or not to be read: so first the
+   one (or what the constructor was given), then the other. Read once per image. */
 static char setting[128];
+static char **given_environ;
 
 static void read_setting(void) {
   static const char key[] = HEAPTAPE_ENV "=";
-  for (char **entry = environ; entry && *entry; entry++)
+  char **known = environ ? environ : given_environ;
+  for (char **entry = known; entry && *entry; entry++)
     if (strncmp(*entry, key, sizeof key - 1) == 0) {
       strncpy(setting, *entry + sizeof key - 1, sizeof setting - 1);
       return;
     }
-  if (environ)
+  if (known)
     return;
   int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/environ", O_RDONLY | O_CLOEXEC);
   if (fd < 0)
@@ -411,8 +413,12 @@ void heaptape_lib_resume(void) {
 }
 
 /* A fresh image attaches even if it never allocates, so that each program that ran has a trace. */
-__attribute__((constructor)) static void attach_at_start(void) {
+__attribute__((constructor)) static void attach_at_start(int argc, char **argv, char **envp) {
   int error = errno;
+  (void)argc, (void)argv, (void)envp;
+#if defined(__GLIBC__) /* others may give a constructor nothing */
+  given_environ = envp;
+#endif
   uint64_t mask;
   signals_block(&mask);
   attach_process();

@@ -644,13 +644,26 @@ static const struct record_columns *columns_of(struct record_columns *columns, c
   return columns;
 }
 
+/* Each in its common case where the thread is in no other hook, as the slow forms. */
 void step_acquired(const struct step *step, const void *result) {
+  struct hook_call call = call_of_op(step->call, &step->sizes);
   struct record_columns columns;
-  acquired(step->in, call_of_op(step->call, &step->sizes), result, columns_of(&columns, step));
+  if (__builtin_expect(producer_is_quick(step->in.was), 1)) {
+    producer_hold(step->in.producer);
+    acquired_quick(step->in, call, result);
+  } else {
+    acquired(step->in, call, result, columns_of(&columns, step));
+  }
 }
 
 void step_releasing(const struct step *step, enum producer_state calling, const void *object) {
-  releasing(step->in, calling, call_of_op(step->call, &step->sizes), object);
+  struct hook_call call = call_of_op(step->call, &step->sizes);
+  if (__builtin_expect(producer_is_quick(step->in.was), 1)) {
+    producer_hold(step->in.producer);
+    releasing_guarded(step->in, calling, call, object);
+  } else {
+    releasing(step->in, calling, call, object);
+  }
 }
 
 void step_released(const struct step *step, const void *object) {
@@ -658,12 +671,19 @@ void step_released(const struct step *step, const void *object) {
 }
 
 struct resize step_resizing(const struct step *step, const void *object) {
-  return resizing(step->in, object);
+  if (!producer_is_quick(step->in.was))
+    return resizing(step->in, object);
+  producer_hold(step->in.producer);
+  return resizing_quick(step->in, object);
 }
 
 void step_resized(const struct step *step, struct resize resize, const void *result) {
+  struct hook_call call = call_of_op(step->call, &step->sizes);
   struct record_columns columns;
-  resized(step->in, call_of_op(step->call, &step->sizes), resize, result, columns_of(&columns, step));
+  if (producer_is_quick(step->in.was))
+    resized_quick(step->in, call, resize, result);
+  else
+    resized(step->in, call, resize, result, columns_of(&columns, step));
 }
 
 void *step_call_throwing(const struct step *step, step_function *real, const uintptr_t parameters[4]) {

@@ -5,6 +5,7 @@ recorded once; what can't be redirected is refused with its reason.
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import tempfile
@@ -148,6 +149,9 @@ def test_columns_are_those_of_the_allocator_in_the_executable(prefixed: Path, tm
     aligned = [line for line in lines if " memalign(1024, " in line]
     assert len(aligned) == 20 * THREADS
     assert all("usable=" in line and "latency=" in line for line in aligned)
+    stacks = run(CONVERT, "dump", "--stacks", tmp_path / "t.tape").stdout
+    assert re.search(r"# stack \d+\n#   rounds in every_call", stacks), "the caller's frame is the first"
+    assert "libheaptape" not in stacks
     sizes = {int(line.split("usable=")[1].split()[0]) for line in aligned}
     assert sizes == {1024}, "jemalloc's classes: libc's would have 8 bytes more"
 
