@@ -29,6 +29,7 @@ static int find_executable(struct dl_phdr_info *info, size_t bytes, void *contex
   return 1;
 }
 
+#if defined(__x86_64__)
 /* Below the executable, as the heap grows above it. */
 static void *map_below(uintptr_t address) {
   enum { STEP = 1 << 20, STEPS = 1024, LOWEST = 1 << 16 };
@@ -44,11 +45,12 @@ static void *map_below(uintptr_t address) {
   }
   return NULL;
 }
+#endif
 
 void linked_offer(struct linked_place *place) {
-  struct executable executable = {0};
   *place = (struct linked_place){.table = (uintptr_t)functions};
 #if defined(__x86_64__)
+  struct executable executable = {0};
   const void *const hooks[LINKED_KINDS] = {
       [LINKED_ACQUIRE] = (void *)linked_acquire,
       [LINKED_NEW] = (void *)linked_acquire_or_throw,

@@ -223,6 +223,9 @@ static void redirect(struct work *work, int pid, int connection) {
   if (threads != 1)
     complain(work->result, "%sit has %u threads already: its allocator is not recorded",
              work->result->complaint[0] ? "; " : "", threads);
+  else if (!still_waits(connection)) /* it runs on without us, and its memory may be something else's */
+    complain(work->result, "%sit does not wait any more: its allocator is not recorded",
+             work->result->complaint[0] ? "; " : "");
   else if (!write_table(work))
     complain(work->result, "%sits memory can't be written (%s): its allocator is not recorded",
              work->result->complaint[0] ? "; " : "", strerror(errno));
