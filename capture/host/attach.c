@@ -2,6 +2,7 @@
 #include "capture/host/attach.h"
 
 #include "capture/host/accesses.h"
+#include "capture/host/linked.h"
 #include "capture/host/ownership.h"
 #include "capture/host/process/host_state.h"
 #include "capture/host/process/messages.h"
@@ -34,19 +35,21 @@ static struct inherited {
 } inherited[REGIONS_MAX + 3];
 static uint32_t inherited_count;
 
-/* The value of HEAPTAPE_SOCKET. environ is not set up yet where ld.so calls malloc before libc's start, and a program
-   may later have changed it; /proc may be absent in a container: so first the one, then the other. Read once per image.
- */
+/* The value of HEAPTAPE_SOCKET. environ is not set up yet where ld.so calls malloc, or our constructor, before libc's
+   start, and a program may later have changed it; /proc may be absent in a container, or not to be read: so first the
+   one (or what the constructor was given), then the other. Read once per image. */
 static char setting[128];
+static char **given_environ;
 
 static void read_setting(void) {
   static const char key[] = HEAPTAPE_ENV "=";
-  for (char **entry = environ; entry && *entry; entry++)
+  char **known = environ ? environ : given_environ;
+  for (char **entry = known; entry && *entry; entry++)
     if (strncmp(*entry, key, sizeof key - 1) == 0) {
       strncpy(setting, *entry + sizeof key - 1, sizeof setting - 1);
       return;
     }
-  if (environ)
+  if (known)
     return;
   int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/environ", O_RDONLY | O_CLOEXEC);
   if (fd < 0)
@@ -286,6 +289,9 @@ static void except_places(void) {
       ownership_make_uncommon(real_arena + at);
 }
 
+/* Do calls of malloc not reach us? A fork child's do if its parent's did. */
+static bool bypassed;
+
 /* Attaches; called with the process locked, once per process. False: it is not to be recorded, or cannot be. */
 static bool attach(struct process *process) {
   bool forked = inherited_count > 0;
@@ -295,6 +301,7 @@ static bool attach(struct process *process) {
   if (!forked) {
     read_setting();
     message_note_stderr();
+    bypassed = real_malloc_is_the_programs();
   }
   bool simulated = strstr(setting, ATTACH_SIMULATED);
   if (!setting[0] || (simulated && !accesses_are_possible()))
@@ -309,12 +316,14 @@ static bool attach(struct process *process) {
                                    .forked = forked,
                                    .pid = process->pid,
                                    .parent_pid = (int)syscall(SYS_getppid),
-                                   .bypassed = real_malloc_is_the_programs(),
+                                   .bypassed = bypassed,
                                    .no_usable_size = !real_has_usable_size()};
   strncpy(request.allocator, real_allocator_name(), sizeof request.allocator - 1);
   if (simulated)
     name_program(&request);
-  struct attach_reply reply;
+  else if (!forked)
+    linked_offer(&request.linked);
+  struct attach_reply reply = {.refused = 1};
   int fds[2];
   bool done = false;
   if (exchange(&request, &reply, fds) != 0) {
@@ -322,7 +331,11 @@ static bool attach(struct process *process) {
                   : errno == EAGAIN || errno == EWOULDBLOCK
                       ? "the collector does not answer: this process is not recorded"
                       : "cannot reach the collector: this process is not recorded");
-  } else if (!reply.refused) {
+    reply = (struct attach_reply){.refused = 1};
+  }
+  linked_take(&request.linked, &reply.linked);
+  if (!reply.refused) {
+    bypassed = reply.bypassed;
     struct tables *tables = map_tables(fds[1]);
     if (tables && fds[0] >= 0 && take_region(process, fds[0], reply.rings)) {
       process->flags = reply.flags;
@@ -402,8 +415,12 @@ void heaptape_lib_resume(void) {
 }
 
 /* A fresh image attaches even if it never allocates, so that each program that ran has a trace. */
-__attribute__((constructor)) static void attach_at_start(void) {
+__attribute__((constructor)) static void attach_at_start(int argc, char **argv, char **envp) {
   int error = errno;
+  (void)argc, (void)argv, (void)envp;
+#if defined(__GLIBC__) /* others may give a constructor nothing */
+  given_environ = envp;
+#endif
   uint64_t mask;
   signals_block(&mask);
   attach_process();

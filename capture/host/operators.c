@@ -187,7 +187,7 @@ bool operators_find(const void *caller) {
 }
 
 bool operators_are_at(const void *address, bool alike) {
-  if (alike && real_is_allocator_code(address))
+  if (alike && real_is_operator_code(address))
     return true;
   return operators_may_be_at(address) && ((alike && is_among(&standard, address)) || is_among(&others, address));
 }

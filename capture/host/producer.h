@@ -414,6 +414,9 @@ static inline bool producer_thrown(struct producer_throw *thrown) {
    there is no room and the recording does not wait, or where a handler interrupted the writing of a record. */
 void producer_note(struct producer_entry in, uint8_t op, const void *address, uint64_t word);
 
+/* Counts a call that can't be recorded; the trace tells it at the next event. */
+void producer_drop(struct producer *producer);
+
 /* The thread's producer, even if it is paused or excluded; NULL if it can have none. */
 struct producer *producer_of_thread(void);
 
