@@ -6,7 +6,9 @@
 #include "capture/host/process/host_state.h"
 #include "capture/host/process/messages.h"
 #include "capture/host/process/signals.h"
+#include "capture/host/producer.h"
 #include "capture/host/real.h"
+#include "capture/host/redirected.h"
 #include "capture/host/stacks/stack.h"
 #include "capture/wire/heaptape.h"
 #include "core/base/os.h"
@@ -40,6 +42,10 @@ static char setting[128];
 
 static void read_setting(void) {
   static const char key[] = HEAPTAPE_ENV "=";
+  if (redirected_table()) {
+    memcpy(setting, redirected_table()->setting, sizeof setting - 1);
+    return;
+  }
   for (char **entry = environ; entry && *entry; entry++)
     if (strncmp(*entry, key, sizeof key - 1) == 0) {
       strncpy(setting, *entry + sizeof key - 1, sizeof setting - 1);
@@ -202,8 +208,30 @@ bool attach_region(struct process *process) {
 }
 
 static void unmap_inherited(void) {
+  if (inherited_count) {
+    host_state.tables = NULL;
+    host_state.region = NULL;
+  }
   for (uint32_t i = 0; i < inherited_count; i++)
     munmap(inherited[i].memory, inherited[i].bytes);
+  inherited_count = 0;
+}
+
+/* Where this process was recorded before by another recorder: gives what is left of that back, or leaves it where it
+   is, as a thread may still be in a hook that began then. */
+static void leave_last_recording(void) {
+  static uint32_t generation;
+  struct redirect_table *table = redirected_table();
+  if (!table || table->generation == generation)
+    return;
+  generation = table->generation;
+  struct process *last = (struct process *)table->retired;
+  table->retired = 0;
+  if (last) {
+    unmap_inherited();
+    producer_release_all(last);
+    os_unmap(last, sizeof *last);
+  }
   inherited_count = 0;
 }
 
@@ -286,14 +314,13 @@ static void except_places(void) {
 
 /* Attaches; called with the process locked, once per process. False: it is not to be recorded, or cannot be. */
 static bool attach(struct process *process) {
+  leave_last_recording();
   bool forked = inherited_count > 0;
   unmap_inherited();
-  host_state.tables = NULL;
-  host_state.region = NULL;
-  if (!forked) {
+  if (!forked || redirected_table()) /* the recorder clears that one when it goes */
     read_setting();
+  if (!forked)
     message_note_stderr();
-  }
   bool simulated = strstr(setting, ATTACH_SIMULATED);
   if (!setting[0] || (simulated && !accesses_are_possible()))
     return false;

@@ -34,6 +34,7 @@ enum {
   LAP_BUSY_TICKS = 8,         /* a lap completed in fewer makes the next one longer */
   RESERVE_BYTES = PRODUCER_RESERVE * RECORD_BYTES,
   WAIT_NS = 20000000,
+  POOL_BYTES = 64 << 10, /* so many bytes of producers are mapped at once */
 };
 
 static void have_no_producer(void) {
@@ -468,7 +469,6 @@ static struct producer *find_dead(struct process *process, uint32_t looks, int m
 }
 
 static struct producer *new_producer(struct process *process) {
-  enum { POOL_BYTES = 64 << 10 };
   if (process->producers == PRODUCERS_MAX || (process->rings_left == 0 && !attach_region(process)))
     return NULL;
   if (process->pool_bytes < PRODUCER_BYTES) {
@@ -497,6 +497,18 @@ static struct producer *new_producer(struct process *process) {
   atomic_store_explicit(&region->used, at + 1, memory_order_release);
   process->producer[process->producers++] = producer;
   return producer;
+}
+
+void producer_release_all(const struct process *process) {
+  for (uint32_t i = 0; i < process->producers; i++)
+    stack_memo_free(process->producer[i]->memo);
+  for (uint32_t i = 0; i < process->producers; i += POOL_BYTES / PRODUCER_BYTES)
+    os_unmap(process->producer[i], POOL_BYTES);
+}
+
+void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_PARTS]) {
+  part[0] = (struct redirect_thread_part){(uintptr_t)&producer_mine, sizeof producer_mine, (uintptr_t)&nobody};
+  part[1] = (struct redirect_thread_part){(uintptr_t)&mine, sizeof mine, 0};
 }
 
 static void reset(struct producer *producer) {

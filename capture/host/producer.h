@@ -14,6 +14,7 @@
 
 #include "capture/host/accesses.h"
 #include "capture/host/ownership.h"
+#include "capture/wire/redirect.h"
 #include "core/base/assert.h"
 #include "core/trace/event.h"
 
@@ -89,6 +90,8 @@ struct producer_entry {
   struct producer *producer;
   uint32_t was; /* the state to go back to */
 };
+
+struct process;
 
 extern __thread struct producer_quick *producer_mine __attribute__((tls_model("initial-exec")));
 
@@ -389,6 +392,12 @@ static inline bool producer_thrown(struct producer_throw *thrown) {
 /* Writes a control record about the next step, and leaves the producer in state RECORDING. Nothing is written where
    there is no room and the recording does not wait, or where a handler interrupted the writing of a record. */
 void producer_note(struct producer_entry in, uint8_t op, const void *address, uint64_t word);
+
+/* The library's parts of each thread's static TLS, of the calling thread, with their first values. */
+void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_PARTS]);
+
+/* Gives the memory of all producers of a process back. Precondition: no thread is in a hook, or goes to a producer. */
+void producer_release_all(const struct process *process);
 
 /* The thread's producer, even if it is paused or excluded; NULL if it can have none. */
 struct producer *producer_of_thread(void);

@@ -44,6 +44,7 @@ struct collector {
   uint32_t paused;           /* enum pause_reason, for processes to come */
   uint32_t bursts;           /* as in struct region, likewise */
   bool ended;                /* no process is recorded any more */
+  bool keeper_ended;         /* of a process that ran before */
   volatile bool child_ended; /* read by a signal handler */
   int child_status;
 };

@@ -40,6 +40,9 @@ struct process {
 /* This process; NULL: no memory for it. Where the parent had one, a fork child's is all zero. */
 struct process *process_own(void);
 
+/* Where process_own keeps the process, for the recorder: NULL there begins anew. */
+void *process_place(void);
+
 /* True once it is known that this process is not, or no longer, recorded. Cheap. */
 bool process_is_off(void);
 
