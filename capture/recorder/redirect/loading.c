@@ -13,10 +13,9 @@
 
 enum {
   LOOK_US = 500,
-  TRIES = 100,            /* to find no thread in the dynamic linker */
+  TRIES = 100,            /* to find the dynamic linker unlocked */
   TRY_US = 50000,         /* between two of them */
   STACK_ROOM = 48 << 10,  /* the thread that loads the library has at least so much */
-  RANGES = 3,
 };
 static const uint64_t TELL_NS = 3000000000u, STUCK_NS = 1000000000u, REWRITE_NS = 500000000u;
 
@@ -27,8 +26,7 @@ struct bringing {
   struct references references;
   struct symbol real[GATE_CALLS];
   uint64_t syscall_instruction;
-  struct code_range unsafe[RANGES]; /* a thread inside them does not load the library */
-  size_t unsafe_count;
+  struct code_range handlers; /* where signal handlers return to */
   struct gate_data data;
   uint64_t gate; /* its code's address; 0: not made */
 };
@@ -96,15 +94,10 @@ static uint64_t find_restorer(const struct tracee *tracee, const struct symbol *
   return found;
 }
 
-static void find_unsafe(struct bringing *b, const struct object *libc) {
+static void find_handlers(struct bringing *b, const struct object *libc) {
   struct symbol symbol;
-  b->unsafe[b->unsafe_count++] = (struct code_range){b->objects.loader_from, b->objects.loader_to, false};
-  if (!object_symbol(libc, b->tracee, "dl_iterate_phdr", &symbol)) /* its callbacks hold a lock */
-    return;
-  b->unsafe[b->unsafe_count++] = (struct code_range){symbol.address, symbol.address + symbol.bytes, false};
-  uint64_t restorer = find_restorer(b->tracee, &symbol);
-  if (restorer)
-    b->unsafe[b->unsafe_count++] = (struct code_range){restorer, restorer + 1, true};
+  uint64_t restorer = object_symbol(libc, b->tracee, "getppid", &symbol) ? find_restorer(b->tracee, &symbol) : 0;
+  b->handlers = (struct code_range){restorer, restorer + 1, true};
 }
 
 static int prepare(struct bringing *b, struct error *error) {
@@ -115,7 +108,7 @@ static int prepare(struct bringing *b, struct error *error) {
     return error_set(error, "--attach", "the program does not use the GNU C library");
   if (find_code(b, libc, error) != 0 || find_functions(b, libc, error) != 0)
     return -1;
-  find_unsafe(b, libc);
+  find_handlers(b, libc);
   b->data.magic = GATE_MAGIC;
   b->data.pid = (uint32_t)b->tracee->pid;
   b->data.wait[1] = 1000000;
@@ -176,10 +169,27 @@ static bool set_state(const struct bringing *b, uint32_t state) {
   return tracee_write(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, state), &state, sizeof state);
 }
 
-static bool a_thread_is_inside(const struct bringing *b) {
-  for (size_t i = 0; i < b->tracee->threads.count; i++)
-    if (thread_is_inside(b->tracee, &b->tracee->threads.at[i], b->unsafe, 1))
+/* Does a thread hold a lock of the dynamic linker? That has recursive mutexes among its variables, whose place depends
+   on its version: so all that look like one that a thread of the process holds are taken for one. (Return addresses
+   into it on the threads' stacks would not do: the main thread of a java has them for good, in memory that nobody has
+   written to since.) */
+static bool loader_is_locked(const struct bringing *b) {
+  enum { BYTES_MAX = 1 << 16, KIND = 4, OWNER = 2, RECURSIVE = 1 }; /* indices of 4 bytes in a mutex */
+  struct symbol variables;
+  char path[64];
+  const struct object *loader = objects_loader(&b->objects);
+  if (!loader || !object_symbol(loader, b->tracee, "_rtld_global", &variables) || variables.bytes > BYTES_MAX)
+    return false;
+  uint32_t words[BYTES_MAX / 4];
+  if (!tracee_read(b->tracee, variables.address, words, variables.bytes))
+    return true;
+  for (size_t i = 0; i + KIND < variables.bytes / 4; i += 2) {
+    if (!words[i] || words[i + KIND] != RECURSIVE || !words[i + OWNER])
+      continue;
+    snprintf(path, sizeof path, "/proc/%d/task/%u", b->tracee->pid, words[i + OWNER]);
+    if (access(path, F_OK) == 0)
       return true;
+  }
   return false;
 }
 
@@ -187,7 +197,7 @@ static bool a_thread_is_inside(const struct bringing *b) {
 static int open_gate(struct bringing *b, bool *again, struct error *error) {
   if (tracee_hold(b->tracee, error) != 0)
     return -1;
-  *again = !objects_are_settled(&b->objects, b->tracee) || a_thread_is_inside(b);
+  *again = !objects_are_settled(&b->objects, b->tracee) || loader_is_locked(b);
   int result = *again ? 0 : make_gate(b, error);
   if (!*again && result == 0 && (!put_references(b, true) || !set_state(b, GATE_ARMED))) {
     put_references(b, false);
@@ -230,7 +240,8 @@ static bool is_safe(const struct bringing *b) {
       !area_of(b->tracee, stack, &area))
     return false;
   bool grows = strcmp(area.path, "[stack]") == 0;
-  return (grows || stack - area.from >= STACK_ROOM) && !stack_holds(b->tracee, stack, b->unsafe, b->unsafe_count);
+  return (grows || stack - area.from >= STACK_ROOM) && !loader_is_locked(b) &&
+         !stack_holds(b->tracee, stack, &b->handlers, 1);
 }
 
 static int take_result(struct bringing *b, struct error *error) {
@@ -282,7 +293,7 @@ int loading_bring(const struct loading *loading, struct tracee *tracee, struct e
   bool again = result == 0;
   for (int i = 0; again && result == 0; i++) {
     if (i == TRIES)
-      result = error_set(error, "--attach", "a thread stays in the dynamic linker (in a constructor of a library?)");
+      result = error_set(error, "--attach", "a thread keeps the dynamic linker locked (in a constructor of a library?)");
     else if (!loading->wanted(loading->context))
       result = -1;
     else

@@ -193,6 +193,13 @@ const struct object *objects_find(const struct objects *objects, const char *nam
   return NULL;
 }
 
+const struct object *objects_loader(const struct objects *objects) {
+  for (size_t i = 0; i < objects->all.count; i++)
+    if (objects->all.at[i].is_loader)
+      return &objects->all.at[i];
+  return NULL;
+}
+
 /* Names of hidden versions are there for old programs. */
 static bool is_hidden(const struct object *object, const struct tracee *tracee, uint32_t index) {
   uint16_t version;

@@ -36,6 +36,9 @@ bool objects_are_settled(const struct objects *objects, const struct tracee *tra
 const struct object *objects_find(const struct objects *objects, const char *name);
 const char *object_name(const struct object *object);
 
+/* The dynamic linker itself; NULL: it is not in the list. */
+const struct object *objects_loader(const struct objects *objects);
+
 struct symbol {
   uint64_t address, bytes;
   uint64_t entry; /* of the symbol table: where its value stands */
