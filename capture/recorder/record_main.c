@@ -332,7 +332,7 @@ static bool keeper_did_its_work(struct keeper *keeper, int pid) {
   if (waitpid(keeper->pid, &status, 0) == keeper->pid)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
   /* The collector has reaped it: it ended by itself. */
-  if (redirect_undo(pid, &processes, &error) != 0 && error.text[0] && kill(pid, 0) == 0)
+  if (redirect_undo(pid, collector_address(serving), &processes, &error) != 0 && error.text[0] && kill(pid, 0) == 0)
     complain(&error);
   return collector_recorded(serving) > 0;
 }

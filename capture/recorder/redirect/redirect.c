@@ -451,7 +451,7 @@ int redirect_end(struct redirection *redirection, uint32_t *processes, struct er
   return result;
 }
 
-int redirect_undo(int pid, uint32_t *processes, struct error *error) {
+int redirect_undo(int pid, const char *setting, uint32_t *processes, struct error *error) {
   struct redirection redirection = {.table_at = 0};
   struct view view;
   *processes = 0;
@@ -461,7 +461,7 @@ int redirect_undo(int pid, uint32_t *processes, struct error *error) {
   redirection.table = view.table;
   redirection.table_at = view.table_at;
   view_close(&view);
-  if (result == 0)
+  if (result == 0 && strncmp(view.table.setting, setting, sizeof view.table.setting) == 0)
     result = redirect_end(&redirection, processes, error);
   redirect_close(&redirection);
   return result;

@@ -41,8 +41,9 @@ bool redirect_keep(struct redirection *redirection);
 /* Puts all references back, in fork children too. *processes: in so many. -1: in one of them that could not be done. */
 int redirect_end(struct redirection *redirection, uint32_t *processes, struct error *error);
 
-/* The same for a process of which nothing is known but that it may have been redirected. */
-int redirect_undo(int pid, uint32_t *processes, struct error *error);
+/* The same for a process of which nothing is known but that it may have been redirected with that setting. Of another's
+   recording nothing is changed. -1 with an empty error: our library is not in it. */
+int redirect_undo(int pid, const char *setting, uint32_t *processes, struct error *error);
 
 void redirect_close(struct redirection *redirection);
 
