@@ -4,15 +4,16 @@ HT_LIB := $(OUT)/lib/libheaptape.so
 HT_HOST_SOURCES := $(wildcard capture/host/*.c capture/host/stacks/*.c capture/host/process/*.c) core/base/os.c
 HT_LIB_SOURCES := $(filter-out %/redirected_by_attach.c,$(HT_HOST_SOURCES))
 ALL += $(HT_LIB)
+# initfirst: an allocator in the executable is to be recorded from the first constructor of any library on.
 # The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
 $(OUT)/pic/capture/host/hooks.o $(OUT)/pic/capture/host/real.o $(OUT)/pic/capture/host/operators.o: HT_CFLAGS += -fno-builtin
 # Exceptions go through our operators new; walks of the stack begin in producer.c.
-$(OUT)/pic/capture/host/hooks.o $(OUT)/pic/capture/host/producer.o: HT_CFLAGS += -fasynchronous-unwind-tables
+$(addprefix $(OUT)/pic/capture/host/,hooks.o linked_hooks.o producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
 # Of the platform seam only what is called: each function more would need more of the C library (allowed_symbols.txt).
 $(OUT)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	@mkdir -p $(@D)
-	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,--gc-sections -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
+	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,initfirst -Wl,--gc-sections -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
 
 # For record --attach: the same, brought into a program that runs. It exports its redirect table and nothing else, so that
 # no reference is bound to its hooks but those that the recorder redirects.
@@ -32,8 +33,10 @@ $(HT_UNWIND_LIB): $(call c_pic_objects,$(wildcard capture/host/unwinder/*.c))
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape-unwind.so -o $@ $^ -ldl
 
 RECORDER_COMPONENTS := capture/recorder capture/recorder/redirect capture/recorder/process capture/sampling
+# Decodes the instructions of functions that are redirected: for x86-64 alone.
+DECODER := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-lZydis)
 $(call c_components,$(RECORDER_COMPONENTS))
-$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/processes $(TRACE),$(CORE_LIBS) -pthread -lm)
+$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/processes $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -lm -lelf)
 $(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_ATTACH_LIB) $(HT_UNWIND_LIB)
 
 # The tests drive the recorder built beside them, some on an allocator of their own.
@@ -53,6 +56,7 @@ HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_t
   sigkill_at_any_instruction_loses_no_call
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,capture/test/hosts/$(test).c,capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
+$(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,capture/recorder/redirect,$(DECODER) -ldl)
 $(call c_test,capture/test/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/process core/processes core/base,)
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/hosts/$(test): | $(HT_TEST_LIBS) $(OUT)/libexec/heaptape-record))
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin

@@ -2,6 +2,7 @@
 #include "capture/host/attach.h"
 
 #include "capture/host/accesses.h"
+#include "capture/host/linked.h"
 #include "capture/host/ownership.h"
 #include "capture/host/process/host_state.h"
 #include "capture/host/process/messages.h"
@@ -312,6 +313,9 @@ static void except_places(void) {
       ownership_make_uncommon(real_arena + at);
 }
 
+/* Do calls of malloc not reach us? A fork child's do if its parent's did. */
+static bool bypassed;
+
 /* Attaches; called with the process locked, once per process. False: it is not to be recorded, or cannot be. */
 static bool attach(struct process *process) {
   leave_last_recording();
@@ -319,8 +323,10 @@ static bool attach(struct process *process) {
   unmap_inherited();
   if (!forked || redirected_table()) /* the recorder clears that one when it goes */
     read_setting();
-  if (!forked)
+  if (!forked) {
     message_note_stderr();
+    bypassed = real_malloc_is_the_programs();
+  }
   bool simulated = strstr(setting, ATTACH_SIMULATED);
   if (!setting[0] || (simulated && !accesses_are_possible()))
     return false;
@@ -334,12 +340,14 @@ static bool attach(struct process *process) {
                                    .forked = forked,
                                    .pid = process->pid,
                                    .parent_pid = (int)syscall(SYS_getppid),
-                                   .bypassed = real_malloc_is_the_programs(),
+                                   .bypassed = bypassed,
                                    .no_usable_size = !real_has_usable_size()};
   strncpy(request.allocator, real_allocator_name(), sizeof request.allocator - 1);
   if (simulated)
     name_program(&request);
-  struct attach_reply reply;
+  else if (!forked && !redirected_table()) /* the recorder has looked that there is none */
+    linked_offer(&request.linked);
+  struct attach_reply reply = {.refused = 1};
   int fds[2];
   bool done = false;
   if (exchange(&request, &reply, fds) != 0) {
@@ -347,7 +355,11 @@ static bool attach(struct process *process) {
                   : errno == EAGAIN || errno == EWOULDBLOCK
                       ? "the collector does not answer: this process is not recorded"
                       : "cannot reach the collector: this process is not recorded");
-  } else if (!reply.refused) {
+    reply = (struct attach_reply){.refused = 1};
+  }
+  linked_take(&request.linked, &reply.linked);
+  if (!reply.refused) {
+    bypassed = reply.bypassed;
     struct tables *tables = map_tables(fds[1]);
     if (tables && fds[0] >= 0 && take_region(process, fds[0], reply.rings)) {
       process->flags = reply.flags;

@@ -10,6 +10,7 @@
 #include "capture/host/producer.h"
 #include "capture/host/real.h"
 #include "capture/host/stacks/stack.h"
+#include "capture/host/steps.h"
 #include "core/base/assert.h"
 
 #include <errno.h>
@@ -119,10 +120,6 @@ struct place {
 /* What the program asked for: call_of_op makes a hook_call of it. The exported forms end in calls of the three
    functions below, which need no more arguments than fit into registers, so that they are jumps, and none of the
    exported forms' values need registers that they would have to save. */
-struct hook_sizes {
-  uint64_t size, param;
-};
-
 static inline struct hook_call call_of_op(uint8_t op, const struct hook_sizes *sizes) {
   struct hook_call call = {.op = op, .has_size = call_has_size(op), .request_bytes = sizes->size, .size = sizes->size};
   if (call_has_param(op))
@@ -264,12 +261,6 @@ releasing_guarded(struct producer_entry in, enum producer_state calling, struct 
 }
 
 /* A resize has two steps: BEGIN before the real call, the event after it. */
-struct resize {
-  const void *object; /* the old one; NULL: there is none */
-  bool begun;
-  uint64_t large_bytes; /* of the old object, 0: it is not large */
-};
-
 SLOW struct resize resizing(struct producer_entry in, const void *object) {
   struct resize resize = {object, true, 0};
   if (object) {
@@ -633,6 +624,55 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
     else                                                                                                               \
       rest_##ident WITH_REST arguments;                                                                                \
   }
+
+/* The steps for hooks of other files (steps.h). */
+uint64_t step_time(struct producer_entry in) {
+  return timing(in);
+}
+
+bool step_wants_usable(struct producer_entry in) {
+  return in.was == PRODUCER_OPTIONAL && (host_state.flags & ATTACH_USABLE);
+}
+
+static const struct record_columns *columns_of(struct record_columns *columns, const struct step *step) {
+  if (step->in.was != PRODUCER_OPTIONAL)
+    return NULL;
+  *columns = (struct record_columns){.latency = timed(step->began),
+                                     .stack = stack_settings.area ? step->in.producer->stack : 0};
+  if (step_wants_usable(step->in) && step->usable_bytes)
+    columns->slack = trace_event_slack(call_of_op(step->call, &step->sizes).request_bytes, step->usable_bytes);
+  return columns;
+}
+
+void step_acquired(const struct step *step, const void *result) {
+  struct record_columns columns;
+  acquired(step->in, call_of_op(step->call, &step->sizes), result, columns_of(&columns, step));
+}
+
+void step_releasing(const struct step *step, enum producer_state calling, const void *object) {
+  releasing(step->in, calling, call_of_op(step->call, &step->sizes), object);
+}
+
+void step_released(const struct step *step, const void *object) {
+  released(step->in, object, step->began);
+}
+
+struct resize step_resizing(const struct step *step, const void *object) {
+  return resizing(step->in, object);
+}
+
+void step_resized(const struct step *step, struct resize resize, const void *result) {
+  struct record_columns columns;
+  resized(step->in, call_of_op(step->call, &step->sizes), resize, result, columns_of(&columns, step));
+}
+
+void *step_call_throwing(const struct step *step, step_function *real, const uintptr_t parameters[4]) {
+  __asm__ volatile(".cfi_personality 0x1b, hooks_personality");
+  producer_may_throw(step->in, step->call, step->sizes.size, step->sizes.param);
+  void *got = real(parameters[0], parameters[1], parameters[2], parameters[3]);
+  producer_did_not_throw(step->in);
+  return got;
+}
 
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
   OPERATOR_##kind##_HOOK(ident, declaration, arguments, size, param)

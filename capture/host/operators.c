@@ -268,7 +268,7 @@ bool operators_find(const void *caller) {
 }
 
 bool operators_are_at(const void *address, bool alike) {
-  if (alike && (real_is_allocator_code(address) || is_among(&standard, address)))
+  if (alike && (real_is_operator_code(address) || is_among(&standard, address)))
     return true;
   return is_among(&others, address);
 }

@@ -112,6 +112,11 @@ static void count_dropped(struct producer *producer, uint64_t events) {
   accesses_report_missing(producer->serial, events);
 }
 
+void producer_drop(struct producer *producer) {
+  count_dropped(producer, 1);
+  producer->quick.limit = NULL; /* so that the next step finds room, and writes first what was dropped */
+}
+
 /* Goes on at another place of the ring. */
 static void jump(struct producer *producer, uint32_t to_bytes) {
   uint64_t *from = producer->cursor;

@@ -399,6 +399,9 @@ void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_P
 /* Gives the memory of all producers of a process back. Precondition: no thread is in a hook, or goes to a producer. */
 void producer_release_all(const struct process *process);
 
+/* Counts a call that can't be recorded; the trace tells it at the next event. */
+void producer_drop(struct producer *producer);
+
 /* The thread's producer, even if it is paused or excluded; NULL if it can have none. */
 struct producer *producer_of_thread(void);
 

@@ -127,6 +127,8 @@ struct real_calls real = {
     .free_aligned_sized = boot_free_aligned_sized,
 };
 
+static bool malloc_is_the_programs;
+
 /* What stands in for functions that the real library does not have. */
 static void missing_free_sized(void *object, size_t size_bytes) {
   (void)size_bytes;
@@ -143,7 +145,8 @@ static void *plain_reallocarray(void *object, size_t count, size_t size_bytes) {
     errno = ENOMEM;
     return NULL;
   }
-  return real.realloc(object, bytes);
+  /* libc's would call the program's own realloc, where it has one: the object is of that. */
+  return malloc_is_the_programs ? realloc(object, bytes) : real.realloc(object, bytes);
 }
 
 enum { ALLOCATORS_MAX = 8 };
@@ -153,7 +156,6 @@ static struct code {
 } ours, allocators[ALLOCATORS_MAX];
 static int allocator_count;
 static char allocator_name[64] = "unknown";
-static bool malloc_is_the_programs;
 static bool has_usable_size;
 static bool began_with_cpp;
 static const void *libc_base;
@@ -335,6 +337,15 @@ bool real_resolve(void) {
   return true;
 }
 
+static struct real_range executable, inner;
+
+void real_add_allocator(struct real_range all, struct real_range among) {
+  if (allocator_count < ALLOCATORS_MAX)
+    allocators[allocator_count++] = (struct code){(const void *)all.from, all.from, all.to};
+  executable = all;
+  inner = among;
+}
+
 bool real_has_usable_size(void) {
   return has_usable_size;
 }
@@ -353,6 +364,14 @@ const char *real_allocator_name(void) {
 
 bool real_may_call_back(void) {
   return allocator_count > 0;
+}
+
+static bool is_within(struct real_range range, const void *address) {
+  return (uintptr_t)address - range.from < range.to - range.from;
+}
+
+bool real_is_operator_code(const void *address) {
+  return is_within(executable, address) ? is_within(inner, address) : real_is_allocator_code(address);
 }
 
 bool real_is_allocator_code(const void *address) {

@@ -46,6 +46,17 @@ bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to);
    Distinguishes calls that an allocator makes from those of a signal handler that interrupted it. */
 bool real_is_allocator_code(const void *address);
 
+/* The executable has an allocator of its own, whose functions are redirected to our hooks: its addresses are an
+   allocator's from now on. inner: those among which the functions lie. */
+struct real_range {
+  uintptr_t from, to;
+};
+void real_add_allocator(struct real_range executable, struct real_range inner);
+
+/* The same of an address from which an allocator's operator new calls, or a new-handler of the program: in an
+   executable with an allocator only what lies among the allocator's functions is the allocator's. */
+bool real_is_operator_code(const void *address);
+
 /* May the real functions call ours? libc's never do. Valid after real_resolve. */
 bool real_may_call_back(void);
 

@@ -4,10 +4,12 @@
 #include "capture/recorder/collector_state.h"
 #include "capture/recorder/control.h"
 #include "capture/recorder/describe.h"
+#include "capture/recorder/redirect/linked.h"
 #include "core/base/os.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -170,6 +172,31 @@ void collector_close(struct collector *collector) {
   free(collector);
 }
 
+/* Redirects the functions of an allocator in the executable of a fresh image, which waits on the connection. */
+static void redirect_linked(const struct collector *collector, int connection, struct attach_request *request,
+                            struct attach_reply *reply) {
+  if (request->forked)
+    return;
+  struct linked_result linked;
+  linked_redirect(request->pid, connection, &request->linked, &linked);
+  reply->linked = linked.done;
+  char program[NAME_MAX + 1];
+  describe_program_name(request, program, sizeof program);
+  if (linked.has_malloc) {
+    request->bypassed = 0;
+    snprintf(request->allocator, sizeof request->allocator, "%.60s", program);
+  } else if (linked.done.functions) {
+    char both[2 * sizeof request->allocator];
+    snprintf(both, sizeof both, "%.40s and %.60s", request->allocator, program);
+    memcpy(request->allocator, both, sizeof request->allocator - 1);
+  }
+  struct error error = {""};
+  if (linked.complaint[0]) {
+    error_set(&error, program, "%s", linked.complaint);
+    collector->settings->complain(&error);
+  }
+}
+
 static struct recorded_process *add_process(struct collector *collector, const struct attach_request *request,
                                             int pid) {
   if (!vector_reserve(&collector->processes, collector->processes.count + 1))
@@ -318,6 +345,8 @@ static bool serve_connection(struct collector *collector, int connection) {
   if (first) {
     if (process)
       collector_end_process(collector, process, "exec", NULL);
+    redirect_linked(collector, connection, &request, &reply);
+    reply.bypassed = request.bypassed;
     process = add_process(collector, &request, peer.pid);
   }
   if (process)

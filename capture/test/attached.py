@@ -6,7 +6,7 @@ import select
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pandas as pd
@@ -97,7 +97,10 @@ class Attached:
 def requests(trace: Path) -> pd.DataFrame:
     """Columns thread, bytes and acquires of all calls of malloc and free, in each thread's order."""
     with open_trace(trace) as tape:
-        events = pd.concat(tape.frames(), ignore_index=True).sort_values(["thread", "event"], kind="stable")
+        parts = list(tape.frames())
+    if not parts:
+        return pd.DataFrame({"thread": [], "call": [], "bytes": []})
+    events = pd.concat(parts, ignore_index=True).sort_values(["thread", "event"], kind="stable")
     return pd.DataFrame(
         {"thread": events["thread"], "call": events["call"].astype(str), "bytes": events["request_bytes"]}
     )
@@ -135,5 +138,6 @@ def running(*command: str | Path, ready: Callable[[], bool] | None = None) -> It
             select.select([], [], [], 0.1)
         yield process
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -74,7 +75,7 @@ def record_twice(pid: int, folder: Path) -> None:
 
 
 def test_python3(tmp_path: Path) -> None:
-    with running(needs("python3"), "-c", PYTHON) as process:
+    with running(os.path.realpath(sys.executable), "-c", PYTHON) as process:
         record_twice(process.pid, tmp_path)
 
 

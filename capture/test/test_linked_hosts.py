@@ -88,12 +88,13 @@ int main(void) {
 """
 
 
-def test_a_program_with_a_malloc_of_its_own_is_reported(tmp_path: Path) -> None:
+def test_a_program_whose_own_malloc_cannot_be_redirected_is_reported(tmp_path: Path) -> None:
     program = compile_c(tmp_path / "own", OWN_MALLOC, "-O1")
     trace = tmp_path / "t.tape"
     done = run(RECORD, "-o", trace, "--", program)
     assert done.status == 5
     assert done.stdout == "own\n"
+    assert "free is too short; so no function of that allocator is" in done.stderr
     assert "defines malloc itself" in done.stderr
     assert "calls" in info(trace)["info"]["lacks"]
     assert check(trace)["ok"]

@@ -14,6 +14,8 @@
 #ifndef CAPTURE_WIRE_RING_H
 #define CAPTURE_WIRE_RING_H
 
+#include "capture/wire/linked.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -189,9 +191,10 @@ struct attach_request {
   uint32_t kind;
   uint32_t forked; /* 1: a fork child, 0: a fresh image */
   int32_t pid, parent_pid;
-  char allocator[64];      /* base name of the library whose malloc is called */
-  char program[64];        /* base name of the program; empty: as in /proc */
-  uint32_t no_usable_size; /* 1: malloc_usable_size is not of the library whose malloc is called */
+  char allocator[64];         /* base name of the library whose malloc is called */
+  char program[64];           /* base name of the program; empty: as in /proc */
+  uint32_t no_usable_size;    /* 1: malloc_usable_size is not of the library whose malloc is called */
+  struct linked_place linked; /* of a fresh image */
   uint32_t bypassed; /* 1: the program has a malloc of its own, or a library before ours: its calls do not reach us */
 };
 
@@ -214,6 +217,8 @@ struct attach_reply {
                      only) */
   uint32_t stack_depth : 16, stack_unwind : 16; /* where ATTACH_STACKS is set; enum stack_unwind */
   uint64_t touch_min_bytes; /* resident OS pages are recorded from this request on; UINT64_MAX: never */
+  uint32_t bypassed;        /* as in the request, where the collector knows better */
+  struct linked_done linked;
 };
 
 #endif

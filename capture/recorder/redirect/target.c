@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/redirect/target.h"
 
+#include "capture/recorder/redirect/linked_functions.h"
 #include "core/processes/proc.h"
 
 #include <elf.h>
@@ -126,6 +127,26 @@ static int check_interpreter(int pid, int fd, const Elf64_Phdr *segment, struct 
                                  : 0;
 }
 
+/* Its calls would not be seen, as they are no references, and what they release would seem to live. */
+static int check_allocator(int pid, int fd, struct error *error) {
+  struct linked_functions functions = {.found = {.count = 0}};
+  elf_version(EV_CURRENT);
+  Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+  if (!elf || linked_functions_find(&functions, elf) != 0)
+    functions.found.count = 0;
+  int result = 0;
+  if (functions.found.count) {
+    char why[256];
+    snprintf(why, sizeof why,
+             "has an allocator in its executable (%s%s), whose calls are no references: start it by heaptape record",
+             functions.found.at[0].prefix, functions.found.at[0].name);
+    result = refuse(error, pid, why);
+  }
+  linked_functions_free(&functions);
+  elf_end(elf);
+  return result;
+}
+
 static int check_program(int pid, struct error *error) {
   char path[64];
   Elf64_Ehdr header;
@@ -147,9 +168,11 @@ static int check_program(int pid, struct error *error) {
       result = check_interpreter(pid, fd, &segment, error);
     }
   }
-  close(fd);
   if (result == 0 && !interpreted)
     result = refuse(error, pid, "statically linked: its calls of malloc are no references that could be redirected");
+  if (result == 0)
+    result = check_allocator(pid, fd, error);
+  close(fd);
   return result;
 }
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* Redirecting a function at its entry: the jump that takes the place of its first instructions, and the trampoline in
+   which these are executed elsewhere, so that the function can still be called.
+
+   Job: bytes in, bytes out, or the reason why it can't be done safely. Not its job: finding functions, reading or
+   writing a process's memory, stopping its threads. Pure functions, x86-64 alone; elsewhere each function is refused.
+   Allocate nothing, may be called from any thread.
+
+   Invariants. A patch overwrites whole instructions, and the rest of them that the jump leaves over with int3. No
+   direct jump or call in the function leads between its first overwritten byte and its last. An endbr64 at the entry
+   stays where it is. The trampoline does what the overwritten instructions did: memory operands and jumps that are
+   relative to the instruction are adjusted; a call is made with the function's own return address, so that unwinding
+   and exceptions find the function and not the trampoline. After it, all registers and the stack are as they would be.
+ */
+#ifndef CAPTURE_RECORDER_REDIRECT_ENTRY_PATCH_H
+#define CAPTURE_RECORDER_REDIRECT_ENTRY_PATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+  ENTRY_JUMP_BYTES = 5,   /* jmp rel32 */
+  ENTRY_PATCH_MOST = 24,  /* overwritten bytes, at most: four, and one instruction more */
+  ENTRY_ROOM_BYTES = 192, /* stub and trampoline */
+};
+
+struct entry_function {
+  uint64_t address;
+  const uint8_t *code; /* its bytes, and those that follow */
+  size_t bytes;        /* of the function */
+  size_t known;        /* bytes at code, at least `bytes`: up to the next function's begin, or less */
+};
+
+/* Where its calls are to go. */
+struct entry_target {
+  uint64_t room;     /* address of ENTRY_ROOM_BYTES for stub and trampoline, a multiple of 16, within 2 GiB of the
+                        function and of what it refers to */
+  uint64_t hook;     /* anywhere; called as the function is, with its caller's return address */
+  bool has_argument; /* the stub puts `argument` into r8: for functions of at most four parameters, in registers */
+  uint64_t argument;
+};
+
+struct entry_patch {
+  uint64_t at;    /* address of the first overwritten byte: the function's, or that behind its endbr64 */
+  uint32_t bytes; /* overwritten */
+  uint8_t code[ENTRY_PATCH_MOST], original[ENTRY_PATCH_MOST];
+  uint64_t trampoline; /* address; called as the function is */
+  uint32_t room_bytes;
+  uint8_t room[ENTRY_ROOM_BYTES]; /* to be written there before `code` */
+};
+
+/* Returns NULL, or why the function can't be redirected: a static text that goes on from "it". */
+const char *entry_patch_make(const struct entry_function *function, const struct entry_target *target,
+                             struct entry_patch *patch);
+
+/* Marks the patches into which a jump or call with a 32-bit distance leads from anywhere in a program's code: cold
+   parts of functions stand elsewhere, and symbols need not name them. Looks at every byte, so that it finds what no
+   decoding would; may mark one that only seems to be jumped into. jumped_into: one per patch. */
+void entry_patch_find_jumps(const struct entry_function *text, const struct entry_patch *patches, size_t count,
+                            bool *jumped_into);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* Which functions of an executable are those of an allocator that is linked into it.
+
+   Job: read the executable's symbols (.symtab and .dynsym), compare them with linked_functions.def. Not its job: the
+   process (linked.h). Invariants: the file is untrusted: what is damaged is left out. A function at several names is
+   found once, by the first of the table. Names of a family count only with one of its marks. Allocates with malloc. */
+#ifndef CAPTURE_RECORDER_REDIRECT_LINKED_FUNCTIONS_H
+#define CAPTURE_RECORDER_REDIRECT_LINKED_FUNCTIONS_H
+
+#include "capture/wire/linked.h"
+#include "core/base/vector.h"
+
+#include <libelf.h>
+#include <stdbool.h>
+
+enum { LINKED_FAMILIES_MOST = 16 };
+
+struct linked_found {
+  const char *prefix, *name;    /* its name is both; static text */
+  uint8_t family;               /* number in the table; 0: that of functions without a prefix */
+  bool chosen_at_run_time;      /* GNU_IFUNC: the function is not where the symbol is */
+  uint64_t address, bytes;      /* in the file's addresses */
+  struct linked_function means; /* real and usable are 0 */
+};
+
+struct linked_functions {
+  VECTOR(struct linked_found) found; /* by the table's order */
+};
+
+/* None are found where the executable has no allocator. Returns 0, or -1: no memory. */
+int linked_functions_find(struct linked_functions *functions, Elf *elf);
+
+void linked_functions_free(struct linked_functions *functions);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* Functions of an allocator that is linked into the executable: what the host's hooks are told of each.
+
+   Layout only. The host has a table of these and memory near the executable; it gives both addresses to the collector
+   as it attaches, which fills them in through /proc/PID/mem before it redirects the functions to the hooks. Invariant:
+   an entry that is in use does not change. */
+#ifndef CAPTURE_WIRE_LINKED_H
+#define CAPTURE_WIRE_LINKED_H
+
+#include <stdint.h>
+
+/* What a function does, and so which hook it gets. */
+enum linked_kind {
+  LINKED_ACQUIRE, /* returns an object, or NULL */
+  LINKED_NEW,     /* the same, of a C++ operator: may throw */
+  LINKED_RELEASE,
+  LINKED_DELETE, /* a C++ operator */
+  LINKED_RESIZE,
+  LINKED_TOUCH,  /* returns the usable size of an object */
+  LINKED_RESULT, /* posix_memalign: the first parameter is where the object's address goes, and 0 is returned */
+  LINKED_OTHER,  /* no call of calls.def means what it does: its calls are counted as dropped */
+  LINKED_KINDS
+};
+
+/* What a parameter means, besides an object, a size or an alignment. */
+enum linked_style {
+  LINKED_PLAIN,
+  LINKED_FLAGS, /* param is jemalloc's flags, of which the alignment, and whether it is to be zeroed, decide the call */
+};
+
+enum {
+  LINKED_MOST = 160,     /* functions */
+  LINKED_PARAMETERS = 4, /* of a function, in registers */
+  LINKED_NONE = 255,     /* in place of a parameter's number */
+  LINKED_ROOM_BYTES = 64 << 10,
+};
+
+struct linked_function {
+  uint64_t real;   /* the trampoline */
+  uint64_t usable; /* trampoline of the same allocator's LINKED_TOUCH; 0: it has none */
+  uint8_t kind;    /* enum linked_kind */
+  uint8_t call;    /* of calls.def */
+  uint8_t style;   /* enum linked_style */
+  /* Numbers of the parameters that are these. param: as calls.def has it; count: the request is so many times size,
+     which calls.def has no parameter for. */
+  uint8_t object, size, param, count;
+  uint8_t pad;
+};
+
+/* What the collector has done. The functions lie between the two addresses, among others. */
+struct linked_done {
+  uint32_t functions; /* entries of the table in use; 0: the executable has no allocator, or it can't be recorded */
+  uint32_t pad;
+  uint64_t code_from, code_to;
+};
+
+/* Where the host has it all. room 0: there is no such memory. */
+struct linked_place {
+  uint64_t bias;  /* of the executable's addresses in its file */
+  uint64_t room;  /* LINKED_ROOM_BYTES, near the executable's code */
+  uint64_t table; /* struct linked_function[LINKED_MOST] */
+  uint64_t hook[LINKED_KINDS];
+};
+
+#endif
