@@ -7,7 +7,6 @@
 #include "capture/host/process/host_state.h"
 #include "capture/host/process/messages.h"
 #include "capture/host/process/signals.h"
-#include "capture/host/producer.h"
 #include "capture/host/real.h"
 #include "capture/host/redirected.h"
 #include "capture/host/stacks/stack.h"
@@ -230,7 +229,8 @@ static void leave_last_recording(void) {
   table->retired = 0;
   if (last) {
     unmap_inherited();
-    producer_release_all(last);
+    if (last->release)
+      last->release(last);
     os_unmap(last, sizeof *last);
   }
   inherited_count = 0;
@@ -316,6 +316,13 @@ static void except_places(void) {
 /* Do calls of malloc not reach us? A fork child's do if its parent's did. */
 static bool bypassed;
 
+static void tell_no_collector(void) {
+  message_print(errno == ECONNREFUSED ? "the collector has ended: this process is not recorded"
+                : errno == EAGAIN || errno == EWOULDBLOCK
+                    ? "the collector does not answer: this process is not recorded"
+                    : "cannot reach the collector: this process is not recorded");
+}
+
 /* Attaches; called with the process locked, once per process. False: it is not to be recorded, or cannot be. */
 static bool attach(struct process *process) {
   leave_last_recording();
@@ -351,10 +358,8 @@ static bool attach(struct process *process) {
   int fds[2];
   bool done = false;
   if (exchange(&request, &reply, fds) != 0) {
-    message_print(errno == ECONNREFUSED ? "the collector has ended: this process is not recorded"
-                  : errno == EAGAIN || errno == EWOULDBLOCK
-                      ? "the collector does not answer: this process is not recorded"
-                      : "cannot reach the collector: this process is not recorded");
+    if (!forked || !redirected_table()) /* else it was forked as the recorder went */
+      tell_no_collector();
     reply = (struct attach_reply){.refused = 1};
   }
   linked_take(&request.linked, &reply.linked);

@@ -473,6 +473,14 @@ static struct producer *find_dead(struct process *process, uint32_t looks, int m
   return NULL;
 }
 
+/* Precondition: no thread is in a hook, or goes to a producer. */
+static void release_all(const struct process *process) {
+  for (uint32_t i = 0; i < process->producers; i++)
+    stack_memo_free(process->producer[i]->memo);
+  for (uint32_t i = 0; i < process->producers; i += POOL_BYTES / PRODUCER_BYTES)
+    os_unmap(process->producer[i], POOL_BYTES);
+}
+
 static struct producer *new_producer(struct process *process) {
   if (process->producers == PRODUCERS_MAX || (process->rings_left == 0 && !attach_region(process)))
     return NULL;
@@ -501,14 +509,8 @@ static struct producer *new_producer(struct process *process) {
   atomic_store_explicit(&producer->ring->lap, producer->lap, memory_order_relaxed);
   atomic_store_explicit(&region->used, at + 1, memory_order_release);
   process->producer[process->producers++] = producer;
+  process->release = release_all;
   return producer;
-}
-
-void producer_release_all(const struct process *process) {
-  for (uint32_t i = 0; i < process->producers; i++)
-    stack_memo_free(process->producer[i]->memo);
-  for (uint32_t i = 0; i < process->producers; i += POOL_BYTES / PRODUCER_BYTES)
-    os_unmap(process->producer[i], POOL_BYTES);
 }
 
 void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_PARTS]) {

@@ -91,8 +91,6 @@ struct producer_entry {
   uint32_t was; /* the state to go back to */
 };
 
-struct process;
-
 extern __thread struct producer_quick *producer_mine __attribute__((tls_model("initial-exec")));
 
 /* The thread's producer; NULL: it has none, or is paused. */
@@ -395,9 +393,6 @@ void producer_note(struct producer_entry in, uint8_t op, const void *address, ui
 
 /* The library's parts of each thread's static TLS, of the calling thread, with their first values. */
 void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_PARTS]);
-
-/* Gives the memory of all producers of a process back. Precondition: no thread is in a hook, or goes to a producer. */
-void producer_release_all(const struct process *process);
 
 /* Counts a call that can't be recorded; the trace tells it at the next event. */
 void producer_drop(struct producer *producer);

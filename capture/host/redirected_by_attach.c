@@ -25,8 +25,7 @@ __attribute__((visibility("default"))) struct redirect_table REDIRECT_SYMBOL = {
 #define HOOK(ident, ...) {.name = #ident, .hook = (const void *)ident, .kind = REDIRECT_CALL},
 #define OPERATOR(ident, symbol, ...) {.name = symbol, .hook = (const void *)ident, .kind = REDIRECT_OPERATOR},
 #include "capture/host/entry_points.def"
-        {.name = "prctl", .hook = (const void *)prctl, .kind = REDIRECT_OTHER_CALL},
-        SYSCALL_ENTRY}};
+        {.name = "prctl", .hook = (const void *)prctl, .kind = REDIRECT_OTHER_CALL}, SYSCALL_ENTRY}};
 
 struct redirect_table *redirected_table(void) {
   return &REDIRECT_SYMBOL;

@@ -33,7 +33,8 @@ static const char usage_details[] =
     "  --no-follow          record this process only, not its children\n"
     "  --describe           store arguments and host name in the trace (never done without this)\n"
     "  --preload LIB        record the program on another allocator\n"
-    "  --attach PID         record a process that runs already: from now on, until --duration is over, the recorder gets "
+    "  --attach PID         record a process that runs already: from now on, until --duration is over, the recorder "
+    "gets "
     "a\n"
     "                       SIGINT, or the process ends; then everything in it is put back\n"
     "  --start-paused       record nothing until 'heaptape ctl PID start' or the signal\n"
@@ -360,13 +361,13 @@ static bool take(struct command *command, int option, const char *value) {
 /* What needs a program that heaptape starts. */
 static void check_attached(const struct command *command, const char *argument) {
   const struct collector_settings *settings = &command->settings;
-  const char *excluded = command->preload                                   ? "--preload"
-                         : command->own_mappings                            ? "--own-mappings"
-                         : command->describe                                ? "--describe"
-                         : settings->flags & ATTACH_ACCESSES                ? "--accesses"
-                         : settings->sampling                               ? "--accesses"
-                         : settings->stack_unwind == UNWIND_LIBUNWIND       ? "--unwind libunwind"
-                                                                            : NULL;
+  const char *excluded = command->preload                             ? "--preload"
+                         : command->own_mappings                      ? "--own-mappings"
+                         : command->describe                          ? "--describe"
+                         : settings->flags & ATTACH_ACCESSES          ? "--accesses"
+                         : settings->sampling                         ? "--accesses"
+                         : settings->stack_unwind == UNWIND_LIBUNWIND ? "--unwind libunwind"
+                                                                      : NULL;
   if (argument)
     wrong("--attach records a process that runs, and starts none: %s", argument);
   if (excluded)

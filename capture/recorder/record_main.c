@@ -314,8 +314,8 @@ static void tell_keeper_waits(int pid) {
 }
 
 static void tell_keeper_began(int pid, const struct redirection *redirection) {
-  fprintf(stderr, "heaptape: process %d: recording begins: %u references in %u objects, held for %.1f ms at most\n", pid,
-          redirection->redirected, redirection->objects, (double)redirection->tracee.longest_hold_ns / 1e6);
+  fprintf(stderr, "heaptape: process %d: recording begins: %u references in %u objects, held for %.1f ms at most\n",
+          pid, redirection->redirected, redirection->objects, (double)redirection->tracee.longest_hold_ns / 1e6);
 }
 
 static void tell_keeper_ended(int pid, uint32_t processes) {

@@ -28,9 +28,11 @@ def compile_worker(folder: Path) -> tuple[Path, Path]:
 class Worker:
     """`process`: worker.c with so many threads."""
 
-    def __init__(self, programs: tuple[Path, Path], threads: int, *options: str) -> None:
+    def __init__(
+        self, programs: tuple[Path, Path], threads: int, *options: str, under: tuple[str | Path, ...] = ()
+    ) -> None:
         self.process = subprocess.Popen(
-            [*programs[:1], str(threads), programs[1], *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [*under, programs[0], str(threads), programs[1], *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self.pid = self.process.pid
         self.obey("c")
@@ -133,7 +135,8 @@ def running(*command: str | Path, ready: Callable[[], bool] | None = None) -> It
     try:
         waited = 0
         while ready and not ready():
-            assert process.poll() is None and waited < HANG_S * 10, "the program has not begun"
+            assert process.poll() is None, "the program has ended"
+            assert waited < HANG_S * 10, "the program has not begun"
             waited += 1
             select.select([], [], [], 0.1)
         yield process

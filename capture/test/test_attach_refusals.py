@@ -80,9 +80,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen]]:
 
     def begin(source: str = SLEEPS, *options: str, before: tuple[str, ...] = ()) -> subprocess.Popen:
         program = compile_c(tmp_path / f"program{len(started)}", source, "-w", *options)
-        started.append(
-            subprocess.Popen([*before, str(program)], stdout=subprocess.PIPE, start_new_session=True)
-        )
+        started.append(subprocess.Popen([*before, str(program)], stdout=subprocess.PIPE, start_new_session=True))
         return started[-1]
 
     yield begin
@@ -152,7 +150,8 @@ def test_a_thread_of_a_process(start, tmp_path: Path) -> None:
         "-pthread",
     )
     wait_for_line(process)
-    (thread,) = (int(name) for name in os.listdir(f"/proc/{process.pid}/task") if int(name) != process.pid)
+    tasks = (int(path.name) for path in Path(f"/proc/{process.pid}/task").iterdir())
+    (thread,) = (task for task in tasks if task != process.pid)
     refuse(thread, "is a thread of another process", tmp_path)
 
 

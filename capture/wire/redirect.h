@@ -47,13 +47,13 @@ struct redirect_thread_part {
 struct redirect_table {
   uint64_t magic;
   uint32_t version;
-  uint32_t generation;    /* of the recording; 0: none has begun */
-  uint64_t token;         /* random: the same in the program and in its fork children, and nowhere else */
-  char setting[128];      /* as HEAPTAPE_SOCKET; empty: not to be recorded */
-  char allocator[64];     /* base name of the object that has malloc */
+  uint32_t generation; /* of the recording; 0: none has begun */
+  uint64_t token;      /* random: the same in the program and in its fork children, and nowhere else */
+  char setting[128];   /* as HEAPTAPE_SOCKET; empty: not to be recorded */
+  char allocator[64];  /* base name of the object that has malloc */
   uint64_t has_usable_size;
-  void *own;              /* address of the pointer to the library's process state */
-  uint64_t retired;       /* process state of the recording before, which no thread uses any more; 0: none */
+  void *own;               /* address of the pointer to the library's process state */
+  uint64_t retired;        /* process state of the recording before, which no thread uses any more; 0: none */
   uint64_t thread_pointer; /* of the thread that loaded the library */
   struct redirect_thread_part thread[REDIRECT_THREAD_PARTS];
   struct redirect_call call[REDIRECT_CALLS_MAX];

@@ -34,6 +34,7 @@ struct process {
   char *pool; /* where the next producers come from */
   size_t pool_bytes;
   uint32_t producers, probe, threads;
+  void (*release)(const struct process *); /* gives the producers' memory back; NULL: there are none */
   struct producer *producer[PRODUCERS_MAX];
 };
 

@@ -14,10 +14,11 @@ extern const char gate_begin[], gate_end[], gate_entry_0[], gate_entry_1[], gate
   ".globl gate_entry_" #number "\n.hidden gate_entry_" #number "\ngate_entry_" #number ":\n"                           \
   "  endbr64\n"                                                                                                        \
   "  cmpl $1, " DATA(8) "\n" /* armed? */                                                                              \
-  "  jne 1f\n"                                                                                                         \
-  "  call gate_ask\n"                                                                                                  \
-  "1: jmp *" DATA(real) "\n"
+                        "  jne 1f\n"                                                                                   \
+                        "  call gate_ask\n"                                                                            \
+                        "1: jmp *" DATA(real) "\n"
 
+/* clang-format off */
 __asm__(".pushsection .rodata.gate, \"a\", @progbits\n"
         ".globl gate_begin\n.hidden gate_begin\n"
         ".globl gate_end\n.hidden gate_end\n"
@@ -99,6 +100,7 @@ __asm__(".pushsection .rodata.gate, \"a\", @progbits\n"
         "  ret\n"
         "gate_end:\n"
         ".popsection\n");
+/* clang-format on */
 
 const void *gate_code(void) {
   return gate_begin;

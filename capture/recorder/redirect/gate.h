@@ -19,13 +19,13 @@
 enum { GATE_CODE_BYTES = 4096, GATE_BYTES = 8192, GATE_CALLS = 4 };
 
 enum gate_state {
-  GATE_SHUT,    /* all go on */
-  GATE_ARMED,   /* the first thread asks */
-  GATE_ASKING,  /* one has, and waits */
-  GATE_GO,      /* it is to load the library */
-  GATE_PASS,    /* it is not */
+  GATE_SHUT,   /* all go on */
+  GATE_ARMED,  /* the first thread asks */
+  GATE_ASKING, /* one has, and waits */
+  GATE_GO,     /* it is to load the library */
+  GATE_PASS,   /* it is not */
   GATE_LOADING,
-  GATE_DONE,    /* handle or failure tells */
+  GATE_DONE, /* handle or failure tells */
 };
 
 /* Behind the code. The offsets are the code's, too. */

@@ -13,9 +13,9 @@
 
 enum {
   LOOK_US = 500,
-  TRIES = 100,            /* to find the dynamic linker unlocked */
-  TRY_US = 50000,         /* between two of them */
-  STACK_ROOM = 48 << 10,  /* the thread that loads the library has at least so much */
+  TRIES = 100,           /* to find the dynamic linker unlocked */
+  TRY_US = 50000,        /* between two of them */
+  STACK_ROOM = 48 << 10, /* the thread that loads the library has at least so much */
 };
 static const uint64_t TELL_NS = 3000000000u, STUCK_NS = 1000000000u, REWRITE_NS = 500000000u;
 
@@ -46,8 +46,7 @@ bool gate_entry_at(const struct tracee *tracee, uint64_t address, uint64_t *real
 static int find_code(struct bringing *b, const struct object *libc, struct error *error) {
   unsigned char code[32];
   struct symbol symbol;
-  if (!object_symbol(libc, b->tracee, "getppid", &symbol) ||
-      !tracee_read(b->tracee, symbol.address, code, sizeof code))
+  if (!object_symbol(libc, b->tracee, "getppid", &symbol) || !tracee_read(b->tracee, symbol.address, code, sizeof code))
     return error_set(error, "--attach", "the program's C library is not one that is known");
   const unsigned char *found = memmem(code, sizeof code, "\x0f\x05", 2);
   if (!found)
@@ -250,9 +249,8 @@ static int take_result(struct bringing *b, struct error *error) {
   if (b->data.handle)
     return 0;
   char why[256] = "";
-  for (size_t i = 0; b->data.failure && i + 1 < sizeof why && tracee_read(b->tracee, b->data.failure + i, why + i, 1) &&
-                     why[i];
-       i++)
+  for (size_t i = 0;
+       b->data.failure && i + 1 < sizeof why && tracee_read(b->tracee, b->data.failure + i, why + i, 1) && why[i]; i++)
     why[i + 1] = '\0';
   return error_set(error, "--attach", "the program can't load our library: %s", why);
 }
@@ -293,7 +291,8 @@ int loading_bring(const struct loading *loading, struct tracee *tracee, struct e
   bool again = result == 0;
   for (int i = 0; again && result == 0; i++) {
     if (i == TRIES)
-      result = error_set(error, "--attach", "a thread keeps the dynamic linker locked (in a constructor of a library?)");
+      result =
+          error_set(error, "--attach", "a thread keeps the dynamic linker locked (in a constructor of a library?)");
     else if (!loading->wanted(loading->context))
       result = -1;
     else

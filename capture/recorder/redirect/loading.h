@@ -10,9 +10,9 @@
 #include "capture/recorder/redirect/references.h"
 
 struct loading {
-  const char *library;                         /* path */
-  bool (*wanted)(void *context);               /* false: give up */
-  void (*tell_waiting)(void *context);         /* no thread has come by for some seconds */
+  const char *library;                 /* path */
+  bool (*wanted)(void *context);       /* false: give up */
+  void (*tell_waiting)(void *context); /* no thread has come by for some seconds */
   void *context;
 };
 

@@ -90,7 +90,8 @@ static enum redirect_place place_of(const struct object *object) {
   const char *name = object_name(object);
   if (begins_with(name, "libc.so"))
     return REDIRECT_LIBC;
-  bool standard = begins_with(name, "libstdc++.so") || begins_with(name, "libc++.so") || begins_with(name, "libc++abi.so");
+  bool standard =
+      begins_with(name, "libstdc++.so") || begins_with(name, "libc++.so") || begins_with(name, "libc++abi.so");
   return standard ? REDIRECT_STANDARD : REDIRECT_OTHER;
 }
 
@@ -121,7 +122,8 @@ static int find_real(struct view *view, uint32_t i, bool operators, struct error
   if (!object || (call->kind == REDIRECT_OPERATOR && !operators))
     return 0;
   if (object->is_executable && call->kind == REDIRECT_CALL)
-    return error_set(error, "--attach", "the program defines %s itself: its own calls are no references", view->name[i]);
+    return error_set(error, "--attach", "the program defines %s itself: its own calls are no references",
+                     view->name[i]);
   if (object->is_executable || !object_extent(view->tracee, symbol.address, &extent))
     return 0;
   call->real = symbol.address;
@@ -414,8 +416,8 @@ static bool is_copy(const struct redirection *redirection, int pid) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return false;
-  ssize_t got = pread(fd, &token, sizeof token,
-                      (off_t)(redirection->table_at + offsetof(struct redirect_table, token)));
+  ssize_t got =
+      pread(fd, &token, sizeof token, (off_t)(redirection->table_at + offsetof(struct redirect_table, token)));
   close(fd);
   return got == sizeof token && token == redirection->table.token;
 }

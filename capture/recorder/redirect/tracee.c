@@ -17,8 +17,8 @@
 
 enum {
   POLL_US = 50,
-  HOLD_NS = 2000000000,      /* until then all threads must be held */
-  KERNEL_NS = 10000000,      /* a thread that has slept in the kernel for so long, uninterruptibly, counts as held */
+  HOLD_NS = 2000000000, /* until then all threads must be held */
+  KERNEL_NS = 10000000, /* a thread that has slept in the kernel for so long, uninterruptibly, counts as held */
   SETTLE_NS = 1000000000,
   SIGNAL_MASK_BYTES = 8,
 };

@@ -17,7 +17,7 @@ struct tracee_thread {
   int tid;
   int signal; /* to be delivered when it is let go; 0: none */
   enum tracee_state {
-    TRACEE_CALLED,    /* asked to stop */
+    TRACEE_CALLED, /* asked to stop */
     TRACEE_STOPPED,
     TRACEE_IN_KERNEL, /* asleep in a system call that can't be interrupted: it stops before it leaves that */
   } state;
@@ -63,7 +63,6 @@ struct tracee_syscall {
   long number;
   uint64_t argument[6];
 };
-int tracee_make_syscall(struct tracee *tracee, const struct tracee_syscall *call, int64_t *result,
-                        struct error *error);
+int tracee_make_syscall(struct tracee *tracee, const struct tracee_syscall *call, int64_t *result, struct error *error);
 
 #endif
