@@ -372,10 +372,13 @@ static int record_attached(struct command *command) {
   bool done = keeper_did_its_work(&keeper, command->attach_pid);
   tree_print(written.tree, stderr);
   tree_free(written.tree);
-  if (collector_recorded(serving) == 0 && made)
+  bool recorded = collector_recorded(serving) > 0;
+  if (done && !recorded)
+    fprintf(stderr, "heaptape-record: process %d: nothing was recorded: no call came\n", command->attach_pid);
+  if (!recorded && made)
     unlink(output);
   collector_close(serving);
-  return done ? 0 : 1;
+  return done && recorded ? 0 : 1;
 }
 
 int main(int argc, char **argv) {

@@ -294,6 +294,7 @@ def test_a_hundred_recordings_leave_a_storm_unharmed(worker, tmp_path: Path) -> 
     for number in range(100):
         trace = tmp_path / "t.tape"
         attached = Attached(program.pid, trace)
+        program.obey("c")
         program.ask("s")
         if number % 2:  # else it ends in the middle of the storm
             program.answer()
