@@ -5,6 +5,7 @@
 #include "capture/host/operators.h"
 #include "capture/host/process/signals.h"
 #include "capture/host/real.h"
+#include "capture/host/redirected.h"
 #include "capture/host/stacks/stack.h"
 #include "capture/wire/heaptape.h"
 
@@ -65,7 +66,15 @@ static void let_go(struct producer *producer) {
   producer->cursor = NULL;
 }
 
+/* Is the thread still in a call that began in an earlier recording of the process? Its ring is nobody's any more. */
+static bool is_of_earlier_recording(const struct producer *producer) {
+  return redirected_table() && !mine.beginning && producer != (struct producer *)producer_mine &&
+         producer != mine.parked;
+}
+
 static struct process *stop_if_requested(struct producer *producer) {
+  if (is_of_earlier_recording(producer))
+    return NULL;
   struct process *process = attach_process();
   if (process && atomic_load_explicit(&process->region[0].memory->stop, memory_order_relaxed))
     process_stop(process, NULL);
@@ -589,6 +598,11 @@ static struct producer *begin_thread(void) {
     producer_mine = &producer->quick;
   else
     have_no_producer();
+  atomic_signal_fence(memory_order_seq_cst);
+  if (producer && process != process_own()) { /* another recording has begun meanwhile: the next call begins in that */
+    have_no_producer();
+    producer = NULL;
+  }
   mine.refused = process && !producer;
   mine.beginning = false;
   signals_restore(&mask);

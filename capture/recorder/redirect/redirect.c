@@ -225,12 +225,13 @@ static bool reset_threads(const struct view *view) {
   return true;
 }
 
-/* Is no thread in a hook, also in none that it called long ago? */
+/* Is no thread in a hook, also in none that it called long ago? Any address in our code counts, as the kernel saves one
+   that no call has written where a signal interrupts a hook. */
 static bool is_unused(const struct view *view) {
   struct area extent;
   if (!object_extent(view->tracee, view->table_at, &extent))
     return false;
-  struct code_range library = {extent.from, extent.to, false};
+  struct code_range library = {extent.from, extent.to, true};
   for (size_t i = 0; i < view->tracee->threads.count; i++)
     if (thread_is_inside(view->tracee, &view->tracee->threads.at[i], &library, 1))
       return false;

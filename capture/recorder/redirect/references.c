@@ -88,7 +88,7 @@ bool stack_holds(const struct tracee *tracee, uint64_t stack, const struct code_
       return true;
     for (size_t i = 0; i < bytes / sizeof *word; i++) {
       const struct code_range *range = range_of(word[i], ranges, count);
-      if (range && (range->unwritten_call || is_behind_call(tracee, word[i])))
+      if (range && (range->any_address || is_behind_call(tracee, word[i])))
         return true;
     }
   }
