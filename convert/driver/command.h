@@ -23,7 +23,7 @@ struct command {
 
 /* command_NAME.c has it. */
 extern const struct command command_compile, command_check, command_info, command_profile, command_dump,
-    command_convert, command_reduce, command_distil, command_windows;
+    command_convert, command_reduce, command_distil, command_windows, command_names;
 
 /* Prints what is wrong with the command line; gives EXIT_USAGE. */
 __attribute__((format(printf, 1, 2))) int usage_error(const char *format, ...);

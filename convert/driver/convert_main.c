@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct command *const commands[] = {&command_compile, &command_check,  &command_info,
-                                                 &command_profile, &command_dump,   &command_convert,
-                                                 &command_reduce,  &command_distil, &command_windows};
+static const struct command *const commands[] = {&command_compile, &command_check,   &command_info,   &command_profile,
+                                                 &command_dump,    &command_convert, &command_reduce, &command_distil,
+                                                 &command_windows, &command_names};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static const char about_files[] = "IN and F: a trace (.tape), a workload (.work; check and info), or any format that "
