@@ -191,9 +191,10 @@ compile_commands.json: ## for editors: how each C file is compiled
 
 lint-programs: programs $(filter $(OUT)/fuzz-corpus/%,$(LONG_TEST_EXTRAS))
 
-layers: $(OUT)/lib/libheaptape.so ## hold includes, imports and symbols to the tables: no arrow that is not in them, no circle of files
+layers: $(OUT)/lib/libheaptape.so $(OUT)/lib/libheaptape-attach.so ## hold includes, imports and symbols to the tables: no arrow that is not in them, no circle of files
 	@python3 tools/layers.py
 	@python3 tools/host_symbols.py $(OUT)/lib/libheaptape.so
+	@python3 tools/host_symbols.py $(OUT)/lib/libheaptape-attach.so
 
 golden: everything ## refresh every golden file
 	tools/golden $(OUT)

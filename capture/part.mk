@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Inside the recorded program: capture/host, what it shares with the recorder, and the platform seam. Nothing else.
 HT_LIB := $(OUT)/lib/libheaptape.so
-HT_LIB_SOURCES := $(wildcard capture/host/*.c capture/host/stacks/*.c capture/host/process/*.c) core/base/os.c
+HT_HOST_SOURCES := $(wildcard capture/host/*.c capture/host/stacks/*.c capture/host/process/*.c) core/base/os.c
+HT_LIB_SOURCES := $(filter-out %/redirected_by_attach.c,$(HT_HOST_SOURCES))
 ALL += $(HT_LIB)
 # initfirst: an allocator in the executable is to be recorded from the first constructor of any library on.
 # The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
@@ -13,6 +14,16 @@ $(OUT)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,initfirst -Wl,--gc-sections -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
+
+# For record --attach: the same, brought into a program that runs. It exports its redirect table and nothing else, so that
+# no reference is bound to its hooks but those that the recorder redirects.
+HT_ATTACH_LIB := $(OUT)/lib/libheaptape-attach.so
+HT_ATTACH_LIB_SOURCES := $(filter-out %/redirected_by_preload.c,$(HT_HOST_SOURCES))
+ALL += $(HT_ATTACH_LIB)
+$(OUT)/pic/capture/host/redirected_by_attach.o: HT_CFLAGS += -fno-builtin
+$(HT_ATTACH_LIB): $(call c_pic_objects,$(HT_ATTACH_LIB_SOURCES)) capture/host/redirected.map
+	@mkdir -p $(@D)
+	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,--gc-sections -Wl,-z,defs -Wl,--version-script=capture/host/redirected.map -Wl,-soname,libheaptape-attach.so -o $@ $(filter %.o,$^) -ldl
 
 # For record --unwind libunwind alone.
 HT_UNWIND_LIB := $(OUT)/lib/libheaptape-unwind.so
@@ -26,7 +37,7 @@ RECORDER_COMPONENTS := capture/recorder capture/recorder/redirect capture/record
 DECODER := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-lZydis)
 $(call c_components,$(RECORDER_COMPONENTS))
 $(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/processes $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -lm -lelf)
-$(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_UNWIND_LIB)
+$(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_ATTACH_LIB) $(HT_UNWIND_LIB)
 
 # The tests drive the recorder built beside them, some on an allocator of their own.
 HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_trace exec_starts_a_new_trace \

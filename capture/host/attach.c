@@ -8,6 +8,7 @@
 #include "capture/host/process/messages.h"
 #include "capture/host/process/signals.h"
 #include "capture/host/real.h"
+#include "capture/host/redirected.h"
 #include "capture/host/stacks/stack.h"
 #include "capture/host/stacks/stack_rules.h"
 #include "capture/wire/heaptape.h"
@@ -43,6 +44,10 @@ static char **given_environ;
 
 static void read_setting(void) {
   static const char key[] = HEAPTAPE_ENV "=";
+  if (redirected_table()) {
+    memcpy(setting, redirected_table()->setting, sizeof setting - 1);
+    return;
+  }
   char **known = environ ? environ : given_environ;
   for (char **entry = known; entry && *entry; entry++)
     if (strncmp(*entry, key, sizeof key - 1) == 0) {
@@ -206,8 +211,31 @@ bool attach_region(struct process *process) {
 }
 
 static void unmap_inherited(void) {
+  if (inherited_count) {
+    host_state.tables = NULL;
+    host_state.region = NULL;
+  }
   for (uint32_t i = 0; i < inherited_count; i++)
     munmap(inherited[i].memory, inherited[i].bytes);
+  inherited_count = 0;
+}
+
+/* Where this process was recorded before by another recorder: gives what is left of that back, or leaves it where it
+   is, as a thread may still be in a hook that began then. */
+static void leave_last_recording(void) {
+  static uint32_t generation;
+  struct redirect_table *table = redirected_table();
+  if (!table || table->generation == generation)
+    return;
+  generation = table->generation;
+  struct process *last = (struct process *)table->retired;
+  table->retired = 0;
+  if (last) {
+    unmap_inherited();
+    if (last->release)
+      last->release(last);
+    os_unmap(last, sizeof *last);
+  }
   inherited_count = 0;
 }
 
@@ -292,14 +320,21 @@ static void except_places(void) {
 /* Do calls of malloc not reach us? A fork child's do if its parent's did. */
 static bool bypassed;
 
+static void tell_no_collector(void) {
+  message_print(errno == ECONNREFUSED ? "the collector has ended: this process is not recorded"
+                : errno == EAGAIN || errno == EWOULDBLOCK
+                    ? "the collector does not answer: this process is not recorded"
+                    : "cannot reach the collector: this process is not recorded");
+}
+
 /* Attaches; called with the process locked, once per process. False: it is not to be recorded, or cannot be. */
 static bool attach(struct process *process) {
+  leave_last_recording();
   bool forked = inherited_count > 0;
   unmap_inherited();
-  host_state.tables = NULL;
-  host_state.region = NULL;
-  if (!forked) {
+  if (!forked || redirected_table()) /* the recorder clears that one when it goes */
     read_setting();
+  if (!forked) {
     message_note_stderr();
     bypassed = real_malloc_is_the_programs();
   }
@@ -321,16 +356,14 @@ static bool attach(struct process *process) {
   strncpy(request.allocator, real_allocator_name(), sizeof request.allocator - 1);
   if (simulated)
     name_program(&request);
-  else if (!forked)
+  else if (!forked && !redirected_table()) /* the recorder has looked that there is none */
     linked_offer(&request.linked);
   struct attach_reply reply = {.refused = 1};
   int fds[2];
   bool done = false;
   if (exchange(&request, &reply, fds) != 0) {
-    message_print(errno == ECONNREFUSED ? "the collector has ended: this process is not recorded"
-                  : errno == EAGAIN || errno == EWOULDBLOCK
-                      ? "the collector does not answer: this process is not recorded"
-                      : "cannot reach the collector: this process is not recorded");
+    if (!forked || !redirected_table()) /* else it was forked as the recorder went */
+      tell_no_collector();
     reply = (struct attach_reply){.refused = 1};
   }
   linked_take(&request.linked, &reply.linked);

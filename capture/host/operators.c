@@ -3,6 +3,7 @@
 
 #include "capture/host/entry_points.h"
 #include "capture/host/real.h"
+#include "capture/host/redirected.h"
 #include "capture/host/symbols.h"
 
 #include <dlfcn.h>
@@ -151,6 +152,41 @@ static void look_up(void *handle) {
   __atomic_store_n(&operators.flags, flags, __ATOMIC_RELEASE);
 }
 
+/* The operators as the recorder found them; see look_up. Those that the program lacks are never called through us. */
+static void take_told(const struct redirect_table *table) {
+  struct operators found = {.flags = OPERATORS_FOUND};
+  struct ranges in_standard = {.count = 0}, in_others = {.count = 0};
+  const struct redirect_call *call = table->call;
+  bool any = false;
+  uint32_t plain = OPERATORS_NEW_IS_MALLOC | OPERATORS_DELETE_IS_FREE;
+  while (call->kind != REDIRECT_OPERATOR)
+    call++;
+#define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
+  {                                                                                                                    \
+    union {                                                                                                            \
+      void *data;                                                                                                      \
+      result(*code) declaration;                                                                                       \
+    } told = {.data = (void *)call->real};                                                                             \
+    found.ident = told.data ? told.code : missing_##ident;                                                             \
+    any |= told.data != NULL;                                                                                          \
+    if (call->place == REDIRECT_STANDARD)                                                                              \
+      add_range(&in_standard, call->real, call->real + call->bytes);                                                   \
+    if (call->place == REDIRECT_OTHER) {                                                                               \
+      plain &= ~(uint32_t)OPERATOR_##kind##_FLAG;                                                                      \
+      if (!is_among(&in_others, told.data) && !real_is_allocator_code(told.data))                                      \
+        add_range(&in_others, call->from, call->to);                                                                   \
+    }                                                                                                                  \
+    call++;                                                                                                            \
+  }
+#include "capture/host/entry_points.def"
+  standard = in_standard;
+  others = in_others;
+  uint32_t flags = found.flags | (any ? OPERATORS_RECORDED | plain : 0);
+  found.flags = operators.flags;
+  operators = found;
+  __atomic_store_n(&operators.flags, flags, __ATOMIC_RELEASE);
+}
+
 static int find_standard(struct dl_phdr_info *info, size_t bytes, void *context) {
   (void)bytes;
   if (!is_standard(info->dlpi_name))
@@ -173,6 +209,11 @@ static void *library_with_operators(const void *caller) {
 static void find(const void *caller) {
   int error = errno;
   real_resolve();
+  if (redirected_table()) {
+    take_told(redirected_table());
+    errno = error;
+    return;
+  }
   void *library = real_began_with_cpp() ? RTLD_NEXT : NULL;
   if (!library) /* what dlopen does to the program's objects is recorded: it may free those of the dynamic linker */
     library = library_with_operators(caller);

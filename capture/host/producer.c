@@ -5,6 +5,7 @@
 #include "capture/host/operators.h"
 #include "capture/host/process/signals.h"
 #include "capture/host/real.h"
+#include "capture/host/redirected.h"
 #include "capture/host/stacks/stack.h"
 #include "capture/wire/heaptape.h"
 
@@ -34,6 +35,7 @@ enum {
   LAP_BUSY_TICKS = 8,         /* a lap completed in fewer makes the next one longer */
   RESERVE_BYTES = PRODUCER_RESERVE * RECORD_BYTES,
   WAIT_NS = 20000000,
+  POOL_BYTES = 64 << 10, /* so many bytes of producers are mapped at once */
 };
 
 static void have_no_producer(void) {
@@ -64,7 +66,15 @@ static void let_go(struct producer *producer) {
   producer->cursor = NULL;
 }
 
+/* Is the thread still in a call that began in an earlier recording of the process? Its ring is nobody's any more. */
+static bool is_of_earlier_recording(const struct producer *producer) {
+  return redirected_table() && !mine.beginning && producer != (struct producer *)producer_mine &&
+         producer != mine.parked;
+}
+
 static struct process *stop_if_requested(struct producer *producer) {
+  if (is_of_earlier_recording(producer))
+    return NULL;
   struct process *process = attach_process();
   if (process && atomic_load_explicit(&process->region[0].memory->stop, memory_order_relaxed))
     process_stop(process, NULL);
@@ -477,8 +487,15 @@ static struct producer *find_dead(struct process *process, uint32_t looks, int m
   return NULL;
 }
 
+/* Precondition: no thread is in a hook, or goes to a producer. */
+static void release_all(const struct process *process) {
+  for (uint32_t i = 0; i < process->producers; i++)
+    stack_memo_free(process->producer[i]->memo);
+  for (uint32_t i = 0; i < process->producers; i += POOL_BYTES / PRODUCER_BYTES)
+    os_unmap(process->producer[i], POOL_BYTES);
+}
+
 static struct producer *new_producer(struct process *process) {
-  enum { POOL_BYTES = 64 << 10 };
   if (process->producers == PRODUCERS_MAX || (process->rings_left == 0 && !attach_region(process)))
     return NULL;
   if (process->pool_bytes < PRODUCER_BYTES) {
@@ -506,7 +523,13 @@ static struct producer *new_producer(struct process *process) {
   atomic_store_explicit(&producer->ring->lap, producer->lap, memory_order_relaxed);
   atomic_store_explicit(&region->used, at + 1, memory_order_release);
   process->producer[process->producers++] = producer;
+  process->release = release_all;
   return producer;
+}
+
+void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_PARTS]) {
+  part[0] = (struct redirect_thread_part){(uintptr_t)&producer_mine, sizeof producer_mine, (uintptr_t)&nobody};
+  part[1] = (struct redirect_thread_part){(uintptr_t)&mine, sizeof mine, 0};
 }
 
 static void reset(struct producer *producer) {
@@ -581,6 +604,11 @@ static struct producer *begin_thread(void) {
     producer_mine = &producer->quick;
   else
     have_no_producer();
+  atomic_signal_fence(memory_order_seq_cst);
+  if (producer && process != process_own()) { /* another recording has begun meanwhile: the next call begins in that */
+    have_no_producer();
+    producer = NULL;
+  }
   mine.refused = process && !producer;
   mine.beginning = false;
   signals_restore(&mask);

@@ -15,6 +15,7 @@
 #include "capture/host/accesses.h"
 #include "capture/host/operators.h"
 #include "capture/host/ownership.h"
+#include "capture/wire/redirect.h"
 #include "core/base/assert.h"
 #include "core/trace/event.h"
 
@@ -413,6 +414,9 @@ static inline bool producer_thrown(struct producer_throw *thrown) {
 /* Writes a control record about the next step, and leaves the producer in state RECORDING. Nothing is written where
    there is no room and the recording does not wait, or where a handler interrupted the writing of a record. */
 void producer_note(struct producer_entry in, uint8_t op, const void *address, uint64_t word);
+
+/* The library's parts of each thread's static TLS, of the calling thread, with their first values. */
+void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_PARTS]);
 
 /* Counts a call that can't be recorded; the trace tells it at the next event. */
 void producer_drop(struct producer *producer);

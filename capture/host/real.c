@@ -2,6 +2,7 @@
 #include "capture/host/real.h"
 
 #include "capture/host/entry_points.h"
+#include "capture/host/redirected.h"
 #include "capture/host/symbols.h"
 
 #include <dlfcn.h>
@@ -160,6 +161,10 @@ static bool has_usable_size;
 static bool began_with_cpp;
 static const void *libc_base;
 
+/* This library's own addresses. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
 static int find_code(struct dl_phdr_info *info, size_t bytes, void *context) {
   (void)bytes;
   struct code *code = context;
@@ -240,6 +245,15 @@ static void note_musl(void) {
   }
 }
 
+/* Returns 1 if the library is added to the count that are there, 0 if it is one of them. */
+static int note_told_allocator(struct code *libraries, int count, const struct redirect_call *call) {
+  for (int i = 0; i < count; i++)
+    if (libraries[i].from == call->from)
+      return 0;
+  libraries[count] = (struct code){(const void *)call->from, call->from, call->to};
+  return 1;
+}
+
 static void note_name(void *function) {
   Dl_info info;
   if (!dladdr(function, &info) || !info.dli_fname)
@@ -260,9 +274,49 @@ static void find_libc(void) {
   note_musl();
 }
 
+/* The same from the recorder, without a look-up: that would take locks of the dynamic linker in the middle of the
+   program. Threads, and handlers that interrupt them, may do it at the same time: they write the same. */
+static void take_told(const struct redirect_table *table) {
+  struct real_calls told = real;
+  struct code libraries[ALLOCATORS_MAX];
+  int count = 0;
+  const struct redirect_call *call = table->call;
+  ours = (struct code){__ehdr_start, (uintptr_t)__ehdr_start, (uintptr_t)_end};
+#define HOOK(ident, kind, result, declaration, arguments, size, param)                                                 \
+  {                                                                                                                    \
+    union {                                                                                                            \
+      void *data;                                                                                                      \
+      result(*code) declaration;                                                                                       \
+    } symbol = {.data = (void *)call->real};                                                                           \
+    if (symbol.data)                                                                                                   \
+      told.ident = symbol.code;                                                                                        \
+    if (call->place == REDIRECT_OTHER && count < ALLOCATORS_MAX)                                                       \
+      count += note_told_allocator(libraries, count, call);                                                            \
+    call++;                                                                                                            \
+  }
+#include "capture/host/entry_points.def"
+  memcpy(allocators, libraries, (size_t)count * sizeof *libraries);
+  allocator_count = count;
+  if (!count) /* as in real_resolve */
+    told.reallocarray = plain_reallocarray;
+  memcpy(allocator_name, table->allocator, sizeof allocator_name - 1);
+  has_usable_size = table->has_usable_size;
+  real = told;
+}
+
+static bool resolve_told(const struct redirect_table *table) {
+  if (!table->generation) /* nobody has redirected anything yet */
+    return false;
+  take_told(table);
+  atomic_store_explicit(&resolved, true, memory_order_release);
+  return true;
+}
+
 bool real_resolve(void) {
   if (atomic_load_explicit(&resolved, memory_order_acquire))
     return true;
+  if (redirected_table())
+    return resolve_told(redirected_table());
   if (resolving)
     return false;
   int error = errno;

@@ -224,7 +224,8 @@ static struct recorded_process *add_process(struct collector *collector, const s
                                  collector_stamp(collector)};
   struct recorded_process *parent = request->forked ? collector_find(collector, request->parent_pid) : NULL;
   uint32_t paused = (parent ? parent->paused : collector->paused) & ~(uint32_t)PAUSED_BY_BUDGET;
-  char *info = describe_info(collector->settings, request, &clock, paused != 0);
+  bool late = paused != 0 || collector->settings->keeper_pid;
+  char *info = describe_info(collector->settings, request, &clock, late);
   struct error error = {""};
   struct recorded_process *process = NULL;
   struct process_upkeep *upkeep = NULL;
@@ -262,7 +263,8 @@ static struct recorded_process *add_process(struct collector *collector, const s
   process->names = collector->settings->describe_json != NULL;
   watch(collector, pid_fd);
   collector->processes.at[collector->processes.count++] = process;
-  collector->recorded++;
+  if (collector->recorded++ == 0)
+    control_first_process(collector);
   return process;
 }
 
@@ -445,6 +447,7 @@ static bool reap(struct collector *collector) {
       collector->child_ended = true;
       collector->child_status = status;
     }
+    collector->keeper_ended |= pid == collector->settings->keeper_pid;
     if (process)
       reaped_process(collector, process, &how, status, &usage);
     info.si_pid = 0;
@@ -555,6 +558,15 @@ static void watch_samples(const struct collector *collector) {
     watch(collector, fd);
 }
 
+/* Of a process that ran before: is there nothing more to record, as it or the recording has ended? */
+static bool attached_is_over(struct collector *collector) {
+  if (atomic_load(&collector->stopping) && !collector->ended)
+    collector_end_recording(collector, "the recorder was stopped: later events are not in the trace");
+  else if (collector->keeper_ended && !collector->ended)
+    collector_end_recording(collector, "the program has gone, or executes another one");
+  return collector->ended || (collector->recorded && collector->processes.count == 0);
+}
+
 int collector_serve(struct collector *collector) {
   struct lingering lingering = {0, 0};
   uint32_t idle_passes = 0;
@@ -592,6 +604,8 @@ int collector_serve(struct collector *collector) {
         lingering = (struct lingering){0, 0};
       }
     }
+    if (collector->settings->keeper_pid && attached_is_over(collector))
+      return 0;
     if (records > BUSY_RECORDS)
       continue;
     idle_passes = records ? 0 : idle_passes + 1;

@@ -52,6 +52,7 @@ struct collector_settings {
   bool follow;               /* record the processes that the first one starts */
   const char *describe_json; /* object for INFO's "describe", or NULL */
   int first_pid;
+  int keeper_pid; /* of a process that ran before: the child that redirects it (keeper.h); 0: the first is our child */
   /* Samples of data accesses: of which, one of how many (0: the default), and where they come from, which is opened
      when first_pid is known. */
   enum sampling_kind sampling;

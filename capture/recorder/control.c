@@ -40,6 +40,11 @@ void control_begin(struct collector *collector) {
   collector->paused = collector->settings->start_paused ? PAUSED_FROM_START : 0;
   const struct collector_settings *settings = collector->settings;
   collector->bursts = settings->in_bursts && !settings->burst.from[0]; /* the first one begins with the program */
+  if (!settings->keeper_pid)
+    control_first_process(collector);
+}
+
+void control_first_process(struct collector *collector) {
   if (!collector->paused)
     begin_duration(collector);
 }

@@ -25,4 +25,7 @@ void control_keep_limits(struct collector *collector);
 /* Called once, before anything is served. A limit of time runs from the first start. */
 void control_begin(struct collector *collector);
 
+/* Called when the first process is recorded: of one that ran before, the limit of time runs from then. */
+void control_first_process(struct collector *collector);
+
 #endif

@@ -21,7 +21,8 @@ static const char usage[] =
     "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES] [--own-mappings]\n"
     "                       [--accesses[=all|BYTES|sampled[:PERIOD]|faults[:PERIOD]] [--burst FROM..TO]]\n"
     "                       [--latency] [--usable] [--stacks[=DEPTH]] [--unwind auto|dwarf|fp|libunwind]\n"
-    "                       [--] CMD [ARGUMENT...]\n";
+    "                       [--] CMD [ARGUMENT...]\n"
+    "       heaptape record --attach PID [-o F.tape] [--duration SECONDS] [OPTION...]\n";
 static const char usage_details[] =
     "\n"
     "Runs CMD with its malloc calls recorded, and exits with CMD's status. Each process that CMD starts gets a trace "
@@ -34,6 +35,10 @@ static const char usage_details[] =
     "  --no-follow          record this process only, not its children\n"
     "  --describe           store arguments and host name in the trace (never done without this)\n"
     "  --preload LIB        record the program on another allocator\n"
+    "  --attach PID         record a process that runs already: from now on, until --duration is over, the recorder "
+    "gets "
+    "a\n"
+    "                       SIGINT, or the process ends; then everything in it is put back\n"
     "  --start-paused       record nothing until 'heaptape ctl PID start' or the signal\n"
     "  --signal NAME        the recorder starts or stops recording when it (not the program) gets this signal: USR1, "
     "RTMIN+3\n"
@@ -248,6 +253,15 @@ static void take_accesses(struct collector_settings *settings, const char *value
 /* At most, as heaptape_mark keeps them. */
 enum { MARK_BYTES = 255 };
 
+static int pid_of(const char *value) {
+  char *end;
+  errno = 0;
+  long pid = strtol(value, &end, 10);
+  if (errno || end == value || *end || pid <= 0 || pid > INT32_MAX)
+    wrong("--attach is the number of a process, not %s", value);
+  return (int)pid;
+}
+
 static int burst_signal_of(const char *text) {
   bool is_signal = strncmp(text, "SIG", 3) == 0 && find_signal(text);
   return is_signal ? signal_of("burst", text) : 0;
@@ -274,6 +288,7 @@ enum {
   NO_FOLLOW,
   DESCRIBE,
   PRELOAD,
+  ATTACH,
   STAMP,
   CLOCK,
   TOUCH_MIN,
@@ -321,6 +336,9 @@ static bool take(struct command *command, int option, const char *value) {
     break;
   case PRELOAD:
     command->preload = value;
+    break;
+  case ATTACH:
+    command->attach_pid = pid_of(value);
     break;
   case STAMP:
     settings->flags |= choice("stamp", value, "tags", "every") ? ATTACH_STAMP_EVERY : 0;
@@ -416,12 +434,29 @@ static void check_together(const struct collector_settings *settings) {
     wrong("--rotate can't divide data accesses among files: leave --accesses out");
 }
 
+/* What needs a program that heaptape starts. */
+static void check_attached(const struct command *command, const char *argument) {
+  const struct collector_settings *settings = &command->settings;
+  const char *excluded = command->preload                             ? "--preload"
+                         : command->own_mappings                      ? "--own-mappings"
+                         : command->describe                          ? "--describe"
+                         : settings->flags & ATTACH_ACCESSES          ? "--accesses"
+                         : settings->sampling                         ? "--accesses"
+                         : settings->stack_unwind == UNWIND_LIBUNWIND ? "--unwind libunwind"
+                                                                      : NULL;
+  if (argument)
+    wrong("--attach records a process that runs, and starts none: %s", argument);
+  if (excluded)
+    wrong("%s is for a program that heaptape starts, not for --attach", excluded);
+}
+
 void options_parse(struct command *command, int argc, char **argv) {
   static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                           {"on-full", required_argument, NULL, ON_FULL},
                                           {"no-follow", no_argument, NULL, NO_FOLLOW},
                                           {"describe", no_argument, NULL, DESCRIBE},
                                           {"preload", required_argument, NULL, PRELOAD},
+                                          {"attach", required_argument, NULL, ATTACH},
                                           {"stamp", required_argument, NULL, STAMP},
                                           {"clock", required_argument, NULL, CLOCK},
                                           {"touch-min", required_argument, NULL, TOUCH_MIN},
@@ -455,7 +490,9 @@ void options_parse(struct command *command, int argc, char **argv) {
     if (!take(command, option, optarg))
       wrong_option(argv[optind - 1], options);
   check_together(&command->settings);
-  if (optind == argc) {
+  if (command->attach_pid) {
+    check_attached(command, argv[optind]);
+  } else if (optind == argc) {
     fputs(usage, stderr);
     exit(2);
   }

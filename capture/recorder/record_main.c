@@ -3,8 +3,10 @@
 #include "capture/recorder/collector.h"
 #include "capture/recorder/continuous/file_set.h"
 #include "capture/recorder/describe.h"
+#include "capture/recorder/keeper.h"
 #include "capture/recorder/options.h"
 #include "capture/recorder/preflight.h"
+#include "capture/recorder/redirect/target.h"
 #include "capture/recorder/simulator.h"
 #include "capture/recorder/tree.h"
 #include "core/base/diagnostics.h"
@@ -31,7 +33,7 @@ static int child_pid;
    After it the recorder no longer waits for processes that outlive the program. */
 static void end(int signal) {
   int error = errno;
-  if (signal != SIGINT && !collector_child_ended(serving))
+  if (signal != SIGINT && child_pid && !collector_child_ended(serving))
     kill(child_pid, signal);
   collector_stop(serving);
   errno = error;
@@ -321,10 +323,103 @@ static void tell_complaint(int pid, const char *words) {
   diagnostics_error(RECORD, "process %d: Valgrind can't run it: %s", pid, words);
 }
 
+/* The clock is chosen; exits where it can't do what is asked for. */
+static void choose_clock(struct collector_settings *settings) {
+  struct error error = {""};
+  if (!os_cycles_invariant())
+    settings->flags |= ATTACH_COUNTER;
+  if ((settings->flags & ATTACH_COUNTER) && (settings->flags & ATTACH_LATENCY)) {
+    error_set(&error, "--latency", "cannot be measured: the clock is a counter, which gives an order and no time");
+    fail(&error, 1);
+  }
+  if ((settings->flags & ATTACH_COUNTER) && settings->sampling) {
+    error_set(&error, "--accesses",
+              "samples have times, and the clock is a counter: they can't stand between its events");
+    fail(&error, 1);
+  }
+}
+
+/* --- a process that runs --- */
+
+static void tell_keeper_waits(int pid) {
+  fprintf(stderr, "heaptape-record: process %d: no thread has called malloc at a safe moment yet: waiting for one\n",
+          pid);
+}
+
+static void tell_keeper_began(int pid, const struct redirection *redirection) {
+  fprintf(stderr, "heaptape: process %d: recording begins: %u references in %u objects, held for %.1f ms at most\n",
+          pid, redirection->redirected, redirection->objects, (double)redirection->tracee.longest_hold_ns / 1e6);
+}
+
+static void tell_keeper_ended(int pid, uint32_t processes) {
+  if (processes)
+    fprintf(stderr, "heaptape: process %d: everything is put back%s\n", pid,
+            processes > 1 ? ", in its fork children too" : "");
+}
+
+/* Waits for the keeper's end. Where it was killed, puts everything back in its stead. */
+static bool keeper_did_its_work(struct keeper *keeper, int pid) {
+  struct error error = {""};
+  int status;
+  uint32_t processes;
+  if (waitpid(keeper->pid, &status, 0) == keeper->pid)
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  /* The collector has reaped it: it ended by itself. */
+  if (redirect_undo(pid, collector_address(serving), &processes, &error) != 0 && error.text[0] && kill(pid, 0) == 0)
+    complain(&error);
+  return collector_recorded(serving) > 0;
+}
+
+static void prepare_attached(struct command *command, char *library, char *name, size_t name_bytes) {
+  struct error error = {""};
+  struct attach_request request = {.pid = command->attach_pid};
+  if (target_check(command->attach_pid, &error) != 0 || preflight_library(REDIRECT_LIBRARY, library, &error) != 0)
+    fail(&error, 1);
+  describe_program_name(&request, name, name_bytes);
+  command->settings.name = name;
+  command->settings.first_pid = command->attach_pid;
+  choose_clock(&command->settings);
+}
+
+static int record_attached(struct command *command) {
+  static const struct keeper_voice voice = {tell_keeper_waits, tell_keeper_began, tell_keeper_ended, complain};
+  struct collector_settings *settings = &command->settings;
+  struct error error = {""};
+  char library[PATH_MAX], output[PATH_MAX], name[256];
+  bool made;
+  prepare_attached(command, library, name, sizeof name);
+  describe_first_path(settings, output, sizeof output);
+  struct redirect_orders orders = {.pid = command->attach_pid, .loading = {.library = library}};
+  struct keeper keeper;
+  if (try_output(output, &made, &error) != 0 || keeper_start(&keeper, &orders, &voice, &error) != 0)
+    fail(&error, 1);
+  settings->keeper_pid = keeper.pid;
+  if (collector_open(&serving, settings, &error) != 0)
+    fail(&error, 1);
+  served = settings;
+  set_signals(command->toggle_signal, &settings->burst);
+  raise_descriptor_limit();
+  keeper_begin(&keeper, collector_address(serving));
+  collector_serve(serving);
+  keeper_end(&keeper);
+  bool done = keeper_did_its_work(&keeper, command->attach_pid);
+  tree_print(written.tree, stderr);
+  tree_free(written.tree);
+  bool recorded = collector_recorded(serving) > 0;
+  if (done && !recorded)
+    fprintf(stderr, "heaptape-record: process %d: nothing was recorded: no call came\n", command->attach_pid);
+  if (!recorded && made)
+    unlink(output);
+  collector_close(serving);
+  return done && recorded ? 0 : 1;
+}
+
 int main(int argc, char **argv) {
   struct command command = {.settings = {.report = report, .complain = complain}};
   options_parse(&command, argc, argv);
   written.tree = tree_new();
+  if (command.attach_pid)
+    return record_attached(&command);
   struct error error = {""};
   char program[PATH_MAX], output[PATH_MAX];
   struct preloads preloads = {"", "", ""};
@@ -334,17 +429,7 @@ int main(int argc, char **argv) {
   command.settings.name = slash ? slash + 1 : program;
   char *description = command.describe ? describe(command.arguments) : NULL;
   command.settings.describe_json = description;
-  if (!os_cycles_invariant())
-    command.settings.flags |= ATTACH_COUNTER;
-  if ((command.settings.flags & ATTACH_COUNTER) && (command.settings.flags & ATTACH_LATENCY)) {
-    error_set(&error, "--latency", "cannot be measured: the clock is a counter, which gives an order and no time");
-    fail(&error, 1);
-  }
-  if ((command.settings.flags & ATTACH_COUNTER) && command.settings.sampling) {
-    error_set(&error, "--accesses",
-              "samples have times, and the clock is a counter: they can't stand between its events");
-    fail(&error, 1);
-  }
+  choose_clock(&command.settings);
   struct simulator *simulator = NULL;
   if ((command.settings.flags & ATTACH_ACCESSES) && simulator_open(&simulator, &command.settings, &error) != 0)
     fail(&error, 1);

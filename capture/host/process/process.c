@@ -24,6 +24,10 @@ struct process *process_own(void) {
   return process;
 }
 
+void *process_place(void) {
+  return &own;
+}
+
 bool process_is_off(void) {
   struct process *process = atomic_load_explicit(&own, memory_order_acquire);
   return process && atomic_load_explicit(&process->state, memory_order_relaxed) == PROCESS_OFF;

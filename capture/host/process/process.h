@@ -34,11 +34,15 @@ struct process {
   char *pool; /* where the next producers come from */
   size_t pool_bytes;
   uint32_t producers, probe, threads;
+  void (*release)(const struct process *); /* gives the producers' memory back; NULL: there are none */
   struct producer *producer[PRODUCERS_MAX];
 };
 
 /* This process; NULL: no memory for it. Where the parent had one, a fork child's is all zero. */
 struct process *process_own(void);
+
+/* Where process_own keeps the process, for the recorder: NULL there begins anew. */
+void *process_place(void);
 
 /* True once it is known that this process is not, or no longer, recorded. Cheap. */
 bool process_is_off(void);

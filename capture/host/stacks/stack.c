@@ -286,6 +286,11 @@ static struct stack_memo *memo_of(struct stack_memo **place) {
   return memo;
 }
 
+void stack_memo_free(struct stack_memo *memo) {
+  if (memo)
+    os_unmap(memo, sizeof *memo);
+}
+
 static uint32_t take_from(struct stack_area *area, struct stack_memo *memo, struct frame frame) {
   struct walked walked = walk(memo, frame);
   uint32_t count = remember(memo, &walked), node = nodes_of(area, memo, count);

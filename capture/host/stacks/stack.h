@@ -36,6 +36,9 @@ static inline bool stack_is_unwound(void) {
   return stack_settings.unwind == UNWIND_LIBUNWIND;
 }
 
+/* Gives its memory back; NULL: there is none. */
+void stack_memo_free(struct stack_memo *memo);
+
 /* Called when another thread takes the memo over: forgets the walks of the thread before. */
 void stack_memo_reset(struct stack_memo *memo);
 

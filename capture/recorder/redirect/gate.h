@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* The gate: two OS pages that are put into a program so that one of its own threads loads our library, at a place where
+   that is safe.
+
+   References to malloc, calloc, realloc and free are pointed at the gate's entries, which go on to the real functions.
+   A thread that comes in at its entry is in no function of the allocator, and so holds none of its locks. The first one
+   while the gate is armed waits, for 200 ms at most, until the recorder has looked at its stack and decided; then it
+   loads the library, with all signals blocked, and goes on. All others go on at once, as all do in fork children.
+
+   Layout and code only; used by loading.c. Invariants: the code keeps errno and all registers that a call keeps; where
+   the recorder has ended it loads nothing. */
+#ifndef CAPTURE_RECORDER_REDIRECT_GATE_H
+#define CAPTURE_RECORDER_REDIRECT_GATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GATE_MAGIC 0x6574616765706174u
+enum { GATE_CODE_BYTES = 4096, GATE_BYTES = 8192, GATE_CALLS = 4 };
+
+enum gate_state {
+  GATE_SHUT,   /* all go on */
+  GATE_ARMED,  /* the first thread asks */
+  GATE_ASKING, /* one has, and waits */
+  GATE_GO,     /* it is to load the library */
+  GATE_PASS,   /* it is not */
+  GATE_LOADING,
+  GATE_DONE, /* handle or failure tells */
+};
+
+/* Behind the code. The offsets are the code's, too. */
+struct gate_data {
+  uint64_t magic;
+  uint32_t state;
+  uint32_t pid; /* of the process in which the library is to be loaded */
+  uint64_t dlopen, dlerror, errno_location;
+  uint64_t stack;   /* of the thread that asks */
+  uint64_t handle;  /* 0: the library could not be loaded */
+  uint64_t failure; /* what dlerror gave */
+  uint64_t real[GATE_CALLS];
+  int64_t wait[2]; /* of one look at the state: struct timespec */
+  uint64_t all_signals;
+  char library[3072];
+};
+_Static_assert(offsetof(struct gate_data, library) == 120, "the gate's code has other offsets");
+_Static_assert(sizeof(struct gate_data) <= GATE_BYTES - GATE_CODE_BYTES, "the gate's data do not fit");
+
+extern const char *const gate_calls[GATE_CALLS]; /* names, in the order of the entries */
+
+/* The code, and where its entries are in it. */
+const void *gate_code(void);
+size_t gate_code_bytes(void);
+uint64_t gate_entry_offset(unsigned call);
+
+#endif

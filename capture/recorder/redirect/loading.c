@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/recorder/redirect/loading.h"
+
+#include "capture/recorder/redirect/gate.h"
+#include "core/base/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+  LOOK_US = 500,
+  TRIES = 100,           /* to find the dynamic linker unlocked */
+  TRY_US = 50000,        /* between two of them */
+  STACK_ROOM = 48 << 10, /* the thread that loads the library has at least so much */
+};
+static const uint64_t TELL_NS = 3000000000u, STUCK_NS = 1000000000u, REWRITE_NS = 500000000u;
+
+struct bringing {
+  const struct loading *loading;
+  struct tracee *tracee;
+  struct objects objects;
+  struct references references;
+  struct symbol real[GATE_CALLS];
+  uint64_t syscall_instruction;
+  struct code_range handlers; /* where signal handlers return to */
+  struct gate_data data;
+  uint64_t gate; /* its code's address; 0: not made */
+};
+
+static const struct names names = {gate_calls, GATE_CALLS};
+
+bool gate_entry_at(const struct tracee *tracee, uint64_t address, uint64_t *real) {
+  uint64_t code = address & ~(uint64_t)(GATE_CODE_BYTES - 1), magic;
+  for (unsigned i = 0; i < GATE_CALLS; i++)
+    if (address - code == gate_entry_offset(i))
+      return tracee_read_word(tracee, code + GATE_CODE_BYTES, &magic) && magic == GATE_MAGIC &&
+             tracee_read_word(tracee, code + GATE_CODE_BYTES + offsetof(struct gate_data, real) + i * 8, real);
+  return false;
+}
+
+/* The C library's own code has what we need. */
+static int find_code(struct bringing *b, const struct object *libc, struct error *error) {
+  unsigned char code[32];
+  struct symbol symbol;
+  if (!object_symbol(libc, b->tracee, "getppid", &symbol) || !tracee_read(b->tracee, symbol.address, code, sizeof code))
+    return error_set(error, "--attach", "the program's C library is not one that is known");
+  const unsigned char *found = memmem(code, sizeof code, "\x0f\x05", 2);
+  if (!found)
+    return error_set(error, "--attach", "no system call instruction in the program's C library");
+  b->syscall_instruction = symbol.address + (uint64_t)(found - code);
+  return 0;
+}
+
+static int find_functions(struct bringing *b, const struct object *libc, struct error *error) {
+  const struct object *dl = objects_find(&b->objects, "libdl.so.2");
+  struct symbol open, failure, number;
+  if ((!object_symbol(libc, b->tracee, "dlopen", &open) && (!dl || !object_symbol(dl, b->tracee, "dlopen", &open))) ||
+      (!object_symbol(libc, b->tracee, "dlerror", &failure) &&
+       (!dl || !object_symbol(dl, b->tracee, "dlerror", &failure))) ||
+      !object_symbol(libc, b->tracee, "__errno_location", &number))
+    return error_set(error, "--attach", "the program has no dlopen: its C library is too old");
+  b->data.dlopen = open.address;
+  b->data.dlerror = failure.address;
+  b->data.errno_location = number.address;
+  for (unsigned i = 0; i < GATE_CALLS; i++) {
+    const struct object *object = definer_of(&b->objects, b->tracee, gate_calls[i], &b->real[i]);
+    if (!object)
+      return error_set(error, "--attach", "the program has no %s", gate_calls[i]);
+    if (object->is_executable)
+      return error_set(error, "--attach", "the program defines %s itself: its calls are no references", gate_calls[i]);
+    b->data.real[i] = b->real[i].address;
+  }
+  return 0;
+}
+
+/* The end of a signal handler's frame: the only way back from one. */
+static uint64_t find_restorer(const struct tracee *tracee, const struct symbol *near) {
+  static const char code[] = "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05";
+  struct area area;
+  uint64_t found = 0;
+  if (!area_of(tracee, near->address, &area))
+    return 0;
+  char *text = malloc(area.to - area.from);
+  if (text && tracee_read(tracee, area.from, text, area.to - area.from)) {
+    const char *at = memmem(text, area.to - area.from, code, sizeof code - 1);
+    found = at ? area.from + (uint64_t)(at - text) : 0;
+  }
+  free(text);
+  return found;
+}
+
+static void find_handlers(struct bringing *b, const struct object *libc) {
+  struct symbol symbol;
+  uint64_t restorer = object_symbol(libc, b->tracee, "getppid", &symbol) ? find_restorer(b->tracee, &symbol) : 0;
+  b->handlers = (struct code_range){restorer, restorer + 1, true};
+}
+
+static int prepare(struct bringing *b, struct error *error) {
+  if (objects_read(&b->objects, b->tracee, error) != 0)
+    return -1;
+  const struct object *libc = objects_find(&b->objects, "libc.so.6");
+  if (!libc)
+    return error_set(error, "--attach", "the program does not use the GNU C library");
+  if (find_code(b, libc, error) != 0 || find_functions(b, libc, error) != 0)
+    return -1;
+  find_handlers(b, libc);
+  b->data.magic = GATE_MAGIC;
+  b->data.pid = (uint32_t)b->tracee->pid;
+  b->data.wait[1] = 1000000;
+  b->data.all_signals = ~(uint64_t)0;
+  if (strlen(b->loading->library) >= sizeof b->data.library)
+    return error_set(error, b->loading->library, "the path is too long");
+  strcpy(b->data.library, b->loading->library);
+  return references_read(&b->references, &b->objects, b->tracee, &names, NULL) == 0
+             ? 0
+             : error_set(error, "--attach", "out of memory");
+}
+
+static int make_gate(struct bringing *b, struct error *error) {
+  struct tracee_syscall map = {b->syscall_instruction,
+                               SYS_mmap,
+                               {0, GATE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0}};
+  int64_t at;
+  if (tracee_make_syscall(b->tracee, &map, &at, error) != 0)
+    return -1;
+  if (at < 0 && at > -4096)
+    return error_set(error, "--attach", "no memory in the process: %s", strerror((int)-at));
+  struct tracee_syscall protect = {
+      b->syscall_instruction, SYS_mprotect, {(uint64_t)at, GATE_CODE_BYTES, PROT_READ | PROT_EXEC}};
+  if (!tracee_write(b->tracee, (uint64_t)at, gate_code(), gate_code_bytes()) ||
+      !tracee_write(b->tracee, (uint64_t)at + GATE_CODE_BYTES, &b->data, sizeof b->data))
+    return error_set(error, "--attach", "the process's memory can't be written");
+  int64_t refused;
+  if (tracee_make_syscall(b->tracee, &protect, &refused, error) != 0)
+    return -1;
+  if (refused)
+    return error_set(error, "--attach", "no code may be added to the process: %s", strerror((int)-refused));
+  b->gate = (uint64_t)at;
+  return 0;
+}
+
+/* Puts references to the real functions, or to a gate, at this one's entries, or back. */
+static bool put_references(const struct bringing *b, bool at_gate) {
+  bool all = true;
+  for (size_t i = 0; i < b->references.all.count; i++) {
+    const struct reference *reference = &b->references.all.at[i];
+    uint64_t value, behind, real = b->real[reference->call].address;
+    if (!tracee_read_word(b->tracee, reference->address, &value))
+      continue;
+    if (value == real || (gate_entry_at(b->tracee, value, &behind) && behind == real))
+      all &= tracee_write_word(b->tracee, reference->address,
+                               at_gate ? b->gate + gate_entry_offset(reference->call) : real);
+  }
+  return all;
+}
+
+static uint32_t state_of(const struct bringing *b) {
+  uint32_t state = GATE_SHUT;
+  tracee_read(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, state), &state, sizeof state);
+  return state;
+}
+
+static bool set_state(const struct bringing *b, uint32_t state) {
+  return tracee_write(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, state), &state, sizeof state);
+}
+
+/* Does a thread hold a lock of the dynamic linker? That has recursive mutexes among its variables, whose place depends
+   on its version: so all that look like one that a thread of the process holds are taken for one. (Return addresses
+   into it on the threads' stacks would not do: the main thread of a java has them for good, in memory that nobody has
+   written to since.) */
+static bool loader_is_locked(const struct bringing *b) {
+  enum { BYTES_MAX = 1 << 16, KIND = 4, OWNER = 2, RECURSIVE = 1 }; /* indices of 4 bytes in a mutex */
+  struct symbol variables;
+  char path[64];
+  const struct object *loader = objects_loader(&b->objects);
+  if (!loader || !object_symbol(loader, b->tracee, "_rtld_global", &variables) || variables.bytes > BYTES_MAX)
+    return false;
+  uint32_t words[BYTES_MAX / 4];
+  if (!tracee_read(b->tracee, variables.address, words, variables.bytes))
+    return true;
+  for (size_t i = 0; i + KIND < variables.bytes / 4; i += 2) {
+    if (!words[i] || words[i + KIND] != RECURSIVE || !words[i + OWNER])
+      continue;
+    snprintf(path, sizeof path, "/proc/%d/task/%u", b->tracee->pid, words[i + OWNER]);
+    if (access(path, F_OK) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* Sets the gate up. *again: this moment is not a good one. */
+static int open_gate(struct bringing *b, bool *again, struct error *error) {
+  if (tracee_hold(b->tracee, error) != 0)
+    return -1;
+  *again = !objects_are_settled(&b->objects, b->tracee) || loader_is_locked(b);
+  int result = *again ? 0 : make_gate(b, error);
+  if (!*again && result == 0 && (!put_references(b, true) || !set_state(b, GATE_ARMED))) {
+    put_references(b, false);
+    result = error_set(error, "--attach", "the process's references can't be written");
+  }
+  tracee_release(b->tracee);
+  return result;
+}
+
+static void renew(struct bringing *b) {
+  struct error ignored = {""};
+  struct objects fresh;
+  if (objects_read(&fresh, b->tracee, &ignored) != 0) {
+    objects_free(&fresh);
+    return;
+  }
+  objects_free(&b->objects);
+  references_free(&b->references);
+  b->objects = fresh;
+  references_read(&b->references, &b->objects, b->tracee, &names, NULL);
+}
+
+/* References that were bound since. */
+static void put_more_references(struct bringing *b, bool at_gate) {
+  struct error ignored = {""};
+  renew(b);
+  if (tracee_hold(b->tracee, &ignored) != 0)
+    return;
+  put_references(b, at_gate);
+  if (!at_gate)
+    set_state(b, GATE_SHUT);
+  tracee_release(b->tracee);
+}
+
+/* May the thread that asks load the library? */
+static bool is_safe(const struct bringing *b) {
+  struct area area;
+  uint64_t stack;
+  if (!tracee_read_word(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, stack), &stack) ||
+      !area_of(b->tracee, stack, &area))
+    return false;
+  bool grows = strcmp(area.path, "[stack]") == 0;
+  return (grows || stack - area.from >= STACK_ROOM) && !loader_is_locked(b) &&
+         !stack_holds(b->tracee, stack, &b->handlers, 1);
+}
+
+static int take_result(struct bringing *b, struct error *error) {
+  if (!tracee_read(b->tracee, b->gate + GATE_CODE_BYTES, &b->data, sizeof b->data))
+    return error_set(error, "--attach", "the process has ended");
+  if (b->data.handle)
+    return 0;
+  char why[256] = "";
+  for (size_t i = 0;
+       b->data.failure && i + 1 < sizeof why && tracee_read(b->tracee, b->data.failure + i, why + i, 1) && why[i]; i++)
+    why[i + 1] = '\0';
+  return error_set(error, "--attach", "the program can't load our library: %s", why);
+}
+
+/* Waits until a thread has come by and loaded the library. */
+static int wait_for_thread(struct bringing *b, struct error *error) {
+  uint64_t since_ns = os_monotonic_ns(), went_ns = 0, wrote_ns = since_ns;
+  bool told = false;
+  while (b->loading->wanted(b->loading->context)) {
+    uint64_t now_ns = os_monotonic_ns(), magic;
+    tracee_settle(b->tracee);
+    if (!tracee_read_word(b->tracee, b->gate + GATE_CODE_BYTES, &magic))
+      return error_set(error, "--attach", "the process has ended, or has executed another program");
+    uint32_t state = state_of(b);
+    if (state == GATE_DONE)
+      return take_result(b, error);
+    if (state == GATE_ASKING) {
+      set_state(b, is_safe(b) ? GATE_GO : GATE_PASS);
+      went_ns = now_ns;
+    } else if (state == GATE_SHUT || state == GATE_PASS || (state == GATE_GO && now_ns - went_ns > STUCK_NS)) {
+      set_state(b, GATE_ARMED);
+    } else if (state == GATE_ARMED && now_ns - wrote_ns > REWRITE_NS) {
+      put_more_references(b, true);
+      wrote_ns = now_ns;
+    }
+    if (!told && now_ns - since_ns > TELL_NS && state != GATE_LOADING) {
+      b->loading->tell_waiting(b->loading->context);
+      told = true;
+    }
+    usleep(LOOK_US);
+  }
+  return -1;
+}
+
+int loading_bring(const struct loading *loading, struct tracee *tracee, struct error *error) {
+  struct bringing b = {.loading = loading, .tracee = tracee};
+  int result = prepare(&b, error);
+  bool again = result == 0;
+  for (int i = 0; again && result == 0; i++) {
+    if (i == TRIES)
+      result =
+          error_set(error, "--attach", "a thread keeps the dynamic linker locked (in a constructor of a library?)");
+    else if (!loading->wanted(loading->context))
+      result = -1;
+    else
+      result = open_gate(&b, &again, error);
+    if (result == 0 && again) {
+      usleep(TRY_US);
+      renew(&b);
+    }
+  }
+  if (result == 0) {
+    result = wait_for_thread(&b, error);
+    if (result != 0)
+      put_more_references(&b, false);
+  }
+  objects_free(&b.objects);
+  references_free(&b.references);
+  return result;
+}

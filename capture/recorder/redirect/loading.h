@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* Brings a library into a process that runs: by one of its own threads, at a moment at which it holds no lock of the
+   allocator or of the dynamic linker (gate.h).
+
+   Not its job: what is redirected to the library (redirect.h). Invariants: where the library is not loaded, all
+   references are as they were. Allocates with malloc. */
+#ifndef CAPTURE_RECORDER_REDIRECT_LOADING_H
+#define CAPTURE_RECORDER_REDIRECT_LOADING_H
+
+#include "capture/recorder/redirect/references.h"
+
+struct loading {
+  const char *library;                 /* path */
+  bool (*wanted)(void *context);       /* false: give up */
+  void (*tell_waiting)(void *context); /* no thread has come by for some seconds */
+  void *context;
+};
+
+/* -1: it is not loaded; error is empty where it was not wanted any more. After success, references may be at the gate's
+   entries. */
+int loading_bring(const struct loading *loading, struct tracee *tracee, struct error *error);
+
+/* Is that the address of an entry of a gate, also of an earlier recorder's? *real: the function behind it. */
+bool gate_entry_at(const struct tracee *tracee, uint64_t address, uint64_t *real);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* The loaded objects of another process, as its dynamic linker lists them, their symbols, and their references to
+   functions: all read from its memory.
+
+   Not its job: stopping it, writing (tracee.h). Invariants: nothing that is read there is trusted: what can't be right
+   is left out, and no length of its is allocated beyond a limit. The list is a snapshot. Allocates with malloc. */
+#ifndef CAPTURE_RECORDER_REDIRECT_OBJECTS_H
+#define CAPTURE_RECORDER_REDIRECT_OBJECTS_H
+
+#include "capture/recorder/redirect/tracee.h"
+
+#include <stdbool.h>
+
+struct object {
+  char path[256]; /* as the dynamic linker has it; empty: the executable */
+  uint64_t base;
+  uint64_t symbols, names, name_bytes, gnu_hash, versions;
+  uint64_t relocations[2], relocation_bytes[2];
+  bool is_executable, is_loader;
+};
+
+struct objects {
+  VECTOR(struct object) all; /* in the order in which names are looked up */
+  uint64_t list;             /* address of the dynamic linker's struct r_debug */
+  uint64_t loader_from, loader_to;
+};
+
+/* -1: the process has no dynamic linker, or none that we know. */
+int objects_read(struct objects *objects, const struct tracee *tracee, struct error *error);
+void objects_free(struct objects *objects);
+
+/* Is the list as it was, and the dynamic linker not changing it? To be called while the threads are held. */
+bool objects_are_settled(const struct objects *objects, const struct tracee *tracee);
+
+/* The object whose file has that base name; NULL: there is none. */
+const struct object *objects_find(const struct objects *objects, const char *name);
+const char *object_name(const struct object *object);
+
+/* The dynamic linker itself; NULL: it is not in the list. */
+const struct object *objects_loader(const struct objects *objects);
+
+struct symbol {
+  uint64_t address, bytes;
+  uint64_t entry; /* of the symbol table: where its value stands */
+};
+
+/* What the object defines by that name; false: nothing. */
+bool object_symbol(const struct object *object, const struct tracee *tracee, const char *name, struct symbol *symbol);
+
+/* Visits each reference of the object's by name, whether or not it has been bound. False: they can't be read. */
+struct visitor {
+  void (*visit)(void *context, const char *name, uint64_t address);
+  void *context;
+};
+bool object_references(const struct object *object, const struct tracee *tracee, const struct visitor *visitor);
+
+/* The mapping of an address. False: there is none. */
+struct area {
+  uint64_t from, to;
+  char permissions[5];
+  char path[256];
+};
+bool area_of(const struct tracee *tracee, uint64_t address, struct area *area);
+
+/* From the first to the last of the neighbouring mappings of the same file. False: no mapping is there. */
+bool object_extent(const struct tracee *tracee, uint64_t inside, struct area *extent);
+
+#endif

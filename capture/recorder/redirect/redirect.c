@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/recorder/redirect/redirect.h"
+
+#include "core/base/os.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum { NAME_BYTES = 64, TRIES = 200, TRY_US = 10000 };
+
+/* What is known of a process at one time. */
+struct view {
+  struct tracee *tracee;
+  struct objects objects;
+  const struct object *library;
+  struct redirect_table table;
+  uint64_t table_at;
+  char text[REDIRECT_CALLS_MAX][NAME_BYTES];
+  const char *name[REDIRECT_CALLS_MAX];
+  uint32_t calls;
+  struct references references;
+  uint64_t entry[REDIRECT_CALLS_MAX]; /* of the symbol tables: where the names' values stand; 0: nowhere */
+  uint64_t base[REDIRECT_CALLS_MAX];  /* what those values are relative to */
+};
+
+static void view_close(struct view *view) {
+  references_free(&view->references);
+  objects_free(&view->objects);
+}
+
+static bool read_table(struct view *view) {
+  struct symbol symbol;
+  if (!object_symbol(view->library, view->tracee, "heaptape_redirect", &symbol) ||
+      !tracee_read(view->tracee, symbol.address, &view->table, sizeof view->table) ||
+      view->table.magic != REDIRECT_MAGIC || view->table.version != REDIRECT_VERSION)
+    return false;
+  view->table_at = symbol.address;
+  for (uint32_t i = 0; i < REDIRECT_CALLS_MAX && view->table.call[i].name; i++) {
+    if (!tracee_read(view->tracee, (uint64_t)(uintptr_t)view->table.call[i].name, view->text[i], NAME_BYTES - 1))
+      return false;
+    view->name[i] = view->text[i];
+    view->calls = i + 1;
+  }
+  return true;
+}
+
+/* Where the dynamic linker finds a name, so that what it binds later goes to our hooks. Not of functions that nothing
+   is redirected from. */
+static void find_entries(struct view *view) {
+  for (uint32_t i = 0; i < view->calls; i++) {
+    struct symbol symbol;
+    const struct object *object = definer_of(&view->objects, view->tracee, view->name[i], &symbol);
+    if (!object || view->table.call[i].place == REDIRECT_NOWHERE)
+      continue;
+    view->entry[i] = symbol.entry;
+    view->base[i] = object->base;
+  }
+}
+
+/* -1: our library is not in the process; error is empty then. */
+static int view_open(struct view *view, struct tracee *tracee, struct error *error) {
+  *view = (struct view){.tracee = tracee};
+  if (objects_read(&view->objects, tracee, error) != 0)
+    return -1;
+  view->library = objects_find(&view->objects, REDIRECT_LIBRARY);
+  if (!view->library)
+    return -1;
+  if (!read_table(view))
+    return error_set(error, view->library->path, "another version of it is in the process since an earlier recording");
+  find_entries(view);
+  struct names names = {view->name, view->calls};
+  if (references_read(&view->references, &view->objects, tracee, &names, view->library) != 0)
+    return error_set(error, "--attach", "out of memory");
+  return 0;
+}
+
+/* --- the functions that are redirected --- */
+
+static bool begins_with(const char *text, const char *start) {
+  return strncmp(text, start, strlen(start)) == 0;
+}
+
+static enum redirect_place place_of(const struct object *object) {
+  const char *name = object_name(object);
+  if (begins_with(name, "libc.so"))
+    return REDIRECT_LIBC;
+  bool standard =
+      begins_with(name, "libstdc++.so") || begins_with(name, "libc++.so") || begins_with(name, "libc++abi.so");
+  return standard ? REDIRECT_STANDARD : REDIRECT_OTHER;
+}
+
+static void forget(struct redirect_call *call) {
+  call->real = call->bytes = call->from = call->to = 0;
+  call->place = REDIRECT_NOWHERE;
+}
+
+/* Operators are redirected all or none: where the program has some of its own, what these call is recorded. */
+static bool operators_are_known(const struct view *view, const struct object *allocator) {
+  struct symbol symbol;
+  for (uint32_t i = 0; i < view->calls; i++) {
+    if (view->table.call[i].kind != REDIRECT_OPERATOR)
+      continue;
+    const struct object *object = definer_of(&view->objects, view->tracee, view->name[i], &symbol);
+    if (object && object != allocator && place_of(object) != REDIRECT_STANDARD)
+      return false;
+  }
+  return true;
+}
+
+static int find_real(struct view *view, uint32_t i, bool operators, struct error *error) {
+  struct redirect_call *call = &view->table.call[i];
+  struct symbol symbol;
+  struct area extent;
+  const struct object *object = definer_of(&view->objects, view->tracee, view->name[i], &symbol);
+  forget(call);
+  if (!object || (call->kind == REDIRECT_OPERATOR && !operators))
+    return 0;
+  if (object->is_executable && call->kind == REDIRECT_CALL)
+    return error_set(error, "--attach", "the program defines %s itself: its own calls are no references",
+                     view->name[i]);
+  if (object->is_executable || !object_extent(view->tracee, symbol.address, &extent))
+    return 0;
+  call->real = symbol.address;
+  call->bytes = symbol.bytes;
+  call->from = extent.from;
+  call->to = extent.to;
+  call->place = place_of(object);
+  view->entry[i] = symbol.entry;
+  view->base[i] = object->base;
+  return 0;
+}
+
+/* For the first recording of the process. The library keeps them for good. */
+static int find_reals(struct view *view, struct error *error) {
+  struct symbol symbol, size;
+  const struct object *allocator = definer_of(&view->objects, view->tracee, "malloc", &symbol);
+  if (!allocator)
+    return error_set(error, "--attach", "the program has no malloc");
+  bool operators = operators_are_known(view, allocator);
+  for (uint32_t i = 0; i < view->calls; i++)
+    if (find_real(view, i, operators, error) != 0)
+      return -1;
+  snprintf(view->table.allocator, sizeof view->table.allocator, "%s", object_name(allocator));
+  view->table.has_usable_size = definer_of(&view->objects, view->tracee, "malloc_usable_size", &size) == allocator;
+  return 0;
+}
+
+/* --- writing; precondition: the threads are held --- */
+
+struct change {
+  bool to_hooks;
+  bool write; /* else only count */
+  uint32_t changed, elsewhere;
+  bool failed;
+};
+
+static uint64_t hook_of(const struct redirect_call *call) {
+  return (uint64_t)(uintptr_t)call->hook;
+}
+
+static void change_word(const struct view *view, struct change *change, uint64_t address, uint64_t value) {
+  change->changed++;
+  if (change->write && !tracee_write_word(view->tracee, address, value))
+    change->failed = true;
+}
+
+static void change_reference(const struct view *view, struct change *change, const struct reference *reference) {
+  const struct redirect_call *call = &view->table.call[reference->call];
+  uint64_t value, behind = 0, hook = hook_of(call);
+  if (call->place == REDIRECT_NOWHERE || !tracee_read_word(view->tracee, reference->address, &value))
+    return;
+  bool real = value == call->real || (gate_entry_at(view->tracee, value, &behind) && behind == call->real);
+  if (change->to_hooks ? real : (value == hook || (real && value != call->real)))
+    change_word(view, change, reference->address, change->to_hooks ? hook : call->real);
+  else if (value != hook)
+    change->elsewhere++;
+}
+
+static void change_entry(const struct view *view, struct change *change, uint32_t i) {
+  const struct redirect_call *call = &view->table.call[i];
+  uint64_t value, hook = hook_of(call) - view->base[i], real = call->real - view->base[i];
+  if (!view->entry[i] || call->place == REDIRECT_NOWHERE || !tracee_read_word(view->tracee, view->entry[i], &value))
+    return;
+  if (value == (change->to_hooks ? real : hook))
+    change_word(view, change, view->entry[i], change->to_hooks ? hook : real);
+}
+
+static void change_all(const struct view *view, struct change *change) {
+  for (size_t i = 0; i < view->references.all.count; i++)
+    change_reference(view, change, &view->references.all.at[i]);
+  for (uint32_t i = 0; i < view->calls; i++)
+    change_entry(view, change, i);
+}
+
+static bool put_table(const struct view *view) {
+  return tracee_write(view->tracee, view->table_at, &view->table, sizeof view->table);
+}
+
+/* The library changes other members while the threads run. */
+static bool clear_setting(const struct view *view) {
+  static const char none[sizeof view->table.setting];
+  return tracee_write(view->tracee, view->table_at + offsetof(struct redirect_table, setting), none, sizeof none);
+}
+
+/* Each thread's state in the library, as of a thread that never called a hook. False: it can't be reached now. */
+static bool reset_threads(const struct view *view) {
+  for (size_t i = 0; i < view->tracee->threads.count; i++) {
+    struct tracee_registers registers;
+    if (!tracee_registers(&view->tracee->threads.at[i], &registers))
+      return false;
+    for (int part = 0; part < REDIRECT_THREAD_PARTS; part++) {
+      const struct redirect_thread_part *its = &view->table.thread[part];
+      uint64_t at = its->address - view->table.thread_pointer + registers.thread_pointer;
+      for (uint64_t word = 0; registers.thread_pointer && word < its->bytes; word += 8)
+        if (!tracee_write_word(view->tracee, at + word, word ? 0 : its->first))
+          return false;
+    }
+  }
+  return true;
+}
+
+/* Is no thread in a hook, also in none that it called long ago? Any address in our code counts, as the kernel saves one
+   that no call has written where a signal interrupts a hook. */
+static bool is_unused(const struct view *view) {
+  struct area extent;
+  if (!object_extent(view->tracee, view->table_at, &extent))
+    return false;
+  struct code_range library = {extent.from, extent.to, true};
+  for (size_t i = 0; i < view->tracee->threads.count; i++)
+    if (thread_is_inside(view->tracee, &view->tracee->threads.at[i], &library, 1))
+      return false;
+  return true;
+}
+
+/* Does a recorder hold the process? The setting names it; one that was killed has left it there. */
+static bool is_recorded(const struct view *view) {
+  char setting[sizeof view->table.setting];
+  int recorder;
+  return !tracee_read(view->tracee, view->table_at + offsetof(struct redirect_table, setting), setting,
+                      sizeof setting) ||
+         (setting[0] && sscanf(setting, "heaptape-%d-", &recorder) == 1 && kill(recorder, 0) == 0);
+}
+
+/* Has the library begin anew: it meets the collector at the next call of a hook. */
+static bool begin_generation(struct view *view, const char *setting) {
+  uint64_t own = 0, place = (uint64_t)(uintptr_t)view->table.own;
+  if (!tracee_read_word(view->tracee, place, &own))
+    return false;
+  if (view->table.generation && !reset_threads(view))
+    return false;
+  view->table.retired = view->table.generation && is_unused(view) ? own : 0;
+  view->table.generation++;
+  snprintf(view->table.setting, sizeof view->table.setting, "%s", setting);
+  return put_table(view) && tracee_write_word(view->tracee, place, 0);
+}
+
+/* --- beginning --- */
+
+static uint64_t chain_of(const struct objects *objects) {
+  uint64_t chain = objects->all.count;
+  for (size_t i = 0; i < objects->all.count; i++)
+    chain = chain * 31 + objects->all.at[i].base;
+  return chain;
+}
+
+static int write_begin(struct view *view, const char *setting, struct redirection *redirection, struct error *error) {
+  struct change change = {.to_hooks = true, .write = true};
+  if (is_recorded(view))
+    return error_set(error, "--attach", "the process is being recorded already");
+  if (!begin_generation(view, setting))
+    return error_set(error, "--attach", "a thread can't be prepared now");
+  change_all(view, &change);
+  if (change.failed) {
+    change_all(view, &(struct change){.write = true});
+    return error_set(error, "--attach", "the process's references can't be written");
+  }
+  redirection->redirected = change.changed;
+  redirection->elsewhere = change.elsewhere;
+  redirection->objects = view->references.objects;
+  redirection->table = view->table;
+  redirection->table_at = view->table_at;
+  redirection->chain = chain_of(&view->objects);
+  return 0;
+}
+
+/* One try. *again: the dynamic linker is at work. */
+static int try_begin(struct redirection *redirection, const struct redirect_orders *orders, bool *again,
+                     struct error *error) {
+  struct view view;
+  *again = false;
+  int result = view_open(&view, &redirection->tracee, error);
+  if (result == 0 && !view.table.generation) {
+    result = find_reals(&view, error);
+    view.table.token = redirection->table.token;
+  }
+  if (result == 0 && (result = tracee_hold(&redirection->tracee, error)) == 0) {
+    *again = !objects_are_settled(&view.objects, &redirection->tracee);
+    if (!*again)
+      result = write_begin(&view, orders->setting, redirection, error);
+    tracee_release(&redirection->tracee);
+  }
+  view_close(&view);
+  return result;
+}
+
+/* Is our library there from an earlier recording? */
+static bool is_loaded(struct redirection *redirection, struct error *error) {
+  struct objects objects;
+  bool loaded = objects_read(&objects, &redirection->tracee, error) == 0 && objects_find(&objects, REDIRECT_LIBRARY);
+  if (objects_find(&objects, "libheaptape.so"))
+    error_set(error, "--attach", "the program was started under heaptape record: it has libheaptape.so already");
+  objects_free(&objects);
+  return loaded;
+}
+
+int redirect_begin(struct redirection *redirection, const struct redirect_orders *orders, struct error *error) {
+  *redirection = (struct redirection){.table = {.token = 0}};
+  if (tracee_open(&redirection->tracee, orders->pid, error) != 0)
+    return -1;
+  if (getrandom(&redirection->table.token, sizeof redirection->table.token, 0) != sizeof redirection->table.token)
+    return error_errno(error, "--attach", "no random number");
+  bool loaded = is_loaded(redirection, error);
+  if (error->text[0] || (!loaded && loading_bring(&orders->loading, &redirection->tracee, error) != 0))
+    return -1;
+  bool again = true;
+  for (int i = 0; i < TRIES && again; i++) {
+    if (!orders->loading.wanted(orders->loading.context) || try_begin(redirection, orders, &again, error) != 0)
+      return -1;
+    if (again)
+      usleep(TRY_US);
+  }
+  return again ? error_set(error, "--attach", "the dynamic linker does not come to rest") : 0;
+}
+
+/* --- while it is recorded --- */
+
+static bool is_there(const struct redirection *redirection) {
+  uint64_t token;
+  return tracee_read_word(&redirection->tracee, redirection->table_at + offsetof(struct redirect_table, token),
+                          &token) &&
+         token == redirection->table.token;
+}
+
+/* What was being bound while the threads were held may show only now: so the first rounds look at all. */
+static bool is_as_it_was(struct redirection *redirection) {
+  enum { ROUNDS = 4 };
+  struct objects objects;
+  struct error ignored = {""};
+  uint64_t before = redirection->chain;
+  if (objects_read(&objects, &redirection->tracee, &ignored) == 0)
+    redirection->chain = chain_of(&objects);
+  objects_free(&objects);
+  redirection->rounds = redirection->chain == before ? redirection->rounds + 1 : 0;
+  return redirection->rounds > ROUNDS;
+}
+
+bool redirect_keep(struct redirection *redirection) {
+  struct view view;
+  struct error ignored = {""};
+  tracee_settle(&redirection->tracee);
+  if (!is_there(redirection))
+    return false;
+  if (is_as_it_was(redirection))
+    return true;
+  struct change more = {.to_hooks = true};
+  if (view_open(&view, &redirection->tracee, &ignored) == 0)
+    change_all(&view, &more);
+  if (more.changed && tracee_hold(&redirection->tracee, &ignored) == 0) {
+    struct change change = {.to_hooks = true, .write = true};
+    if (objects_are_settled(&view.objects, &redirection->tracee)) {
+      change_all(&view, &change);
+      redirection->redirected += change.changed;
+    }
+    tracee_release(&redirection->tracee);
+  }
+  view_close(&view);
+  return true;
+}
+
+/* --- the end --- */
+
+/* Puts back what one process has. */
+static int put_back(struct tracee *tracee, struct error *error) {
+  struct view view;
+  int result = -1;
+  bool settled = false;
+  for (int i = 0; i < TRIES && !settled && !error->text[0]; i++) {
+    result = view_open(&view, tracee, error);
+    if (result == 0 && (result = tracee_hold(tracee, error)) == 0) {
+      settled = objects_are_settled(&view.objects, tracee) || i == TRIES - 1;
+      struct change change = {.write = settled};
+      change_all(&view, &change);
+      if (settled && (change.failed || !clear_setting(&view)))
+        result = error_set(error, "--attach", "the process's references can't be written");
+      tracee_release(tracee);
+    } else {
+      settled = true;
+    }
+    view_close(&view);
+    if (!settled)
+      usleep(TRY_US);
+  }
+  return result;
+}
+
+/* Fork children have the same token at the same place. */
+static bool is_copy(const struct redirection *redirection, int pid) {
+  char path[64];
+  uint64_t token = 0;
+  snprintf(path, sizeof path, "/proc/%d/mem", pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return false;
+  ssize_t got =
+      pread(fd, &token, sizeof token, (off_t)(redirection->table_at + offsetof(struct redirect_table, token)));
+  close(fd);
+  return got == sizeof token && token == redirection->table.token;
+}
+
+static int put_back_copy(int pid, uint32_t *processes, struct error *error) {
+  struct tracee tracee;
+  struct error its = {""};
+  if (tracee_open(&tracee, pid, &its) != 0)
+    return 0; /* it has ended */
+  int result = put_back(&tracee, &its);
+  bool lives = kill(pid, 0) == 0;
+  tracee_close(&tracee);
+  *processes += result == 0;
+  return result == 0 || !lives ? 0 : error_set(error, "--attach", "process %d: %s", pid, its.text);
+}
+
+int redirect_end(struct redirection *redirection, uint32_t *processes, struct error *error) {
+  int result = 0;
+  *processes = 0;
+  if (is_there(redirection)) {
+    result = put_back(&redirection->tracee, error);
+    *processes += result == 0;
+  }
+  DIR *all = opendir("/proc");
+  for (const struct dirent *entry; all && (entry = readdir(all));) {
+    int pid = atoi(entry->d_name);
+    if (pid > 0 && pid != redirection->tracee.pid && is_copy(redirection, pid) &&
+        put_back_copy(pid, processes, error) != 0)
+      result = -1;
+  }
+  if (all)
+    closedir(all);
+  return result;
+}
+
+int redirect_undo(int pid, const char *setting, uint32_t *processes, struct error *error) {
+  struct redirection redirection = {.table_at = 0};
+  struct view view;
+  *processes = 0;
+  if (tracee_open(&redirection.tracee, pid, error) != 0)
+    return -1;
+  int result = view_open(&view, &redirection.tracee, error);
+  redirection.table = view.table;
+  redirection.table_at = view.table_at;
+  view_close(&view);
+  if (result == 0 && strncmp(view.table.setting, setting, sizeof view.table.setting) == 0)
+    result = redirect_end(&redirection, processes, error);
+  redirect_close(&redirection);
+  return result;
+}
+
+void redirect_close(struct redirection *redirection) {
+  tracee_close(&redirection->tracee);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* Which references of another process go to which function, and whether a thread may be inside some code.
+
+   Not its job: changing them (redirect.h, loading.h). Invariants as of objects.h. Allocates with malloc. */
+#ifndef CAPTURE_RECORDER_REDIRECT_REFERENCES_H
+#define CAPTURE_RECORDER_REDIRECT_REFERENCES_H
+
+#include "capture/recorder/redirect/objects.h"
+
+struct reference {
+  uint64_t address; /* where it stands */
+  uint32_t call;    /* index into the names */
+};
+
+struct names {
+  const char *const *at;
+  uint32_t count;
+};
+
+/* All references by one of the names, but those of the dynamic linker, which are its own affair, and of `except` (NULL:
+   none). objects counts the objects that have some. -1: no memory. */
+struct references {
+  VECTOR(struct reference) all;
+  uint32_t objects;
+};
+int references_read(struct references *references, const struct objects *objects, const struct tracee *tracee,
+                    const struct names *names, const struct object *except);
+void references_free(struct references *references);
+
+/* The object in which a name is found first, and what it is there. NULL: nowhere. */
+const struct object *definer_of(const struct objects *objects, const struct tracee *tracee, const char *name,
+                                struct symbol *symbol);
+
+/* Code in which a thread may be. */
+struct code_range {
+  uint64_t from, to;
+  bool any_address; /* also one that stands behind no call instruction, as where a signal has interrupted it */
+};
+
+/* Does that part of a stack, from its innermost word on, hold a return address into one of the ranges? What lies there
+   unused counts, so true may be wrong, and false is right. */
+bool stack_holds(const struct tracee *tracee, uint64_t stack, const struct code_range *ranges, size_t count);
+
+/* Is a held thread inside one of the ranges, or will it return there? True where that can't be seen. */
+bool thread_is_inside(const struct tracee *tracee, const struct tracee_thread *thread, const struct code_range *ranges,
+                      size_t count);
+
+#endif

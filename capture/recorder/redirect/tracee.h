@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* Another process, all of whose threads can be held still for a moment: by ptrace, without a debugger.
+
+   Not its job: what is read or written meanwhile (redirect.h). Invariants: a thread is held from tracee_hold to
+   tracee_release and is not traced outside, so that a tracer that ends leaves it as it was; a signal that came in
+   between is delivered afterwards; a system call that was interrupted is made again. All functions are to be called
+   from the thread that called tracee_open. Allocates with malloc; changes errno. */
+#ifndef CAPTURE_RECORDER_REDIRECT_TRACEE_H
+#define CAPTURE_RECORDER_REDIRECT_TRACEE_H
+
+#include "core/base/error.h"
+#include "core/base/vector.h"
+
+#include <stdint.h>
+
+struct tracee_thread {
+  int tid;
+  int signal; /* to be delivered when it is let go; 0: none */
+  enum tracee_state {
+    TRACEE_CALLED, /* asked to stop */
+    TRACEE_STOPPED,
+    TRACEE_IN_KERNEL, /* asleep in a system call that can't be interrupted: it stops before it leaves that */
+  } state;
+  bool seen; /* in the latest list of threads */
+};
+
+struct tracee {
+  int pid;
+  int memory_fd; /* of the address space that it had when it was opened; a program that it executes has another */
+  VECTOR(struct tracee_thread) threads;
+  uint64_t held_since_ns;
+  uint64_t longest_hold_ns; /* from the first thread's stop to the last one's going on */
+};
+
+/* Opens the memory. -1: it has ended, or may not be looked at. */
+int tracee_open(struct tracee *tracee, int pid, struct error *error);
+
+/* Lets go of it, and waits for threads that are held in the kernel, for a second at most. */
+void tracee_close(struct tracee *tracee);
+
+/* Stops all threads. -1: they are not held, and run on. */
+int tracee_hold(struct tracee *tracee, struct error *error);
+void tracee_release(struct tracee *tracee);
+
+/* Lets go of threads that were held in the kernel and have come out of it since. */
+void tracee_settle(struct tracee *tracee);
+
+/* False: those bytes are not there (any more). Writing needs no permission of the mapping's, but tracee_hold. */
+bool tracee_read(const struct tracee *tracee, uint64_t address, void *to, size_t bytes);
+bool tracee_write(const struct tracee *tracee, uint64_t address, const void *from, size_t bytes);
+bool tracee_read_word(const struct tracee *tracee, uint64_t address, uint64_t *word);
+bool tracee_write_word(const struct tracee *tracee, uint64_t address, uint64_t word);
+
+/* Of a held thread. False: it is in the kernel, and they are not known. */
+struct tracee_registers {
+  uint64_t instruction, stack, thread_pointer;
+};
+bool tracee_registers(const struct tracee_thread *thread, struct tracee_registers *registers);
+
+/* A system call, made by one of the held threads at an instruction that makes one. -1: it could not be made. */
+struct tracee_syscall {
+  uint64_t instruction; /* address of a system call instruction */
+  long number;
+  uint64_t argument[6];
+};
+int tracee_make_syscall(struct tracee *tracee, const struct tracee_syscall *call, int64_t *result, struct error *error);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* A program for the tests of --attach: threads that allocate all the time, in a known sequence, and a main thread that
+   does what it is told on standard input. worker THREADS PLUGIN [signals]
+
+   Each thread's requests are FIRST_BYTES, FIRST_BYTES + 16 ... LAST_BYTES, and again from the start; each object holds
+   its request and is looked at before it is freed. Commands, each answered by a line:
+     c  10,000 times free(malloc(4242))
+     l  loads PLUGIN, has it make 1,000 objects of 7,777 bytes and free them, closes it
+     f  forks a child that makes 500 objects of 3,131 bytes, and waits for it
+     F  starts a child that does that again and again until its parent ends
+     s  a storm: 20 times l and f
+   At the end of the input: exit status 0 if all objects were as they should be. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FIRST_BYTES = 16, LAST_BYTES = 16000, STEP_BYTES = 16, KEPT = 32, THREADS_MAX = 64 };
+
+static atomic_bool ends, damaged;
+static atomic_uint handled;
+static const char *plugin;
+
+static void *work(void *unused) {
+  size_t *kept[KEPT] = {0}, bytes = FIRST_BYTES;
+  for (unsigned i = 0; !atomic_load(&ends); i++) {
+    size_t **place = &kept[i % KEPT];
+    size_t expected = *place ? (*place)[0] : 0;
+    if (*place && ((*place)[1] != ~expected || ((char *)*place)[expected - 1] != (expected == 16 ? (char)-1 : 'e')))
+      atomic_store(&damaged, true);
+    free(*place);
+    *place = malloc(bytes);
+    ((char *)*place)[bytes - 1] = 'e';
+    (*place)[0] = bytes;
+    (*place)[1] = ~bytes;
+    bytes = bytes == LAST_BYTES ? FIRST_BYTES : bytes + STEP_BYTES;
+    if (i % 256 == 0)
+      usleep(1000);
+  }
+  return unused;
+}
+
+static void make(unsigned times, size_t bytes) {
+  for (unsigned i = 0; i < times; i++)
+    free(malloc(bytes));
+}
+
+static void load(void) {
+  void *library = dlopen(plugin, RTLD_LAZY | RTLD_LOCAL);
+  union {
+    void *data;
+    void (*code)(unsigned);
+  } call = {.data = library ? dlsym(library, "plugin_make") : NULL};
+  if (call.data)
+    call.code(1000);
+  else
+    atomic_store(&damaged, true);
+  if (library)
+    dlclose(library);
+}
+
+static void fork_child(void) {
+  int status = -1;
+  pid_t pid = fork();
+  if (pid == 0) {
+    make(500, 3131);
+    _exit(7);
+  }
+  if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 7)
+    atomic_store(&damaged, true);
+}
+
+static void start_child(void) {
+  if (fork() != 0)
+    return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  close(0);
+  close(1);
+  for (;;) {
+    make(500, 3131);
+    usleep(1000);
+  }
+}
+
+static void obey(char command) {
+  if (command == 'c')
+    make(10000, 4242);
+  if (command == 'l')
+    load();
+  if (command == 'f')
+    fork_child();
+  if (command == 'F')
+    start_child();
+  for (int i = 0; command == 's' && i < 20; i++) {
+    load();
+    fork_child();
+  }
+}
+
+static void count_signal(int signal) {
+  (void)signal;
+  atomic_fetch_add(&handled, 1);
+}
+
+int main(int count, char **argument) {
+  pthread_t thread[THREADS_MAX];
+  int threads = atoi(argument[1]);
+  char command;
+  plugin = argument[2];
+  if (count > 3) {
+    struct sigaction action = {.sa_handler = count_signal, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, 2000}, {0, 2000}}, NULL);
+  }
+  for (int i = 0; i < threads; i++)
+    pthread_create(&thread[i], NULL, work, NULL);
+  while (read(0, &command, 1) == 1) {
+    if (command == '\n')
+      continue;
+    obey(command);
+    if (write(1, "\n", 1) != 1)
+      return 2;
+  }
+  atomic_store(&ends, true);
+  for (int i = 0; i < threads; i++)
+    pthread_join(thread[i], NULL);
+  return atomic_load(&damaged) || (count > 3 && !atomic_load(&handled));
+}

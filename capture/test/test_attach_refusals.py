@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: MIT
+"""What can't be attached to safely is refused in one line, and goes on as it was."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import RECORD, compile_c, refused
+
+pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is for x86-64 only")
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can make such a process")
+HANG_S = 60  # bounds a hang, and is no claim
+NOBODY = 65534
+
+SLEEPS = """
+#include <unistd.h>
+int main(void) { write(1, "\\n", 1); for (;;) pause(); }
+"""
+FILTERED = """
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+int main(void) {
+  struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  struct sock_fprog filter = {1, &all};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+    return 1;
+  write(1, "\\n", 1);
+  for (;;) pause();
+}
+"""
+OWN_MALLOC = """
+#include <stddef.h>
+#include <unistd.h>
+static char arena[1 << 20];
+static size_t used;
+__attribute__((visibility("default"))) void *malloc(size_t bytes) {
+  used += (bytes + 15) & ~(size_t)15;
+  return arena + used;
+}
+__attribute__((visibility("default"))) void free(void *object) { (void)object; }
+int main(void) { free(malloc(10)); write(1, "\\n", 1); for (;;) pause(); }
+"""
+CHANGED_USER = """
+#define _GNU_SOURCE
+#include <unistd.h>
+int main(void) { if (setresuid(0, 65534, 0)) return 1; write(1, "\\n", 1); for (;;) pause(); }
+"""
+VFORKED = """
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+  if (vfork() == 0) { char word[16]; int n = 0, pid = getpid(), at = 16; word[--at] = '\\n';
+    for (; pid; pid /= 10, n++) word[--at] = '0' + pid % 10;
+    write(1, word + at, 16 - at); for (;;) pause(); }
+  return 0;
+}
+"""
+
+
+def wait_for_line(process: subprocess.Popen) -> str:
+    assert process.stdout
+    line = process.stdout.readline()
+    assert line, "the program has not begun"
+    return line.decode().strip()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen]]:
+    """Starts a program, given by its text, and waits for its line."""
+    started: list[subprocess.Popen] = []
+
+    def begin(source: str = SLEEPS, *options: str, before: tuple[str, ...] = ()) -> subprocess.Popen:
+        program = compile_c(tmp_path / f"program{len(started)}", source, "-w", *options)
+        started.append(subprocess.Popen([*before, str(program)], stdout=subprocess.PIPE, start_new_session=True))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def mappings(pid: int) -> str:
+    return Path(f"/proc/{pid}/maps").read_text()
+
+
+def refuse(pid: int, says: str, folder: Path) -> None:
+    """It is refused with these words; nothing was mapped, and there is no trace."""
+    before = mappings(pid)
+    refused(RECORD, "--attach", str(pid), "-o", folder / "t.tape", says=says)
+    assert mappings(pid) == before
+    assert not (folder / "t.tape").exists()
+
+
+def test_no_such_process(tmp_path: Path) -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    refused(RECORD, "--attach", str(process.pid), "-o", tmp_path / "t.tape", says="no such process")
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x", "12x", ""])
+def test_what_is_no_process_number_is_wrong_usage(value: str) -> None:
+    refused(RECORD, f"--attach={value}", says="--attach is the number of a process", status=2)
+
+
+@pytest.mark.parametrize(
+    "options", [["--preload", "x"], ["--own-mappings"], ["--describe"], ["--accesses"], ["--unwind", "libunwind"]]
+)
+def test_what_needs_a_program_that_is_started_is_wrong_usage(options: list[str]) -> None:
+    refused(RECORD, "--attach", str(os.getpid()), *options, says="not for --attach", status=2)
+
+
+def test_a_command_beside_a_process_is_wrong_usage() -> None:
+    refused(RECORD, "--attach", str(os.getpid()), "--", "true", says="starts none", status=2)
+
+
+def test_stopped(start, tmp_path: Path) -> None:
+    process = start()
+    wait_for_line(process)
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    refuse(process.pid, "is stopped", tmp_path)
+
+
+def test_traced(start, tmp_path: Path) -> None:
+    process = start()
+    wait_for_line(process)
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    seize, detach, interrupt = 0x4206, 17, 0x4207
+    assert ptrace(seize, process.pid, None, None) == 0
+    refuse(process.pid, f"is traced by process {os.getpid()}", tmp_path)
+    assert ptrace(interrupt, process.pid, None, None) == 0
+    os.waitpid(process.pid, 0x40000000)
+    assert ptrace(detach, process.pid, None, None) == 0
+
+
+def test_a_thread_of_a_process(start, tmp_path: Path) -> None:
+    process = start(
+        "#include <pthread.h>\n#include <unistd.h>\nstatic void *run(void *x) { for (;;) pause(); return x; }\n"
+        'int main(void) { pthread_t t; pthread_create(&t, 0, run, 0); write(1, "\\n", 1); for (;;) pause(); }',
+        "-pthread",
+    )
+    wait_for_line(process)
+    tasks = (int(path.name) for path in Path(f"/proc/{process.pid}/task").iterdir())
+    (thread,) = (task for task in tasks if task != process.pid)
+    refuse(thread, "is a thread of another process", tmp_path)
+
+
+def test_a_filter_of_system_calls(start, tmp_path: Path) -> None:
+    process = start(FILTERED)
+    wait_for_line(process)
+    refuse(process.pid, "is under a filter of system calls", tmp_path)
+
+
+def test_statically_linked(start, tmp_path: Path) -> None:
+    process = start(SLEEPS, "-static")
+    wait_for_line(process)
+    refuse(process.pid, "statically linked", tmp_path)
+
+
+def test_its_own_malloc(start, tmp_path: Path) -> None:
+    process = start(OWN_MALLOC, "-rdynamic")
+    wait_for_line(process)
+    refuse(process.pid, "has an allocator in its executable (malloc)", tmp_path)
+
+
+def test_a_vfork_child(start, tmp_path: Path) -> None:
+    process = start(VFORKED)
+    refuse(int(wait_for_line(process)), "shares its parent's memory", tmp_path)
+
+
+def test_started_by_heaptape_record(start, tmp_path: Path) -> None:
+    first = tmp_path / "first.tape"
+    process = start(SLEEPS, before=(str(RECORD), "-o", str(first), "--"))
+    wait_for_line(process)
+    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    refuse(int(child), "has libheaptape.so already", tmp_path)
+
+
+@as_root
+def test_a_changed_user(start, tmp_path: Path) -> None:
+    process = start(CHANGED_USER)
+    wait_for_line(process)
+    refuse(process.pid, "has changed its user", tmp_path)
+
+
+@as_root
+def test_another_users(start, tmp_path: Path) -> None:
+    process = start()
+    wait_for_line(process)
+    before = mappings(process.pid)
+    tmp_path.chmod(0o777)
+    done = subprocess.run(
+        ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", RECORD, "--attach", str(process.pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    if "Permission denied" in done.stderr and "heaptape-record" not in done.stderr.split(":")[0]:
+        pytest.skip("this build's folder can't be reached by another user")
+    assert done.returncode == 1, done.stderr
+    assert "belongs to another user" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert mappings(process.pid) == before
+
+
+@as_root
+@pytest.mark.parametrize(("option", "name"), [("--mount", "mount"), ("--net", "network")])
+def test_another_namespace(start, tmp_path: Path, option: str, name: str) -> None:
+    process = start(SLEEPS, before=("unshare", option, "--"))
+    wait_for_line(process)
+    refuse(process.pid, f"is in another {name} namespace", tmp_path)
+
+
+@as_root
+def test_another_pid_namespace(start, tmp_path: Path) -> None:
+    process = start(SLEEPS, before=("unshare", "--pid", "--fork", "--"))
+    wait_for_line(process)
+    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    refuse(int(child), "is in another PID namespace", tmp_path)
+
+
+def test_a_process_that_calls_no_malloc_is_waited_for_and_let_go(start, tmp_path: Path) -> None:
+    process = start()
+    wait_for_line(process)
+    trace = tmp_path / "t.tape"
+    recorder = subprocess.Popen([RECORD, "--attach", str(process.pid), "-o", trace], stderr=subprocess.PIPE, text=True)
+    assert recorder.stderr
+    assert "waiting for one" in recorder.stderr.readline()
+    recorder.send_signal(signal.SIGTERM)
+    recorder.communicate(timeout=HANG_S)
+    assert not trace.exists()
+    time.sleep(0)
+    assert "libheaptape" not in mappings(process.pid)
+    assert process.poll() is None

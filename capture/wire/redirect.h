@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* What the recorder and libheaptape-attach.so share where a program that runs is recorded: the library's redirect
+   table.
+
+   Layout only. The table lies in the library's own memory; the recorder finds it by its symbol and reads and writes it
+   while all threads of the program are stopped, the library reads it. Invariant: hooks are called only where setting
+   and the real functions were written before. */
+#ifndef CAPTURE_WIRE_REDIRECT_H
+#define CAPTURE_WIRE_REDIRECT_H
+
+#include <stdint.h>
+
+#define REDIRECT_LIBRARY "libheaptape-attach.so"
+#define REDIRECT_SYMBOL heaptape_redirect
+#define REDIRECT_MAGIC 0x3172696465726174u
+enum { REDIRECT_VERSION = 1, REDIRECT_CALLS_MAX = 48, REDIRECT_THREAD_PARTS = 3 };
+
+/* Where a real function is. */
+enum redirect_place {
+  REDIRECT_NOWHERE,  /* no object of the program has it: no reference is redirected */
+  REDIRECT_LIBC,     /* which calls none of its own functions through references that matter */
+  REDIRECT_STANDARD, /* a C++ standard library, whose operators call malloc and free */
+  REDIRECT_OTHER,    /* an allocator's library */
+};
+
+/* Names that stand at the table's start are those of the calls of capture/host/entry_points.def, first those of HOOK,
+   then those of OPERATOR, then others. */
+enum redirect_kind { REDIRECT_CALL, REDIRECT_OPERATOR, REDIRECT_OTHER_CALL };
+
+struct redirect_call {
+  const char *name;     /* NULL: the end of the table */
+  const void *hook;     /* ours */
+  uint64_t kind;        /* enum redirect_kind */
+  uint64_t real, bytes; /* the function that would be called without us; its size */
+  uint64_t from, to;    /* addresses that its object occupies */
+  uint64_t place;       /* enum redirect_place */
+};
+
+/* Per-thread state of the library, in static TLS. Where the recorder begins a recording in a program that was recorded
+   before, it sets each thread's to these values. */
+struct redirect_thread_part {
+  uint64_t address; /* of the calling thread's, when thread_pointer was read */
+  uint64_t bytes;   /* a multiple of 8; 0: none */
+  uint64_t first;   /* value of the first 8 bytes; the others are 0 */
+};
+
+struct redirect_table {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t generation; /* of the recording; 0: none has begun */
+  uint64_t token;      /* random: the same in the program and in its fork children, and nowhere else */
+  char setting[128];   /* as HEAPTAPE_SOCKET; empty: not to be recorded */
+  char allocator[64];  /* base name of the object that has malloc */
+  uint64_t has_usable_size;
+  void *own;               /* address of the pointer to the library's process state */
+  uint64_t retired;        /* process state of the recording before, which no thread uses any more; 0: none */
+  uint64_t thread_pointer; /* of the thread that loaded the library */
+  struct redirect_thread_part thread[REDIRECT_THREAD_PARTS];
+  struct redirect_call call[REDIRECT_CALLS_MAX];
+};
+
+#endif

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""What attaching costs: python -m tests.bench.recording.attaching [ROUNDS]. Needs redis; three minutes at 10 rounds.
+
+First table: a redis under full load, attached to and let go in each round. Held: how long its threads were held, as the
+recorder tells (the longest of its three holds but the last). Client: the longest time between a PING and its answer,
+of a client of its own, while the recorder attaches, and in as long a time before. Target: 50 ms.
+
+Second table: CPU time of a program per pair of malloc and free, attached to, preloaded and bare, in turns; each figure
+is of 2,000,000 pairs. Target: attached at most 1.1 times preloaded.
+"""
+
+import re
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from capture.test.attached import Attached, Worker, compile_worker
+from capture.test.test_attach_programs import redis
+from tests.support import RECORD
+
+HELD = re.compile(r"held for ([0-9.]+) ms")
+COMMANDS, PAIRS = 200, 10_000
+
+
+class Pinger:
+    """A client that sends PING all the time, in a thread; longest_ms: since the last look."""
+
+    def __init__(self, port: int) -> None:
+        self.connection = socket.create_connection(("127.0.0.1", port))
+        self.longest_ms, self.ends = 0.0, False
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self) -> None:
+        while not self.ends:
+            begin = time.perf_counter()
+            self.connection.sendall(b"PING\r\n")
+            self.connection.recv(64)
+            self.longest_ms = max(self.longest_ms, 1e3 * (time.perf_counter() - begin))
+
+    def longest(self) -> float:
+        longest, self.longest_ms = self.longest_ms, 0.0
+        return longest
+
+    def end(self) -> None:
+        self.ends = True
+        self.thread.join()
+
+
+def stall(folder: Path) -> tuple[float, float, float]:
+    """Milliseconds: held; the client's longest while a redis that was never attached to is, and before."""
+    with redis(folder) as (server, port):
+        pinger = Pinger(port)
+        time.sleep(2)
+        pinger.longest()
+        time.sleep(1)
+        before = pinger.longest()
+        attached = Attached(server.pid, folder / "t.tape")
+        time.sleep(0.5)
+        during = pinger.longest()
+        told = attached.stop()
+        pinger.end()
+    held = HELD.search(told)
+    assert held, told
+    return float(held[1]), during, before
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time, in the kernel's ticks of 10 ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def cost_ns(worker: Worker, pid: int) -> float:
+    """CPU time of a pair."""
+    before = cpu_s(pid)
+    for _ in range(COMMANDS):
+        worker.obey("c")
+    return 1e9 * (cpu_s(pid) - before) / (COMMANDS * PAIRS)
+
+
+def attached_cost(programs: tuple[Path, Path], folder: Path) -> float:
+    worker = Worker(programs, 0)
+    worker.ask("c" * 400)  # so that a thread comes by
+    attached = Attached(worker.pid, folder / "t.tape")
+    for _ in range(400):
+        worker.answer()
+    cost = cost_ns(worker, worker.pid)
+    attached.stop()
+    worker.end()
+    return cost
+
+
+def preloaded_cost(programs: tuple[Path, Path], folder: Path) -> float:
+    worker = Worker(programs, 0, under=(RECORD, "-o", folder / "t.tape", "--"))
+    children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split()
+    cost = cost_ns(worker, int(children[0]))
+    worker.end()
+    return cost
+
+
+def bare_cost(programs: tuple[Path, Path], folder: Path) -> float:
+    del folder
+    worker = Worker(programs, 0)
+    cost = cost_ns(worker, worker.pid)
+    worker.end()
+    return cost
+
+
+def print_row(name: str, values: list[float], unit: str) -> None:
+    print(f"| {name} | {median(values):.1f} {unit} | {min(values):.1f} to {max(values):.1f} |", flush=True)
+
+
+def main(rounds: int) -> None:
+    ways: dict[str, Callable[[tuple[Path, Path], Path], float]] = {
+        "attached": attached_cost,
+        "preloaded": preloaded_cost,
+        "bare": bare_cost,
+    }
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        stalls = [stall(folder) for _ in range(rounds)]
+        print("| redis under full load | median | range |\n|---|---|---|")
+        for index, what in enumerate(("held", "client, while attaching", "client, before")):
+            print_row(what, [one[index] for one in stalls], "ms")
+        programs = compile_worker(folder)
+        costs: dict[str, list[float]] = {way: [] for way in ways}
+        for _ in range(rounds):
+            for way, measure in ways.items():
+                costs[way].append(measure(programs, folder))
+        print("\n| malloc and free | median | range |\n|---|---|---|")
+        for way, values in costs.items():
+            print_row(way, values, "ns")
+        pairs = zip(costs["attached"], costs["preloaded"], strict=True)
+        print_row("attached / preloaded", [one / other for one, other in pairs], "times")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10)
