@@ -10,6 +10,15 @@ PREFIX ?= /usr/local
 ifeq ($(origin CC),default)
 CC := gcc
 endif
+# CROSS=aarch64: everything for that processor, into out/aarch64/; `make setup-aarch64` brings compiler, emulator and root. The
+# root is made anew where its list of packages has changed.
+CROSS ?=
+ifneq ($(CROSS),)
+override OUT := $(OUT)/$(CROSS)
+CROSS_ROOT   := $(OUT)/root
+override CC  := $(CROSS)-linux-gnu-gcc --sysroot=$(abspath $(CROSS_ROOT))
+AR           := $(CROSS)-linux-gnu-ar
+endif
 # -g1: functions and lines, which call stacks need; without local variables a sixth less time goes into compiling. `make debug`
 # has them, and so has OPT="-O2 -g".
 OPT    ?= -O2 -g1
@@ -104,7 +113,8 @@ demo: setup ## record redis and sqlite3, replay them under six allocators, write
 	tools/demo $(OUT)
 
 # The Python environment is made while the compilers run.
-programs: everything $(TESTS) $(TEST_EXTRAS) python-environment
+c-programs: everything $(TESTS) $(TEST_EXTRAS)
+programs: c-programs python-environment
 long-programs: programs $(LONG_TEST_EXTRAS)
 
 # TEST_JOBS tests run at a time: one more than there are processors of a small machine, since tests wait for what they have
@@ -204,4 +214,4 @@ clean: ## remove what was built (not .venv)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
 
-.PHONY: lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-counted fidelity-document lint lint-c layers golden clean help
+.PHONY: c-programs lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-counted fidelity-document lint lint-c layers golden clean help

@@ -453,7 +453,9 @@ static bool owner_is_dead(const struct process *process, struct producer *produc
   if (host_sandboxed())
     return false;
   int owner = atomic_load_explicit(&producer->owner, memory_order_acquire);
-  return owner == me || (syscall(SYS_tgkill, process->pid, owner, 0) != 0 && errno == ESRCH);
+  bool dead = owner == me || (syscall(SYS_tgkill, process->pid, owner, 0) != 0 && errno == ESRCH);
+  atomic_thread_fence(memory_order_acquire); /* the kernel has seen all that it wrote; from here on this thread does */
+  return dead;
 }
 
 /* The producer of a thread that has ended, among the next so many. */

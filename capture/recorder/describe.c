@@ -141,7 +141,7 @@ char *describe_info(const struct collector_settings *settings, const struct atta
     json_object_set_new(accesses, "bursts", burst_ends(&settings->burst));
   json_t *info =
       json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*,s:o*,s:o*,s:o*}", "clock", "kind",
-                clock->counter ? "counter" : "tsc", "hz", clock->hz, "origin_stamp", (json_int_t)clock->origin_stamp,
+                clock->counter ? "counter" : OS_CYCLES_KIND, "hz", clock->hz, "origin_stamp", (json_int_t)clock->origin_stamp,
                 "origin_unix_ns", (json_int_t)unix_ns, "order", settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags",
                 "source", "heaptape-record 0.1", "program", program, strlen(program), "pid", request->pid, "parent_pid",
                 request->parent_pid, "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
