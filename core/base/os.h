@@ -79,6 +79,14 @@ static inline __attribute__((always_inline)) bool os_replace_own(uint64_t *value
   return done;
 }
 
+/* The instruction that a return address, as it stands on the stack, leads to. */
+static inline uintptr_t os_return_address(uintptr_t stored) {
+  return stored;
+}
+
+/* Do stacks have frame pointers as a rule, and is there no other way to walk them? */
+enum { OS_FRAME_POINTERS_ALONE = false };
+
 /* Brings in the cache line at address to be written. A compiler would prefetch it to be read, as all processors can,
    which is no help where another core has just read it. */
 static inline void os_prefetch_to_write(const void *address) {
@@ -149,6 +157,17 @@ static inline uint64_t os_fetch_add_own(uint64_t *value, uint64_t more) {
 static inline bool os_replace_own(uint64_t *value, uint64_t *old, uint64_t new) {
   return __atomic_compare_exchange_n(value, old, new, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
+
+/* Without its signature, where the program signs its return addresses; XPACLRI, which is a no-op elsewhere. */
+static inline uintptr_t os_return_address(uintptr_t stored) {
+  register uintptr_t address __asm__("x30") = stored;
+  __asm__("hint #7" : "+r"(address));
+  return address;
+}
+
+/* Compilers leave them out of functions that call nothing, and of no others. heaptape reads no call frame information
+   of aarch64. */
+enum { OS_FRAME_POINTERS_ALONE = true };
 
 static inline void os_prefetch_to_write(const void *address) {
   __builtin_prefetch(address, 1);
