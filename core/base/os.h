@@ -107,7 +107,8 @@ static inline uint64_t os_cycles(void) {
 /* As above, and in two ways harder. Accesses and the counter: a reading may be done ahead of all that is before it but
    ISB; ISB does not wait for accesses, but for a DSB, which does; a DMB would order accesses among themselves alone. Of
    what comes after, accesses wait for a load that has acquire semantics, and that load for the reading, since its
-   address is made of it. tests/model/weak/ finds the wrong history where one of these is missing.
+   address is made of it. tests/test/weak_memory_orders_every_history.c finds the wrong history
+   where one of these is missing.
    Coarse counters: some count 24 million times a second, so that two threads could read the same value one after the
    other. So a stamp is the first value above what the counter was: it is above each stamp that was taken before this
    one was begun. That the value is above the first also tells that it was read later. */
