@@ -20,6 +20,7 @@ from heaptape.common.version import __version__ as __version__
 if TYPE_CHECKING:
     from heaptape import fleet, plots, tables
     from heaptape.common.errors import FormatError, HeaptapeError
+    from heaptape.comparing.compare import compared as compare
     from heaptape.formats.workload_format import read_workload as open_workload
     from heaptape.model.words import in_words
     from heaptape.plots import memory_figures
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from heaptape.profile.trace import Trace
     from heaptape.profile.trace import open_trace as open  # noqa: A004
     from heaptape.results import fragmentation
-    from heaptape.results.compare import compared as compare
     from heaptape.results.schema import Results, all_results, results
 
 _LAZY = {

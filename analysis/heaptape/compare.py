@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """`heaptape.compare(results, ...)`, which is a module, too: `from heaptape.compare import relative`. The work is in
-heaptape.results.compare.
+heaptape.comparing.compare.
 """
 
 from heaptape.common.callable_module import make_callable
-from heaptape.results.compare import (
+from heaptape.comparing.compare import (
     MAIN_CALLS,
     absolute,
     allocator_order,

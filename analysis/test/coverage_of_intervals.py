@@ -12,7 +12,7 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from heaptape.results.intervals import LogRatio
+from heaptape.comparing.intervals import LogRatio
 
 # name -> (draws of shape, their true mean)
 NOISES = {

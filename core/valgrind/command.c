@@ -37,11 +37,21 @@ void valgrind_command_add(struct valgrind_command *command, const char *format, 
   command->failed |= !place;
 }
 
+void valgrind_command_threads(struct valgrind_command *command, uint32_t threads) {
+  enum { VALGRINDS_OWN = 500, SPARE = 16 }; /* spare: its slot 0, threads that are about to end */
+  if (threads > VALGRIND_MOST_THREADS - SPARE)
+    threads = VALGRIND_MOST_THREADS - SPARE;
+  if (threads + SPARE > VALGRINDS_OWN)
+    valgrind_command_add(command, "--max-threads=%u", threads + SPARE);
+}
+
 /* Quiet, but for what valgrind_complaint reads. */
 void valgrind_command_add_live(struct valgrind_command *command, const char *mode, bool follow) {
+  enum { LIVE_THREADS = 5000 };
   valgrind_command_add(command, "--tool=heaptape");
   valgrind_command_add(command, "--mode=%s", mode);
   valgrind_command_add(command, "--trace-children=%s", follow ? "yes" : "no");
+  valgrind_command_threads(command, LIVE_THREADS);
   valgrind_command_add(command, "--vgdb=no");
   valgrind_command_add(command, "--quiet");
   valgrind_command_add(command, "--sigill-diagnostics=yes");

@@ -13,6 +13,7 @@
 #include "core/valgrind/launch.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* All zero, but for valgrind, which the caller fills in (launch.h) before valgrind_command_open. */
 struct valgrind_command {
@@ -30,6 +31,12 @@ int valgrind_command_open(struct valgrind_command *command, struct error *error)
 /* Adds one option. */
 __attribute__((format(printf, 2, 3))) void valgrind_command_add(struct valgrind_command *command, const char *format,
                                                                 ...);
+
+/* Room for so many threads at a time and some more, VALGRIND_MOST_THREADS at most. Valgrind itself has it for 500, and
+   ends with an error at the next one. Each costs 7 KB. valgrind_command_add_live makes room for 5,000, as nobody knows.
+ */
+enum { VALGRIND_MOST_THREADS = 33000 };
+void valgrind_command_threads(struct valgrind_command *command, uint32_t threads);
 
 /* Adds the options of our tool for a live program, which is to run as it does without Valgrind. follow: the programs
    that it starts run under the tool, too. */

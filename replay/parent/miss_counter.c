@@ -15,6 +15,7 @@ int miss_counter_begin(struct miss_counter *counter, const struct miss_request *
   struct valgrind_command *command = &counter->command;
   if (valgrind_command_open(command, error) != 0)
     return -1;
+  valgrind_command_threads(command, request->threads);
   valgrind_command_add(command, "--tool=heaptape");
   valgrind_command_add(command, "--mode=replay");
   valgrind_command_add(command, "--out-file=%s", command->output);

@@ -313,8 +313,10 @@ static int count_instructions(struct run *run, const struct run_request *request
   struct instruction_counter counter = {.by = request->counted_by};
   const struct window_edges *edges = request->edges;
   int status = instruction_counter_begin(&counter, request->counted_by, request->path, error);
-  if (status == 0)
+  if (status == 0) {
+    valgrind_command_threads(&counter.command, request->threads);
     status = run_process(run, request, &counter.command, error);
+  }
   if (status == 0)
     status = instruction_counter_read(&counter, edges ? edges->count : 0, &run->instructions, error);
   run->counted_by = counter.by;
@@ -324,7 +326,8 @@ static int count_instructions(struct run *run, const struct run_request *request
 
 static int count_misses(struct run *run, const struct run_request *request, struct error *error) {
   struct miss_counter counter = {.simulated = NULL};
-  struct miss_request misses = {request->accesses, request->caches, request->tlbs, request->ops, request->slots};
+  struct miss_request misses = {request->accesses, request->caches, request->tlbs,
+                                request->ops,      request->slots,  request->threads};
   int status = miss_counter_begin(&counter, &misses, request->path, error);
   if (status == 0)
     status = run_process(run, request, &counter.command, error);

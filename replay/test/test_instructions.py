@@ -250,3 +250,15 @@ def test_a_tool_that_is_missing_or_does_not_fit_is_one_clear_error_and_callgrind
     run = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)["instructions_counted_by"] == "callgrind"
+
+
+@needs_valgrind
+@needs_tool
+def test_more_threads_at_a_time_than_valgrinds_own_500_are_counted(tmp_path):
+    path, threads, turns = tmp_path / "many.work", 600, 20
+    options = (f"--threads={threads}", "--generations=1", f"--turns={turns}", "--objects=1", "--quiet=1")
+    subprocess.run([OUT / "workloads/many_threads", *options, f"--work={path}"], check=True)
+    calls = count(path)["calls"]
+    assert {name: calls[name]["count"] for name in ("malloc", "free")} == dict.fromkeys(
+        ("malloc", "free"), threads * turns
+    )

@@ -78,8 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Replays where it has to, prints the sentences and tables, writes the files that are asked for."""
     _check(arguments)
+    from heaptape.comparing import proposals
     from heaptape.report import holders as library
-    from heaptape.results import proposals
 
     files = [_results(path, arguments) for path in arguments.inputs]
     names = _names(arguments.inputs, files)

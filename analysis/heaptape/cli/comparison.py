@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import STANDARD_OUTPUT, print_json, records, write_text
+from heaptape.comparing.intervals import LEVEL, Method
 from heaptape.results import margins
-from heaptape.results.intervals import LEVEL, Method
 from heaptape.results.schema import Results
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def print_comparison(files: Sequence[Results], baseline: str, form: str = "text"
 
 def print_kinds(question: "Question", names: list[str], form: str) -> None:
     """The tables of these names (kinds.KINDS)."""
-    from heaptape.results.compare import as_shown
+    from heaptape.comparing.compare import as_shown
     from heaptape.tables.kinds import KINDS
     from heaptape.tables.usual import with_sentences
 
@@ -57,7 +57,7 @@ def print_kinds(question: "Question", names: list[str], form: str) -> None:
 
 def print_corners(question: "Question", form: str) -> None:
     """The four-corner matrix and RSS overhead."""
-    from heaptape.results.compare import as_shown
+    from heaptape.comparing.compare import as_shown
     from heaptape.tables.corner_tables import corner_tables
     from heaptape.tables.frames import corner_matrix
     from heaptape.tables.usual import with_sentences
@@ -77,7 +77,7 @@ def print_corners(question: "Question", form: str) -> None:
 
 def print_long(files: Sequence[Results], baseline: str, form: str, method: Method) -> None:
     """The whole comparison as one table, for other programs."""
-    from heaptape.results.compare import as_shown, long_table
+    from heaptape.comparing.compare import as_shown, long_table
 
     table = as_shown(long_table(files, baseline, method))
     if form == "csv":

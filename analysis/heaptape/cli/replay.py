@@ -275,7 +275,7 @@ def _give_results(output: str, data: dict, baseline: str | None) -> None:
 
 
 def _print_replay_tables(path: str, data: dict, baseline: str | None) -> None:
-    from heaptape.results.compare import choose_baseline
+    from heaptape.comparing.compare import choose_baseline
     from heaptape.results.schema import Results
     from heaptape.tables.usual import rounded
 

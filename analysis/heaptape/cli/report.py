@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes the HTML report, or a notebook."""
     from heaptape.common.progress import WorkProgress
-    from heaptape.results.compare import choose_baseline
+    from heaptape.comparing.compare import choose_baseline
 
     output = arguments.output or ("report.ipynb" if arguments.notebook else "report.html")
     check_writable(output)

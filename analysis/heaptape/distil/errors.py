@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from heaptape.results.intervals import LEVEL
+from heaptape.comparing.intervals import LEVEL
 
 # Of the choices (by number) that the fit may use: the estimates of all choices.
 Fit = Callable[[Sequence[int]], np.ndarray]

@@ -16,9 +16,9 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.comparing.intervals import log_ratio
 from heaptape.fidelity import live
 from heaptape.measure.registry import Choice
-from heaptape.results.intervals import log_ratio
 
 # figure of a replay -> the live program's that it stands for
 COUNTERPARTS = {

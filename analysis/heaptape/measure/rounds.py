@@ -31,8 +31,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from heaptape.comparing.intervals import log_ratio
 from heaptape.measure.registry import Choice
-from heaptape.results.intervals import log_ratio
 from heaptape.results.schema import label_of, number
 
 PASSES = ("instructions", "time", "memory", "bare", "verify", "sharing", "misses", "blame", "accesses", "contention")

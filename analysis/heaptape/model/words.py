@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from heaptape.comparing import summary
+from heaptape.comparing.compare import choose_baseline
 from heaptape.model.time_model import ALL, has_counts, penalties_of, prediction
-from heaptape.results import bursts, summary
-from heaptape.results.compare import choose_baseline
+from heaptape.results import bursts
 from heaptape.results.margins import stand_in
 from heaptape.results.schema import Results, unique_name
 

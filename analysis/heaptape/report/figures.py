@@ -18,10 +18,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.comparing.compare import relative
 from heaptape.plots import axes as plots
 from heaptape.plots import line_sharing_plots, memory_figures
 from heaptape.report.svg import svg
-from heaptape.results.compare import relative
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.tables import line_sharing
 from heaptape.tables.usual import Table

@@ -10,12 +10,13 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import records, write_bytes
+from heaptape.comparing import proposals
 from heaptape.formats.stack_names import Frame
 from heaptape.plots import memory_figures
 from heaptape.profile import flame_graph
 from heaptape.report.figures import Gallery, Picture, salt_of
 from heaptape.report.svg import svg
-from heaptape.results import holders, margins, proposals
+from heaptape.results import holders, margins
 from heaptape.results.blame import UNHELD, Blame, exit_begins, position_at
 from heaptape.results.margins import stand_in
 from heaptape.results.schema import Results

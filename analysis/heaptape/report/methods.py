@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from heaptape.comparing.summary import engine_cost, spread_of_cycles
 from heaptape.results import disturbance
 from heaptape.results.doubts import doubts
 from heaptape.results.schema import Results, number
-from heaptape.results.summary import engine_cost, spread_of_cycles
 
 MIB = 1 << 20
 Rows = list[tuple[str, str]]

@@ -13,7 +13,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from heaptape.common.errors import UsageError
-from heaptape.results.compare import choose_baseline
+from heaptape.comparing.compare import choose_baseline
 from heaptape.results.schema import Results, all_results
 
 SETUP = """\

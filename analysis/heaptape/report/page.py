@@ -15,6 +15,8 @@ import matplotlib
 from heaptape.common import forked
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.version import __version__
+from heaptape.comparing.compare import allocator_order
+from heaptape.comparing.summary import VerdictTexts, sentences, verdicts_in_words, warnings
 from heaptape.formats.embedded import TYPE, map_bytes, pack, without_maps
 from heaptape.model import words
 from heaptape.model.time_model import prediction
@@ -23,9 +25,7 @@ from heaptape.report.figures import STYLE, Gallery, Picture, against_baseline, g
 from heaptape.report.methods import allocators, methods
 from heaptape.report.svg import with_one_style
 from heaptape.results import contention
-from heaptape.results.compare import allocator_order
 from heaptape.results.schema import Results, call_details, figures
-from heaptape.results.summary import VerdictTexts, sentences, verdicts_in_words, warnings
 from heaptape.tables import accesses_table, contention_table, holders_compare, line_sharing, misses_table, time_table
 from heaptape.tables.usual import Cell, Table, comparison, grouped
 from heaptape.tables.whatif_table import whatif_tables

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from heaptape.comparing.compare import allocator_order, relative
+from heaptape.comparing.intervals import LEVEL, Method, log_ratio, too_noisy
 from heaptape.results import accesses
-from heaptape.results.compare import allocator_order, relative
-from heaptape.results.intervals import LEVEL, Method, log_ratio, too_noisy
 from heaptape.results.schema import Results, figures
 from heaptape.tables.usual import MISSING, NOISY, Cell, Table, legend, rounded, signed
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from heaptape.results.compare import ARITHMETIC, GEOMETRIC
-from heaptape.results.corners import COMPARISONS, CORNERS, Corners
-from heaptape.results.intervals import Method
+from heaptape.comparing.compare import ARITHMETIC, GEOMETRIC
+from heaptape.comparing.corners import COMPARISONS, CORNERS, Corners
+from heaptape.comparing.intervals import Method
 from heaptape.results.schema import Results
 from heaptape.tables.frames import MARGIN, corner_matrix, rss_overhead
 from heaptape.tables.usual import MIB, MISSING, Cell, Table, legend, percent_cell, rounded, with_margin

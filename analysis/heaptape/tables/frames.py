@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from heaptape.results import margins
-from heaptape.results.compare import (
+from heaptape.comparing.compare import (
     ARITHMETIC,
     GEOMETRIC,
     MAIN_CALLS,
@@ -19,8 +18,9 @@ from heaptape.results.compare import (
     relative,
     repetitions,
 )
-from heaptape.results.corners import Corners, four_corners
-from heaptape.results.intervals import Method
+from heaptape.comparing.corners import Corners, four_corners
+from heaptape.comparing.intervals import Method
+from heaptape.results import margins
 from heaptape.results.schema import SYSTEM_CALLS, Results, figures
 
 # metric -> column of `cost`, in order

@@ -8,13 +8,14 @@ from functools import cached_property
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.comparing import sweeps, verdicts
+from heaptape.comparing.compare import allocator_order
+from heaptape.comparing.corners import Corners
+from heaptape.comparing.intervals import Method
 from heaptape.model import words
 from heaptape.model.time_model import prediction
-from heaptape.results import contention, latency, sweeps, verdicts
+from heaptape.results import contention, latency
 from heaptape.results import replay_errors as fidelity
-from heaptape.results.compare import allocator_order
-from heaptape.results.corners import Corners
-from heaptape.results.intervals import Method
 from heaptape.results.schema import Results
 from heaptape.tables import (
     accesses_table,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy
 
-from heaptape.results.intervals import too_noisy
+from heaptape.comparing.intervals import too_noisy
 from heaptape.results.schema import Results, figures
 
 WIDTH = 74

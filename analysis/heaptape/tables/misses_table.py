@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from heaptape.comparing.compare import allocator_order
 from heaptape.results import bursts, misses
-from heaptape.results.compare import allocator_order
 from heaptape.results.schema import Results, figures, unique_name
 from heaptape.tables.usual import MISSING, Cell, Table, rounded
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from heaptape.results.proposals import LEAST_SAVING
+from heaptape.comparing.proposals import LEAST_SAVING
 from heaptape.tables.holders_table import Unit, unit_of
 from heaptape.tables.usual import MISSING, Cell, Table
 

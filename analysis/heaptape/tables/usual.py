@@ -13,9 +13,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from heaptape.results import disturbance, margins
-from heaptape.results import replay_errors as fidelity
-from heaptape.results.compare import (
+from heaptape.comparing.compare import (
     ARITHMETIC,
     GEOMETRIC,
     MAIN_CALLS,
@@ -25,7 +23,9 @@ from heaptape.results.compare import (
     relative,
     repetitions,
 )
-from heaptape.results.intervals import Method
+from heaptape.comparing.intervals import Method
+from heaptape.results import disturbance, margins
+from heaptape.results import replay_errors as fidelity
 from heaptape.results.schema import HELD_METRICS, Results, figures, unique_name
 
 MISSING = "–"

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pandas as pd
 
-from heaptape.results.compare import ARITHMETIC, GEOMETRIC, MAIN_CALLS
+from heaptape.comparing.compare import ARITHMETIC, GEOMETRIC, MAIN_CALLS
+from heaptape.comparing.verdicts import paragraphs, wording
 from heaptape.results.schema import SYSTEM_CALLS
-from heaptape.results.verdicts import paragraphs, wording
 from heaptape.tables.frames import MARGIN
 from heaptape.tables.usual import (
     MIB,

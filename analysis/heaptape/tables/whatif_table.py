@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from heaptape.comparing.compare import absolute, relative
 from heaptape.results import margins
-from heaptape.results.compare import absolute, relative
 from heaptape.results.schema import Results, figures
 from heaptape.tables.usual import MIB, MISSING, Cell, Table, legend, percent_cell, rounded, with_margin
 

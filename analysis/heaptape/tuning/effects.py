@@ -7,8 +7,8 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.comparing.intervals import COUNTED_AGREES
 from heaptape.measure.registry import Allocator
-from heaptape.results.intervals import COUNTED_AGREES
 from heaptape.tuning.goals import Figures, Goals
 from heaptape.tuning.space import UNSET, Key, Settings, Space, key_of, space_of
 from heaptape.tuning.trials import Point, Trials

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from model.planted import keep_measurement
 
 from tests.support import HEAPTAPE, HEAPTAPE_HERE, call_heaptape, compile_c, import_text, published, refused
 
@@ -29,6 +30,16 @@ int main(void) {
   return 3;
 }
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def costs_that_no_load_changes(tmp_path_factory):
+    """Which of two is cheaper is decided by what a page fault and an instruction cost."""
+    folder = tmp_path_factory.mktemp("cache")
+    keep_measurement(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield
 
 
 @pytest.fixture(scope="module")

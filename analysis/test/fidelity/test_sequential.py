@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 import scipy
+from heaptape.comparing.intervals import LEVEL
 from heaptape.fidelity.sequential import (
     DIFFERENT,
     FIRST_LOOK,
@@ -16,7 +17,6 @@ from heaptape.fidelity.sequential import (
     decisions,
     next_look,
 )
-from heaptape.results.intervals import LEVEL
 
 TRIALS = 300
 MOST_ROUNDS = 512

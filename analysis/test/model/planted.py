@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: MIT
 """A measurement and results made up for tests of the model: plainly not measured, with figures that are easy to add."""
 
+import json
+from pathlib import Path
+
+from heaptape.measure.machine import describe
 from heaptape.results.schema import Results
 from planted_runs import file_of, runs_of
 
@@ -55,6 +59,13 @@ def measurement() -> dict:
             "brk_ns": quantiles(900),
         },
     }
+
+
+def keep_measurement(folder: Path) -> None:
+    """As that of this machine, where $XDG_CACHE_HOME is this folder: what depends on costs is the same at any load."""
+    place = folder / "heaptape" / "machine.json"
+    place.parent.mkdir(parents=True)
+    place.write_text(json.dumps(measurement() | {"cpu": describe()["cpu"]}))
 
 
 def measurement_with_near() -> dict:

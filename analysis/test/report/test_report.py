@@ -12,12 +12,12 @@ from html.parser import HTMLParser
 
 import pytest
 from heaptape.common.errors import FormatError, HeaptapeError
+from heaptape.comparing.compare import choose_baseline
+from heaptape.comparing.summary import sentences, warnings
 from heaptape.formats.embedded import COLUMNS, SHORTENED, TYPE, pack, unpack, without_maps
 from heaptape.report import methods as report_methods
 from heaptape.report import page as report
-from heaptape.results.compare import choose_baseline
 from heaptape.results.schema import Results, all_results, results
-from heaptape.results.summary import sentences, warnings
 from heaptape.tables.usual import comparison, render_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

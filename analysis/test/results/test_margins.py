@@ -7,12 +7,12 @@ import math
 import pytest
 from heaptape.cli.main import main
 from heaptape.common.home import Home
+from heaptape.comparing.compare import long_table, relative
+from heaptape.comparing.summary import in_words
+from heaptape.comparing.verdicts import verdicts
 from heaptape.results import margins
-from heaptape.results.compare import long_table, relative
 from heaptape.results.fragmentation import FILLS, MEASURED
 from heaptape.results.schema import Results, figures, results
-from heaptape.results.summary import in_words
-from heaptape.results.verdicts import verdicts
 from heaptape.tables.frames import cost
 from heaptape.tables.kinds import KINDS, Question
 from heaptape.tables.usual import comparison, render_markdown, render_text

@@ -5,11 +5,11 @@ import json
 
 import pytest
 from heaptape.cli.comparison import print_comparison, print_kinds, print_long
-from heaptape.results.compare import relative
-from heaptape.results.intervals import COUNTED_AGREES, too_noisy
+from heaptape.comparing.compare import relative
+from heaptape.comparing.intervals import COUNTED_AGREES, too_noisy
+from heaptape.comparing.summary import in_words
+from heaptape.comparing.verdicts import paragraphs, verdicts
 from heaptape.results.schema import Results, figures
-from heaptape.results.summary import in_words
-from heaptape.results.verdicts import paragraphs, verdicts
 from heaptape.tables.kinds import Question
 from heaptape.tables.latex import render_latex
 from heaptape.tables.usual import NOISY, comparison, render_markdown, render_text

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from heaptape.common.errors import HeaptapeError
+from heaptape.comparing.verdicts import verdicts
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.schema import Results
-from heaptape.results.verdicts import verdicts
 from heaptape.tables.usual import FILE_WIDTH, comparison, render_text
 from planted_runs import cycles_and_rss
 

@@ -9,8 +9,8 @@ from heaptape.cli.compare import TABLES
 from heaptape.cli.compare import run as compare
 from heaptape.cli.main import make_parser
 from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.comparing.corners import Corners
 from heaptape.results import replay_errors as fidelity
-from heaptape.results.corners import Corners
 from heaptape.results.latency import latency, percentile
 from heaptape.results.schema import Results
 from heaptape.tables import frames as table_frames

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 from heaptape.common.home import Home, default_home
+from heaptape.comparing import proposals
 from heaptape.measure import registry, replay, rounds, whatif
-from heaptape.results import proposals
 from heaptape.results.blame import position_at
 from heaptape.results.schema import Results
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from heaptape.results import blame, proposals
+from heaptape.comparing import proposals
+from heaptape.results import blame
 from heaptape.results.schema import Results
 from heaptape.tables import proposals_table
 from synthetic_blame import OS_PAGE, Layout, Thing, make_run, planted

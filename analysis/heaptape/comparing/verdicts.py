@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from heaptape.comparing.compare import GEOMETRIC, allocator_order, choose_baseline
+from heaptape.comparing.effects import cliffs_delta, hedges_g, hedges_g_unpaired
+from heaptape.comparing.intervals import LEVEL, LogRatio, Method, is_exact, log_ratio, mean_of, steadied, too_noisy
 from heaptape.results import margins
-from heaptape.results.compare import GEOMETRIC, allocator_order, choose_baseline
-from heaptape.results.effects import cliffs_delta, hedges_g, hedges_g_unpaired
-from heaptape.results.intervals import LEVEL, LogRatio, Method, is_exact, log_ratio, mean_of, steadied, too_noisy
 from heaptape.results.schema import Results
 from heaptape.results.schema import figures as figures_of
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from conftest import ROOT
 from heaptape.common.errors import HeaptapeError
+from heaptape.comparing.compare import as_shown
+from heaptape.comparing.sweeps import choose_tunable, curve, settings_of, sweep, tunables_in
 from heaptape.measure.registry import Allocator, choose_all, expand
 from heaptape.measure.tunables import Tunable, Tunables
 from heaptape.plots.sweep_plot import sweep_curve, write
-from heaptape.results.compare import as_shown
-from heaptape.results.sweeps import choose_tunable, curve, settings_of, sweep, tunables_in
 from hypothesis import given
 from hypothesis import strategies as st
 from planted_runs import cycles_and_rss, file_of

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from heaptape.comparing.compare import absolute
 from heaptape.results import holders
 from heaptape.results.blame import FIGURES, Blame, size_last
-from heaptape.results.compare import absolute
 from heaptape.results.schema import Results, figures
 
 # Of RSS at the position: an experiment that promises less is none.

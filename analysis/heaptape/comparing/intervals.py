@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from heaptape.results import bootstrap
+from heaptape.comparing import bootstrap
 
 LEVEL = 0.95
 LARGEST_LOG = 700.0  # exp of more overflows

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.results.verdicts import holm, paragraphs, verdicts
+from heaptape.comparing.verdicts import holm, paragraphs, verdicts
 from hypothesis import given
 from hypothesis import strategies as st
 from planted_runs import cycles_and_rss

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.comparing.compare import ARITHMETIC, GEOMETRIC, arithmetic_row, percent_row
+from heaptape.comparing.intervals import LogRatio, Method, log_ratio, mean_of, steadied
 from heaptape.results import margins
-from heaptape.results.compare import ARITHMETIC, GEOMETRIC, arithmetic_row, percent_row
-from heaptape.results.intervals import LogRatio, Method, log_ratio, mean_of, steadied
 
 CORNERS = ("Neither", "A", "B", "Both")
 # column -> (measured, against)

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.results import margins
-from heaptape.results.intervals import (
+from heaptape.comparing.intervals import (
     LogRatio,
     Method,
     combined,
@@ -24,6 +23,7 @@ from heaptape.results.intervals import (
     steadied,
     too_noisy,
 )
+from heaptape.results import margins
 from heaptape.results.schema import Results, all_results, figures
 
 GEOMETRIC, ARITHMETIC = "geometric mean", "arithmetic mean"

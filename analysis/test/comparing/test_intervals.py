@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import scipy
-from heaptape.results.intervals import log_ratio, mean_of
+from heaptape.comparing.intervals import log_ratio, mean_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted_runs import series

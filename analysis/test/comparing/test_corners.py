@@ -5,7 +5,7 @@ import math
 
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.results.corners import COMPARISONS, Corners, four_corners, parse_corners
+from heaptape.comparing.corners import COMPARISONS, Corners, four_corners, parse_corners
 from heaptape.results.schema import Results, figures
 from heaptape.tables.corner_tables import corner_tables
 from heaptape.tables.frames import rss_overhead

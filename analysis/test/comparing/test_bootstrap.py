@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 from coverage_of_intervals import coverage
-from heaptape.results import bootstrap
-from heaptape.results.intervals import LogRatio, combined, log_ratio, mean_of
+from heaptape.comparing import bootstrap
+from heaptape.comparing.intervals import LogRatio, combined, log_ratio, mean_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted_runs import series

@@ -14,9 +14,9 @@ import pandas as pd
 import scipy
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.comparing.compare import allocator_order, percent_row
+from heaptape.comparing.intervals import LEVEL, Method, log_ratio, steadied
 from heaptape.results import margins
-from heaptape.results.compare import allocator_order, percent_row
-from heaptape.results.intervals import LEVEL, Method, log_ratio, steadied
 from heaptape.results.schema import Results, figures
 
 METRICS = (

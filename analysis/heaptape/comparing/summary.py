@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from heaptape.comparing.compare import GEOMETRIC, absolute, allocator_order, choose_baseline
+from heaptape.comparing.verdicts import paragraphs, verdicts
 from heaptape.results import margins
-from heaptape.results.compare import GEOMETRIC, absolute, allocator_order, choose_baseline
 from heaptape.results.doubts import doubts
 from heaptape.results.schema import Results, call_details, figures, number
-from heaptape.results.verdicts import paragraphs, verdicts
 
 MIB = 1 << 20
 NOISY = 0.05
