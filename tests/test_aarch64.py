@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """heaptape on aarch64: its C tests hold there, recordings and replays work, and files are those of x86-64.
 
-Run by `make test-aarch64`, on an x86-64 machine: compiled by a cross compiler, run by qemu (tools/emulate). qemu keeps the
-order of memory of the machine that it runs on, so that nothing here says anything of aarch64's: that is
+Run by `make test-aarch64`, on an x86-64 machine: compiled by a cross compiler, run by qemu (tools/emulate). qemu keeps
+the order of memory of the machine that it runs on, so that nothing here says anything of aarch64's: that is for
 tests/test/weak_memory_orders_every_history.c.
 """
 
@@ -23,9 +23,8 @@ ROOT = AARCH64 / "root"
 # What qemu does otherwise than a kernel, so that the claim can't be tried there.
 EMULATOR_LACKS = {
     "capture/hosts/chrooted_host_without_proc_is_recorded": "other users' ids: the namespace has one user",
-    "capture/hosts/host_survives_collector_killed": "robust futexes, by which the kernel tells that the recorder has died",
-    "replay/memory_apart_keeps_the_rules_of_malloc": "the program's RSS: it is qemu's",
-    "replay/resident_os_pages_are_found_both_ways": "the program's page map: it is qemu's",
+    "capture/hosts/host_survives_collector_killed": "robust futexes, which tell that the recorder has died",
+    "replay/units/memory_apart_keeps_the_rules_of_malloc": "the program's RSS: it is qemu's",
 }
 
 CHAIN = """
@@ -131,8 +130,8 @@ def test_replay_makes_the_calls_that_it_makes_on_x86(library: str, storm: Path, 
 
 
 def functions_at(program: Path, addresses: list[int]) -> list[str]:
-    """Which of the program's functions these return addresses are in, "" for none. The recorder can't tell: it reads the
-    process's map, which is qemu's, and there code is not executable. take calls malloc, and is at addresses[0].
+    """Which of the program's functions these return addresses are in, "" for none. The recorder can't tell: it reads
+    the process's map, which is qemu's, and there code is not executable. take calls malloc, and is at addresses[0].
     """
     table = succeed("aarch64-linux-gnu-nm", "--defined-only", "--print-size", program).stdout
     rows = [line.split() for line in table.splitlines()]
