@@ -17,6 +17,7 @@ from tests.test_c_programs import LONG, SKIPPED, listed_programs
 
 pytestmark = pytest.mark.aarch64
 
+TIMEOUT_S = 900  # bounds a hang, and is no claim
 AARCH64 = Path(os.environ.get("HEAPTAPE_AARCH64", OUT / "aarch64"))
 ROOT = AARCH64 / "root"
 
@@ -24,6 +25,8 @@ ROOT = AARCH64 / "root"
 EMULATOR_LACKS = {
     "capture/hosts/chrooted_host_without_proc_is_recorded": "other users' ids: the namespace has one user",
     "capture/hosts/host_survives_collector_killed": "robust futexes, which tell that the recorder has died",
+    "capture/hosts/signal_handler_that_allocates_corrupts_no_record": "the speed to serve so many signals: some of their "
+    "records have no room, and are counted",
     "replay/units/memory_apart_keeps_the_rules_of_malloc": "the program's RSS: it is qemu's",
 }
 
@@ -39,7 +42,7 @@ int main(void) { outer(1001); middle(1002); outer(1001); return 0; }
 
 def emulated(*command: str | Path, cwd: Path | None = None) -> Result:
     """Runs a program for aarch64."""
-    return run(REPOSITORY / "tools" / "emulate", "aarch64", AARCH64, *command, cwd=cwd)
+    return run(REPOSITORY / "tools" / "emulate", "aarch64", AARCH64, *command, cwd=cwd, timeout_s=TIMEOUT_S)
 
 
 def emulated_well(*command: str | Path, cwd: Path | None = None) -> Result:
