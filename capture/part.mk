@@ -43,6 +43,7 @@ HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_t
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,capture/test/hosts/$(test).c,capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
 $(call c_test,capture/test/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/process core/processes core/base,)
+$(call c_test,capture/test/live_objects_are_estimated_within_their_error.c,,capture/recorder/process core/base,-lm)
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/hosts/$(test): | $(HT_TEST_LIBS) $(OUT)/libexec/heaptape-record))
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin
@@ -52,4 +53,5 @@ $(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o
 $(call c_test_program,read-perf-records,capture/test/sampling/read_perf_records.c,capture/sampling core/base,)
 $(call c_bench,capture/bench/large_release_cost.c,,,)
 $(call c_bench,capture/bench/host_paths.c,,,-lstdc++ -pthread)
+$(call c_bench,capture/bench/drain_cost.c,,capture/recorder/process core/processes $(TRACE),$(CORE_LIBS) -pthread -lm)
 $(OUT)/obj/capture/bench/%.o: HT_CFLAGS += -fno-builtin

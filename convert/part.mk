@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-CONVERT_COMPONENTS := convert/driver convert/inspect convert/distil convert/rewrite convert/whatif convert/origins convert/stacks convert/compile convert/formats convert/formats/exporters convert/formats/importers \
+CONVERT_COMPONENTS := convert/driver convert/inspect convert/distil convert/rewrite convert/whatif convert/origins convert/spans convert/stacks convert/compile convert/formats convert/formats/exporters convert/formats/importers \
   convert/formats/reading convert/history
 $(call c_components,$(CONVERT_COMPONENTS))
 

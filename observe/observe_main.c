@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-observe: runs a command and reports the memory and processor time that each of its programs took, or what it
    costs under a simulation. */
+#include "core/base/diagnostics.h"
 #include "core/base/near_option.h"
 #include "core/base/os.h"
 #include "observe/observe.h"
@@ -20,6 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define OBSERVE "heaptape-observe"
+
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, INTERVAL_US = 2000, TIME_INTERVAL_US = 50000 };
 /* How long processes that outlive the command are served: without a listener their calls would fail. */
 static const uint64_t REST_NS = 3000000000u;
@@ -27,7 +30,8 @@ static const uint64_t REST_NS = 3000000000u;
 static const char USAGE[] =
     "usage: heaptape-observe [--time-only] [--interval-us N] [-o OUT.json] -- CMD [ARGUMENT...]\n"
     "       heaptape-observe --simulate [--caches BYTES:WAYS,...] [--instruction-cache BYTES:WAYS | --data-only]\n"
-    "                        [--tlbs ENTRIES:WAYS,...] [--shift PAGES] [-o OUT.json] -- CMD [ARGUMENT...]\n";
+    "                        [--tlbs ENTRIES:WAYS,...] [--shift PAGES] [-o OUT.json] -- CMD [ARGUMENT...]\n"
+    "\n" DIAGNOSTICS_HELP;
 
 struct options {
   bool time_only, simulate, help;
@@ -48,6 +52,8 @@ static bool parse(int count, char **arguments, struct options *options) {
                                         {"data-only", no_argument, NULL, 'd'},
                                         {"shift", required_argument, NULL, 'm'},
                                         {"help", no_argument, NULL, 'h'},
+                                        {DIAGNOSTICS_COLOR_OPTION},
+                                        {DIAGNOSTICS_QUIET_OPTION},
                                         {NULL, 0, NULL, 0}};
   int option;
   opterr = 0;
@@ -73,12 +79,15 @@ static bool parse(int count, char **arguments, struct options *options) {
       options->simulation.shift = optarg;
     else if (option == 'h')
       options->help = true;
-    else {
+    else if (option == DIAGNOSTICS_COLOR || option == DIAGNOSTICS_QUIET) {
+      if (!diagnostics_take(option, optarg))
+        return false;
+    } else {
       const char *word = arguments[optind - 1], *near = near_option(word, names);
       if (near)
-        fprintf(stderr, "heaptape-observe: unknown option %s: did you mean --%s?\n", word, near);
+        diagnostics_error(OBSERVE, "unknown option %s: did you mean --%s?", word, near);
       else
-        fprintf(stderr, "heaptape-observe: unknown option, or one that lacks its value: %s\n", word);
+        diagnostics_error(OBSERVE, "unknown option, or one that lacks its value: %s", word);
       return false;
     }
     if (*end != '\0' || (option == 'i' && (options->interval_us == 0 || options->interval_us > 10000000)))
@@ -141,7 +150,7 @@ static int write_result(const struct observation *all, const char *path, int sta
   }
   json_decref(json);
   if (failed)
-    fprintf(stderr, "heaptape-observe: %s: can't be written\n", path ? path : "standard error");
+    diagnostics_error(OBSERVE, "%s: can't be written", path ? path : "standard error");
   return failed ? -1 : 0;
 }
 
@@ -149,7 +158,7 @@ __attribute__((noreturn)) static void become_command(const struct options *optio
   sigprocmask(SIG_SETMASK, mask, NULL);
   observe_install(socket, !options->time_only);
   execvp(options->command[0], options->command);
-  fprintf(stderr, "heaptape-observe: %s: %s\n", options->command[0], strerror(errno));
+  diagnostics_error(OBSERVE, "%s: %s", options->command[0], strerror(errno));
   _exit(errno == ENOENT ? 127 : 126);
 }
 
@@ -191,7 +200,7 @@ static int run_simulation(const struct simulation *simulation) {
   int status = simulate(simulation, &error);
   if (status >= 0)
     return status;
-  fprintf(stderr, "heaptape-observe: %s\n", error.text);
+  diagnostics_error(OBSERVE, "%s", error.text);
   return EXIT_FAILED;
 }
 
@@ -219,7 +228,7 @@ int main(int count, char **arguments) {
   sigprocmask(SIG_BLOCK, &taken, &before);
   int sockets[2], signals = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
-    perror("heaptape-observe");
+    diagnostics_error(OBSERVE, "can't start the command: %s", strerror(errno));
     return EXIT_FAILED;
   }
   pid_t child = fork();
@@ -227,7 +236,7 @@ int main(int count, char **arguments) {
     become_command(&options, &before, sockets[1]);
   close(sockets[1]);
   if (child < 0) {
-    perror("heaptape-observe");
+    diagnostics_error(OBSERVE, "can't start the command: %s", strerror(errno));
     return EXIT_FAILED;
   }
   observe_begin(&all, sockets[0], child);

@@ -14,5 +14,5 @@ $(foreach name,count_calls cpu_at_exit shuffle_places,$(call c_test_library,test
 
 # -fno-builtin: each call must stay.
 $(OUT)/obj/tests/programs/every_call.o: HT_CFLAGS += -fno-builtin -fplt
-$(foreach name,call_until_killed every_call fork_storm marked_phases memory_of_threads mispredicted_branch planted_locality planted_memory planted_pinner,\
+$(foreach name,call_until_killed every_call fork_storm marked_phases memory_of_threads planted_spans mispredicted_branch planted_locality planted_memory planted_pinner,\
   $(call c_test_program,$(name),tests/programs/$(name).c,,-pthread))

@@ -6,22 +6,28 @@ installed files are found, analysis/test/common/test_home.py tries in a moment. 
 package in a fresh Debian.
 """
 
+import argparse
 import contextlib
 import hashlib
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from heaptape.cli.main import COMMANDS
+from heaptape.cli import fleet
+from heaptape.cli.main import COMMANDS, parsers_of_commands
 from heaptape.cli.programs import PROGRAMS
 
-from tests.support import OUT, REPOSITORY, run, succeed
+from tests.support import HEAPTAPE, OUT, REPOSITORY, run, succeed
+
+sys.path.insert(0, str(REPOSITORY / "packaging" / "reference"))
+import commands
 
 pytestmark = pytest.mark.packages
 
@@ -78,6 +84,15 @@ def records(folder: Path, heaptape: Path) -> None:
     assert "malloc" in as_other(folder, heaptape, "info", tape)
 
 
+def measures_tests(folder: Path, programs: Path) -> None:
+    """The wheel has the plugin of pytest, here the oldest that docs/PYTEST.md names. It needs no option to be found."""
+    subprocess.run([programs / "pip", "-q", "install", "pytest==8.0.*"], check=True, umask=0o022)
+    test = folder / "user" / "test_it.py"
+    test.write_text("def test_it():\n    assert bytearray(7_000_000)\n")
+    told = as_other(folder, programs / "pytest", "-p", "no:cacheprovider", "--heaptape", "test_it.py")
+    assert re.search(r"6\.7 MiB +\S+ \w+ +\d+  test_it.py::test_it", told)
+
+
 def needed_glibc(path: Path) -> tuple[int, int]:
     """The newest symbol version of a file; (0, 0): none."""
     listed = run("objdump", "-T", path).stdout
@@ -99,6 +114,7 @@ def test_a_wheel_is_whole_and_the_same_twice(folder: Path) -> None:
     assert "sqlite3" in told
     assert "reference" in as_other(folder, heaptape, "allocators")
     assert "SYNOPSIS" in as_other(folder, "man", "-M", folder / "venv/share/man", "heaptape-record")
+    measures_tests(folder, folder / "venv/bin")
     sbom = folder.glob("venv/lib/python3*/site-packages/heaptape/prefix/share/heaptape/sbom.cdx.json")
     assert '"libzstd1"' in next(sbom).read_text()
 
@@ -139,23 +155,60 @@ def test_what_root_installs_every_user_can_use(folder: Path) -> None:
     assert "larson" in as_other(folder, heaptape, "workloads")
 
 
-def test_completions_know_commands_options_and_values() -> None:
+BASH = r"""
+source "$1"
+shift
+for words; do
+  COMP_WORDS=($words) COMP_CWORD=$(wc -w <<<"$words") COMPREPLY=()
+  case $words in *" ") COMP_WORDS+=("") ;; *) COMP_CWORD=$((COMP_CWORD - 1)) ;; esac
+  $(complete -p heaptape | sed 's/.*-F \([^ ]*\).*/\1/') heaptape; echo "${COMPREPLY[*]}"
+done"""
+FISH = r"""
+source $argv[1]
+for line in $argv[2..-1]; echo (complete -C $line | string split -f 1 \t); end"""
+
+
+def offered(shell: str, folder: Path, lines: Sequence[str]) -> list[list[str]]:
+    """What the shell offers where each line ends, in its order of words."""
+    share, found = OUT / "share", folder / "found"
+    if shell == "bash":
+        told = succeed("bash", "-c", BASH, "bash", share / "bash-completion/completions/heaptape", *lines).stdout
+    elif shell == "fish":
+        file, home = share / "fish/vendor_completions.d/heaptape.fish", {"HOME": str(folder)}
+        told = succeed("fish", "--no-config", "-c", FISH, file, *lines, env=home).stdout
+    else:
+        script = REPOSITORY / "tests" / "programs" / "candidates.zsh"
+        succeed("zsh", "-f", script, share / "zsh/site-functions", found, *lines)
+        told = found.read_text()
+    return [sorted(set(line.split())) for line in told.splitlines()]
+
+
+def long_options(parser: argparse.ArgumentParser) -> list[str]:
+    return sorted(name for name in parser._option_string_actions if name.startswith("--"))
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completions_are_what_the_commands_define(shell: str, folder: Path) -> None:
+    """Every command, every command of a command, and every option of each; values and beginnings of words."""
     make("reference")
-    script = """
-    source "$1"
-    for words in "heaptape rep" "heaptape record --on-f" "heaptape replay --touc" "heaptape record --on-full wa"; do
-      COMP_WORDS=($words) COMP_CWORD=$(( $(wc -w <<<"$words") - 1 )) COMPREPLY=()
-      $(complete -p heaptape | sed 's/.*-F \\([^ ]*\\).*/\\1/') heaptape; echo "${COMPREPLY[*]}"
-    done"""
-    file = OUT / "share" / "bash-completion" / "completions" / "heaptape"
-    told = succeed("bash", "-c", script, "bash", file).stdout.splitlines()
-    assert [line.split() for line in told] == [["replay", "report"], ["--on-full"], ["--touch"], ["wait"]]
+    whole = commands.whole_parser(HEAPTAPE)
+    expected = {"heaptape ": sorted(parsers_of_commands(whole))}
+    for name, parser in parsers_of_commands(whole).items():
+        expected[f"heaptape {name} --"] = long_options(parser)
+    inner = parsers_of_commands(parsers_of_commands(whole)["fleet"])
+    expected["heaptape fleet "] = sorted(inner)
+    for name, parser in inner.items():
+        expected[f"heaptape fleet {name} --"] = long_options(parser)
+    expected |= {"heaptape rep": ["replay", "report"], "heaptape record --on-f": ["--on-full"]}
+    expected |= {"heaptape record --on-full wa": ["wait"], "heaptape replay --color n": ["never"]}
+    assert dict(zip(expected, offered(shell, folder, list(expected)), strict=True)) == expected
 
 
 def test_every_command_has_a_man_page_without_warnings() -> None:
     make("reference")
     pages = {path.stem: path for path in (OUT / "share" / "man" / "man1").glob("*.1")}
-    assert set(pages) == {"heaptape", *(f"heaptape-{name}" for name in (*PROGRAMS, *COMMANDS, "help"))}
+    inner = [f"fleet-{name}" for name in fleet.SUBCOMMANDS]
+    assert set(pages) == {"heaptape", *(f"heaptape-{name}" for name in (*PROGRAMS, *COMMANDS, *inner, "help"))}
     for page in pages.values():
         done = run("man", "--warnings", "-E", "UTF-8", "-l", page)
         assert (done.status, done.stderr) == (0, ""), page

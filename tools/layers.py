@@ -18,7 +18,7 @@ import python_arrows
 
 TABLE = Path(__file__).resolve().parent / "layers.toml"
 # A library loaded into Python; the C library's own calls (CDLL(None), for prctl) are the system's, not ours.
-C_INTERNALS = re.compile(r"\bcffi\b|\bcdll\b|\b[CP]yDLL\(|\bCDLL\((?!None\))")
+C_INTERNALS = re.compile(r"\bcffi\b|\bcdll\b|\b(?:Py|C)DLL\((?!None\))")
 
 
 C_PARTS = {"allocators", "capture", "convert", "core", "machine", "observe", "replay", "tests", "workloads"}

@@ -8,6 +8,7 @@
 #include "capture/host/process/signals.h"
 #include "capture/host/real.h"
 #include "capture/host/stacks/stack.h"
+#include "capture/host/stacks/stack_rules.h"
 #include "capture/wire/heaptape.h"
 #include "core/base/os.h"
 
@@ -215,6 +216,7 @@ static void take_stack_area(const struct process *process, const struct attach_r
   if (exchange(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0)
     area = map_shared(fds[0], sizeof *area);
   close_both(fds);
+  unwind_rules_begin();
   if (area)
     stack_settings = (struct stack_settings){area, process_reply->stack_depth, process_reply->stack_unwind};
   else

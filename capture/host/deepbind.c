@@ -5,6 +5,8 @@
 
    Not reached: what the library's own constructors call (they run inside the real dlopen), and libraries named without
    a slash, as the real dlopen searches for those by its caller's paths, and its caller would be us. */
+#include "capture/host/symbols.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -123,14 +125,14 @@ static void put_back(const struct object *object, ElfW(Addr) base, const ElfW(Re
     put(object, reference, global);
 }
 
-static void read_dynamic(struct object *object, const ElfW(Dyn) * entry) {
+static void read_dynamic(struct object *object, uintptr_t base, const ElfW(Dyn) * entry) {
   for (; entry->d_tag != DT_NULL; entry++) {
     if (entry->d_tag == DT_SYMTAB)
-      object->symbols = (const ElfW(Sym) *)entry->d_un.d_ptr;
+      object->symbols = (const ElfW(Sym) *)symbols_pointer(base, entry);
     else if (entry->d_tag == DT_STRTAB)
-      object->names = (const char *)entry->d_un.d_ptr;
+      object->names = (const char *)symbols_pointer(base, entry);
     else if (entry->d_tag == DT_JMPREL || entry->d_tag == DT_RELA)
-      object->relocations[entry->d_tag == DT_RELA] = (const ElfW(Rela) *)entry->d_un.d_ptr;
+      object->relocations[entry->d_tag == DT_RELA] = (const ElfW(Rela) *)symbols_pointer(base, entry);
     else if (entry->d_tag == DT_PLTRELSZ || entry->d_tag == DT_RELASZ)
       object->relocation_bytes[entry->d_tag == DT_RELASZ] = entry->d_un.d_val;
   }
@@ -151,7 +153,7 @@ static int visit_object(struct dl_phdr_info *info, size_t bytes, void *context) 
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *header = &info->dlpi_phdr[i];
     if (header->p_type == PT_DYNAMIC)
-      read_dynamic(&object, (const ElfW(Dyn) *)(info->dlpi_addr + header->p_vaddr));
+      read_dynamic(&object, info->dlpi_addr, (const ElfW(Dyn) *)(info->dlpi_addr + header->p_vaddr));
     if (header->p_type == PT_GNU_RELRO) {
       object.relro_from = info->dlpi_addr + header->p_vaddr;
       object.relro_to = object.relro_from + header->p_memsz;

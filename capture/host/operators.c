@@ -3,6 +3,7 @@
 
 #include "capture/host/entry_points.h"
 #include "capture/host/real.h"
+#include "capture/host/symbols.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -56,52 +57,6 @@ static bool is_standard(const char *path) {
   return false;
 }
 
-/* One symbol of a loaded library, by its GNU hash table: dlsym would need a handle, and dlopen, which gives one, takes
-   memory of the program. */
-static uint32_t gnu_hash(const char *name) {
-  uint32_t hash = 5381;
-  for (; *name; name++)
-    hash = hash * 33 + (unsigned char)*name;
-  return hash;
-}
-
-struct symbol_table {
-  const uint32_t *hash; /* symbols, first symbol, filter words, shift; filter, buckets, chains */
-  const ElfW(Sym) * symbol;
-  const char *names;
-};
-
-static const ElfW(Sym) * find_symbol(const struct symbol_table *table, const char *name) {
-  const uint32_t *buckets = table->hash + 4 + (size_t)table->hash[2] * (sizeof(ElfW(Addr)) / 4);
-  const uint32_t *chains = buckets + table->hash[0];
-  uint32_t wanted = gnu_hash(name), first = table->hash[1];
-  for (uint32_t i = table->hash[0] ? buckets[wanted % table->hash[0]] : 0; i >= first && i != 0; i++) {
-    uint32_t hash = chains[i - first];
-    if ((hash | 1) == (wanted | 1) && strcmp(table->names + table->symbol[i].st_name, name) == 0)
-      return &table->symbol[i];
-    if (hash & 1)
-      break;
-  }
-  return NULL;
-}
-
-static struct symbol_table table_of(const struct dl_phdr_info *info) {
-  struct symbol_table table = {NULL, NULL, NULL};
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
-      continue;
-    const ElfW(Dyn) *entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    for (; entry->d_tag != DT_NULL; entry++)
-      if (entry->d_tag == DT_GNU_HASH)
-        table.hash = (const uint32_t *)entry->d_un.d_ptr;
-      else if (entry->d_tag == DT_SYMTAB)
-        table.symbol = (const ElfW(Sym) *)entry->d_un.d_ptr;
-      else if (entry->d_tag == DT_STRTAB)
-        table.names = (const char *)entry->d_un.d_ptr;
-  }
-  return table;
-}
-
 static bool is_among(const struct ranges *all, const void *address) {
   for (uint32_t i = 0; i < all->count; i++)
     if ((uintptr_t)address - all->range[i].from < all->range[i].to - all->range[i].from)
@@ -119,9 +74,8 @@ static int add_standard(struct dl_phdr_info *info, size_t bytes, void *context) 
   (void)bytes;
   if (!is_standard(info->dlpi_name))
     return 0;
-  struct symbol_table table = table_of(info);
-  for (int i = 0; table.hash && table.symbol && table.names && i < OPERATORS; i++) {
-    const ElfW(Sym) *symbol = find_symbol(&table, symbols[i]);
+  for (int i = 0; i < OPERATORS; i++) {
+    const ElfW(Sym) *symbol = symbols_find(info, symbols[i]);
     if (symbol && symbol->st_shndx != SHN_UNDEF)
       add_range(context, info->dlpi_addr + symbol->st_value, info->dlpi_addr + symbol->st_value + symbol->st_size);
   }

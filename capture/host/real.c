@@ -2,6 +2,7 @@
 #include "capture/host/real.h"
 
 #include "capture/host/entry_points.h"
+#include "capture/host/symbols.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -145,7 +146,7 @@ static void *plain_reallocarray(void *object, size_t count, size_t size_bytes) {
   return real.realloc(object, bytes);
 }
 
-enum { ALLOCATORS_MAX = 8 };
+enum { ALLOCATORS_MAX = 16 };
 static struct code {
   const void *base;
   uintptr_t from, to;
@@ -211,10 +212,11 @@ bool real_is_ours(const void *address) {
 /* A program may have an entry in its symbol table for a function whose address it takes: that is no definition. */
 bool real_is_replaced(void *winner) {
   Dl_info info;
-  const ElfW(Sym) *symbol = NULL;
   if (real_is_ours(winner))
     return false;
-  return !dladdr1(winner, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol || symbol->st_shndx != SHN_UNDEF;
+  bool named = dladdr(winner, &info) && info.dli_sname;
+  const ElfW(Sym) *symbol = named ? symbols_find_near(winner, info.dli_sname) : NULL;
+  return !symbol || symbol->st_shndx != SHN_UNDEF;
 }
 
 static void note_allocator(const void *function) {
@@ -222,6 +224,18 @@ static void note_allocator(const void *function) {
     return;
   if (code_of(function, &allocators[allocator_count]))
     allocator_count++;
+}
+
+/* musl's own functions that call others of malloc's family by the dynamic linker, and so through us; glibc has none.
+   They are noted one by one: the rest of libc calls malloc as programs do. */
+static void note_musl(void) {
+  static const char *const names[] = {"calloc", "posix_memalign", "memalign", "valloc", "reallocarray"};
+  for (size_t i = 0; i < sizeof names / sizeof *names && allocator_count < ALLOCATORS_MAX; i++) {
+    const ElfW(Sym) *symbol = symbols_find_near(libc_base, names[i]);
+    uintptr_t from = symbol ? (uintptr_t)libc_base + symbol->st_value : 0;
+    if (symbol)
+      allocators[allocator_count++] = (struct code){libc_base, from, from + symbol->st_size};
+  }
 }
 
 static void note_name(void *function) {
@@ -236,6 +250,14 @@ static void *next(const char *name) {
   return dlsym(RTLD_NEXT, name);
 }
 
+static void find_libc(void) {
+  libc_base = base_of(next("gnu_get_libc_version"));
+  if (libc_base)
+    return;
+  libc_base = base_of(next("__libc_start_main"));
+  note_musl();
+}
+
 bool real_resolve(void) {
   if (atomic_load_explicit(&resolved, memory_order_acquire))
     return true;
@@ -243,7 +265,7 @@ bool real_resolve(void) {
     return false;
   int error = errno;
   resolving = true;
-  libc_base = base_of(next("gnu_get_libc_version"));
+  find_libc();
   code_of((void *)(uintptr_t)real_resolve, &ours);
   struct real_calls found;
   /* A union turns the data pointer of dlsym into a function pointer without a cast that ISO C forbids. */

@@ -42,11 +42,11 @@ bool real_is_replaced(void *winner);
 /* The addresses that the library of this code occupies; false: libc, or not known. */
 bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to);
 
-/* Is this code address inside an allocator (not libc, which has much else and never calls its own malloc from within)?
-   Distinguishes calls that an allocator makes from those of a signal handler that interrupted it. */
+/* Is this code address inside an allocator (of glibc none, which never calls its own malloc from within; of musl only
+   its functions)? Distinguishes calls that an allocator makes from those of a signal handler that interrupted it. */
 bool real_is_allocator_code(const void *address);
 
-/* May the real functions call ours? libc's never do. Valid after real_resolve. */
+/* May the real functions call ours? glibc's never do. Valid after real_resolve. */
 bool real_may_call_back(void);
 
 /* The bootstrap arena. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/control.h"
 
+#include "capture/recorder/counts.h"
 #include "core/base/os.h"
 
 #include <jansson.h>
@@ -115,6 +116,10 @@ static json_t *carry_out(struct collector *collector, const char *verb, json_int
   struct recorded_process *process = collector_find(collector, pid);
   if (!process && pid != getpid())
     return json_pack("{s:b,s:s}", "ok", 0, "error", "not recorded here");
+  if (strcmp(verb, "counts") == 0)
+    return counts_of(collector, process);
+  if (strcmp(verb, "modules") == 0 && process)
+    return counts_modules(process);
   if (collector->ended && strcmp(verb, "status") != 0)
     return json_pack("{s:b,s:s}", "ok", 0, "error", "the recording has ended");
   if (strcmp(verb, "start") == 0 || strcmp(verb, "stop") == 0)

@@ -3,7 +3,8 @@
 
    Requests come over the collector's socket as one JSON object, {"verb": "start", "pid": N}, from a process of the same
    user or of root; the reply is one too, {"ok": true, ...} or {"ok": false, "error": "..."}. pid is a recorded process,
-   or the recorder for all of them and those to come. Not its job: the socket. One thread, the one that serves. */
+   or the recorder for all of them and those to come. Verbs: those of `heaptape ctl`, and counts and modules (counts.h)
+   for `heaptape top`. Not its job: the socket. One thread, the one that serves. */
 #ifndef CAPTURE_RECORDER_CONTROL_H
 #define CAPTURE_RECORDER_CONTROL_H
 

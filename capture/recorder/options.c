@@ -2,6 +2,7 @@
 #include "capture/recorder/options.h"
 
 #include "core/accesses/stream.h"
+#include "core/base/diagnostics.h"
 #include "core/base/near_option.h"
 #include "core/base/os.h"
 
@@ -69,7 +70,8 @@ static const char usage_details[] =
     "mark\n"
     "                       TO (heaptape_mark); outside, the program runs faster, and its calls are stored as ever.\n"
     "                       FROM left out: from the start; TO left out: up to the end; SIGUSR1, for one: when the\n"
-    "                       recorder (not the program) gets that signal; ctl: only by 'heaptape ctl'\n";
+    "                       recorder (not the program) gets that signal; ctl: only by 'heaptape "
+    "ctl'\n" DIAGNOSTICS_HELP;
 
 /* The workload compiler takes no smaller objects into account; any of this size holds a whole OS page. */
 enum { TOUCH_MIN_BYTES = 8 << 10 };
@@ -77,7 +79,7 @@ enum { TOUCH_MIN_BYTES = 8 << 10 };
 __attribute__((noreturn, format(printf, 1, 2))) static void wrong(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  fputs("heaptape-record: ", stderr);
+  diagnostics_begin_error("heaptape-record");
   vfprintf(stderr, format, arguments);
   fputc('\n', stderr);
   va_end(arguments);
@@ -333,6 +335,11 @@ static bool take(struct command *command, int option, const char *value) {
   case UNWIND:
     settings->stack_unwind = unwind_of(value);
     break;
+  case DIAGNOSTICS_COLOR:
+  case DIAGNOSTICS_QUIET:
+    if (!diagnostics_take(option, value))
+      wrong("--color is auto, always or never, not %s", value);
+    break;
   case HELP:
     fputs(usage, stdout);
     fputs(usage_details, stdout);
@@ -365,6 +372,8 @@ void options_parse(struct command *command, int argc, char **argv) {
                                           {"accesses", optional_argument, NULL, ACCESSES},
                                           {"burst", required_argument, NULL, BURST},
                                           {"help", no_argument, NULL, HELP},
+                                          {DIAGNOSTICS_COLOR_OPTION},
+                                          {DIAGNOSTICS_QUIET_OPTION},
                                           {NULL, 0, NULL, 0}};
   command->settings.follow = true;
   command->settings.touch_min_bytes = TOUCH_MIN_BYTES;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -133,6 +134,58 @@ int preflight_preloadable(const char *path, struct error *error) {
   if (access(path, R_OK) != 0)
     return refuse(error, path, "no such library");
   return 0;
+}
+
+/* Reads the path of an ELF program's dynamic loader; "" where there is none. */
+static void read_loader(const char *program, char *loader, size_t bytes) {
+  Elf64_Ehdr header;
+  Elf64_Phdr segment;
+  int fd = open(program, O_RDONLY | O_CLOEXEC);
+  bool is_elf = pread(fd, &header, sizeof header, 0) == sizeof header && memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
+  *loader = '\0';
+  for (unsigned i = 0; is_elf && i < header.e_phnum; i++) {
+    off_t at = (off_t)(header.e_phoff + (uint64_t)i * header.e_phentsize);
+    if (pread(fd, &segment, sizeof segment, at) != sizeof segment)
+      break;
+    size_t length = segment.p_filesz < bytes ? segment.p_filesz : bytes - 1;
+    if (segment.p_type != PT_INTERP)
+      continue;
+    ssize_t got = pread(fd, loader, length, (off_t)segment.p_offset);
+    loader[got > 0 ? got : 0] = '\0';
+  }
+  if (fd >= 0)
+    close(fd);
+}
+
+static bool is_of_musl(const char *program) {
+  char loader[PATH_MAX];
+  read_loader(program, loader, sizeof loader);
+  const char *slash = strrchr(loader, '/');
+  return slash && strncmp(slash, "/ld-musl-", strlen("/ld-musl-")) == 0;
+}
+
+/* Whatever is linked against glibc names the versions of the symbols that it needs of it. */
+static bool names_glibc(const char *library) {
+  static const char version[] = "GLIBC_2.";
+  struct stat status;
+  int fd = open(library, O_RDONLY | O_CLOEXEC);
+  void *file = MAP_FAILED;
+  if (fd >= 0 && fstat(fd, &status) == 0)
+    file = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (fd >= 0)
+    close(fd);
+  if (file == MAP_FAILED)
+    return false;
+  bool named = memmem(file, (size_t)status.st_size, version, strlen(version)) != NULL;
+  munmap(file, (size_t)status.st_size);
+  return named;
+}
+
+int preflight_same_libc(const char *program, const char *library, struct error *error) {
+  if (!is_of_musl(program) || !names_glibc(library))
+    return 0;
+  error_set(error, library, "is linked against glibc, and %s against musl: it can't be loaded there", program);
+  return 1;
 }
 
 int preflight_library(const char *name, char *path, struct error *error) {

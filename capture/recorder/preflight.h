@@ -24,4 +24,8 @@ int preflight_libunwind(struct error *error);
 /* Can path stand in LD_PRELOAD? 0, or 1 with error. */
 int preflight_preloadable(const char *path, struct error *error);
 
+/* Can the library be loaded into the program? Not one that was linked against glibc into one of musl: its loader would
+   end the program. (libheaptape.so itself is made for both.) 0, or 1 with error; a script is taken for glibc's. */
+int preflight_same_libc(const char *program, const char *library, struct error *error);
+
 #endif

@@ -6,6 +6,7 @@
 #include "capture/recorder/preflight.h"
 #include "capture/recorder/simulator.h"
 #include "capture/recorder/tree.h"
+#include "core/base/diagnostics.h"
 #include "core/base/os.h"
 
 #include <errno.h>
@@ -19,6 +20,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define RECORD "heaptape-record"
 
 static struct collector *serving;
 static int child_pid;
@@ -57,7 +60,7 @@ static void child_changed(int signal) {
 }
 
 static void complain(const struct error *error) {
-  fprintf(stderr, "heaptape-record: %s\n", error->text);
+  diagnostics_error(RECORD, "%s", error->text);
 }
 
 /* The traces written, and which has most events: a program that starts a hundred processes leaves as many files. */
@@ -85,19 +88,18 @@ static void report(const struct process_summary *process, const struct error *er
   const struct process_totals *totals = process->totals;
   const struct trace_totals *t = &totals->totals;
   if (error->text[0]) {
-    fprintf(
-        stderr,
-        "heaptape-record: %s; the trace of process %d ends early: %llu events are in it, at least %llu more are not\n",
-        error->text, process->pid, (unsigned long long)t->events, (unsigned long long)t->lost);
+    diagnostics_error(RECORD,
+                      "%s; the trace of process %d ends early: %llu events are in it, at least %llu more are not",
+                      error->text, process->pid, (unsigned long long)t->events, (unsigned long long)t->lost);
     note_written(process);
     return;
   }
   note_written(process);
   if (totals->broken)
-    fprintf(stderr, "heaptape-record: %s: %llu records cannot be right: process %d has overwritten its rings\n",
-            process->path, (unsigned long long)totals->broken, process->pid);
+    diagnostics_error(RECORD, "%s: %llu records cannot be right: process %d has overwritten its rings", process->path,
+                      (unsigned long long)totals->broken, process->pid);
   uint64_t dropped = t->dropped - totals->skipped;
-  if (written.traces > LINES && !dropped && !totals->cut_why)
+  if ((written.traces > LINES || diagnostics_quiet()) && !dropped && !totals->cut_why)
     return;
   fprintf(stderr, "heaptape: %s: %llu events, %u threads, %llu dropped, %.2f bytes/event, %.2f s", process->path,
           (unsigned long long)t->events, t->threads, (unsigned long long)dropped,
@@ -117,12 +119,10 @@ static void report(const struct process_summary *process, const struct error *er
     fprintf(stderr, "; %s", totals->cut_why);
   fputc('\n', stderr);
   if (totals->accesses_over)
-    fprintf(stderr, "heaptape-record: %s: data accesses end before the events: %s\n", process->path,
-            totals->accesses_over);
+    diagnostics_warning(RECORD, "%s: data accesses end before the events: %s", process->path, totals->accesses_over);
   if (totals->stacks_lost)
-    fprintf(stderr,
-            "heaptape-record: %s: %llu call stacks could not be taken; their events are in the trace without one\n",
-            process->path, (unsigned long long)totals->stacks_lost);
+    diagnostics_warning(RECORD, "%s: %llu call stacks could not be taken; their events are in the trace without one",
+                        process->path, (unsigned long long)totals->stacks_lost);
 }
 
 static void fail(const struct error *error, int status) {
@@ -255,12 +255,16 @@ static void preflight(const struct command *command, char *program, struct prelo
     status = preflight_libunwind(&error);
     if (status == 0)
       status = preflight_library("libheaptape-unwind.so", preloads->unwinder, &error);
+    if (status == 0)
+      status = preflight_same_libc(program, preloads->unwinder, &error);
   }
   if (status == 0 && command->preload) {
     if (!realpath(command->preload, preloads->allocator))
       status = -error_errno(&error, command->preload, "no such library");
     else
       status = preflight_preloadable(preloads->allocator, &error);
+    if (status == 0)
+      status = preflight_same_libc(program, preloads->allocator, &error);
   }
   if (status != 0)
     fail(&error, status);
@@ -269,23 +273,24 @@ static void preflight(const struct command *command, char *program, struct prelo
 /* Prints what is to be printed at the end. exec_error: 0 if the program ran. */
 static void conclude(const struct command *command, int exec_error, const char *output, bool made) {
   if (exec_error)
-    fprintf(stderr, "heaptape-record: %s: %s\n", command->arguments[0], strerror(exec_error));
+    diagnostics_error(RECORD, "%s: %s", command->arguments[0], strerror(exec_error));
   else if (collector_recorded(serving) == 0 && collector_refused(serving) == 0)
-    fprintf(stderr, "heaptape-record: %s: nothing was recorded: the program did not load libheaptape.so\n",
-            command->arguments[0]);
-  else if (written.traces > 1)
+    diagnostics_warning(RECORD, "%s: nothing was recorded: the program did not load libheaptape.so",
+                        command->arguments[0]);
+  else if (written.traces > 1 && !diagnostics_quiet())
     fprintf(stderr, "heaptape: %u traces; most events are in %s\n", written.traces, written.path);
   if (command->settings.in_bursts && written.bursts == 0 && collector_recorded(serving))
-    fprintf(stderr, "heaptape-record: no burst began, so there are no data accesses: \"%s\" has not come\n",
-            command->settings.burst.from);
-  tree_print(written.tree, stderr);
+    diagnostics_warning(RECORD, "no burst began, so there are no data accesses: \"%s\" has not come",
+                        command->settings.burst.from);
+  if (!diagnostics_quiet())
+    tree_print(written.tree, stderr);
   tree_free(written.tree);
   if (collector_recorded(serving) == 0 && made)
     unlink(output);
 }
 
 static void tell_complaint(int pid, const char *words) {
-  fprintf(stderr, "heaptape-record: process %d: Valgrind can't run it: %s\n", pid, words);
+  diagnostics_error(RECORD, "process %d: Valgrind can't run it: %s", pid, words);
 }
 
 int main(int argc, char **argv) {
@@ -324,7 +329,7 @@ int main(int argc, char **argv) {
   int go[2], failed[2];
   child_pid = launch(program, command.arguments, simulator, go, failed);
   if (child_pid < 0) {
-    perror("heaptape-record: cannot start a process");
+    diagnostics_error(RECORD, "cannot start a process: %s", strerror(errno));
     return 1;
   }
   unsetenv("LD_PRELOAD");
@@ -344,7 +349,7 @@ int main(int argc, char **argv) {
   }
   close(failed[1]);
   if (write(go[1], "", 1) != 1)
-    perror("heaptape-record");
+    diagnostics_error(RECORD, "%s", strerror(errno));
   close(go[0]);
   close(go[1]);
   int ended = collector_serve(serving);

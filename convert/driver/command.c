@@ -15,7 +15,7 @@
 int usage_error(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  fprintf(stderr, "heaptape-convert: ");
+  diagnostics_begin_error(CONVERT);
   vfprintf(stderr, format, arguments);
   fprintf(stderr, " (heaptape-convert --help)\n");
   va_end(arguments);
@@ -23,20 +23,20 @@ int usage_error(const char *format, ...) {
 }
 
 int failed(const struct error *error) {
-  fprintf(stderr, "heaptape-convert: %s\n", error->text[0] ? error->text : "failed");
+  diagnostics_error(CONVERT, "%s", error->text[0] ? error->text : "failed");
   return EXIT_FAILED;
 }
 
 int finish_output(int status) {
   if (fflush(stdout) == 0 && !ferror(stdout))
     return status;
-  fprintf(stderr, "heaptape-convert: standard output: can't write: %s\n", strerror(errno));
+  diagnostics_error(CONVERT, "standard output: can't write: %s", strerror(errno));
   return EXIT_FAILED;
 }
 
 void print_import_report(const char *in, const struct import_report *report) {
   if (report->text[0])
-    fprintf(stderr, "heaptape-convert: %s: %s\n", in, report->text);
+    diagnostics_warning(CONVERT, "%s: %s", in, report->text);
 }
 
 int open_input(struct trace_reader **reader, const char *in, const struct format *format, const struct options *options,
@@ -82,16 +82,15 @@ static void print_lost_accesses(const char *in, const struct trace_reader *reade
   uint64_t lost = compiled->lost, all = compiled->objects + compiled->other + lost;
   uint64_t lost_before = trace_reader_summary(reader)->accesses.lost;
   if (lost)
-    fprintf(stderr,
-            "heaptape-convert: %s: %" PRIu64 " of %" PRIu64
-            " data accesses left out, as their objects are not live where they stand\n",
-            in, lost, all);
+    diagnostics_warning(CONVERT,
+                        "%s: %" PRIu64 " of %" PRIu64
+                        " data accesses left out, as their objects are not live where they stand",
+                        in, lost, all);
   if (compiled->ops_without_call)
-    fprintf(stderr, "heaptape-convert: %s: the data accesses end %" PRIu64 " calls before the events\n", in,
-            compiled->ops_without_call);
+    diagnostics_warning(CONVERT, "%s: the data accesses end %" PRIu64 " calls before the events", in,
+                        compiled->ops_without_call);
   if (lost_before)
-    fprintf(stderr, "heaptape-convert: %s: %" PRIu64 " data accesses were lost when the trace was made\n", in,
-            lost_before);
+    diagnostics_warning(CONVERT, "%s: %" PRIu64 " data accesses were lost when the trace was made", in, lost_before);
 }
 
 struct compile_results {

@@ -9,9 +9,12 @@
 #include "convert/driver/inputs.h"
 #include "convert/driver/options.h"
 #include "convert/history/history.h"
+#include "core/base/diagnostics.h"
 #include "core/base/progress.h"
 
 #include <jansson.h>
+
+#define CONVERT "heaptape-convert"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -23,7 +26,7 @@ struct command {
 
 /* command_NAME.c has it. */
 extern const struct command command_compile, command_check, command_info, command_profile, command_dump,
-    command_convert, command_reduce, command_distil, command_windows;
+    command_convert, command_reduce, command_distil, command_windows, command_names, command_spans;
 
 /* Prints what is wrong with the command line; gives EXIT_USAGE. */
 __attribute__((format(printf, 1, 2))) int usage_error(const char *format, ...);

@@ -43,10 +43,10 @@ static int run(const struct options *options) {
     status = failed(&error);
   } else {
     if (!witness_ok(&witness))
-      fprintf(stderr, "heaptape-convert: %s: not a legal history: see 'heaptape check'\n", options->in);
+      diagnostics_warning(CONVERT, "%s: not a legal history: see 'heaptape check'", options->in);
     if (options->json)
       status = print_json(json_pack("{ss so}", "out", out, "witness", witness_json(&witness)));
-    else
+    else if (!diagnostics_quiet())
       fprintf(stderr, "%s: %" PRIu64 " ops of %" PRIu32 " threads, peak %" PRIu64 " live bytes\n", out, witness.ops,
               witness.threads, witness.peak_live_bytes);
   }

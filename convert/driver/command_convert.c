@@ -37,7 +37,7 @@ static int write_format(struct trace_reader *reader, const struct format *to, st
   int result = export_trace(&job, &report, error);
   progress_end(&progress);
   if (result == 0 && report.text[0])
-    fprintf(stderr, "heaptape-convert: %s: %s\n", out.name, report.text);
+    diagnostics_warning(CONVERT, "%s: %s", out.name, report.text);
   return result;
 }
 
@@ -96,15 +96,13 @@ static int rewrite_to(struct trace_reader **readers, const char *path, const str
   int result = rewrite_trace(&rewrite, readers, options->input_count, path, error);
   progress_end(&progress);
   if (result == 0 && drops)
-    fprintf(stderr, "heaptape-convert: %s: data accesses are left out: a slice or a merged trace has none\n",
-            options->out);
+    diagnostics_warning(CONVERT, "%s: data accesses are left out: a slice or a merged trace has none", options->out);
   if (result == 0 && drops_samples)
-    fprintf(stderr, "heaptape-convert: %s: samples of data accesses are left out: their addresses are the program's\n",
-            options->out);
+    diagnostics_warning(CONVERT, "%s: samples of data accesses are left out: their addresses are the program's",
+                        options->out);
   if (result == 0 && drops_manifest)
-    fprintf(stderr,
-            "heaptape-convert: %s: is no distillate any more: a slice or a merged trace tells nothing of the whole\n",
-            options->out);
+    diagnostics_warning(CONVERT, "%s: is no distillate any more: a slice or a merged trace tells nothing of the whole",
+                        options->out);
   return result;
 }
 

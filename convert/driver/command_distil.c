@@ -70,8 +70,9 @@ static int run(const struct options *options) {
                                 "whole_ops", (json_int_t)counts.whole_ops, "counted_ops",
                                 (json_int_t)counts.counted_ops, "warm_up_ops", (json_int_t)counts.warm_up_ops,
                                 "objects", (json_int_t)counts.objects));
-  fprintf(stderr, "%s: %" PRIu64 " ops of %" PRIu64 ": %" PRIu64 " count, %" PRIu64 " warm up\n", options->out,
-          counts.ops, counts.whole_ops, counts.counted_ops, counts.warm_up_ops);
+  if (!diagnostics_quiet())
+    fprintf(stderr, "%s: %" PRIu64 " ops of %" PRIu64 ": %" PRIu64 " count, %" PRIu64 " warm up\n", options->out,
+            counts.ops, counts.whole_ops, counts.counted_ops, counts.warm_up_ops);
   return EXIT_DONE;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/driver/options.h"
 
+#include "core/base/diagnostics.h"
 #include "core/base/near_option.h"
 
 #include <errno.h>
@@ -63,6 +64,14 @@ static const char *add_joined(struct options *options, const char *text) {
   return NULL;
 }
 
+static const char *parse_sites(struct options *options, const char *text) {
+  uint64_t sites;
+  if (!parse_integer(text, &sites) || sites > UINT32_MAX)
+    return "wants a number of sites";
+  options->sites = (uint32_t)sites;
+  return NULL;
+}
+
 static int parse_flags(struct options *options, int argc, char **argv, struct options_error *error) {
   struct option long_options[] = {
       {"accesses", required_argument, NULL, 'a'},
@@ -92,6 +101,10 @@ static int parse_flags(struct options *options, int argc, char **argv, struct op
       {"plan", required_argument, NULL, 'L'},
       {"ops", required_argument, NULL, 'N'},
       {"join", required_argument, NULL, 'J'},
+      {"from-byte", required_argument, NULL, 'B'},
+      {"sites", required_argument, NULL, 'S'},
+      {DIAGNOSTICS_COLOR_OPTION},
+      {DIAGNOSTICS_QUIET_OPTION},
       {"help", no_argument, NULL, 'h'},
       {NULL, 0, NULL, 0},
   };
@@ -134,6 +147,14 @@ static int parse_flags(struct options *options, int argc, char **argv, struct op
       if (!parse_integer(optarg, &options->end))
         return wrong(error, "--end wants a number of ops, not '%s'", optarg);
       options->has_end = true;
+      break;
+    case 'B':
+      if (!parse_integer(optarg, &options->from_byte))
+        return wrong(error, "--from-byte wants an offset, not '%s'", optarg);
+      break;
+    case 'S':
+      if ((problem = parse_sites(options, optarg)))
+        return wrong(error, "--sites %s: %s", optarg, problem);
       break;
     case 'J':
       if ((problem = add_joined(options, optarg)))
@@ -202,6 +223,11 @@ static int parse_flags(struct options *options, int argc, char **argv, struct op
     case 'h':
       options->help = true;
       return 0;
+    case DIAGNOSTICS_COLOR:
+    case DIAGNOSTICS_QUIET:
+      if (!diagnostics_take(option, optarg))
+        return wrong(error, "--color is auto, always or never, not %s", optarg);
+      break;
     default:
       if ((problem = near_option(argv[optind - 1], long_options)))
         return wrong(error, "unknown option %s: did you mean --%s?", argv[optind - 1], problem);

@@ -27,6 +27,8 @@ struct options {
   VECTOR(uint32_t) joined;     /* of reduce: threads that become thread 0 */
   const char *plan;            /* of distil */
   uint64_t ops;                /* of windows; 0: not given */
+  uint64_t from_byte;          /* of spans */
+  uint32_t sites;              /* of spans; 0: none */
   uint64_t end;                /* of reduce, with has_end: position of the first op that is left out */
   struct slice_spec slice;
   json_t *slices; /* as given; NULL: none */

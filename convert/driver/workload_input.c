@@ -24,7 +24,7 @@ static int compile_input(struct workload_input *input, const struct format *form
   }
   trace_reader_close(reader);
   if (result == 0 && !witness_ok(&witness))
-    fprintf(stderr, "heaptape-convert: %s: not a legal history: see 'heaptape check'\n", options->in);
+    diagnostics_warning(CONVERT, "%s: not a legal history: see 'heaptape check'", options->in);
   return result;
 }
 

@@ -63,6 +63,20 @@ static int add_module(void *context, const struct trace_module *recorded) {
   return trace_module_copy(&module->recorded, recorded) ? 0 : 1;
 }
 
+struct symbols *symbols_new(void) {
+  unsetenv("DEBUGINFOD_URLS"); /* elfutils asks these servers by itself */
+  return calloc(1, sizeof(struct symbols));
+}
+
+int symbols_add_module(struct symbols *symbols, const struct trace_module *module) {
+  return add_module(symbols, module) ? -1 : 0;
+}
+
+int symbols_add_instruction(struct symbols *symbols, uint64_t instruction) {
+  const struct trace_stack_node node = {.instruction = instruction, .modules = (uint32_t)symbols->modules.count};
+  return add_node(symbols, &node) ? -1 : 0;
+}
+
 int symbols_open(struct symbols **out, struct trace_reader *reader, bool fetch, struct error *error) {
   struct symbols *symbols = *out = calloc(1, sizeof *symbols);
   if (!symbols)

@@ -26,6 +26,12 @@ struct symbol {
 int symbols_open(struct symbols **out, struct trace_reader *reader, bool fetch, struct error *error);
 void symbols_close(struct symbols *symbols);
 
+/* Without a trace: modules and instructions one by one, instructions last, each of which becomes the next node, with no
+   parent. symbols_new: NULL: no memory; the others return 0, or -1: no memory. */
+struct symbols *symbols_new(void);
+int symbols_add_module(struct symbols *symbols, const struct trace_module *module);
+int symbols_add_instruction(struct symbols *symbols, uint64_t instruction);
+
 /* How many nodes there are; they are numbered from 1. */
 uint32_t symbols_nodes(const struct symbols *symbols);
 

@@ -28,20 +28,40 @@ static size_t distance(const char *a, size_t a_bytes, const char *b, size_t b_by
   return row[b_bytes];
 }
 
+struct nearest {
+  const char *name;
+  size_t distance; /* at first: the least that is too far */
+};
+
+/* False: that is the word itself. */
+static bool consider(struct nearest *nearest, const char *word, size_t bytes, const char *name) {
+  size_t name_bytes = strlen(name);
+  size_t now = name_bytes <= NAME_BYTES ? distance(word, bytes, name, name_bytes) : NAME_BYTES;
+  if (now < nearest->distance)
+    *nearest = (struct nearest){name, now};
+  return now > 0;
+}
+
+static struct nearest nothing_near(size_t bytes) {
+  return (struct nearest){NULL, bytes / 3 + 2};
+}
+
 const char *near_option(const char *word, const struct option *options) {
   if (strncmp(word, "--", 2) != 0)
     return NULL;
-  size_t bytes = strcspn(word + 2, "="), nearest_distance = bytes / 3 + 1;
-  const char *nearest = NULL;
-  for (; bytes <= NAME_BYTES && options->name; options++) {
-    size_t name_bytes = strlen(options->name);
-    size_t now = name_bytes <= NAME_BYTES ? distance(word + 2, bytes, options->name, name_bytes) : NAME_BYTES;
-    if (now == 0)
+  size_t bytes = strcspn(word + 2, "=");
+  struct nearest nearest = nothing_near(bytes);
+  for (; bytes <= NAME_BYTES && options->name; options++)
+    if (!consider(&nearest, word + 2, bytes, options->name))
       return NULL;
-    if (now < nearest_distance || (now == nearest_distance && !nearest)) {
-      nearest_distance = now;
-      nearest = options->name;
-    }
-  }
-  return nearest;
+  return nearest.name;
+}
+
+const char *near_word(const char *word, const char *const *known) {
+  size_t bytes = strlen(word);
+  struct nearest nearest = nothing_near(bytes);
+  for (; bytes <= NAME_BYTES && *known; known++)
+    if (!consider(&nearest, word, bytes, *known))
+      return NULL;
+  return nearest.name;
 }

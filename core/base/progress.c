@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/base/progress.h"
 
+#include "core/base/diagnostics.h"
 #include "core/base/os.h"
 
 #include <stdio.h>
@@ -10,8 +11,10 @@
 #define INTERVAL_NS 250000000u
 
 void progress_begin(struct progress *progress, const char *label, uint64_t total) {
-  *progress = (struct progress){
-      .label = label, .total = total, .began_ns = os_monotonic_ns(), .terminal = isatty(STDERR_FILENO) == 1};
+  *progress = (struct progress){.label = label,
+                                .total = total,
+                                .began_ns = os_monotonic_ns(),
+                                .terminal = isatty(STDERR_FILENO) == 1 && !diagnostics_quiet()};
 }
 
 void progress_show(struct progress *progress, uint64_t done) {

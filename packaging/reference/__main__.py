@@ -30,14 +30,23 @@ def _complete_files(parser: argparse.ArgumentParser) -> None:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
 
 
+def _describe(parser: argparse.ArgumentParser, name: str, summaries: dict[str, str]) -> None:
+    """Shells show descriptions beside names: a line is enough."""
+    parser.description = summaries[name]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner, sub in action.choices.items():
+                _describe(sub, f"{name}-{inner}", summaries)
+
+
 def main(command: Path, folder: Path) -> None:
     """Writes all of them."""
     found = pages(command)
     man_pages.write(found, folder / "man" / "man1", __version__)
     parser = whole_parser(command)
-    summaries = {page.name.removeprefix("heaptape-"): page.summary for page in found}
+    summaries = {page.name: page.summary for page in found}
     for name, sub in parsers_of_commands(parser).items():
-        sub.description = summaries[name]
+        _describe(sub, f"heaptape-{name}", summaries)
         _complete_files(sub)
     for shell, path in COMPLETIONS.items():
         (folder / path).parent.mkdir(parents=True)

@@ -6,6 +6,7 @@
 #include "replay/blame/blame.h"
 #include "replay/contention/contention.h"
 #include "replay/engine/entry_points.h"
+#include "replay/engine/file_pages.h"
 #include "replay/engine/loop.h"
 #include "replay/engine/preload.h"
 #include "replay/engine/threads.h"
@@ -203,8 +204,10 @@ static void replay(void) {
     memory_begin();
   if (result->setup.pass == PASS_BLAME)
     blame_begin();
+  if (sampling)
+    file_pages_fault_in();
+  uint64_t begin_ns = os_monotonic_ns(); /* before the faults: its page of the kernel's faults, too */
   uint64_t faults = faults_of_process(), major_faults = major_faults_of_process();
-  uint64_t begin_ns = os_monotonic_ns();
   pace_begin();
   result->clock_recorded = !result->setup.real_clock && !engine.paced && pace_times_known() && recorded_clock_begin();
   atomic_store(&result->phase, PHASE_REPLAY);

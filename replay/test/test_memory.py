@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The memory pass: planted memory, peaks and system calls are found to be exactly what was planted."""
 
+import itertools
 import os
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -235,3 +238,32 @@ def test_residency_in_the_memory_map_adds_up_to_rss(tmp_path):
     resident = sum(row[2] for row in rows)
     # libc's thread block and the like are there from the start.
     assert abs(resident - made["live_end_objects"] * 2 * OS_PAGE) <= 16 * OS_PAGE
+
+
+def not_cached(path):
+    """Has the kernel forget a file's pages: they come back from the disk, in other pieces than they were written."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+@pytest.mark.parametrize("preload", [None, "libjemalloc.so.2"])
+def test_page_faults_do_not_depend_on_the_page_cache_nor_on_what_the_process_was_started_with(
+    mixed, preload, tmp_path, monkeypatch
+):
+    """Nor on the lengths of the environment, the working directory, the program's path and the workload's: exactly."""
+    path, _ = mixed
+    decay = "--env=MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1"
+    expected = engine.memory_pass(path, decay, preload=preload)["page_faults"]
+    deep = tmp_path / ("d" * 200) / ("e" * 200)
+    deep.mkdir(parents=True)
+    program = Path(shutil.copy2(engine.ENGINE, deep))
+    same = shutil.copy2(path, deep / "w.work")
+    found = {}
+    for where, length in itertools.product((tmp_path, deep), (1, 5_000, 17_000, 40_000)):
+        monkeypatch.chdir(where)
+        environment = {**os.environ, "HEAPTAPE_TEST_FILLS": "x" * length}
+        run = engine.memory_pass(same, decay, preload=preload, program=program, environment=environment)
+        found[where.name[:1], length] = run["page_faults"]
+        not_cached(program)
+    assert found == dict.fromkeys(found, expected)

@@ -185,7 +185,8 @@ static struct {
   __typeof__(&malloc_usable_size) malloc_usable_size;
 } next;
 
-/* All at once, at the first call: a later dlsym might free an error text that somebody else's has left. */
+/* All at once, at the first call: a later dlsym might free an error text that somebody else's has left. musl has no
+   pvalloc. */
 static void look_up(void) {
 #define LOOK_UP(name)                                                                                                  \
   next.name = (__typeof__(next.name))dlsym(RTLD_NEXT, #name);                                                          \
@@ -198,16 +199,33 @@ static void look_up(void) {
   LOOK_UP(aligned_alloc)
   LOOK_UP(memalign)
   LOOK_UP(valloc)
+#ifdef __GLIBC__
   LOOK_UP(pvalloc)
+#endif
   LOOK_UP(malloc_usable_size)
   LOOK_UP(malloc)
 }
+
+static void leave(const int *entered) {
+  inside -= *entered;
+}
+
+/* musl's calloc calls malloc by the dynamic linker, and its posix_memalign aligned_alloc. glibc's call nothing, and
+   what stands in for it must see each call. */
+#ifdef __GLIBC__
+#define INSIDE
+#else
+#define INSIDE                                                                                                         \
+  __attribute__((cleanup(leave))) const int entered = 1;                                                               \
+  inside += entered;
+#endif
 
 /* Counts the call and makes it, of the next library. */
 #define PASS_ON(call, name, ...)                                                                                       \
   count(call);                                                                                                         \
   if (!next.malloc)                                                                                                    \
     look_up();                                                                                                         \
+  INSIDE                                                                                                               \
   return next.name(__VA_ARGS__)
 
 void *malloc(size_t size) {
@@ -269,10 +287,6 @@ static void look_up_operators(void) {
     give_up(name);
   OPERATORS
 #undef OPERATOR
-}
-
-static void leave(const int *entered) {
-  inside -= *entered;
 }
 
 /* Compiled with -fexceptions: an exception leaves, too. */

@@ -2,11 +2,11 @@
 """`heaptape allocators`: the registry, one allocator's variants or tunables; installs and removes candidates."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.cli import replaying
+from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import STANDARD_OUTPUT, print_json, write_text
@@ -134,10 +134,7 @@ def _install(arguments: argparse.Namespace, folder: Path) -> int:
         print(f"{one.record.label}: {'installed' if new else 'is installed already'}, {one.record.verdict}")
         print(f"  {one.path}", flush=True)
         for broken in one.record.broken:
-            print(
-                f"heaptape: {one.record.label} breaks a rule of malloc on {broken.workload}: {broken.broken}",
-                file=sys.stderr,
-            )
+            console.warning(f"{one.record.label} breaks a rule of malloc on {broken.workload}: {broken.broken}")
     if failed:
         raise HeaptapeError("\nheaptape: ".join(failed))
     return 0

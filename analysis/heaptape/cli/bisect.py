@@ -4,12 +4,11 @@
 import argparse
 import hashlib
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.cli import replaying
-from heaptape.cli.outcome import report_line
+from heaptape.common import console
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
 
 if TYPE_CHECKING:
@@ -60,9 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with replaying.work() as work:
             workload = replay.prepare(arguments.input, arguments.home, work.scratch)
-            outcome = bisect(search, workload, arguments.home, report_line)
+            outcome = bisect(search, workload, arguments.home, console.note)
     except (KeyboardInterrupt, SystemExit):
-        print("heaptape: interrupted: the same command goes on from here", file=sys.stderr)
+        console.note("interrupted: the same command goes on from here")
         raise
     if arguments.output:
         write_json(arguments.output, outcome.as_json())

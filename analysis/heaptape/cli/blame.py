@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.cli import replaying
+from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
@@ -194,7 +195,6 @@ def _holds_results(path: str) -> bool:
 
 def _replayed(path: str, arguments: argparse.Namespace) -> "Results":
     """Replays a trace or workload in the pass blame. HeaptapeError if every run failed; others are told."""
-    from heaptape.cli.outcome import report_line
     from heaptape.measure import registry, replay, rounds
     from heaptape.results.schema import Results
 
@@ -210,7 +210,7 @@ def _replayed(path: str, arguments: argparse.Namespace) -> "Results":
     if len(failed) == len(choices) and len({error for _, error in failed}) == 1:
         raise HeaptapeError(_with_name(path, failed[0][1]))
     for run, error in failed:
-        report_line(f"{path}: {run.choice.label}: {error}")
+        console.error(f"{path}: {run.choice.label}: {error}")
     if len(failed) == len(choices):
         raise HeaptapeError("")
     return Results(path, data)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from heaptape.cli.outcome import report_line
+from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import check_writable
@@ -39,11 +39,11 @@ def record(names: Sequence[str], every_app: bool, wish: Wish, home: Home) -> int
     for workload in chosen:
         output = Path(wish.output or f"{workload.name}.tape")
         try:
-            done = capture.capture(workload.recipe, output, home, wish.options, wish.keep_all, report_line)
+            done = capture.capture(workload.recipe, output, home, wish.options, wish.keep_all, console.note)
         except HeaptapeError as error:
             if len(chosen) == 1:
                 raise
-            report_line(str(error))
+            console.error(str(error))
             rows.append({"name": workload.name, "failure": str(error).partition("\n")[0]})
             continue
         rows.append(done.row())

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Printing the tables of a comparison, for `heaptape compare` and `heaptape replay`."""
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from heaptape.common import console
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import STANDARD_OUTPUT, print_json, records, write_text
 from heaptape.comparing.intervals import LEVEL, Method
@@ -92,7 +92,7 @@ def _write_csv(frame: "pd.DataFrame", files: Sequence[Results]) -> None:
     """CSV has no place for what is to be said of the files: that goes to standard error."""
     write_text(STANDARD_OUTPUT, frame.to_csv(index=False, lineterminator="\n"))
     for sentence in margins.sentences(files):
-        print(f"heaptape: {sentence}", file=sys.stderr)
+        console.warning(sentence)
 
 
 def _stand_ins(files: Sequence[Results]) -> dict:
@@ -112,7 +112,7 @@ def _print_tables(tables: Sequence["Table"], files: Sequence[Results], form: str
     for file in files:
         for run in file.failures:
             label = f"{run['allocator']}, {run.get('pass', '?')} pass"
-            print(f"heaptape: {file.path}: {label}: {run['error']}", file=sys.stderr)
+            console.error(f"{file.path}: {label}: {run['error']}")
 
 
 def plot(question: "Question", path: str) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from heaptape.cli.outcome import report_line
+from heaptape.common import console
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise HeaptapeError(f"{command[0]} left no recording: see 'heaptape record --help'")
     _step(arguments.home, ["replay", str(tape), "-n", "2", "-o", str(results)])
     _step(arguments.home, ["report", str(results), "-o", str(report)])
-    report_line(f"the report is {report.resolve()}")
+    console.note(f"the report is {report.resolve()}")
     return 0
 
 
@@ -65,8 +65,8 @@ def _program() -> list[str]:
 
 def _step(home: Home, arguments: Sequence[str]) -> None:
     shown = [word if len(word) < 60 else "..." for word in arguments]
-    report_line("$ " + shlex.join(["heaptape", *shown]))
+    console.note("$ " + shlex.join(["heaptape", *shown]))
     sys.stdout.flush()
-    status = subprocess.run([*home.command(), *arguments], stdin=subprocess.DEVNULL).returncode
+    status = subprocess.run([*home.command(), *console.words(), *arguments], stdin=subprocess.DEVNULL).returncode
     if status != 0:
         raise HeaptapeError(f"heaptape {arguments[0]} ended with status {status}")

@@ -2,13 +2,13 @@
 """`heaptape distil`: a small part of a trace that stands for the whole, with its errors."""
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.cli.replaying import name_of
+from heaptape.common import console
 from heaptape.common.errors import UsageError
 from heaptape.common.output import check_writable
 from heaptape.common.progress import WorkProgress
@@ -113,4 +113,4 @@ def _print(made: "Distilled", wanted: "Wanted", arguments: argparse.Namespace) -
     lines = text.as_json(made) if arguments.json else "\n".join(text.lines(made, wanted, arguments.output)) + "\n"
     flush_standard_output(lines)
     for line in text.warnings(made, wanted):
-        print(f"heaptape: {line}", file=sys.stderr)
+        console.warning(line)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from heaptape.cli.fleet_members import add_keys, add_store_wait
 from heaptape.cli.fleet_replay import SCHEDULER_WAIT_S, local_workers
-from heaptape.cli.outcome import report_line
 from heaptape.cli.subcommand import Subcommand
+from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, records, write_bytes, write_text
 from heaptape.common.progress import WorkProgress
@@ -75,7 +75,7 @@ def _ingest(arguments: argparse.Namespace) -> int:
     if arguments.retries < 0:
         raise UsageError("fleet ingest: --retries is not negative")
     tapes = ingest.tapes_of(arguments.tapes)
-    store = open_store(arguments.store, create=True, patience_s=arguments.store_wait, tell=report_line)
+    store = open_store(arguments.store, create=True, patience_s=arguments.store_wait, tell=console.note)
     labels = ingest.Labels(arguments.program, arguments.build_id, arguments.host_class)
     todo = ingest.batches(tapes, labels)
     with WorkProgress() as progress:
@@ -98,7 +98,7 @@ def _here(outcomes: "Iterator[Outcome]", count: int, progress: WorkProgress) -> 
         done += len(outcome.done)
         failed |= outcome.failed
         for line in outcome.failed.values():
-            progress.message(f"heaptape: {line}")
+            progress.error(line)
         progress.update(f"{done:,} traces", number / count)
     return done, failed
 
@@ -115,11 +115,8 @@ def _by_scheduler(
         taken += 1
         progress.update(f"{ended.done:,} traces", taken / len(todo))
 
-    def say(line: str) -> None:
-        progress.message(f"heaptape: {line}")
-
     dispatch = Dispatch(
-        arguments.scheduler, arguments.keys, store.id, arguments.retries, SCHEDULER_WAIT_S, say, on_done
+        arguments.scheduler, arguments.keys, store.id, arguments.retries, SCHEDULER_WAIT_S, progress.note, on_done
     )
     ended = dispatch.run(todo)
     return ended.done, ended.failed
@@ -142,7 +139,7 @@ def _query(arguments: argparse.Namespace) -> int:
     from heaptape.fleet.store import open_store
 
     sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
-    found = query(open_store(arguments.store, tell=report_line), sql)
+    found = query(open_store(arguments.store, tell=console.note), sql)
     if arguments.format == "csv":
         text = found.to_csv(index=False)
     elif arguments.format == "json":
@@ -186,7 +183,7 @@ def _choose(arguments: argparse.Namespace) -> int:
         raise UsageError("fleet choose: --n is 1 at least, --seed not negative")
     if arguments.output:
         check_writable(arguments.output)
-    store = open_store(arguments.store, tell=report_line)
+    store = open_store(arguments.store, tell=console.note)
     traces = dataset.traces(store)
     by = "" if arguments.by == "none" else arguments.by
     chosen = choose.choose(traces, arguments.count, by, arguments.weight, arguments.seed)
@@ -245,7 +242,7 @@ def _report(arguments: argparse.Namespace) -> int:
     if not (math.isfinite(arguments.worst) and arguments.worst >= 0):
         raise UsageError("fleet report --worst: not negative")
     check_writable(arguments.output)
-    store = open_store(arguments.store, tell=report_line)
+    store = open_store(arguments.store, tell=console.note)
     found = matrix(store.results(), arguments.baseline, arguments.worst)
     if arguments.parquet:
         Path(arguments.parquet).mkdir(parents=True, exist_ok=True)

@@ -6,8 +6,8 @@ import os
 import signal
 from pathlib import Path
 
-from heaptape.cli.outcome import report_line
 from heaptape.cli.subcommand import Subcommand
+from heaptape.common import console
 from heaptape.common.errors import UsageError
 
 STORE_WAIT_S = 300.0
@@ -57,7 +57,9 @@ def _scheduler(arguments: argparse.Namespace) -> int:
 
 def _worker_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("address", metavar="ADDRESS", help="of the scheduler")
-    parser.add_argument("--store", required=True, metavar="STORE", help="the one store that it works for")
+    parser.add_argument(
+        "--store", required=True, metavar="STORE", help="the one store that it works for; made where there is none"
+    )
     add_keys(parser)
     parser.add_argument(
         "--threads", type=int, default=0, metavar="N", help="exact cells at a time (default: the processors)"
@@ -72,7 +74,7 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _worker(arguments: argparse.Namespace) -> int:
     from heaptape.common.processors import processors
-    from heaptape.fleet import tasks
+    from heaptape.fleet import scratch, tasks
     from heaptape.fleet.execute import worker_here
     from heaptape.fleet.servers import check_address, serve_worker
     from heaptape.fleet.store import open_store
@@ -82,13 +84,13 @@ def _worker(arguments: argparse.Namespace) -> int:
         raise UsageError("fleet worker: --threads and --memory are numbers of their kind")
     check_address(arguments.address, arguments.keys)
     _end_with_input(arguments)
-    store = open_store(arguments.store, patience_s=arguments.store_wait, tell=report_line)
+    store = open_store(arguments.store, create=True, patience_s=arguments.store_wait, tell=console.note)
     here = worker_here(store, arguments.home, arguments.machine)
     tasks.runs_here(here)
     threads = arguments.threads or processors()
     memory_bytes = arguments.memory or machine.available_bytes()
-    with here.signs_of_life():
-        told = (lambda line: None) if arguments.until_input_ends else report_line
+    with scratch.of_worker(here.name), here.signs_of_life():
+        told = (lambda line: None) if arguments.until_input_ends else console.note
         serve_worker(arguments.address, arguments.keys, here.name, threads, memory_bytes, told)
     return 0
 

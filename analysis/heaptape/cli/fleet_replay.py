@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from heaptape.cli import replaying
 from heaptape.cli.fleet_members import add_keys, add_store_wait
-from heaptape.cli.outcome import report_line
 from heaptape.cli.subcommand import Subcommand
+from heaptape.common import console
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
 from heaptape.common.progress import WorkProgress
@@ -86,10 +86,10 @@ def _replay(arguments: argparse.Namespace) -> int:
     if arguments.shares < 0 or arguments.retries < 0 or arguments.timeout < 0:
         raise UsageError("fleet replay: --shares, --retries and --timeout are not negative")
     wanted = _wanted(arguments, planfile.of_inputs(arguments.inputs))
-    store = open_store(arguments.store, create=True, patience_s=arguments.store_wait, tell=report_line)
-    prepared = prepare(wanted, store, arguments.home, arguments.timeout, arguments.curves, report_line)
+    store = open_store(arguments.store, create=True, patience_s=arguments.store_wait, tell=console.note)
+    prepared = prepare(wanted, store, arguments.home, arguments.timeout, arguments.curves, console.note)
     for line in prepared.plan.left_out():
-        report_line(line)
+        console.warning(line)
     if arguments.slurm_script:
         _write_slurm(arguments, prepared.plan)
         return 1 if prepared.refused else 0
@@ -101,17 +101,13 @@ def _wanted(arguments: argparse.Namespace, plan: "PlanFile") -> "PlanFile":
     """The plan, with what the command line says instead."""
     import msgspec
 
-    from heaptape.fleet.plan import FLEET_PASSES
-    from heaptape.measure.rounds import PASSES
-
     changes: dict[str, object] = {}
     if arguments.allocator:
         changes["allocators"] = tuple(arguments.allocator)
     if arguments.baseline:
         changes["baseline"] = arguments.baseline
     if arguments.passes is not None:
-        without = [name for name in PASSES if name not in FLEET_PASSES]
-        changes["passes"] = replaying.passes_of(arguments.passes, "fleet replay", without)
+        changes["passes"] = replaying.passes_of(arguments.passes, "fleet replay")
     if arguments.reps is not None:
         replaying.check_repeats(arguments.reps, "fleet replay")
         changes["repetitions"] = arguments.reps
@@ -142,9 +138,9 @@ def _run_plan(arguments: argparse.Namespace, plan: "Plan", store: "Store", worke
     try:
         with WorkProgress() as progress:
             on_done = _progress(progress, first)
-            failed = _dispatched(arguments, store, workers, first.tasks, progress.message, on_done).failed
+            failed = _dispatched(arguments, store, workers, first.tasks, progress.note, on_done).failed
     except KeyboardInterrupt:
-        report_line(f"interrupted: the same command goes on from {store.url}")
+        console.note(f"interrupted: the same command goes on from {store.url}")
         return INTERRUPTED
     return _told(plan, first, left(list(plan.tasks()), store), failed, store)
 
@@ -162,17 +158,14 @@ def _dispatched(
     from heaptape.fleet.local import cluster
     from heaptape.measure import machine
 
-    def say(line: str) -> None:
-        tell(f"heaptape: {line}")
-
     def dispatch(address: str, keys: str | None) -> "Ended":
-        return Dispatch(address, keys, store.id, arguments.retries, SCHEDULER_WAIT_S, say, on_done).run(tasks)
+        return Dispatch(address, keys, store.id, arguments.retries, SCHEDULER_WAIT_S, tell, on_done).run(tasks)
 
     if workers is None:
         return dispatch(arguments.scheduler, arguments.keys)
     memory = str(machine.available_bytes() // workers)
     options = ["--threads", "1", "--memory", memory, "--store-wait", str(arguments.store_wait)]
-    with cluster(arguments.home, store.url, workers, options, say) as (address, keys):
+    with cluster(arguments.home, store.url, workers, options, tell) as (address, keys):
         return dispatch(address, keys)
 
 
@@ -198,9 +191,9 @@ def _told(plan: "Plan", first: "Left", last: "Left", failed: dict[str, str], sto
     )
     told = list(dict.fromkeys(reasons.values()))
     for line in told[:FAILURES_SHOWN]:
-        report_line(f"failed: {line}")
+        console.error(f"failed: {line}")
     if len(told) > FAILURES_SHOWN:
-        report_line(f"and {len(told) - FAILURES_SHOWN} more: heaptape fleet status {store.url}")
+        console.error(f"and {len(told) - FAILURES_SHOWN} more: heaptape fleet status {store.url}")
     return 1 if reasons else 0
 
 
@@ -230,7 +223,7 @@ def _work_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    from heaptape.fleet import shares
+    from heaptape.fleet import scratch, shares
     from heaptape.fleet.done import left
     from heaptape.fleet.execute import worker_here
     from heaptape.fleet.plan import plans_of, share, tasks_of
@@ -239,12 +232,12 @@ def _work(arguments: argparse.Namespace) -> int:
     index, number = _share(arguments.share)
     if arguments.jobs < 0 or arguments.retries < 0:
         raise UsageError("fleet work: --jobs and --retries are not negative")
-    store = open_store(arguments.store, patience_s=arguments.store_wait, tell=report_line)
+    store = open_store(arguments.store, patience_s=arguments.store_wait, tell=console.note)
     found = left(share(tasks_of(plans_of(store)), index, number), store, again=arguments.again)
     here = worker_here(store, arguments.home, arguments.machine)
-    with here.signs_of_life(), WorkProgress() as progress:
+    with scratch.of_worker(here.name), here.signs_of_life(), WorkProgress() as progress:
         on_done = _progress(progress, found)
-        ended = shares.run(found.tasks, here, arguments.jobs, arguments.retries, report_line, on_done)
+        ended = shares.run(found.tasks, here, arguments.jobs, arguments.retries, console.note, on_done)
     failed = len(ended.failed) + len(found.failed)
     print(f"{ended.done:,} cells done here, {found.done:,} were there, {failed:,} failed. Store {store.url}")
     return 1 if failed else 0

@@ -2,11 +2,10 @@
 """`heaptape fleet status` and `heaptape fleet merge`."""
 
 import argparse
-import sys
 import time
 
-from heaptape.cli.outcome import report_line
 from heaptape.cli.subcommand import Subcommand
+from heaptape.common import console
 from heaptape.common.output import STANDARD_OUTPUT, print_json, write_text
 
 
@@ -21,7 +20,7 @@ def _status(arguments: argparse.Namespace) -> int:
     from heaptape.fleet.status import in_words, status
     from heaptape.fleet.store import open_store
 
-    found = status(open_store(arguments.store, tell=report_line), time.time())
+    found = status(open_store(arguments.store, tell=console.note), time.time())
     if arguments.json:
         print_json(msgspec.to_builtins(found))
     else:
@@ -38,11 +37,11 @@ def _merge(arguments: argparse.Namespace) -> int:
     from heaptape.fleet.merge import merge
     from heaptape.fleet.store import open_store
 
-    source = open_store(arguments.source, tell=report_line)
-    merged = merge(source, open_store(arguments.into, create=True, tell=report_line))
+    source = open_store(arguments.source, tell=console.note)
+    merged = merge(source, open_store(arguments.into, create=True, tell=console.note))
     print(f"{merged.cells:,} cells and {merged.others:,} other files taken over")
     for name in merged.damaged:
-        print(f"heaptape: {arguments.source}: {name}: damaged, and left out", file=sys.stderr)
+        console.warning(f"{arguments.source}: {name}: damaged, and left out")
     return 1 if merged.damaged else 0
 
 

@@ -2,11 +2,11 @@
 """`heaptape gate`: is a new allocator worse than the old one, and what is the smallest tape that shows it?"""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.cli import replaying
+from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
@@ -148,4 +148,4 @@ def _write(data: dict, arguments: argparse.Namespace) -> None:
     if STANDARD_OUTPUT not in (arguments.output, arguments.junit):
         render = render_markdown if arguments.format == "md" else render_text
         write_text(STANDARD_OUTPUT, render(gate_tables(data)))
-    print(f"heaptape: gate {'passed' if data['passed'] else 'failed'}", file=sys.stderr)
+    console.verdict(f"gate {'passed' if data['passed'] else 'failed'}", data["passed"])

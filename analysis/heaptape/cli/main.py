@@ -28,6 +28,7 @@ from heaptape.cli import (
     replay,
     report,
     synth,
+    top,
     tune,
     verify_fidelity,
     whatif,
@@ -36,6 +37,7 @@ from heaptape.cli import (
 from heaptape.cli.outcome import Parser, did_you_mean, status_of
 from heaptape.cli.programs import PROGRAMS
 from heaptape.cli.programs import run as run_program
+from heaptape.common import console
 from heaptape.common.home import Home
 from heaptape.common.version import __version__
 
@@ -44,6 +46,7 @@ COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
     "advise": advise,
     "ctl": ctl,
+    "top": top,
     "profile": profile,
     "replay": replay,
     "blame": blame,
@@ -93,10 +96,14 @@ def main(argv: Sequence[str], home: Home) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
+    console.reset()
     return status_of(lambda: _run(argv, home))
 
 
-def _run(argv: Sequence[str], home: Home) -> int:
+def _run(line: Sequence[str], home: Home) -> int:
+    leading, argv = console.split(line)
+    if leading:
+        Parser(prog="heaptape", add_help=False).parse_args(leading)
     if argv and argv[0] in PROGRAMS:
         return run_program(argv[0], argv[1:], home)
     if argv and argv[0] == "help":

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import write_text
@@ -61,7 +62,7 @@ def run(arguments: Sequence[str], home: Home) -> int:
             environment |= settings
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         output = Path(scratch) / "observed.json"
-        status = _observe([program, *others, "-o", str(output), "--", *prefix, *command], environment)
+        status = _observe([program, *console.words(), *others, "-o", str(output), "--", *prefix, *command], environment)
         if not output.exists():
             if status == 0:
                 raise HeaptapeError("heaptape-observe left no result")

@@ -3,10 +3,10 @@
 
 import argparse
 import difflib
-import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import flush_standard_output
 
@@ -14,8 +14,22 @@ from heaptape.common.output import flush_standard_output
 class Parser(argparse.ArgumentParser):
     """One line on wrong usage, not the whole usage text."""
 
+    def __init__(self, *arguments: Any, **settings: Any) -> None:  # noqa: ANN401
+        super().__init__(*arguments, **settings)
+        console.add_options(self)
+
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (see '{self.prog} --help')\n")
+        self.exit(2, console.line("error", f"{message} (see '{self.prog} --help')", self.prog) + "\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401
+        """argparse lists all choices, in words of its own; of commands within a command it says little else."""
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(choice) for choice in action.choices]
+        rest = did_you_mean(str(value), known) or f": there are {', '.join(known)}"
+        if isinstance(action, argparse._SubParsersAction):
+            self.error(f"unknown command '{value}'{rest}")
+        raise argparse.ArgumentError(action, f"unknown '{value}'{rest}")
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """For what is left over after parsing."""
@@ -31,11 +45,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f": did you mean '{near[0]}'?" if near else ""
 
 
-def report_line(line: str) -> None:
-    """A line on standard error, at once."""
-    print(f"heaptape: {line}", file=sys.stderr, flush=True)
-
-
 def status_of(work: Callable[[], int]) -> int:
     """The exit status of a command: what `work` returns, or that of the error it raises, which is printed."""
     try:
@@ -43,14 +52,14 @@ def status_of(work: Callable[[], int]) -> int:
         flush_standard_output()
         return status
     except UsageError as error:
-        report_line(str(error))
+        console.error(str(error))
         return 2
     except HeaptapeError as error:
         if str(error):  # empty: a C program has reported it already
-            report_line(str(error))
+            console.error(str(error))
         return 1
     except OSError as error:
-        report_line(_message(error))
+        console.error(_message(error))
         return 1
     except KeyboardInterrupt:
         return 130

@@ -2,10 +2,12 @@
 """The subcommands that are C programs of their own: they read their own arguments, and print their own help."""
 
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
 
 from heaptape.cli import observe
+from heaptape.common import console
 from heaptape.common.home import Home
 from heaptape.common.output import flush_standard_output
 
@@ -29,7 +31,8 @@ def run(name: str, arguments: Sequence[str], home: Home) -> int:
     if status is None:
         program, leading, _ = PROGRAMS[name]
         path = str(home.program(program))
-        os.execv(path, [path, *leading, *arguments])
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it, and a recorded program would inherit that
+        os.execv(path, [path, *leading, *console.words(), *arguments])
     return status
 
 

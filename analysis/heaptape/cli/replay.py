@@ -4,10 +4,10 @@
 import argparse
 import dataclasses
 import re
-import sys
 from typing import TYPE_CHECKING
 
 from heaptape.cli import replaying
+from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
 
@@ -162,7 +162,8 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="R.json",
-        help="where the results go (default NAME.results.json; - for standard output)",
+        help="where the results go (default: NAME.results.json in the current folder, where NAME is F's without folder "
+        "and ending, told on standard error; - for standard output)",
     )
 
 
@@ -185,18 +186,20 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.passes is None and not arguments.verify and replay.has_accesses(workload):
             settings = dataclasses.replace(settings, passes=(*settings.passes, "misses"))
         for doubt in doubts(about):
-            print(f"heaptape: {arguments.input}: {doubt}", file=sys.stderr)
+            console.warning(f"{arguments.input}: {doubt}")
         data = replay.replay(workload, about, choices, settings, arguments.home, work.on_progress, work.on_failure)
     _give_results(output, data, arguments.baseline)
+    if not arguments.output:
+        console.note(f"results in {output}")
     replaying.tell_left_out(data)
     stop_rule = data["settings"].get("until_ci")
     if stop_rule:
         done = "reached" if stop_rule["reached"] else "not reached"
         often, widest = data["settings"]["repeats"]["time"], stop_rule["widest_percent"]
         rule = f"intervals within {stop_rule['percent']:g} %"
-        print(f"heaptape: {rule}: {done} after {often} repetitions (widest {widest} %)", file=sys.stderr)
+        console.note(f"{rule}: {done} after {often} repetitions (widest {widest} %)")
     if work.failed:
-        print(f"heaptape: {len(work.failed)} of {len(data['runs'])} runs failed", file=sys.stderr)
+        console.error(f"{len(work.failed)} of {len(data['runs'])} runs failed")
     return 1 if work.failed else 0
 
 
@@ -271,7 +274,6 @@ def _give_results(output: str, data: dict, baseline: str | None) -> None:
         write_json(output, data)
     finally:
         _print_replay_tables(output, data, baseline)
-    print(f"results in {output}")
 
 
 def _print_replay_tables(path: str, data: dict, baseline: str | None) -> None:

@@ -4,7 +4,6 @@ passes that could not be made.
 """
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heaptape.common import console
 from heaptape.common.errors import UsageError
 from heaptape.common.progress import WorkProgress
 
@@ -35,7 +35,7 @@ class Work:
     def on_failure(self, run: "Run", error: str) -> None:
         """Keeps it, and says so."""
         self.keep_failure(run, error)
-        self.progress.message(f"heaptape: {run.choice.label}, {run.pass_} pass, repetition {run.repeat + 1}: {error}")
+        self.progress.error(f"{run.choice.label}, {run.pass_} pass, repetition {run.repeat + 1}: {error}")
 
     def keep_failure(self, run: "Run", error: str) -> None:
         """For those who say so themselves."""
@@ -97,4 +97,4 @@ def places_of(at: Sequence[str]) -> tuple[str, ...]:
 def tell_left_out(data: Mapping) -> None:
     """Which passes could not be made, and why."""
     for pass_, why in data["settings"].get("left_out", {}).items():
-        print(f"heaptape: {pass_} are left out: {why}", file=sys.stderr)
+        console.warning(f"{pass_} are left out: {why}")

@@ -3,7 +3,6 @@
 
 import argparse
 import re
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.cli import replaying
+from heaptape.common import console
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 from heaptape.common.processors import processors
@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
     if request.output != STANDARD_OUTPUT:
         _print(data, request, arguments.format)
     if interrupted:
-        print(f"heaptape: interrupted: the same command goes on from {request.storage}", file=sys.stderr)
+        console.note(f"interrupted: the same command goes on from {request.storage}")
         return INTERRUPTED
     return 0
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
 
@@ -134,8 +135,8 @@ def _whatif(arguments: argparse.Namespace) -> int:
     choices = registry.choose_all(arguments.allocator or [], registry.load(arguments.home))
 
     def tell(text: str) -> None:
-        if sys.stderr.isatty() or arguments.verbose:
-            print(text, file=sys.stderr)
+        if _is_followed(arguments):
+            console.note(text)
 
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         programs = arguments.apps or whatif_live.PROGRAMS
@@ -143,6 +144,11 @@ def _whatif(arguments: argparse.Namespace) -> int:
         table = whatif_live.compare(plan, tell)
     write_text(arguments.write or STANDARD_OUTPUT, whatif_live.document(table))
     return 0
+
+
+def _is_followed(arguments: argparse.Namespace) -> bool:
+    """Is what is being run to be said?"""
+    return bool(sys.stderr.isatty() or arguments.verbose)
 
 
 def _make(arguments: argparse.Namespace) -> tuple[list[dict], bool]:
@@ -162,22 +168,22 @@ def _make(arguments: argparse.Namespace) -> tuple[list[dict], bool]:
     for number, recipe in enumerate(chosen):
 
         def tell(text: str, about: str = f"{recipe.name} ({number + 1} of {len(chosen)})") -> None:
-            if sys.stderr.isatty() or arguments.verbose:
-                print(f"{about}: {text}", file=sys.stderr)
+            if _is_followed(arguments):
+                console.note(f"{about}: {text}")
 
         try:
             data = _verify(arguments, recipe, choices, tell)
         except HeaptapeError as error:
             data = not_verified(recipe, str(error), kind)
         for label, why in data["failures"].items():
-            print(f"heaptape: {recipe.name}, {label}: {why}", file=sys.stderr)
+            console.error(f"{recipe.name}, {label}: {why}")
         failed = failed or bool(data["failures"])
         results.append(data)
         path = folder / f"{recipe.name}.json.zst" if folder else None
         if path and not (arguments.timed and path.exists()):  # such a result has been kept all along
             write_results(data, path)
         if len(chosen) > 1 and not arguments.live_only:
-            print(_shown_by(kind).one_line(data), file=sys.stderr)
+            console.note(_shown_by(kind).one_line(data))
     if kind == "timed":
         _tell_unfinished(results, arguments.seconds)
     return results, failed
@@ -240,7 +246,7 @@ def _tell_unfinished(results: list[dict], seconds: float) -> None:
 
     left = [data["app"]["name"] for data in results if data["predicted"] and not timed.is_done(data, seconds)]
     if left:
-        print(f"heaptape: not done yet, run the same command again: {', '.join(left)}", file=sys.stderr)
+        console.warning(f"not done yet, run the same command again: {', '.join(left)}")
 
 
 def _write(arguments: argparse.Namespace, by_kind: dict[str, list[dict]]) -> None:
@@ -268,7 +274,7 @@ def _chosen(known: Sequence, names: Sequence[str], half: str | None) -> list:
         return chosen
     for recipe in chosen:
         if recipe.missing():
-            print(f"heaptape: {recipe.name} is left out: {recipe.missing()}", file=sys.stderr)
+            console.warning(f"{recipe.name} is left out: {recipe.missing()}")
     return [recipe for recipe in chosen if not recipe.missing()]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.cli import replaying
+from heaptape.common import console
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="R.json",
-        help="where the results go (default NAME.whatif.json; -: standard output)",
+        help="where the results go (default: NAME.whatif.json in the current folder, told on standard error; - for "
+        "standard output)",
     )
 
 
@@ -79,6 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     write_json(output, data)
     if output != STANDARD_OUTPUT:
         _print_tables(output, data, arguments)
+    if not arguments.output:
+        console.note(f"results in {output}")
     replaying.tell_left_out(data)
     return 1 if work.failed else 0
 
@@ -107,4 +111,3 @@ def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
     file = Results(path, data)
     tables = whatif_tables(file) + holders_compare.tables(holders_compare.experiments(file, arguments.at), arguments.at)
     write_text(STANDARD_OUTPUT, render_markdown(tables) if arguments.format == "md" else render_text(tables))
-    print(f"results in {path}")

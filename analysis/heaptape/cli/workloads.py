@@ -9,7 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from heaptape.cli.outcome import Parser, report_line, status_of
+from heaptape.cli.outcome import Parser, status_of
+from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import print_json
@@ -137,7 +138,7 @@ def _run_suite(suite: "suites.Suite", folder: Path, home: Home, **wishes: Any) -
     from heaptape.measure import suites
 
     began = time.monotonic()
-    outcomes = suites.run(suite, folder, home, notify=report_line, **wishes)
+    outcomes = suites.run(suite, folder, home, notify=console.note, **wishes)
     files = [str(outcome.results) for outcome in outcomes if outcome.results]
     sys.stdout.flush()
     if files:
@@ -147,7 +148,9 @@ def _run_suite(suite: "suites.Suite", folder: Path, home: Home, **wishes: Any) -
             _run_other(compare, ["--corners", ",".join(suite.corners), *files], home)
         _run_other(report, ["-o", str(folder / f"{suite.name}.html"), *files], home)
     minutes = (time.monotonic() - began) / 60
-    print(f"== suite {suite.name}, {minutes:.1f} minutes:", *suites.summary(outcomes), sep="\n", file=sys.stderr)
+    console.note(f"suite {suite.name}, {minutes:.1f} minutes:")
+    for outcome, line in zip(outcomes, suites.summary(outcomes), strict=True):
+        (console.error if outcome.failure else console.note)(line)
     return 0 if len(files) == len(outcomes) else 1
 
 

@@ -3,8 +3,12 @@
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+
+from heaptape.common import console
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -17,7 +21,7 @@ class WorkProgress:
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
-        self._wanted = sys.stderr.isatty()
+        self._wanted = sys.stderr.isatty() and not console.is_quiet()
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
@@ -38,16 +42,27 @@ class WorkProgress:
             self._bar, self._task = _started()
         self._bar.update(self._task, completed=share, description=what)
 
-    def message(self, line: str) -> None:
+    def note(self, text: str) -> None:
         """A line above the bar."""
+        with self._hidden():
+            console.note(text)
+
+    def error(self, text: str) -> None:
+        """The same, for what failed."""
+        with self._hidden():
+            console.error(text)
+
+    @contextmanager
+    def _hidden(self) -> Iterator[None]:
+        """Without the bar, which is drawn anew below what was printed."""
         if self._bar:
-            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
-        else:
-            print(line, file=sys.stderr)
+            self._bar.stop()
+        yield
+        if self._bar:
+            self._bar.start()
 
 
 def _started() -> "tuple[Progress, TaskID]":
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -57,7 +72,10 @@ def _started() -> "tuple[Progress, TaskID]":
         TextColumn("left"),
     )
     bar = Progress(
-        *columns, TimeRemainingColumn(elapsed_when_finished=True), console=Console(stderr=True), transient=True
+        *columns,
+        TimeRemainingColumn(elapsed_when_finished=True),
+        console=console.rich_console(sys.stderr),
+        transient=True,
     )
     task = bar.add_task("", total=1.0)
     bar.start()

@@ -53,6 +53,8 @@ class Cache:
             there = store.files.download(name, partial)
             if not there or sha256_of(partial) != sha256:
                 what = "damaged" if there else "missing"
+                if there:  # so that who has the file puts it there anew
+                    store.set_aside(name, "has another hash than its name")
                 raise DamagedError(f"{store.url}: {name} is {what}: start 'fleet replay' with its file again")
             partial.replace(path)
         finally:

@@ -7,6 +7,7 @@ machine can't: another machine may.
 """
 
 import contextlib
+import os
 import tempfile
 import threading
 import time
@@ -44,6 +45,13 @@ from heaptape.measure.rounds import Run, Settings
 CURVES = ("timeline", "memory_map", "fragmentation", "syscall_rows", "slowest")
 CURVES_OF_CALLS = ("histogram", "sizes")
 SIGN_OF_LIFE_S = 20.0
+# Of the path of the folder that a cell's files lie in, wherever a machine keeps temporary files: the dynamic linker
+# copies and compares the names of libraries, and the engine that of the workload, which is seen in instructions and
+# misses.
+PLACE_BYTES = 240
+# Of a worker's environment, which is seen in instructions, too (an allocator that asks for its settings passes over all
+# that stand before), and whose settings of allocators are none of the cell's: only what the engine may need to start.
+KEPT = ("LD_LIBRARY_PATH", "PATH")
 
 
 class Outcome(msgspec.Struct):
@@ -70,7 +78,7 @@ class Here:
     cache: Cache
     name: str
     machine_name: str = ""
-    processes: Processes = field(default_factory=Processes)
+    processes: Processes = field(default_factory=lambda: Processes(environment()))
 
     def __post_init__(self) -> None:
         self.machine = machine_id(self.machine_name)
@@ -150,9 +158,11 @@ class Here:
             outcome.done = task.keys
             return
         if any(planned.cell.engine != engine_hash(self.home) for planned in task.cells):
-            raise HeaptapeError("this machine has another engine or C library than the plan was made with")
+            raise HeaptapeError(
+                "this machine has another engine or C library than the plan was made with, or at another path"
+            )
         with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
-            place = Path(scratch)
+            place = _of_one_length(Path(scratch))
             workload = self._workload(task, place)
             begun = time.monotonic()
             with _windows_file(workload, task) as windows:
@@ -219,9 +229,7 @@ class Here:
         return about
 
     def _workload(self, task: Task, place: Path) -> Workload:
-        """Puts it at PLACE/w.work, and what the passes need beside it. The name is of one length on every machine: what
-        a process's memory looks like follows from it.
-        """
+        """Puts it at PLACE/w.work, and what the passes need beside it."""
         cell = task.cells[0].cell
         about = self._about(cell.workload)
         path = self.cache.file(self.store, file_of_workload(cell.workload), cell.workload)
@@ -251,8 +259,23 @@ class Here:
 
     def _baseline(self, sha256: str, path: Path) -> int:
         if sha256 not in self._baselines:
-            self._baselines[sha256] = replay.baseline(self.home.program("replay"), path)
+            self._baselines[sha256] = replay.baseline(self.home.program("replay"), path, environment())
         return self._baselines[sha256]
+
+
+def environment() -> dict[str, str]:
+    """Of the engine, beside the cell's settings: the same names on every machine."""
+    return {name: os.environ.get(name, "") for name in KEPT}
+
+
+def _of_one_length(scratch: Path) -> Path:
+    """A folder in it whose path is of PLACE_BYTES."""
+    missing = PLACE_BYTES - len(os.fsencode(scratch)) - 1
+    if missing < 1:
+        raise HeaptapeError(f"{scratch.parent}: too long a path for temporary files (TMPDIR)")
+    place = scratch / ("_" * missing)
+    place.mkdir()
+    return place
 
 
 @contextlib.contextmanager

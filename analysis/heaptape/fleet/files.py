@@ -2,13 +2,19 @@
 """The files of a store, by name within it: a folder, or whatever fsspec has an URL for.
 
 A file appears whole or not at all: in a folder it is written beside its place, flushed to the disk and renamed; an
-object store takes it in one request. A disk that is full or away for a while is waited for.
+object store takes it in one request, or in parts that it shows when it has all. A disk that is full, and a store that
+is away, slow or refuses for a while, is waited for.
+
+Nobody holds a lock in a store. Two that write the same name write the same content, or either's will do; where only
+the first may count there is `create`.
 """
 
+import contextlib
 import os
 import re
 import shutil
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -27,6 +33,8 @@ MISSING = "needs more packages: pip install 'heaptape[fleet]'"
 # What a store has names for. Neither `..` nor a leading dot, so that none leads out of it.
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._=%-]*(/[A-Za-z0-9_-][A-Za-z0-9._=%-]*){0,5}\Z")
 COPIED_BYTES = 1 << 20
+# What would be told in every message, status and script, and kept with each trace.
+SECRET = re.compile(r"//[^/@]*:[^/@]*@|[?&][^=&]*(key|password|secret|sig|signature|token)=", re.IGNORECASE)
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 
 
@@ -49,14 +57,20 @@ class Files:
         if not url.isprintable():
             raise HeaptapeError(f"{url!r}: no store")
         self.url, self._patience_s, self._tell, self._sleep = url, patience_s, tell, sleep
-        self._fs, root = located(url, "no store: ")
+        self._process = os.getpid()
+        self._opened, root = located(url, "no store: ")
         self._root = root.rstrip("/") or "/"
-        self._local = is_local(self._fs)
+        self._local = is_local(self._opened)
 
     @property
     def system(self) -> "AbstractFileSystem":
-        """What has the files, for libraries that read by themselves."""
-        return self._fs
+        """What has the files, for libraries that read by themselves. One of this process's own: connections and the
+        threads behind them do not outlive a fork.
+        """
+        if self._process != os.getpid():
+            self._opened, _ = located(self.url, "no store: ")
+            self._process = os.getpid()
+        return self._opened
 
     def path(self, name: str) -> str:
         """As the file system knows it. Raises HeaptapeError for a name that is none of a store's."""
@@ -70,7 +84,7 @@ class Files:
 
         def read() -> bytes | None:
             try:
-                return Path(path).read_bytes() if self._local else self._fs.cat_file(path)
+                return Path(path).read_bytes() if self._local else self.system.cat_file(path)
             except FileNotFoundError:
                 return None
 
@@ -82,12 +96,30 @@ class Files:
 
         def write() -> None:
             if not self._local:
-                self._fs.pipe_file(path, data)
+                self.system.pipe_file(path, data)
                 return
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             replace_whole(Path(path), data, durable=True)
 
         self._patiently(write, "can't be written")
+
+    def create(self, name: str, data: bytes) -> bool:
+        """The whole file, unless there is one of that name: False. Of several that try at a time one succeeds, in a
+        folder and on object stores that know conditional writes, as S3's do. Raises StoreError.
+        """
+        path = self.path(name)
+
+        def create() -> bool:
+            try:
+                if self._local:
+                    _create_whole(Path(path), data)
+                else:
+                    self.system.pipe_file(path, data, mode="create")
+            except FileExistsError:
+                return False
+            return True
+
+        return self._patiently(create, "can't be written")
 
     def upload(self, source: Path, name: str) -> None:
         """A file of this machine, unless one of that size is there under that name."""
@@ -98,7 +130,7 @@ class Files:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
                 _copy_whole(source, Path(path))
             else:
-                self._fs.put_file(str(source), path)
+                self.system.put_file(str(source), path)
 
         if self.size(name) != source.stat().st_size:
             self._patiently(put, "can't be written")
@@ -111,7 +143,7 @@ class Files:
 
         def opened() -> IO[bytes] | None:
             try:
-                return self._fs.open(path, "rb")
+                return self.system.open(path, "rb")
             except FileNotFoundError:
                 return None
 
@@ -129,8 +161,8 @@ class Files:
 
         def size() -> int | None:
             try:
-                self._fs.invalidate_cache()
-                return int(self._fs.size(path))
+                self.system.invalidate_cache()
+                return int(self.system.size(path))
             except FileNotFoundError:
                 return None
 
@@ -141,24 +173,33 @@ class Files:
         path = self.path(folder)
 
         def names() -> list[str]:
-            self._fs.invalidate_cache()
-            return sorted(_below(path)) if self._local else sorted(self._fs.find(path))
+            self.system.invalidate_cache()
+            return sorted(_below(path)) if self._local else sorted(self.system.find(path))
 
         found = [name.removeprefix(f"{self._root}/") for name in self._patiently(names, "can't be listed")]
         return [name for name in found if NAME.match(name) and not name.endswith(".partial")]
 
-    def is_empty(self) -> bool:
-        """Is there nothing at all at the URL?"""
-        return self._patiently(lambda: not self._fs.exists(self._root) or not self._fs.ls(self._root), "can't be read")
+    def is_empty(self, but: str) -> bool:
+        """Is there nothing at all at the URL, but for files whose names begin so?"""
+
+        def is_empty() -> bool:
+            try:
+                found = self.system.ls(self._root, detail=False)
+            except FileNotFoundError:
+                return True
+            return all(name.rstrip("/").rpartition("/")[2].startswith(but) for name in found)
+
+        return self._patiently(is_empty, "can't be read")
 
     def move(self, name: str, to: str) -> None:
-        """Renames a file."""
+        """Renames a file, if it is there: another may have done so."""
         source, target = self.path(name), self.path(to)
 
         def move() -> None:
             if self._local:
                 Path(target).parent.mkdir(parents=True, exist_ok=True)
-            self._fs.mv(source, target)
+            with contextlib.suppress(FileNotFoundError):
+                self.system.mv(source, target)
 
         self._patiently(move, "can't be written")
 
@@ -167,7 +208,7 @@ class Files:
 
         def remove() -> None:
             try:
-                self._fs.rm_file(self.path(name))
+                self.system.rm_file(self.path(name))
             except FileNotFoundError:
                 return
 
@@ -193,7 +234,15 @@ class Files:
 
 
 def located(url: str, problem: str = "") -> "tuple[AbstractFileSystem, str]":
-    """What has the files of an URL or path, and their path there. `problem`: what an error is called."""
+    """What has the files of an URL or path, and their path there. `problem`: what an error is called. Raises
+    HeaptapeError where there is none, and where the URL has a password or key in it.
+    """
+    if "://" in url and SECRET.search(url):
+        kind = url.partition("://")[0]
+        raise HeaptapeError(
+            f"{kind}://...: {problem}a password or key in an URL would be told to everybody: give it by the "
+            "environment (AWS_SECRET_ACCESS_KEY and the like) or in fsspec's own configuration"
+        )
     try:
         from fsspec.core import url_to_fs
     except ImportError:
@@ -222,6 +271,22 @@ def _copy_whole(source: Path, target: Path) -> None:
     """A file that need not fit into memory."""
     with source.open("rb") as original, whole_file(target, durable=True) as copy:
         shutil.copyfileobj(original, copy, COPIED_BYTES)
+
+
+def _create_whole(target: Path, data: bytes) -> None:
+    """Raises FileExistsError."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    whole = target.with_name(f"{target.name}.{uuid.uuid4().hex}.partial")
+    replace_whole(whole, data, durable=True)
+    try:
+        os.link(whole, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        with target.open("xb") as file:
+            file.write(data)
+    finally:
+        whole.unlink()
 
 
 def _below(folder: str) -> Iterator[str]:

@@ -13,24 +13,29 @@ from heaptape.fleet.cell import Cell, Count, Name, Pass, Sha, Sizes, Value, Vari
 from heaptape.fleet.store import Store
 from heaptape.measure.registry import DEFAULT_VARIANT
 from heaptape.measure.replay import order_of
-from heaptape.measure.rounds import PASSES, Settings
+from heaptape.measure.rounds import Settings
 from heaptape.results.schema import label
 
-# In the pass contention an allocator counts its locks by a setting that is not its user's: a cell has no room for it.
-FLEET_PASSES = tuple(pass_ for pass_ in PASSES if pass_ != "contention")
 COMPANION_OF = {"misses": "accesses", "accesses": "accesses", "blame": "origins"}
 REQUIRED = ("accesses",)  # a blame pass does without origins
 Repetitions = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Variant = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f]{1,4096}\Z")]
 
 
-class PlannedChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An allocator with settings. `variant`: what they are called in tables."""
+class PlannedChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An allocator with settings. `variant`: what they are called in tables. `counting`: those settings, and the one by
+    which it also counts its locks, for the pass contention; None: it can't.
+    """
 
     allocator: Name
     variant: Variant
     library: Sha
     environment: tuple[tuple[Variable, Value], ...]
+    counting: tuple[tuple[Variable, Value], ...] | None = None
+
+    def environment_in(self, pass_: str) -> tuple[tuple[Variable, Value], ...]:
+        """In which it is run in that pass."""
+        return self.counting if pass_ == "contention" and self.counting is not None else self.environment
 
     @property
     def label(self) -> str:
@@ -155,7 +160,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             workload=workload.sha256,
             allocator=choice.allocator,
             library=choice.library,
-            environment=choice.environment,
+            environment=choice.environment_in(pass_),
             pass_=pass_,
             order=order_of(pass_, settings, workload.ops),
             repetition=repetition,

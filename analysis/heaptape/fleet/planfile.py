@@ -13,8 +13,9 @@ import msgspec
 from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.cell import Sha
-from heaptape.fleet.plan import FLEET_PASSES, Repetitions
+from heaptape.fleet.plan import Repetitions
 from heaptape.gate import corpus
+from heaptape.measure.rounds import PASSES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,9 +44,9 @@ def read(path: Path) -> PlanFile:
     of its folder.
     """
     plan = checked(path, read_toml(path), PlanFile)
-    unknown = [name for name in plan.passes if name not in FLEET_PASSES]
+    unknown = [name for name in plan.passes if name not in PASSES]
     if unknown:
-        raise HeaptapeError(f"{path}: passes: unknown pass '{unknown[0]}': there are {', '.join(FLEET_PASSES)}")
+        raise HeaptapeError(f"{path}: passes: unknown pass '{unknown[0]}': there are {', '.join(PASSES)}")
     return msgspec.structs.replace(
         plan,
         tapes=tuple(str(_beside(path, name)) for name in plan.tapes),

@@ -18,7 +18,7 @@ from heaptape.fleet.engine import engine_hash
 from heaptape.fleet.files import StoreError
 from heaptape.fleet.plan import Plan, PlannedChoice, PlannedWorkload, keep
 from heaptape.fleet.planfile import PlanFile
-from heaptape.fleet.store import Store, Workload, file_of_workload
+from heaptape.fleet.store import Store, Workload, file_of_companion, file_of_workload
 from heaptape.gate import corpus
 from heaptape.measure import loaded, registry, replay
 from heaptape.measure.registry import Choice, sha256_of
@@ -95,7 +95,9 @@ def _planned_choice(choice: Choice, store: Store) -> PlannedChoice:
     sha256 = sha256_of(choice.path)
     if choice.preload:
         store.put_library(choice.path, sha256)
-    made = PlannedChoice(choice.allocator, choice.variant, sha256, tuple(sorted(choice.environment.items())))
+    counting = None if choice.counting is None else tuple(sorted(choice.counting.items()))
+    environment = tuple(sorted(choice.environment.items()))
+    made = PlannedChoice(choice.allocator, choice.variant, sha256, environment, counting)
     try:  # what is written must be readable
         return msgspec.convert(msgspec.to_builtins(made), PlannedChoice)
     except msgspec.ValidationError as error:
@@ -149,12 +151,19 @@ def _bring(name: str, path: Path, wanted: PlanFile, store: Store, home: Home, kn
     source = source_of(store, sha256)
     if source and source.version == __version__ and (source.origins or not origins):
         workload = known.get(source.workload)
-        if workload and store.files.size(file_of_workload(source.workload)) == workload.file_bytes:
+        if workload and _is_there(workload, store):
             return _weighed(workload, wanted.weights.get(name), store)
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         workload = _compiled(name, path, wanted, store, home, Path(scratch))
     store.put(f"sources/{sha256}.json", Source(workload.sha256, __version__, origins))
     return workload
+
+
+def _is_there(workload: Workload, store: Store) -> bool:
+    """With the files beside it. A damaged one was set aside by whoever found that."""
+    if store.files.size(file_of_workload(workload.sha256)) != workload.file_bytes:
+        return False
+    return all(store.files.size(file_of_companion(sha256)) for sha256 in workload.companions.values())
 
 
 def _weighed(workload: Workload, weight: float | None, store: Store) -> Workload:

@@ -24,11 +24,12 @@ from heaptape.outputs.fleets import Running
 from heaptape.results.schema import Results, figures, label
 
 VERSION = 1
+ABOUT = "store.json"
 READERS = 16  # files that are read at a time: a store may be far away
 SEAL = b'{"sha256":"'
 COLUMNS = [
-    *("workload", "name", "program", "weight", "allocator", "label", "environment", "pass_", "order", "repetition"),
-    *("machine", "block", "figure", "unit", "value", "margin_percent"),
+    *("workload", "name", "program", "weight", "allocator", "library", "label", "environment", "pass_", "order"),
+    *("repetition", "machine", "block", "figure", "unit", "value", "margin_percent"),
 ]
 
 T = TypeVar("T")
@@ -166,7 +167,7 @@ class Store:
         """One more attempt of a cell that failed."""
         folder = f"failures/{key}"
         number = sum(1 for name in self.files.names(folder))
-        self.put(f"{folder}/{number}-{failure.machine}.json", failure)
+        self.put(f"{folder}/{number}-{failure.machine}-{uuid.uuid4().hex[:8]}.json", failure)
 
     def failures(self) -> dict[str, list[Failure]]:
         """By cell, in their order; of cells that were done afterwards, too."""
@@ -210,13 +211,16 @@ class Store:
     def results(self) -> pd.DataFrame:
         """Every figure of every cell, one per row: COLUMNS. `figure`, `unit`, `value`, `margin_percent`: those of
         results.schema.figures (its metrics), each as the cell's own pass measured it. `workload`: sha256; `allocator`:
-        its name; `label`: with the variant, as results have it; `environment`: NAME=VALUE, sorted, divided by spaces.
+        its name; `library`: its sha256; `label`: with the variant, as results have it; `environment`: NAME=VALUE,
+        sorted, divided by spaces.
         """
         workloads, records = self.workloads(), list(self.records())
         files = [Results("", _as_results(record, workloads)) for record in records]
         found = figures(files)
         number = [int(round_.partition(":")[0]) for round_ in found["round"]]
-        about = pd.DataFrame([_columns(record, workloads) for record in records], columns=COLUMNS[:12])
+        about = pd.DataFrame(
+            [_columns(record, workloads) for record in records], columns=COLUMNS[: COLUMNS.index("figure")]
+        )
         frame = about.iloc[number].reset_index(drop=True)
         return frame.assign(
             figure=found["metric"], unit=found["unit"], value=found["value"], margin_percent=found["margin_percent"]
@@ -240,18 +244,19 @@ def open_store(
 ) -> Store:
     """The store at an URL. Raises HeaptapeError where there is none (it may be made) or one of another version."""
     files = Files(url, patience_s, tell, sleep)
-    data = files.read("store.json")
+    data = files.read(ABOUT)
     if data is None:
         if not create:
             raise HeaptapeError(f"{url}: no store")
-        if not files.is_empty():
+        if files.is_empty(ABOUT):
+            files.create(ABOUT, sealed(msgspec.to_builtins(About(VERSION, uuid.uuid4().hex))))
+        data = files.read(ABOUT)  # another's, who was first
+        if data is None:
             raise HeaptapeError(f"{url}: no store, and not empty either")
-        files.write("store.json", sealed(msgspec.to_builtins(About(VERSION, uuid.uuid4().hex))))
-        data = files.read("store.json")
     try:
         about = msgspec.convert(unsealed(data or b""), About)
     except ValueError as error:
-        raise HeaptapeError(f"{url}/store.json: {error}") from None
+        raise HeaptapeError(f"{url}/{ABOUT}: {error}") from None
     if about.version != VERSION:
         raise HeaptapeError(f"{url}: a store of version {about.version}, and this heaptape reads {VERSION}")
     return Store(files, about, tell)
@@ -316,6 +321,7 @@ def _columns(record: Record, workloads: Mapping[str, Workload]) -> tuple:
         workload.program if workload else "",
         workload.weight if workload else 1.0,
         cell.allocator,
+        cell.library,
         label(cell.allocator, record.result.get("variant")),
         " ".join(f"{name}={value}" for name, value in cell.environment),
         cell.pass_,

@@ -8,7 +8,7 @@ import pandas as pd
 
 from heaptape.common.errors import FormatError
 from heaptape.formats.tape_blocks import MARKS, MAX_THREAD, MODULES, STACKS, THREADS, TOUCHED, Block, BlockFile
-from heaptape.formats.tape_columns import Malformed, exactly, leb, zigzag
+from heaptape.formats.tape_numbers import Malformed, exactly, leb, zigzag
 
 LARGEST_NUMBER = 2**63 - 1
 

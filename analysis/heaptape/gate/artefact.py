@@ -30,7 +30,7 @@ def write(folder: Path, source: str, minimiser: Minimiser) -> dict:
         raise HeaptapeError(f"{folder}: can't be made: {error.strerror}") from error
     minimiser.write(folder / TAPE)
     about = describe(source, minimiser.result) | {"folder": str(folder)}
-    write_json(str(folder / ABOUT), about)
+    write_json(str(folder / ABOUT), {"schema": 1} | about)
     write_text(str(folder / README), _readme(source, minimiser.result))
     return about
 

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from itertools import islice
 from typing import IO, TypeVar
@@ -21,9 +21,12 @@ Made = TypeVar("Made")
 
 
 class Processes:
-    """Those that are ended together: of one replay, or of several. All functions may be called from any thread."""
+    """Those that are ended together: of one replay, or of several. All functions may be called from any thread.
+    `environment`: theirs; None: that of this process.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = environment
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen] = set()
         self._ended = False
@@ -32,7 +35,12 @@ class Processes:
         """Starts one, which inherits that descriptor. After `end` it is killed at once."""
         with self._lock:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, pass_fds=[inherited]
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                pass_fds=[inherited],
+                env=self._environment,
             )
             self._running.add(process)
             if self._ended:

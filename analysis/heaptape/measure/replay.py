@@ -9,11 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
+from heaptape.common import console
 from heaptape.common.c_programs import last_message
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
@@ -104,7 +105,8 @@ def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home
     # --json: the witness goes to standard output, which nobody needs here, and not as a line to stderr. At a terminal
     # the compiler shows its own progress, and tells its own error.
     terminal = sys.stderr.isatty()
-    command = [str(home.program("convert")), "compile", str(path), "-o", str(compiled), "--json", *options]
+    command = [str(home.program("convert")), "compile", *console.words(), str(path), "-o", str(compiled), "--json"]
+    command += options
     command += ["--origins", str(_origins_path(compiled))] if origins else []
     result = subprocess.run(
         command,
@@ -440,11 +442,12 @@ def _about(choice: Choice) -> dict:
     }
 
 
-def baseline(program: Path, workload: Path) -> int:
-    """RssAnon in bytes of the engine just before the first op, no allocator preloaded."""
-    result = subprocess.run(
-        [str(program), "--baseline", str(workload)], stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
+def baseline(program: Path, workload: Path, environment: Mapping[str, str] | None = None) -> int:
+    """RssAnon in bytes of the engine just before the first op, no allocator preloaded. `environment`: as Processes has
+    it.
+    """
+    command = [str(program), "--baseline", str(workload)]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment)
     if result.returncode != 0:
         raise HeaptapeError(failure(result.returncode, result.stderr).replace(str(workload), workload.name))
     try:

@@ -126,8 +126,8 @@ class Extent(Part):
     threads: Count
 
 
-class Minimised(Part, kw_only=True):
-    """`minimised.json` of `heaptape gate` and `minimise` (docs/GATE.md)."""
+class MinimisedTape(Part, kw_only=True):
+    """What is said of a minimised tape (docs/GATE.md)."""
 
     workload: str | Missing = MISSING
     source: str
@@ -146,6 +146,12 @@ class Minimised(Part, kw_only=True):
     folder: str | Missing = MISSING
 
 
+class Minimised(MinimisedTape, kw_only=True):
+    """`minimised.json` of `heaptape gate` and `minimise` (docs/GATE.md)."""
+
+    schema: Literal[1]
+
+
 class Gate(Output):
     """`heaptape gate -o` (docs/GATE.md)."""
 
@@ -156,7 +162,7 @@ class Gate(Output):
     most_runs: Count
     passed: bool
     workloads: list[Judged]
-    minimised: list[Minimised]
+    minimised: list[MinimisedTape]
     not_minimised: list[dict[str, Any]]
 
 

@@ -52,7 +52,7 @@ class Simulation(msgspec.Struct):
     Further keys are the pass misses' (docs/RESULTS.md); `children`: other processes.
     """
 
-    schema: int
+    schema: Literal[1]
     instructions: Count
     allocator: dict[str, Any]
     program: dict[str, Any]

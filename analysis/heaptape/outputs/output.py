@@ -6,7 +6,7 @@ goes away or changes its meaning; a new key leaves it. Keys that may be missing 
 value of its own: not known.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -23,4 +23,4 @@ class Part(msgspec.Struct, forbid_unknown_fields=True):
 class Output(Part):
     """A whole output."""
 
-    schema: int
+    schema: Literal[1]

@@ -5,7 +5,7 @@ heaptape.results.structs.
 
 import msgspec
 
-from heaptape.outputs import decisions, fleets, lists, machines, traces
+from heaptape.outputs import decisions, fleets, lists, live, machines, tests, traces
 
 OUTPUTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "advise": (decisions.Advice,),
@@ -28,6 +28,8 @@ OUTPUTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "minimise": (decisions.Minimised,),
     "observe": (machines.Observation, machines.Simulation),
     "profile": (traces.Profile,),
+    "pytest": (tests.Tests,),
+    "top": (live.Top, live.TopOfFile),
     "tune": (decisions.Tuned,),
     "workloads": (lists.Workloads,),
 }

@@ -200,8 +200,8 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
     another), metric, unit, value (float), margin_percent. Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per
     call), "instructions/NAME" (mean instructions per call), "pmu/NAME" (processor's counters per op, the engine's taken
     off), "syscalls/NAME" and "syscall_bytes/NAME", "misses/SIDE/COUNT" (results/misses.py), "accesses/NAME"
-    (results/accesses.py), "ideal_rss" (the workload's, the
-    same for all). A metric is taken from the pass that measures it best. Two files of one workload (name and hash)
+    (results/accesses.py), "contention/waits" and "contention/wait_ns", "ideal_rss" (the workload's, the same for all).
+    A metric is taken from the pass that measures it best. Two files of one workload (name and hash)
     count as more repetitions of it. Of a workload that stands for another (results/margins.py) the values are those of
     the whole as far as they can be told, and margin_percent by how much they may be off; 0 for all others.
     """
@@ -274,6 +274,10 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float | None]
         if run.get("pass") == "accesses":
             for metric, value in accesses.figures(_object(run.get("accesses"))):
                 yield metric, "ns", run, value
+        if run.get("pass") == "contention":
+            found = _object(run.get("contention"))
+            yield "contention/waits", "waits", run, number(found.get("count"))
+            yield "contention/wait_ns", "ns", run, number(found.get("time_ns"))
     for key, unit in (("syscalls", "calls"), ("syscall_bytes", "bytes")):
         for run in _runs_of_pass(file, MEMORY_PASSES, key):
             for name in SYSTEM_CALLS:

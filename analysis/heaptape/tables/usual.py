@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from heaptape.common import console
 from heaptape.comparing.compare import (
     ARITHMETIC,
     GEOMETRIC,
@@ -398,14 +399,13 @@ def _decimals(percent: float) -> int:
 
 def render_text(tables: Sequence[Table], width: int | None = None) -> str:
     """For a terminal (rich finds out its width and whether it has colours), or FILE_WIDTH wide where there is none."""
-    from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    console = Console(width=width or (None if sys.stdout.isatty() else FILE_WIDTH), highlight=False)
-    with console.capture() as capture:
+    screen = console.rich_console(sys.stdout, width or (None if sys.stdout.isatty() else FILE_WIDTH))
+    with screen.capture() as capture:
         for table in tables:
-            console.print(Text(table.title, style="bold"))
+            screen.print(Text(table.title, style="bold"))
             drawn = RichTable(box=None, pad_edge=False)
             for number, column in enumerate(table.columns):
                 justify: Literal["left", "right"] = "left" if number < table.text_columns else "right"
@@ -413,10 +413,10 @@ def render_text(tables: Sequence[Table], width: int | None = None) -> str:
             for row in table.rows:
                 drawn.add_row(*[Text(cell.text, style=_style(cell)) for cell in row])
             if table.columns:
-                console.print(drawn)
+                screen.print(drawn)
             for note in table.notes:
-                console.print(Text(note, style="dim" if table.columns else ""))
-            console.print()
+                screen.print(Text(note, style="dim" if table.columns else ""))
+            screen.print()
     return capture.get()
 
 

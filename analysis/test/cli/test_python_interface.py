@@ -26,7 +26,7 @@ from tests.support import call_heaptape
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTED = (
-    "plots.axes", "profile.data", "profile.trace", "results.compare", "results.schema", "results.summary",
+    "plots.axes", "profile.data", "profile.trace", "comparing.compare", "results.schema", "comparing.summary",
     "results.timeline",
 )  # fmt: skip
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
+from heaptape.comparing.intervals import log_ratio
 from heaptape.fleet.store import Store, open_store
 
 from analysis.test.gate.pieces import make_workload
@@ -59,3 +60,11 @@ def started(*arguments: object, **options: object) -> Iterator[subprocess.Popen]
     finally:
         process.kill()
         process.communicate()
+
+
+def pooled(results: pd.DataFrame, label: str, baseline: str) -> tuple[float, float]:
+    """The 95 % interval of a label's values by the baseline's, as if all had been measured on one machine: what a fleet
+    does not do.
+    """
+    own, others = (results.loc[results["label"] == name, "value"].reset_index(drop=True) for name in (baseline, label))
+    return log_ratio(own, others.set_axis(range(len(own), len(own) + len(others)))).interval()

@@ -14,7 +14,8 @@ from heaptape.fleet.store import COLUMNS
 def rows(label, values, *, pass_="bare", machine="m", figure="bare_cpu", workload="w" * 64):
     """Results of one label, one per block; blocks are numbered."""
     fixed = {
-        "workload": workload, "name": "w", "program": "p", "weight": 1.0, "allocator": label, "label": label,
+        "workload": workload, "name": "w", "program": "p", "weight": 1.0, "allocator": label, "library": "l",
+        "label": label,
         "environment": "", "pass_": pass_, "order": "window", "repetition": 0, "machine": machine, "figure": figure,
         "unit": "ns", "margin_percent": 0.0,
     }  # fmt: skip

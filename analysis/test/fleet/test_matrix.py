@@ -29,6 +29,7 @@ def results(cells=CELLS, figure="peak_rss", unit="bytes", pass_="memory"):
             "p",
             weight,
             label,
+            "l",
             label,
             "",
             pass_,

@@ -3,16 +3,21 @@
 kills, at more points.
 """
 
+import contextlib
 import json
 import os
 import random
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
+from heaptape.common.errors import HeaptapeError
+from heaptape.fleet import scratch
 from heaptape.fleet.cache import Cache, locked, machine_for
 from heaptape.fleet.files import StoreError
 from heaptape.fleet.plan import plans_of, share, tasks_of
@@ -20,7 +25,7 @@ from heaptape.fleet.status import status
 from heaptape.fleet.store import Running, Store, open_store
 
 from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started
-from tests.support import OUT, call_heaptape, published
+from tests.support import HEAPTAPE, OUT, call_heaptape, published
 
 FAULTY = OUT / "test-programs" / "libfaulty.so"
 
@@ -88,18 +93,19 @@ def test_what_is_there_is_not_run_again_and_what_is_damaged_is(workloads, undist
     pd.testing.assert_frame_equal(figures(store), figures(undisturbed), check_exact=True)
 
 
-def test_a_damaged_workload_or_library_is_told_and_brought_again(workloads, undisturbed, tmp_path, monkeypatch):
+@pytest.mark.parametrize("folder", ["workloads/*.work", "libraries/*.so"])
+def test_a_damaged_workload_or_library_is_told_and_brought_again(folder, workloads, undisturbed, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     store = tmp_path / "s"
     plan(store, *workloads)
-    for path in [*store.glob("workloads/*.work"), *store.glob("libraries/*.so")]:
+    damaged = list(store.glob(folder))
+    for path in damaged:
         path.write_bytes(path.read_bytes()[:-1] + b"?")
     done = call_heaptape("fleet", "work", store, "--retries", "0")
     assert done.status == 1
-    assert done.stderr.count("is damaged: start 'fleet replay' with its file again") == 3 * len(ALLOCATORS)
-    assert not cell_files(store)
-    for path in [*store.glob("workloads/*.work"), *store.glob("libraries/*.so")]:
-        path.unlink()
+    assert done.stderr.count("has another hash than its name: set aside as damaged/") == len(damaged)
+    told = [line for line in done.stderr.splitlines() if "start 'fleet replay' with its file again" in line]
+    assert len(told) + len(cell_files(store)) == 3 * len(ALLOCATORS)
     assert plan(store, *workloads).status == 0
     assert call_heaptape("fleet", "work", store).status == 0
     pd.testing.assert_frame_equal(figures(store), figures(undisturbed), check_exact=True)
@@ -234,6 +240,55 @@ def test_kills_at_random_points_lose_nothing_and_count_nothing_twice(kills, work
     pd.testing.assert_frame_equal(figures(store), figures(undisturbed), check_exact=True)
 
 
+def test_what_a_killed_worker_left_is_removed_by_the_next_and_what_a_living_one_has_is_not(workloads, tmp_path):
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    root = tmp_path / f"heaptape-fleet.{os.getuid()}"
+
+    def folders():
+        return {path for path in root.glob("*-*") if path.is_dir() and list(path.glob("heaptape.*"))}
+
+    plan(tmp_path / "s", *workloads, passes="instructions")
+    left: set[Path] = set()
+    for number in (signal.SIGKILL, signal.SIGSTOP):
+        before = folders()
+        process = subprocess.Popen([HEAPTAPE, "fleet", "work", tmp_path / "s", "--jobs", "1"], env=environment)
+        while not folders() - before:
+            assert process.poll() is None
+            time.sleep(0.002)
+        process.send_signal(number)
+        if number == signal.SIGKILL:
+            process.wait()
+            left = folders()
+            assert len(left) == 1
+    (living,) = folders()
+    assert living not in left
+    with scratch_in(tmp_path):
+        assert {living} == folders()
+        assert len(list(root.glob("[!.]*.lock"))) == 2
+    process.send_signal(signal.SIGCONT)
+    assert process.wait() == 0
+    assert [path.name for path in root.iterdir()] == [".lock"]
+    assert status(open_store(str(tmp_path / "s")), 0).left == 0
+
+
+@contextlib.contextmanager
+def scratch_in(folder):
+    """One more worker of the machine, in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(folder))
+        with scratch.of_worker("another"):
+            assert Path(tempfile.gettempdir()).name == "another"
+            yield
+
+
+def test_a_folder_for_temporary_files_that_is_another_s_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / f"heaptape-fleet.{os.getuid()}").mkdir(mode=0o777)
+    (tmp_path / f"heaptape-fleet.{os.getuid()}").chmod(0o777)
+    with pytest.raises(HeaptapeError, match="is not this user's alone"), scratch.of_worker("w"):
+        pass
+
+
 def test_a_machine_whose_disk_is_full_is_told_and_another_start_does_the_rest(workloads, undisturbed, tmp_path):
     store, small = tmp_path / "s", tmp_path / "cache"
     plan(store, *workloads)
@@ -255,7 +310,7 @@ def test_a_machine_whose_disk_is_full_is_told_and_another_start_does_the_rest(wo
         (["replay", "x.tape", "--store", "s", "--scheduler", "tcp://10.0.0.1:1"], "plain TCP is for the loopback"),
         (["replay", "x.tape", "--store", "s", "--scheduler", "tls://10.0.0.1:1"], "needs --keys"),
         (["replay", "x.tape", "--store", "s", "--scheduler", "local=0"], "local=N"),
-        (["replay", "x.tape", "--store", "s", "--pass", "contention"], "unknown pass 'contention'"),
+        (["replay", "x.tape", "--store", "s", "--pass", "nosuch"], "unknown pass 'nosuch'"),
         (["worker", "tcp://example.org:1", "--store", "s"], "plain TCP is for the loopback"),
         (["scheduler", "tcp://0.0.0.0:1"], "plain TCP is for the loopback"),
         (["scheduler", "nonsense"], "no address"),

@@ -147,6 +147,18 @@ def test_a_killed_scheduler_a_stopped_worker_and_a_killed_command_lose_nothing(k
     pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
 
 
+def test_a_worker_may_be_started_before_there_is_a_store(keys, workloads, undisturbed, tmp_path):
+    """As docs/FLEET.md has it: the scheduler, workers, and then the command."""
+    store = tmp_path / "shared" / "s"
+    with started("scheduler", "tls://127.0.0.1:0", "--keys", keys) as scheduler:
+        address = scheduler.stdout.readline().strip()
+        with started("worker", address, "--store", store, "--keys", keys) as worker:
+            wait_for((store / "running").is_dir, worker)
+            with replaying(store, workloads, "--scheduler", address, "--keys", keys) as command:
+                ended_well(command)
+    pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
+
+
 def test_nobody_else_may_submit_and_workers_run_nothing_but_cells(keys, workloads, tmp_path):
     make_keys(tmp_path / "others")
     store, mark = tmp_path / "s", tmp_path / "mark"

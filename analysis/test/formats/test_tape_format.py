@@ -4,6 +4,7 @@
 import io
 import re
 import struct
+import subprocess
 import sys
 import zlib
 
@@ -348,6 +349,12 @@ def test_without_numba_one_line_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "heaptape.formats.tape_columns", None)
     with open_trace(path) as trace, pytest.raises(HeaptapeError, match=r"pip install 'heaptape\[events\]'"):
         next(trace.events())
+
+
+def test_a_replay_needs_no_numba():
+    """A wheel brings it with an extra only."""
+    program = "import sys; sys.modules['numba'] = None; import heaptape.measure.replay, heaptape.fleet.done"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @given(st.lists(st.integers(0, 2**64 - 1)))

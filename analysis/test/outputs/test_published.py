@@ -27,6 +27,14 @@ def test_each_is_a_json_schema(name):
     Draft202012Validator.check_schema(schemas()[name])
 
 
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_each_names_the_version_of_its_shape(name):
+    """As a number, so that a reader can tell a file of another version by the schema alone."""
+    whole = schemas()[name]
+    shapes = [whole["$defs"][one["$ref"].rpartition("/")[2]] for one in whole.get("oneOf", [whole])]
+    assert [shape["properties"]["schema"] for shape in shapes] == [{"enum": [1]}] * len(shapes)
+
+
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [

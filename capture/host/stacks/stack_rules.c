@@ -2,6 +2,7 @@
 #include "capture/host/stacks/stack_rules.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <string.h>
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
@@ -376,12 +377,55 @@ static struct unwind_rule rule_of(const struct row *row) {
   return rule;
 }
 
+/* musl has no such function, and no other that takes no lock. */
+extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
+
+/* The objects that were there when the process attached: musl never unloads one. */
+enum { TABLES_MAX = 128 };
+static struct unwind_table {
+  uintptr_t from, to;
+  void *eh_frame_header;
+} tables[TABLES_MAX];
+static uint32_t table_count;
+
+static int note_table(struct dl_phdr_info *info, size_t bytes, void *context) {
+  (void)bytes;
+  (void)context;
+  struct unwind_table table = {UINTPTR_MAX, 0, NULL};
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+    uintptr_t start = info->dlpi_addr + header->p_vaddr;
+    if (header->p_type == PT_GNU_EH_FRAME)
+      table.eh_frame_header = (void *)start;
+    if (header->p_type != PT_LOAD)
+      continue;
+    table.from = start < table.from ? start : table.from;
+    table.to = start + header->p_memsz > table.to ? start + header->p_memsz : table.to;
+  }
+  if (table.eh_frame_header)
+    tables[table_count++] = table;
+  return table_count == TABLES_MAX;
+}
+
+void unwind_rules_begin(void) {
+  if (!_dl_find_object && table_count == 0) /* a fork child has its parent's */
+    dl_iterate_phdr(note_table, NULL);
+}
+
+static void *eh_frame_header_of(uintptr_t pc) {
+  struct dl_find_object object;
+  if (_dl_find_object)
+    return _dl_find_object((void *)pc, &object) == 0 ? object.dlfo_eh_frame : NULL;
+  for (uint32_t i = 0; i < table_count; i++)
+    if (pc - tables[i].from < tables[i].to - tables[i].from)
+      return tables[i].eh_frame_header;
+  return NULL;
+}
+
 struct unwind_rule unwind_rule_find(uintptr_t pc) {
   struct unwind_rule none = {.kind = RULE_NONE};
-  struct dl_find_object object;
-  if (_dl_find_object((void *)pc, &object) != 0 || !object.dlfo_eh_frame)
-    return none;
-  const uint8_t *fde = find_fde(object.dlfo_eh_frame, pc);
+  void *header = eh_frame_header_of(pc);
+  const uint8_t *fde = header ? find_fde(header, pc) : NULL;
   struct bytes body;
   struct cie cie;
   if (!fde || !open_entry(fde, &body))
@@ -411,6 +455,8 @@ struct unwind_rule unwind_rule_find(uintptr_t pc) {
 }
 
 #else
+
+void unwind_rules_begin(void) {}
 
 struct unwind_rule unwind_rule_find(uintptr_t pc) {
   (void)pc;

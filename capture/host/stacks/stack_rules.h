@@ -6,8 +6,8 @@
    copy that the program brings along. What malloc's callers need of DWARF is little: the frame's address and the frame
    pointer. tests hold the outcome equal to libunwind's.
    Not its job: reading the stack (stack_walk.h). Takes no lock, allocates nothing, calls nothing but _dl_find_object
-   (glibc 2.35: lock-free, made for unwinding), so it is safe in signal handlers and after fork. Where that function
-   is missing there are no rules, and frame pointers must do. */
+   (glibc 2.35: lock-free, made for unwinding), so it is safe in signal handlers and after fork. musl has no such
+   function: there the objects loaded when the process attached have rules, and for others frame pointers must do. */
 #ifndef CAPTURE_HOST_STACKS_STACK_RULES_H
 #define CAPTURE_HOST_STACKS_STACK_RULES_H
 
@@ -31,6 +31,9 @@ struct unwind_rule {
   enum rule_bp bp; /* where the caller's frame pointer is: in its register, at CFA or frame pointer plus bp_offset */
   int64_t cfa_offset, bp_offset;
 };
+
+/* Before any walk, at attaching, by one thread: notes the loaded objects where they can't be found at a walk. */
+void unwind_rules_begin(void);
 
 /* The rule for code at pc: an instruction, or the byte before a return address. */
 struct unwind_rule unwind_rule_find(uintptr_t pc);

@@ -39,6 +39,8 @@ struct recorded_process *recorded_process_open(const struct recording_start *sta
     trace_writer_access_samples_begin(process->writer);
   trace_writer_totals(process->writer)->accesses.in_bursts = start->in_bursts;
   sampler_open(&process->sampler, start->pid);
+  live_sample_open(&process->live); /* without memory there is no estimate, and all else goes on */
+  site_sample_open(&process->sites, process->origin_ns);
   recorded_process_sample(process, start->origin_stamp);
   return process;
 }
@@ -137,19 +139,23 @@ static void note_serial(struct recorded_process *process, uint64_t serial, uint3
     *known = thread + 1;
 }
 
-static uint32_t thread_of(struct recorded_process *process, struct ring_reader *reader) {
-  if (reader->thread < 0) {
-    reader->thread = process->threads++;
-    note_serial(process, reader->serial, (uint32_t)reader->thread);
-    if (reader->ring)
-      look_at_name(process, reader);
-  }
+static uint32_t new_thread(struct recorded_process *process, struct ring_reader *reader) {
+  reader->thread = process->threads++;
+  note_serial(process, reader->serial, (uint32_t)reader->thread);
+  if (reader->ring)
+    look_at_name(process, reader);
   return (uint32_t)reader->thread;
 }
 
+static inline uint32_t thread_of(struct recorded_process *process, struct ring_reader *reader) {
+  return __builtin_expect(reader->thread >= 0, 1) ? (uint32_t)reader->thread : new_thread(process, reader);
+}
+
 /* Calls of the thread are in the trace, or counted as missing. */
-static void count_calls(struct recorded_process *process, uint32_t thread, uint64_t calls) {
-  struct thread_calls *counts = process->accesses.bytes ? vector_reach(&process->calls, thread) : NULL;
+static inline void count_calls(struct recorded_process *process, uint32_t thread, uint64_t calls) {
+  if (__builtin_expect(!process->accesses.bytes, 1))
+    return;
+  struct thread_calls *counts = vector_reach(&process->calls, thread);
   if (counts)
     counts->events += calls;
 }
@@ -236,6 +242,8 @@ static void take_columns(struct recorded_process *process, struct ring_reader *r
   event->slack_bytes = reader->columns.slack;
   if (reader->columns.stack && writes(process))
     event->stack = stack_nodes_take(&process->stacks, process->writer, reader->columns.stack);
+  if (event->stack && event->acquired)
+    site_sample_acquire(&process->sites, reader->columns.stack, trace_event_request_bytes(event));
   reader->columns = (struct record_columns){0};
 }
 
@@ -245,6 +253,22 @@ static void take_latency(struct recorded_process *process, struct ring_reader *r
   if (reader->holds && reader->held.released == address)
     reader->held.latency = latency;
   put_held(process, reader);
+}
+
+static void sample_acquire(struct recorded_process *process, const struct ring_reader *reader,
+                           const struct trace_event *event) {
+  struct live_acquire acquired = {.address = trace_event_acquires(event) ? event->acquired : 0,
+                                  .bytes = trace_event_request_bytes(event),
+                                  .node = reader->columns.stack,
+                                  .thread = (uint32_t)(reader - process->readers.at)};
+  live_sample_acquire(&process->live, &acquired);
+}
+
+static void sample_release(struct recorded_process *process, const struct ring_reader *reader,
+                           const struct trace_event *event) {
+  if (trace_event_releases(event))
+    live_sample_release(&process->live, event->released, (uint32_t)(reader - process->readers.at),
+                        event->touched_os_pages != 0);
 }
 
 static void take_event(struct recorded_process *process, struct ring_reader *reader, uint8_t op, uint64_t address,
@@ -264,6 +288,8 @@ static void take_event(struct recorded_process *process, struct ring_reader *rea
   if (!info->acquires) {
     event.released = address;
     event.touched_os_pages = take_touched(reader, address);
+    if (__builtin_expect(event.touched_os_pages || live_sample_has(&process->live, address), 0))
+      sample_release(process, reader, &event);
     if (address)
       event.release_stamp = stamp;
     else
@@ -281,7 +307,11 @@ static void take_event(struct recorded_process *process, struct ring_reader *rea
       event.release_stamp = reader->begun[reader->begins].stamp;
       if (trace_event_releases(&event))
         event.touched_os_pages = reader->begun[reader->begins].touched_os_pages;
+      sample_release(process, reader, &event);
     }
+    if (__builtin_expect(live_sample_has(&process->live, address), 0) ||
+        __builtin_expect(event.param || live_sample_is_exact(&process->live, word), 0))
+      sample_acquire(process, reader, &event);
   }
   if (info->acquires) {
     take_columns(process, reader, &event);
@@ -536,6 +566,7 @@ uint64_t recorded_process_drain(struct recorded_process *process, void (*between
     if (got && between)
       between(context);
   }
+  live_sample_pass(&process->live);
   stack_nodes_answer(&process->stacks, requested);
   if (process->accesses.bytes)
     take_accesses(process);
@@ -556,6 +587,8 @@ uint64_t recorded_process_file_bytes(const struct recorded_process *process) {
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
   struct trace_sample sample;
+  live_sample_adapt(&process->live);
+  site_sample_adapt(&process->sites);
   if (!writes(process) || !sampler_read(&process->sampler, &sample))
     return;
   if (process->sampler.sandboxed && process->regions)
@@ -586,6 +619,17 @@ void recorded_process_access_sample(struct recorded_process *process, const stru
 void recorded_process_samples_lost(struct recorded_process *process, uint64_t lost, uint64_t throttled) {
   trace_writer_totals(process->writer)->access_samples.lost += lost;
   trace_writer_totals(process->writer)->access_samples.throttled += throttled;
+}
+
+struct process_missing recorded_process_missing(const struct recorded_process *process) {
+  struct process_missing missing = {trace_writer_totals(process->writer)->dropped - process->skipped, process->skipped};
+  for (uint32_t i = 0; i < process->readers.count; i++) {
+    const struct ring_reader *reader = &process->readers.at[i];
+    uint64_t dropped = atomic_load(&reader->ring->dropped), skipped = atomic_load(&reader->ring->skipped);
+    missing.dropped += dropped > reader->dropped_reported ? dropped - reader->dropped_reported : 0;
+    missing.skipped += skipped > reader->skipped_reported ? skipped - reader->skipped_reported : 0;
+  }
+  return missing;
 }
 
 /* Writes what only the rings' counters know: drops that no DROPPED record reported, and events of threads without a
@@ -648,6 +692,8 @@ int recorded_process_close(struct recorded_process *process, const struct record
   totals->broken = process->broken;
   totals->stacks_lost = stack_nodes_lost(&process->stacks);
   stack_nodes_close(&process->stacks);
+  live_sample_close(&process->live);
+  site_sample_close(&process->sites);
   totals->accesses_over = process->accesses_over;
   access_stream_close(&process->accesses);
   free(process->thread_of_serial.at);

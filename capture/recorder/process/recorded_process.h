@@ -8,8 +8,10 @@
 #define CAPTURE_RECORDER_PROCESS_RECORDED_PROCESS_H
 
 #include "capture/recorder/process/access_stream.h"
+#include "capture/recorder/process/live_sample.h"
 #include "capture/recorder/process/process_end.h"
 #include "capture/recorder/process/sample.h"
+#include "capture/recorder/process/site_sample.h"
 #include "capture/recorder/process/stack_nodes.h"
 #include "capture/recorder/process/thread_names.h"
 #include "capture/wire/ring.h"
@@ -66,6 +68,8 @@ struct recorded_process {
   uint32_t regions;
   VECTOR(struct ring_reader) readers;
   struct stack_nodes stacks;
+  struct live_sample live;
+  struct site_sample sites; /* of those acquires that have a stack */
   struct access_stream accesses;
   VECTOR(uint32_t) thread_of_serial; /* plus 1; 0: not known yet. Where accesses are recorded. */
   VECTOR(struct thread_calls) calls; /* by thread; likewise */
@@ -149,6 +153,12 @@ void recorded_process_flush(struct recorded_process *process);
 
 /* The size in bytes that the file would have if it were closed now, at most. */
 uint64_t recorded_process_file_bytes(const struct recorded_process *process);
+
+/* Calls that are missing so far: because a ring was full, and because they were made in a pause. */
+struct process_missing {
+  uint64_t dropped, skipped;
+};
+struct process_missing recorded_process_missing(const struct recorded_process *process);
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp);
 

@@ -105,6 +105,20 @@ uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer
   return written ? written : write_nodes(nodes, writer, node);
 }
 
+uint32_t stack_nodes_frames(const struct stack_nodes *nodes, uint32_t node, uint64_t *frames, uint32_t most) {
+  uint32_t count = 0;
+  uint32_t used = nodes->area ? atomic_load_explicit(&nodes->area->used, memory_order_acquire) : 0;
+  while (node && node <= used && node <= STACK_NODES_MAX && count < most) {
+    /* Read once: the host may change it. */
+    uint32_t parent = *(const volatile uint32_t *)&nodes->area->nodes[node - 1].parent;
+    frames[count++] = nodes->area->nodes[node - 1].instruction;
+    if (parent >= node)
+      break;
+    node = parent;
+  }
+  return count;
+}
+
 uint32_t stack_nodes_requested(const struct stack_nodes *nodes) {
   return nodes->area ? atomic_load(&nodes->area->requested) : 0;
 }

@@ -28,6 +28,11 @@ int stack_nodes_open(struct stack_nodes *nodes, int pid, struct trace_writer *wr
 /* The trace's node for one of the host; 0: not known, or not a node. */
 uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer, uint32_t node);
 
+/* The instructions of a node of the host and of those that called it, innermost first, at most `most`; returns how
+ * many.
+ */
+uint32_t stack_nodes_frames(const struct stack_nodes *nodes, uint32_t node, uint64_t *frames, uint32_t most);
+
 /* The number of the host's latest request, to be read before its rings are drained; and the answer to it afterwards. */
 uint32_t stack_nodes_requested(const struct stack_nodes *nodes);
 void stack_nodes_answer(struct stack_nodes *nodes, uint32_t requested);

@@ -353,6 +353,18 @@ const char *trace_reader_path(const struct trace_reader *reader) {
   return reader->path;
 }
 
+void trace_reader_skip(struct trace_reader *reader, uint64_t offset, uint64_t *passed) {
+  size_t kept = 0, count = place_count(&reader->places);
+  for (size_t i = 0; i < count; i++) {
+    const struct block_place *place = place_at(&reader->places, i);
+    if (place->offset < offset)
+      passed[place->thread] += place->type == BLOCK_EVENTS ? place->rows : 0;
+    else
+      *place_at(&reader->places, kept++) = *place;
+  }
+  reader->places.used = kept * sizeof(struct block_place);
+}
+
 uint64_t trace_reader_thread_events(const struct trace_reader *reader, uint32_t thread) {
   uint64_t events = 0;
   size_t count = place_count(&reader->places);

@@ -25,6 +25,11 @@ void trace_reader_close(struct trace_reader *reader);
 const struct trace_summary *trace_reader_summary(const struct trace_reader *reader);
 const char *trace_reader_path(const struct trace_reader *reader);
 
+/* Leaves out the events and gaps in blocks that begin before that offset, as if they were not in the file; what else
+   is there stays, and so does the summary. To be called before any cursor is opened. passed: of each thread of the
+   summary, how many events that were. */
+void trace_reader_skip(struct trace_reader *reader, uint64_t offset, uint64_t *passed);
+
 /* Events of one thread, by the headers. */
 uint64_t trace_reader_thread_events(const struct trace_reader *reader, uint32_t thread);
 

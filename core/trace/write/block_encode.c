@@ -203,7 +203,8 @@ static void encode_release(struct block_encoder *encoder, struct cursors *to, co
 /* Codes the address handed out: one bit where the predictor is right. */
 static void encode_acquire(struct block_encoder *encoder, struct cursors *to, const struct trace_event *event,
                            uint64_t *expected) {
-  uint64_t class = predictor_class(trace_event_request_bytes(event));
+  uint64_t request_bytes = trace_event_request_bytes(event), class = predictor_class(request_bytes);
+  encoder->block.request_bytes += request_bytes;
   uint32_t number = encoder->acquired++;
   uint32_t top = class < PREDICTOR_CLASSES ? encoder->stack[class] : 0;
   if (top && encoder->acquires[encoder->freed[top - 1].acquire].address == event->acquired) {
@@ -256,6 +257,7 @@ struct encoded_block *block_encode(struct block_encoder *encoder, const struct t
   block->address_shift = survey.address_shift;
   block->steps = 0;
   block->clamped_stamps = 0;
+  block->request_bytes = 0;
 
   struct stamps stamps = {first_stamp, 0};
   uint64_t previous_release = 0, expected_acquire = 0, untouched = 0;

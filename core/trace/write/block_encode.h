@@ -22,6 +22,7 @@ struct encoded_block {
   uint32_t steps;
   uint64_t last_stamp;
   uint64_t clamped_stamps;
+  uint64_t request_bytes; /* of its events that acquire */
 };
 
 /* Encodes count events that follow a step with stamp first_stamp. Returns the encoder's result; columns[i].failed tells

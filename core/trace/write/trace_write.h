@@ -92,6 +92,13 @@ int trace_writer_access_sample(struct trace_writer *writer, const struct trace_a
    are counted and known of the accesses where they are not given as items. */
 struct trace_totals *trace_writer_totals(struct trace_writer *writer);
 
+/* Of a thread: events taken so far, and bytes that they asked for (what failed is not in it). 0 where there is none of
+   that number. Each event that waits for its block is looked at once for it, by the first request after it. */
+struct trace_thread_counts {
+  uint64_t events, request_bytes;
+};
+struct trace_thread_counts trace_writer_thread_counts(struct trace_writer *writer, uint32_t thread);
+
 /* Flushes all, writes footer and trailer, closes, frees. end: FORMAT.md section 7; clock_hz: 0: as in INFO. Returns
    0, or -1 with error filled in (also for an error met earlier). The writer is gone either way. */
 int trace_writer_close(struct trace_writer *writer, const char *end, double clock_hz, struct error *error);

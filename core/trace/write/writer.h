@@ -26,8 +26,11 @@ struct thread_state {
   struct trace_event *events; /* those not yet in a block */
   uint32_t count, room;
   uint32_t sequence;
-  uint64_t last_stamp; /* in force before events[0] */
-  uint64_t written;    /* events, those in blocks */
+  uint64_t last_stamp;    /* in force before events[0] */
+  uint64_t written;       /* events, those in blocks */
+  uint64_t request_bytes; /* that they asked for */
+  uint32_t counted;       /* of events[], those whose requests are in counted_bytes */
+  uint64_t counted_bytes;
 };
 
 struct trace_writer {

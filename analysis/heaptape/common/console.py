@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""Lines on standard error, and how a user wants them: --color and --quiet, which every command takes. The C programs'
+part is core/base/diagnostics.h, which says the same.
+
+Errors and warnings are always printed; notes and progress not with --quiet. Colour: with --color auto, at a terminal
+that is not "dumb", unless NO_COLOR is set and not empty; so never into a pipe or a file.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Kind = Literal["error", "warning", "note", "good"]
+
+COLOURS: dict[Kind, str] = {"error": "1;31", "warning": "1;33", "good": "1;32"}
+WHEN = ("auto", "always", "never")
+
+
+@dataclass
+class _Wanted:
+    color: str = "auto"
+    quiet: bool = False
+
+
+_wanted = _Wanted()
+
+
+class _Color(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None) -> None:  # noqa: ANN401
+        _wanted.color = values
+
+
+class _Quiet(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None) -> None:  # noqa: ANN401
+        _wanted.quiet = True
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The two options. They hold from where they are read, whatever is wrong with the rest of the line."""
+    group = parser.add_argument_group("messages")
+    group.add_argument(
+        "--color",
+        action=_Color,
+        choices=WHEN,
+        default=argparse.SUPPRESS,
+        help="colour tables, errors and warnings: at a terminal (auto, unless NO_COLOR is set), always or never",
+    )
+    group.add_argument(
+        "--quiet",
+        action=_Quiet,
+        nargs=0,
+        default=argparse.SUPPRESS,
+        help="neither progress nor notes on standard error; errors and warnings stay",
+    )
+
+
+def reset() -> None:
+    """What holds where a line has none of the options."""
+    _wanted.color, _wanted.quiet = "auto", False
+
+
+def is_quiet() -> bool:
+    """Are progress and notes unwanted?"""
+    return _wanted.quiet
+
+
+def words() -> list[str]:
+    """The options as another command or C program takes them."""
+    return [f"--color={_wanted.color}"] * (_wanted.color != "auto") + ["--quiet"] * _wanted.quiet
+
+
+def split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """The options before the command, and the rest."""
+    count = 0
+    while count < len(argv) and (argv[count] in ("--quiet", "--color") or argv[count].startswith("--color=")):
+        count += 2 if argv[count] == "--color" else 1
+    return argv[:count], argv[count:]
+
+
+def is_coloured(stream: IO[str]) -> bool:
+    """Does what goes there have colours?"""
+    if _wanted.color != "auto":
+        return _wanted.color == "always"
+    return not os.environ.get("NO_COLOR") and stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def rich_console(stream: IO[str], width: int | None = None) -> "Console":
+    """A console of rich, with colours where they are wanted: rich itself would also look at other variables."""
+    from rich.console import Console
+
+    coloured = is_coloured(stream)
+    return Console(
+        file=stream,
+        width=width,
+        highlight=False,
+        force_terminal=True if coloured else None,
+        color_system="auto" if coloured and stream.isatty() else "standard" if coloured else None,
+        no_color=not coloured,
+    )
+
+
+def line(kind: Kind, text: str, name: str = "heaptape") -> str:
+    """`NAME: TEXT`, the name in the colour of that kind."""
+    if kind not in COLOURS or not is_coloured(sys.stderr):
+        return f"{name}: {text}"
+    return f"\033[{COLOURS[kind]}m{name}:\033[0m {text}"
+
+
+def error(text: str) -> None:
+    """What ended the command, or a part of its work."""
+    print(line("error", text), file=sys.stderr, flush=True)
+
+
+def warning(text: str) -> None:
+    """What the user should know before trusting the result."""
+    print(line("warning", text), file=sys.stderr, flush=True)
+
+
+def note(text: str) -> None:
+    """What is under way, or done."""
+    if not _wanted.quiet:
+        print(line("note", text), file=sys.stderr, flush=True)
+
+
+def verdict(text: str, good: bool) -> None:
+    """The answer of a command whose exit status gives it, too; with --quiet only a bad one."""
+    if not (good and _wanted.quiet):
+        print(line("good" if good else "error", text), file=sys.stderr, flush=True)

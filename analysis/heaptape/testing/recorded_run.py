@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""The parent's half: starts the same command again under `heaptape record`, and says what is left to say after it."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import default_home
+from heaptape.common.quantities import size
+from heaptape.testing import spans
+from heaptape.testing.surroundings import CRASHED, RECORDED, RECORDER_SAYS, STANDARD_ERROR
+
+# What the recorder says where all went well; anything else is for the user.
+SUMMARY = re.compile(
+    r"heaptape: .* events, \d+ threads, 0 dropped, .*|heaptape: \d+ traces; .*"
+    r"|\s+\S+ \(\d+\): \d+ events, .*|\s+\.\.\. .*"
+)
+# Each event with a stamp: within a tick, objects of different threads could otherwise seem to have lived one after the
+# other, and a peak too low. Paused: measuring processes start their own recordings, imports need none.
+OPTIONS = ("--stamp", "every", "--start-paused")
+
+
+def run(config: pytest.Config) -> int:
+    """Runs pytest recorded, with this process's arguments. Returns its exit status."""
+    command = _command(config)
+    folder = Path(tempfile.mkdtemp(prefix="heaptape-pytest-"))
+    try:
+        tape = Path(config.getoption("heaptape_tape") or folder / "run.tape").resolve()
+        try:
+            recorder = [str(default_home().program("record")), *OPTIONS, "-o", str(tape)]
+        except HeaptapeError as error:
+            raise pytest.UsageError(f"--heaptape: {error}") from None
+        if config.getoption("heaptape_sites") == "stacks":
+            recorder.append("--stacks")
+        capture = config.pluginmanager.getplugin("capturemanager")
+        if capture:
+            capture.suspend_global_capture(in_=True)
+        status = _wait([*recorder, "--", *command], folder)
+        _tell_rest(status, tape, folder)
+        return status
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _command(config: pytest.Config) -> list[str]:
+    """This process's own command. Raises UsageError where pytest was called by a program, which can't be run again."""
+    arguments = [str(argument) for argument in config.invocation_params.args]
+    started = sys.orig_argv[1:]
+    ours = started[-len(arguments) :] if arguments else []
+    if ours != arguments or Path(sys.argv[0]).name not in ("pytest", "py.test", "__main__.py"):
+        raise pytest.UsageError("--heaptape: start pytest by its command, or as python -m pytest: it is run recorded")
+    return [sys.executable, *started]
+
+
+def _environment(folder: Path, standard_error: int) -> dict[str, str]:
+    """The recorded run's. Python's own allocator hides objects in arenas that it maps, so malloc serves them all."""
+    allocator = os.environ.get("PYTHONMALLOC", "")
+    return {
+        **os.environ,
+        "PYTHONMALLOC": allocator if allocator.startswith("malloc") else "malloc",
+        RECORDED: str(folder),
+        STANDARD_ERROR: str(standard_error),
+    }
+
+
+def _wait(command: list[str], folder: Path) -> int:
+    """Its exit status, 128 + n for a signal. An interrupt is for pytest, which has the terminal as well."""
+
+    def leave_to_pytest(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGTERM:
+            process.terminate()
+
+    user = os.dup(2)
+    try:
+        with (folder / RECORDER_SAYS).open("wb") as says:
+            process = subprocess.Popen(command, stderr=says, pass_fds=(user,), env=_environment(folder, user))
+        before = {number: signal.signal(number, leave_to_pytest) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            status = process.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    finally:
+        os.close(user)
+    return status if status >= 0 else 128 - status
+
+
+def _tell_rest(status: int, tape: Path, folder: Path) -> None:
+    """What the recorder had to say, and after a crash what the test was at."""
+    for line in (folder / RECORDER_SAYS).read_text(errors="replace").splitlines():
+        if line and not SUMMARY.fullmatch(line):
+            print(line, file=sys.stderr)
+    if status <= 128 and not (folder / CRASHED).exists():
+        return
+    for path in sorted(tape.parent.glob(f"{tape.stem}*{tape.suffix}")):
+        try:
+            found, dropped = spans.read(path)
+        except HeaptapeError as error:
+            print(f"heaptape: {error}", file=sys.stderr)
+            continue
+        if dropped:
+            print(f"heaptape: {dropped:,} calls are missing from {path.name}", file=sys.stderr)
+        for span in found:
+            if not span.ended:
+                print(
+                    f"heaptape: the process ended in {span.name}: until then peak {size(span.peak_bytes)}, "
+                    f"{size(span.growth_bytes)} live in {span.growth_objects:,} objects",
+                    file=sys.stderr,
+                )

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""All that may happen to a fleet, at random and in one run: workers and the scheduler are killed, the store refuses
+requests, and cells in it are cut and flipped. At the end the figures are those of an undisturbed run, and each of these
+was told. Long, as all of this file is.
+"""
+
+import contextlib
+import random
+import subprocess
+import time
+
+import pandas as pd
+import pytest
+from heaptape.fleet.keys import make as make_keys
+from heaptape.fleet.store import open_store
+
+from analysis.test.fleet.fleets import ALLOCATORS, figures, make_workloads, plan, started
+from analysis.test.fleet.object_stores import serving
+from tests.support import call_heaptape
+
+NUMBER, WORKERS = 5, 2
+PASSES = "memory,verify"
+CELLS = NUMBER * len(ALLOCATORS) * len(PASSES.split(","))
+EVENTS = ("worker", "scheduler", "refused", "denied", "cut", "flipped")
+
+pytestmark = pytest.mark.long
+
+
+class Fleet:
+    """A scheduler, workers and the command, each started again where it was killed."""
+
+    def __init__(self, service, store, folder, inputs, ends):
+        self.service, self.store, self.opened = service, store, open_store(store)
+        self._folder, self._ends, self.told = folder, ends, ""
+        self._keys = ("--keys", folder / "keys")
+        make_keys(folder / "keys")
+        self._scheduler = self._start("scheduler", "tls://127.0.0.1:0", *self._keys, stderr=subprocess.DEVNULL)
+        self._address = self._scheduler.stdout.readline().strip()
+        self._workers = [self._worker() for _ in range(WORKERS)]
+        chosen = [word for name in ALLOCATORS for word in ("-a", name)]
+        options = ("--pass", PASSES, "--store", store, "--scheduler", self._address, *self._keys, "--retries", "50")
+        self._command = ("replay", *inputs, *chosen, *options)
+
+    def _start(self, *arguments, **options):
+        return self._ends.enter_context(started(*arguments, **options))
+
+    def _worker(self):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": (self._folder / "workers").open("a")}
+        return self._start("worker", self._address, "--store", self.store, "--threads", "1", *self._keys, **quiet)
+
+    @contextlib.contextmanager
+    def command(self):
+        """As long as the context lasts, and to its end."""
+        with (self._folder / "command").open("w+") as errors:
+            process = self._start(*self._command, stdout=subprocess.DEVNULL, stderr=errors)
+            yield process
+            process.wait(timeout=400)
+            errors.seek(0)
+            self.told += errors.read()
+
+    def happens(self, event, chance):
+        """One of EVENTS."""
+        if event == "worker":
+            number = chance.randrange(WORKERS)
+            self._workers[number].kill()
+            self._workers[number] = self._worker()
+        elif event == "scheduler":
+            self._scheduler.kill()
+            self._scheduler.wait()
+            self._scheduler = self._start("scheduler", self._address, *self._keys, stderr=subprocess.DEVNULL)
+        elif event in ("refused", "denied"):
+            self.service.trouble.next(event, "PUT", 8)
+        else:
+            name = chance.choice(self.opened.files.names("cells"))
+            data = self.opened.files.read(name)
+            place = chance.randrange(len(data))
+            flipped = data[:place] + bytes([data[place] ^ 1 << chance.randrange(8)]) + data[place + 1 :]
+            self.opened.files.write(name, data[:place] if event == "cut" else flipped)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_storm_changes_no_figure_and_is_told(seed, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    inputs, chance = make_workloads(tmp_path, NUMBER), random.Random(seed)
+    plan(tmp_path / "undisturbed", *inputs, passes=PASSES)
+    assert call_heaptape("fleet", "work", tmp_path / "undisturbed").status == 0
+    events = [*EVENTS, *chance.choices(EVENTS, k=6)]
+    chance.shuffle(events)
+    events.sort(key=lambda event: event in ("cut", "flipped"))  # there are cells to be damaged
+    with serving() as service, contextlib.ExitStack() as ends:
+        store = f"{service.bucket()}/fleet"
+        assert plan(store, *inputs, passes=PASSES).status == 0
+        fleet = Fleet(service, store, tmp_path, inputs, ends)
+        with fleet.command() as process:
+            for number, event in enumerate(events):
+                while process.poll() is None and len(fleet.opened.files.names("cells")) <= number:
+                    time.sleep(0.01)
+                fleet.happens(event, chance)
+        service.trouble.next("", "", 0)
+        for _ in range(2):  # what was damaged after the first had seen it whole is found by the next
+            with fleet.command():
+                pass
+        store = open_store(store)
+        pd.testing.assert_frame_equal(figures(store), figures(tmp_path / "undisturbed"), check_exact=True)
+        assert len(store.cell_keys()) == CELLS
+        damaged = store.files.names("damaged")
+    workers = (tmp_path / "workers").read_text()
+    assert "the scheduler has gone: waiting for it" in fleet.told
+    assert "waiting for it" in workers
+    assert damaged
+    assert all(name in fleet.told + workers for name in damaged)

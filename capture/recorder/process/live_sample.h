@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* Which objects of a process live now, from a sample of its addresses: how many, how many bytes, of which stacks.
+
+   Job: decide which addresses are in the sample, keep the objects there, estimate. Not its job: where calls come from,
+   printing. Addresses fall into LIVE_BUCKETS by a hash; those of the lowest buckets are in the sample, all of them as
+   long as they are few and change slowly. Objects of exact_bytes or more are in it wherever they lie, so that the error
+   is that of small objects. A thread's calls come in their order, but a release may come before the acquire by another
+   thread: it is kept for a few passes, and taken off then.
+   Invariants: memory is bounded; an object's chance is the lowest that there was since its acquire; what the host says
+   is not trusted, only counted. Objects whose release is not recorded (paused, dropped) count as live until their
+   address is used again. In the recorder; allocates with malloc; one thread. */
+#ifndef CAPTURE_RECORDER_PROCESS_LIVE_SAMPLE_H
+#define CAPTURE_RECORDER_PROCESS_LIVE_SAMPLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LIVE_BUCKETS = 1 << 14, LIVE_OBJECTS_MAX = 1 << 13, LIVE_EXACT_OBJECTS_MAX = 1 << 9 };
+
+struct live_object {
+  uint64_t address; /* 0: the place is free */
+  uint64_t bytes;   /* request */
+  uint32_t node;    /* of the host's tree of stacks; 0: not known */
+  uint32_t chance;  /* of LIVE_BUCKETS, that the object is in the sample */
+  uint32_t pass;    /* in which ahead or behind changed last */
+  uint32_t thread;  /* that released ahead */
+  uint16_t ahead;   /* releases of objects whose acquire is still to come */
+  uint16_t behind;  /* releases to come of earlier objects at the address */
+  bool live, exact; /* exact: it is in the sample for its size */
+};
+
+struct live_sample {
+  uint8_t flags[LIVE_BUCKETS]; /* not 0: releases there are to be told. LIVE_SAMPLED, and how many exact objects */
+  uint32_t sampled;            /* buckets below this are in the sample */
+  uint64_t exact_bytes;
+  struct live_object *objects; /* open hash */
+  uint32_t room, used, exact;  /* places; those in use; those of exact objects */
+  uint32_t pass, updates;      /* updates: since the sample was adapted last */
+};
+
+enum { LIVE_SAMPLED = 128 };
+
+struct live_estimate {
+  double bytes, objects;
+  double bytes_variance, objects_variance; /* 0: they are exact, but for calls that were not recorded */
+};
+
+/* Returns 0, or -1: no memory; the sample then stays empty, and may be used. */
+int live_sample_open(struct live_sample *sample);
+void live_sample_close(struct live_sample *sample);
+
+/* Multiples of the golden ratio are spread evenly, whatever the stride; all that matters lies in the lower half. */
+static inline uint32_t live_bucket(uint64_t address) {
+  return (uint32_t)address * 0x9e3779b1u >> 18;
+}
+
+/* Are calls that have this address to be told? */
+static inline bool live_sample_has(const struct live_sample *sample, uint64_t address) {
+  return sample->flags[live_bucket(address)] != 0;
+}
+
+/* Those of this size are, wherever they lie. */
+static inline bool live_sample_is_exact(const struct live_sample *sample, uint64_t request_bytes) {
+  return request_bytes >= sample->exact_bytes;
+}
+
+/* An object as it is acquired; others than those that are to be told are ignored. */
+struct live_acquire {
+  uint64_t address, bytes;
+  uint32_t node, thread;
+};
+void live_sample_acquire(struct live_sample *sample, const struct live_acquire *acquired);
+
+/* is_large: it is known to be large, so it may be exact though its acquire has not come. */
+void live_sample_release(struct live_sample *sample, uint64_t address, uint32_t thread, bool is_large);
+
+/* Called after each pass over the process's rings, in which every acquire comes that a release of an earlier one needs.
+ */
+void live_sample_pass(struct live_sample *sample);
+
+/* Called every 10 ms, about: makes the sample smaller where it costs too much, larger where it costs little. */
+void live_sample_adapt(struct live_sample *sample);
+
+struct live_estimate live_sample_estimate(const struct live_sample *sample);
+
+/* What one object adds to the estimate. */
+struct live_estimate live_object_estimate(const struct live_object *object);
+
+#endif
