@@ -10,6 +10,14 @@ PREFIX ?= /usr/local
 ifeq ($(origin CC),default)
 CC := gcc
 endif
+# CROSS=aarch64: everything for that processor, into out/aarch64/. `make setup-aarch64` brings what that needs.
+CROSS ?=
+ifneq ($(CROSS),)
+override OUT := $(OUT)/$(CROSS)
+CROSS_ROOT   := $(OUT)/root
+override CC  := $(CROSS)-linux-gnu-gcc --sysroot=$(abspath $(CROSS_ROOT))
+AR           := $(CROSS)-linux-gnu-ar
+endif
 # -g1: functions and lines, which call stacks need; without local variables a sixth less time goes into compiling. `make debug`
 # has them, and so has OPT="-O2 -g".
 OPT    ?= -O2 -g1
@@ -104,19 +112,32 @@ demo: setup ## record redis and sqlite3, replay them under six allocators, write
 	tools/demo $(OUT)
 
 # The Python environment is made while the compilers run.
-programs: everything $(TESTS) $(TEST_EXTRAS) python-environment
+c-programs: everything $(TESTS) $(TEST_EXTRAS)
+programs: c-programs python-environment
 long-programs: programs $(LONG_TEST_EXTRAS)
 
 # TEST_JOBS tests run at a time: one more than there are processors of a small machine, since tests wait for what they have
 # started. PYTEST: files, or any of pytest's own options. Bytecode is kept, as two in five seconds of collecting make it anew.
+# Tests of marker aarch64 need its build and its emulator: make test-aarch64.
 TEST_JOBS ?= 3
 RUN_TESTS = PYTHONDONTWRITEBYTECODE= HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest
 test: setup-test ## build and run all tests but the long ones, with fewer random examples (tests/README.md)
 	+@$(BUILD) programs
-	HEAPTAPE_EXAMPLES=few $(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not long and not packages" $(PYTEST)
+	HEAPTAPE_EXAMPLES=few $(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not long and not packages and not aarch64" $(PYTEST)
 test-all: setup-test ## all tests but those of packages, with storms, mutants, sanitizers and all examples
 	+@$(BUILD) long-programs
-	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not packages" $(PYTEST)
+	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not packages and not aarch64" $(PYTEST)
+
+# Heaptape for aarch64, on a machine that is none: compiled by Debian's cross compiler, run by qemu (tools/emulate). PYTEST as above.
+AARCH64 := $(OUT)/aarch64
+setup-aarch64: setup-test $(AARCH64)/.complete
+	@tools/setup @aarch64
+$(AARCH64)/.complete: tools/cross-root
+	tools/cross-root aarch64 $(AARCH64)
+test-aarch64: setup-aarch64 ## compile for aarch64, and run the C tests and recordings and replays under emulation (docs/PLATFORMS.md)
+	+@$(BUILD) everything python-environment
+	+@$(BUILD) CROSS=aarch64 c-programs
+	HEAPTAPE_AARCH64=$(abspath $(AARCH64)) $(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "aarch64 and not long" tests/test_aarch64.py $(PYTEST)
 
 # While one works: what these tests run is built, and no other test's programs. Asks for no packages.
 FILE ?=
@@ -205,4 +226,4 @@ clean: ## remove what was built (not .venv)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
 
-.PHONY: lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-counted fidelity-document lint lint-c layers golden clean help
+.PHONY: c-programs setup-aarch64 test-aarch64 lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-counted fidelity-document lint lint-c layers golden clean help

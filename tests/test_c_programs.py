@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Every C test program: its name is its claim, exit 0 = holds, 77 = skipped (it says why).
 
-Long: two that try very much, of code that seldom changes: every cut of a trace and 6,000 mutants of it, every state of
-the model of the ownership tags.
+Long: three that try very much, of code that seldom changes: every cut of a trace and 6,000 mutants of it, every state
+of the model of the ownership tags, and every order in which a processor may perform them.
 """
 
 import os
@@ -15,7 +15,11 @@ from tests.support import OUT, REPOSITORY
 
 SKIPPED = 77
 TIMEOUT_S = 240
-LONG = ("damaged_file_gives_one_error_or_a_prefix", "ownership_tags_order_every_history")
+LONG = (
+    "damaged_file_gives_one_error_or_a_prefix",
+    "ownership_tags_order_every_history",
+    "weak_memory_orders_every_history",
+)
 
 
 def listed_programs() -> list[Path]:

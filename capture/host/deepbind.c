@@ -15,8 +15,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__x86_64__)
-
 /* Called from the assembly below. */
 void *deepbind_real(void);
 void *deepbind_open(const char *file, int mode);
@@ -35,6 +33,9 @@ __attribute__((used, visibility("hidden"))) int deepbind_wants(const char *file)
 }
 
 /* Without the flag the call goes on as it came, with the caller that the loader looks at. */
+#if defined(__x86_64__)
+enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOBAL_DATA = R_X86_64_GLOB_DAT, ABSOLUTE = R_X86_64_64 };
+
 __asm__(".text\n"
         ".globl dlopen\n"
         ".type dlopen, @function\n"
@@ -58,6 +59,30 @@ __asm__(".text\n"
         "  pop %rdi\n"
         "  jmp *%rax\n"
         ".size dlopen, .-dlopen\n");
+#else
+enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOBAL_DATA = R_AARCH64_GLOB_DAT, ABSOLUTE = R_AARCH64_ABS64 };
+
+__asm__(".text\n"
+        ".globl dlopen\n"
+        ".type dlopen, @function\n"
+        "dlopen:\n"
+        "  stp x29, x30, [sp, #-32]!\n"
+        "  stp x0, x1, [sp, #16]\n"
+        "  tbz w1, #3, 1f\n" /* RTLD_DEEPBIND */
+        "  bl deepbind_wants\n"
+        "  cbz w0, 1f\n"
+        "  ldp x0, x1, [sp, #16]\n"
+        "  ldp x29, x30, [sp], #32\n"
+        "  b deepbind_open\n"
+        "1:\n"
+        "  bl deepbind_real\n"
+        "  mov x16, x0\n"
+        "  ldp x0, x1, [sp, #16]\n"
+        "  ldp x29, x30, [sp], #32\n"
+        "  br x16\n"
+        ".size dlopen, .-dlopen\n");
+#endif
+_Static_assert(RTLD_DEEPBIND == 8, "the bit in dlopen");
 
 /* This library's own addresses. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
@@ -87,7 +112,7 @@ static void put(const struct object *object, void **reference, void *value) {
 
 static void put_back(const struct object *object, ElfW(Addr) base, const ElfW(Rela) * relocation) {
   unsigned type = (unsigned)ELF64_R_TYPE(relocation->r_info);
-  if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) || relocation->r_addend)
+  if ((type != JUMP_SLOT && type != GLOBAL_DATA && type != ABSOLUTE) || relocation->r_addend)
     return;
   const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(relocation->r_info)];
   const char *name = object->names + symbol->st_name;
@@ -152,5 +177,3 @@ __attribute__((used, visibility("hidden"))) void *deepbind_open(const char *file
     dl_iterate_phdr(visit_object, &after);
   return handle;
 }
-
-#endif

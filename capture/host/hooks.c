@@ -16,7 +16,13 @@
 #include <errno.h>
 
 #define CALLER __builtin_return_address(0), os_stack_pointer()
+/* An address in the hook's frame, or at its end, with the return address in the word before it. x86 has it there; where
+   a call leaves it in a register, it is put into such a place. */
+#if defined(__x86_64__)
 #define FRAME __builtin_dwarf_cfa()
+#else
+#define FRAME ((void *const[]){__builtin_return_address(0), NULL} + 1)
+#endif
 #define EXPORT __attribute__((visibility("default")))
 
 /* Each entry point exists twice. The exported form has only the common case, in as few instructions as possible: the

@@ -28,7 +28,7 @@ void heaptape_lib_mark(const char *text) {
     return;
   int error = errno;
   uint32_t was = producer->quick.state;
-  producer_hold(producer);
+  producer_hold_rest(producer, os_stack_pointer());
   size_t length = strnlen(text, TRACE_MARK_MAX_BYTES + 1);
   if (length > TRACE_MARK_MAX_BYTES)
     for (length = TRACE_MARK_MAX_BYTES; length > 0 && (text[length] & 0xc0) == 0x80;) /* never half a character */
@@ -39,6 +39,7 @@ void heaptape_lib_mark(const char *text) {
   control_advance_tick(&host_state.tables->control);
   accesses_report_mark(text, length);
   producer_set_state(producer, was);
+  producer_note_frame(producer, PRODUCER_NO_FRAME);
   if (atomic_load(&producer->side_count))
     producer_flush_side(producer);
   errno = error;

@@ -397,10 +397,17 @@ static void move_side(struct producer *producer) {
 void producer_flush_side(struct producer *producer) {
   int error = errno;
   uint32_t was = producer->quick.state;
+  bool is_outermost = producer->frame == PRODUCER_NO_FRAME;
+  if (is_outermost)
+    producer_note_frame(producer, os_stack_pointer());
   producer_hold(producer);
+  if (is_outermost)
+    producer_note_frame(producer, os_stack_pointer());
   if (producer->ring)
     move_side(producer);
   producer_set_state(producer, was);
+  if (is_outermost)
+    producer_note_frame(producer, PRODUCER_NO_FRAME);
   errno = error;
 }
 
@@ -473,7 +480,9 @@ static bool owner_is_dead(const struct process *process, struct producer *produc
   if (host_sandboxed())
     return false;
   int owner = atomic_load_explicit(&producer->owner, memory_order_acquire);
-  return owner == me || (syscall(SYS_tgkill, process->pid, owner, 0) != 0 && errno == ESRCH);
+  bool dead = owner == me || (syscall(SYS_tgkill, process->pid, owner, 0) != 0 && errno == ESRCH);
+  atomic_thread_fence(memory_order_acquire); /* the kernel has seen all that it wrote; from here on this thread does */
+  return dead;
 }
 
 /* The producer of a thread that has ended, among the next so many. */
@@ -707,8 +716,9 @@ static __attribute__((noinline)) struct producer_entry enter_rest(uint32_t what,
     }
     let_go(producer);
   }
-  producer->frame = frame;
+  producer_note_frame(producer, frame);
   producer_set_state(producer, what & PRODUCER_STATES);
+  producer_note_frame(producer, frame);
   if (host_state.idle == PRODUCER_OPTIONAL && stack_settings.area) {
     atomic_signal_fence(memory_order_seq_cst);
     if (what & (PRODUCER_RELEASES | PRODUCER_TOUCHES))

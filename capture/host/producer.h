@@ -34,6 +34,9 @@ enum {
    cache. Saves larson 2 of 12 ns of host CPU per event, python3 1.5 of 9 (medians of 7 runs in turns). */
 enum { PRODUCER_PREFETCH_WORDS = 48 };
 
+/* Above all frames: whatever calls then is no later call of the program. */
+#define PRODUCER_NO_FRAME UINTPTR_MAX
+
 /* Added to next while the thread holds it. */
 #define PRODUCER_HELD ((uint64_t)1 << 62)
 
@@ -56,7 +59,7 @@ struct producer {
   uint32_t own;                /* tag, or TAG_NONE while it stamps each event */
   uint16_t tag;                /* the producer's for good; TAG_NONE: there are more threads than tags */
 
-  uintptr_t frame;     /* stack pointer of the hook that took the producer from IDLE */
+  uintptr_t frame;     /* stack pointer of the hook that took the producer from IDLE; PRODUCER_NO_FRAME: none did */
   char *memory;        /* the ring's */
   uint32_t lap;        /* bytes of the ring in use */
   uint32_t lap_tick;   /* tick when the lap began */
@@ -106,6 +109,15 @@ static inline struct producer *producer_now(void) {
 /* What a handler may change at any time, so that the compiler must read it here and once. */
 static inline uint64_t producer_next(const struct producer_quick *quick) {
   return *(const volatile uint64_t *)&quick->next;
+}
+
+/* Whoever takes the producer from IDLE notes its frame before and after: before, as a handler that leaves by longjmp is
+   found out by it; after, as one that came in between and went has put PRODUCER_NO_FRAME there. (It must not leave its
+   own, which is so deep that the next handler would take this call for one that was left.) */
+static inline __attribute__((always_inline)) void producer_note_frame(struct producer *producer, uintptr_t frame) {
+  atomic_signal_fence(memory_order_seq_cst);
+  producer->frame = frame;
+  atomic_signal_fence(memory_order_seq_cst);
 }
 
 /* Takes hold of next, in state RECORDING. A handler that comes before it is held takes slots in front. */
@@ -184,6 +196,8 @@ static inline __attribute__((always_inline)) bool producer_enter_idle(struct pro
     producer_hold(producer);
   else
     producer_set_state(producer, state);
+  os_store_stack_pointer(&producer->frame);
+  atomic_signal_fence(memory_order_seq_cst);
   return true;
 }
 
@@ -201,8 +215,9 @@ static inline __attribute__((always_inline)) struct producer_entry producer_ente
   uint32_t was;
   if (__builtin_expect(!producer || !producer_is_quick(was = producer->quick.state), 0))
     return producer_enter_slow(what, caller, frame, NULL);
-  producer->frame = frame;
+  producer_note_frame(producer, frame);
   producer_set_state(producer, what & PRODUCER_STATES);
+  producer_note_frame(producer, frame);
   return (struct producer_entry){producer, was};
 }
 
@@ -218,6 +233,8 @@ static inline __attribute__((always_inline)) void producer_leave(struct producer
   if (__builtin_expect(in.was == PRODUCER_RECORDING, 0))
     return;
   producer_set_state(in.producer, in.was);
+  if (producer_is_quick(in.was) || in.was == PRODUCER_OPTIONAL)
+    producer_note_frame(in.producer, PRODUCER_NO_FRAME);
   if (__builtin_expect(producer_has_side(in.producer), 0))
     producer_flush_side(in.producer);
 }
@@ -319,8 +336,9 @@ static inline struct producer *producer_if_idle(void) {
 
 /* Then: takes hold of next. frame: the hook's. */
 static inline void producer_hold_rest(struct producer *producer, uintptr_t frame) {
-  producer->frame = frame;
+  producer_note_frame(producer, frame);
   producer_hold(producer);
+  producer_note_frame(producer, frame);
 }
 
 /* The slow events between which producer_choose_stamping need not be called for those at other than sampled entries. */

@@ -35,20 +35,6 @@ static void note_prctl(long option, long value) {
   note_filter(sandbox, (sandbox && value == SECCOMP_MODE_STRICT) || (option == PR_SET_TSC && value == PR_TSC_SIGSEGV));
 }
 
-#if defined(__x86_64__)
-
-/* Returns as the kernel does: minus errno. */
-static long call_prctl(long option, long a, long b, long c, long d) {
-  register long r10 __asm__("r10") = c;
-  register long r8 __asm__("r8") = d;
-  long result;
-  __asm__ volatile("syscall"
-                   : "=a"(result)
-                   : "a"(SYS_prctl), "D"(option), "S"(a), "d"(b), "r"(r10), "r"(r8)
-                   : "rcx", "r11", "memory");
-  return result;
-}
-
 /* Called from the assembly below. */
 void sandbox_note_syscall(long number, long first, long second);
 long sandbox_set_errno(long result);
@@ -63,6 +49,20 @@ __attribute__((used, visibility("hidden"))) void sandbox_note_syscall(long numbe
 __attribute__((used, visibility("hidden"))) long sandbox_set_errno(long result) {
   errno = (int)-result;
   return -1;
+}
+
+#if defined(__x86_64__)
+
+/* Returns as the kernel does: minus errno. */
+static long call_prctl(long option, long a, long b, long c, long d) {
+  register long r10 __asm__("r10") = c;
+  register long r8 __asm__("r8") = d;
+  long result;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(SYS_prctl), "D"(option), "S"(a), "d"(b), "r"(r10), "r"(r8)
+                   : "rcx", "r11", "memory");
+  return result;
 }
 
 /* As the C library's, in its own frame's absence: a caller may make a call that returns twice (vfork, clone). */
@@ -107,6 +107,59 @@ __asm__(".text\n"
         "  jmp sandbox_set_errno\n"
         ".size syscall, .-syscall\n");
 
+#else
+
+static long call_prctl(long option, long a, long b, long c, long d) {
+  register long x8 __asm__("x8") = SYS_prctl;
+  register long x0 __asm__("x0") = option;
+  register long x1 __asm__("x1") = a;
+  register long x2 __asm__("x2") = b;
+  register long x3 __asm__("x3") = c;
+  register long x4 __asm__("x4") = d;
+  __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
+  return x0;
+}
+
+/* Likewise. The return address stays in its register, as the caller may return twice. */
+__asm__(".text\n"
+        ".globl syscall\n"
+        ".type syscall, @function\n"
+        "syscall:\n"
+        "  cmp x0, #167\n" /* prctl */
+        "  b.eq 1f\n"
+        "  cmp x0, #277\n" /* seccomp */
+        "  b.ne 2f\n"
+        "1:\n"
+        "  stp x29, x30, [sp, #-80]!\n"
+        "  stp x0, x1, [sp, #16]\n"
+        "  stp x2, x3, [sp, #32]\n"
+        "  stp x4, x5, [sp, #48]\n"
+        "  str x6, [sp, #64]\n"
+        "  bl sandbox_note_syscall\n"
+        "  ldp x0, x1, [sp, #16]\n"
+        "  ldp x2, x3, [sp, #32]\n"
+        "  ldp x4, x5, [sp, #48]\n"
+        "  ldr x6, [sp, #64]\n"
+        "  ldp x29, x30, [sp], #80\n"
+        "2:\n"
+        "  uxtw x8, w0\n"
+        "  mov x0, x1\n"
+        "  mov x1, x2\n"
+        "  mov x2, x3\n"
+        "  mov x3, x4\n"
+        "  mov x4, x5\n"
+        "  mov x5, x6\n"
+        "  svc #0\n"
+        "  cmn x0, #4095\n"
+        "  b.cs 3f\n"
+        "  ret\n"
+        "3:\n"
+        "  b sandbox_set_errno\n"
+        ".size syscall, .-syscall\n");
+_Static_assert(SYS_prctl == 167 && SYS_seccomp == 277, "the numbers in syscall");
+
+#endif
+
 int prctl(int option, ...) {
   va_list list;
   va_start(list, option);
@@ -116,16 +169,3 @@ int prctl(int option, ...) {
   long result = call_prctl(option, a, b, c, d);
   return result < 0 && result >= -4095 ? (int)sandbox_set_errno(result) : (int)result;
 }
-
-#else
-
-int prctl(int option, ...) {
-  va_list list;
-  va_start(list, option);
-  long a = va_arg(list, long), b = va_arg(list, long), c = va_arg(list, long), d = va_arg(list, long);
-  va_end(list);
-  note_prctl(option, a);
-  return (int)syscall_prctl(option, a, b, c, d);
-}
-
-#endif

@@ -19,7 +19,7 @@ double collector_clock_hz(const struct collector *collector) {
 }
 
 uint64_t collector_stamp(const struct collector *collector) {
-  return collector_counts(collector) ? atomic_load(&collector->control->counter) : os_cycles();
+  return collector_counts(collector) ? atomic_load(&collector->control->counter) : os_stamp();
 }
 
 struct recorded_process *collector_find(const struct collector *collector, int64_t pid) {

@@ -4,6 +4,7 @@
 #include "core/accesses/stream.h"
 #include "core/base/diagnostics.h"
 #include "core/base/near_option.h"
+#include "core/base/os.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -109,6 +110,8 @@ static int choice(const char *option, const char *value, const char *first, cons
 }
 
 static uint32_t unwind_of(const char *value) {
+  if (OS_FRAME_POINTERS_ALONE && strcmp(value, "dwarf") == 0)
+    wrong("--unwind dwarf is for x86-64: here stacks are walked by frame pointers (auto, fp) or libunwind");
   static const char *const names[] = {"auto", "dwarf", "fp", "libunwind"}; /* enum stack_unwind */
   for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(value, names[i]) == 0)

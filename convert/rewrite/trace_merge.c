@@ -29,11 +29,12 @@ static struct merge_clock clock_of(const struct trace_reader *reader) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   struct trace_info info;
   trace_info_read(&info, summary->info_json);
+  bool counts_cycles = strcmp(info.clock_kind, "tsc") == 0 || strcmp(info.clock_kind, "cntvct") == 0;
   const json_t *clock = json_object_get(info.json, "clock");
   struct merge_clock found = {.hz = summary->clock_hz,
                               .unix_ns = json_number_value(json_object_get(clock, "origin_unix_ns")),
                               .origin = summary->clock_origin_stamp,
-                              .counts_cycles = strcmp(info.clock_kind, "tsc") == 0};
+                              .counts_cycles = counts_cycles};
   trace_info_free(&info);
   return found;
 }

@@ -14,6 +14,9 @@
 #if defined(__x86_64__)
 #include <x86intrin.h>
 
+/* What a trace calls the clock that os_cycles reads (core/trace/FORMAT.md, INFO). */
+#define OS_CYCLES_KIND "tsc"
+
 /* The cycle counter. Not ordered against other instructions: see os_stamp. */
 static inline uint64_t os_cycles(void) {
   return __rdtsc();
@@ -45,6 +48,11 @@ static inline void os_spin_pause(void) {
   _mm_pause();
 }
 
+/* Adds, in the time of one cycle that depends on the sum's last. */
+static inline __attribute__((always_inline)) void os_add_one_cycle(uint64_t *sum, uint64_t more) {
+  __asm__ volatile("add %1, %0" : "+r"(*sum) : "r"(more));
+}
+
 /* The stack pointer somewhere in the calling function: unlike the frame's address, it needs no frame pointer. */
 static inline __attribute__((always_inline)) uintptr_t os_stack_pointer(void) {
   uintptr_t value;
@@ -71,6 +79,14 @@ static inline __attribute__((always_inline)) bool os_replace_own(uint64_t *value
   return done;
 }
 
+/* The instruction that a return address, as it stands on the stack, leads to. */
+static inline uintptr_t os_return_address(uintptr_t stored) {
+  return stored;
+}
+
+/* Do stacks have frame pointers as a rule, and is there no other way to walk them? */
+enum { OS_FRAME_POINTERS_ALONE = false };
+
 /* Brings in the cache line at address to be written. A compiler would prefetch it to be read, as all processors can,
    which is no help where another core has just read it. */
 static inline void os_prefetch_to_write(const void *address) {
@@ -79,15 +95,30 @@ static inline void os_prefetch_to_write(const void *address) {
 
 #elif defined(__aarch64__)
 
+#define OS_CYCLES_KIND "cntvct"
+
+/* The generic timer's virtual count: of one rate on all processors, which is not that of their cycles. */
 static inline uint64_t os_cycles(void) {
   uint64_t value;
   __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value));
   return value;
 }
 
+/* As above, and in two ways harder. Accesses and the counter: a reading may be done ahead of all that is before it but
+   ISB; ISB does not wait for accesses, but for a DSB, which does; a DMB would order accesses among themselves alone. Of
+   what comes after, accesses wait for a load that has acquire semantics, and that load for the reading, since its
+   address is made of it. tests/test/weak_memory_orders_every_history.c finds the wrong history
+   where one of these is missing.
+   Coarse counters: some count 24 million times a second, so that two threads could read the same value one after the
+   other. So a stamp is the first value above what the counter was: it is above each stamp that was taken before this
+   one was begun. That the value is above the first also tells that it was read later. */
 static inline uint64_t os_stamp(void) {
-  uint64_t value;
-  __asm__ volatile("dmb ish\n\tisb\n\tmrs %0, cntvct_el0\n\tisb" : "=r"(value)::"memory");
+  uint64_t before, value, address;
+  __asm__ volatile("dsb ish\n\tisb\n\tmrs %0, cntvct_el0" : "=r"(before)::"memory");
+  do
+    value = os_cycles();
+  while (value <= before);
+  __asm__ volatile("eor %0, %1, %1\n\tadd %0, sp, %0\n\tldar xzr, [%0]" : "=&r"(address) : "r"(value) : "memory");
   return value;
 }
 
@@ -104,6 +135,10 @@ static inline uint64_t os_span_end(void) {
 
 static inline void os_spin_pause(void) {
   __asm__ volatile("yield");
+}
+
+static inline __attribute__((always_inline)) void os_add_one_cycle(uint64_t *sum, uint64_t more) {
+  __asm__ volatile("add %0, %0, %1" : "+r"(*sum) : "r"(more));
 }
 
 static inline __attribute__((always_inline)) uintptr_t os_stack_pointer(void) {
@@ -123,6 +158,17 @@ static inline uint64_t os_fetch_add_own(uint64_t *value, uint64_t more) {
 static inline bool os_replace_own(uint64_t *value, uint64_t *old, uint64_t new) {
   return __atomic_compare_exchange_n(value, old, new, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
+
+/* Without its signature, where the program signs its return addresses; XPACLRI, which is a no-op elsewhere. */
+static inline uintptr_t os_return_address(uintptr_t stored) {
+  register uintptr_t address __asm__("x30") = stored;
+  __asm__("hint #7" : "+r"(address));
+  return address;
+}
+
+/* Compilers leave them out of functions that call nothing, and of no others. heaptape reads no call frame information
+   of aarch64. */
+enum { OS_FRAME_POINTERS_ALONE = true };
 
 static inline void os_prefetch_to_write(const void *address) {
   __builtin_prefetch(address, 1);

@@ -11,6 +11,11 @@
 #include <unistd.h>
 
 static const char TOOL[] = "heaptape-amd64-linux";
+#if defined(__x86_64__)
+enum { HAS_TOOL = true };
+#else
+enum { HAS_TOOL = false };
+#endif
 
 static bool is_program(char *path, size_t bytes, const char *folder, int folder_bytes, const char *name) {
   int length = snprintf(path, bytes, "%.*s/%s", folder_bytes, folder, name);
@@ -84,6 +89,10 @@ static bool read_line(const char *folder, const char *name, char *line, size_t b
 
 int valgrind_find_tool(struct valgrind *valgrind, char *why, size_t why_bytes) {
   char folder[4000], tool[4096], built_for[64], version[64];
+  if (!HAS_TOOL) {
+    snprintf(why, why_bytes, "heaptape's Valgrind tool is for x86-64 only");
+    return -1;
+  }
   ssize_t bytes = readlink("/proc/self/exe", folder, sizeof folder - 16);
   char *slash = bytes > 0 ? memrchr(folder, '/', (size_t)bytes) : NULL;
   if (slash)

@@ -12,7 +12,11 @@
 /* Two instructions each time round. */
 static void count_down(unsigned times) {
   unsigned left = times + 1;
+#if defined(__x86_64__)
   __asm__ volatile("1: dec %0\n jnz 1b" : "+r"(left)::"cc");
+#else
+  __asm__ volatile("1: subs %w0, %w0, #1\n b.ne 1b" : "+r"(left)::"cc");
+#endif
 }
 
 static void die(unsigned how) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The Valgrind tool `heaptape`, a program of its own (GPL-2): built where the headers and libraries of Valgrind are, left out
-# where not. out/libexec/valgrind/ is what Valgrind takes for its own folder (VALGRIND_LIB): the tool, links to the
+# where not, and where one builds for another processor. out/libexec/valgrind/ is what Valgrind takes for its own folder (VALGRIND_LIB): the tool, links to the
 # installed files that it needs, and links to the tools that tests hold it against, so that all start from paths of one
 # length: the client's stack lies by them.
 VALGRIND_INCLUDE ?= /usr/include/valgrind
@@ -12,7 +12,7 @@ VALGRIND_LINKED := $(wildcard $(VALGRIND_LIBEXEC)/default.supp $(VALGRIND_LIBEXE
 VALGRIND_NEEDS := $(VALGRIND_INCLUDE)/pub_tool_tooliface.h $(VALGRIND_LIBRARIES)/libcoregrind-amd64-linux.a \
   $(VALGRIND_LIBRARIES)/libvex-amd64-linux.a $(VALGRIND_LIBEXEC)/vgpreload_core-amd64-linux.so
 
-ifeq ($(words $(wildcard $(VALGRIND_NEEDS))),$(words $(VALGRIND_NEEDS)))
+ifeq ($(CROSS)$(words $(wildcard $(VALGRIND_NEEDS))),$(words $(VALGRIND_NEEDS)))
 ALL += $(VALGRIND_TOOL)
 VALGRIND_OBJECTS := $(patsubst %.c,$(OUT)/valgrind/%.o,$(call c_component_sources,observe/valgrind $(addprefix observe/valgrind/,simulate accesses common)))
 # As Valgrind compiles its own tools: no C library, so nothing that needs one. Valgrind reads the debug information of
@@ -37,6 +37,8 @@ $(VALGRIND_TOOL): $(VALGRIND_OBJECTS) $(VALGRIND_LIBRARIES)/libcoregrind-amd64-l
 endif
 
 # What the tests run under the tool.
+ifeq ($(CROSS),)
 $(foreach name,simulated_vectors simulated_threads simulated_forks simulated_calls simulated_pages simulated_jumps simulated_execs \
   unknown_instruction,\
   $(call c_test_program,$(name),observe/valgrind/test/$(name).c,,-lpthread))
+endif

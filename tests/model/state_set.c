@@ -31,7 +31,7 @@ static void set_capacity(struct state_set *set, uint32_t capacity) {
 
 void state_set_open(struct state_set *set) {
   *set = (struct state_set){0};
-  set_capacity(set, 1 << 16);
+  set_capacity(set, 1 << 10);
 }
 
 void state_set_close(struct state_set *set) {

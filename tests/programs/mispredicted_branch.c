@@ -16,15 +16,21 @@ static double now_ns(void) {
   return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
+#if defined(__x86_64__)
+#define ADD(number, sum) __asm__ volatile("add $" #number ", %0" : "+r"(sum))
+#else
+#define ADD(number, sum) __asm__ volatile("add %0, %0, #" #number : "+r"(sum))
+#endif
+
 /* Ns for each branch. The additions are assembly, so that no conditional move takes the branch's place. */
 static double run_ns(void) {
   uint64_t one = 0, other = 0;
   double begin_ns = now_ns();
   for (int i = 0; i < BRANCHES; i++) {
     if (taken[i])
-      __asm__ volatile("add $1, %0" : "+r"(one));
+      ADD(1, one);
     else
-      __asm__ volatile("add $3, %0" : "+r"(other));
+      ADD(3, other);
   }
   return (now_ns() - begin_ns) / BRANCHES;
 }

@@ -183,7 +183,7 @@ static uint32_t last_change(const struct stack_memo *memo, uint32_t first, uint3
   if (memo->frames[first].frame.sp > high)
     return last;
   for (uint32_t i = last - 1; i-- > first;)
-    if (*(const uintptr_t *)(memo->frames[i].frame.sp - 8) != memo->frames[i].frame.instruction)
+    if (os_return_address(*(const uintptr_t *)(memo->frames[i].frame.sp - 8)) != memo->frames[i].frame.instruction)
       return i + 1;
   return first;
 }
@@ -342,9 +342,9 @@ uint32_t stack_take(struct stack_memo **place, const void *caller, const void *h
     node = take_unwound(area, memo, (uintptr_t)caller);
   } else if (memo) {
     const uintptr_t *own = __builtin_frame_address(0), *its = hook; /* saved frame pointer, return address */
-    if (its && its[1] == (uintptr_t)caller)
+    if (its && os_return_address(its[1]) == (uintptr_t)caller)
       own = its;
-    struct frame frame = {own[1], (uintptr_t)(own + 2), own[0]};
+    struct frame frame = {os_return_address(own[1]), (uintptr_t)(own + 2), own[0]};
     if (own == its || find_caller(&frame, (uintptr_t)caller, bounds_of(memo, frame.sp).high))
       node = take_from(area, memo, frame);
   }

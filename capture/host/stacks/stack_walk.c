@@ -3,6 +3,7 @@
 
 #include "capture/host/process/host_state.h"
 #include "capture/host/stacks/stack_rules.h"
+#include "core/base/os.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -44,11 +45,13 @@ static uintptr_t word_at(uintptr_t address) {
   return *(const uintptr_t *)address;
 }
 
+/* A frame pointer points to the caller's, and behind that to the return address, on all processors. sp is behind those
+   two, which is the caller's on x86; on aarch64 that is further out, and nothing here asks for it. */
 static enum walk step_by_frame_pointer(struct frame *frame, uintptr_t high) {
   uintptr_t bp = frame->bp;
   if (!readable(bp, frame->sp, high) || !readable(bp + 8, frame->sp, high))
     return WALK_END;
-  *frame = (struct frame){word_at(bp + 8), bp + 16, word_at(bp)};
+  *frame = (struct frame){os_return_address(word_at(bp + 8)), bp + 16, word_at(bp)};
   return frame->instruction > 4096 ? WALK_ON : WALK_END;
 }
 
@@ -88,7 +91,7 @@ static enum walk step_by_signal(struct frame *frame, uintptr_t high) {
 
 enum walk stack_step(struct stack_area *area, enum stack_unwind unwind, struct frame *frame, bool exact,
                      uintptr_t high) {
-  if (unwind == UNWIND_FP)
+  if (unwind == UNWIND_FP || OS_FRAME_POINTERS_ALONE)
     return step_by_frame_pointer(frame, high);
   struct unwind_rule rule = find_rule(area, frame->instruction - !exact);
   switch (rule.kind) {

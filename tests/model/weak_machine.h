@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* Performs a few short threads in every order that a processor may: is there one in which all of it happens as asked?
+
+   Job: the orders of ARMv8 and of x86. A thread is a straight line of operations; a branch is a load with what it must
+   read on the way that is taken. Each operation has parts, its reading and its writing, which are performed one at a
+   time, in any order that the rules of the machine allow. Memory is one: what is written is seen by all other threads
+   at once, and by its own thread before. Not its job: what the threads mean (weak_protocol.h). Invariants: ours allows
+   what ARMv8 does, but for this: an exchange waits for its thread's earlier writes to the same place. In these it
+   allows more than ARMv8: a load with acquire semantics does not wait for a store with release semantics before it, an
+   exchange is no barrier for what follows its reading, reading the counter waits for nothing but ISB, and addresses do
+   not keep stores from going ahead. */
+#ifndef TESTS_MODEL_WEAK_MACHINE_H
+#define TESTS_MODEL_WEAK_MACHINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { WEAK_THREADS = 3, WEAK_OPS = 32, WEAK_PLACES = 6, WEAK_VALUES = 8 };
+
+enum weak_machine { WEAK_ARMV8, WEAK_X86 };
+
+enum weak_kind {
+  WEAK_LOAD,
+  WEAK_STORE,
+  WEAK_EXCHANGE, /* or compare-and-exchange that succeeds */
+  WEAK_STAMP,    /* reads the counter */
+  WEAK_BARRIER,  /* DMB */
+  WEAK_COMPLETE, /* DSB */
+  WEAK_FLUSH,    /* ISB */
+  WEAK_LFENCE,   /* x86's */
+};
+
+enum weak_expect { WEAK_ANY, WEAK_IS, WEAK_IS_NOT };
+
+enum { WEAK_PRIVATE = WEAK_PLACES }; /* a place that no other thread uses and nothing is written to */
+
+struct weak_op {
+  enum weak_kind kind;
+  uint8_t place, value;
+  enum weak_expect expect; /* of what it reads: otherwise this is not the way that the thread took */
+  uint8_t expected;
+  bool acquire, release;
+  bool no_branch;   /* the thread goes on as it would had it read another value */
+  bool after_stamp; /* its address is made of the last stamp before it */
+};
+
+struct weak_thread {
+  struct weak_op op[WEAK_OPS];
+  unsigned count;
+};
+
+/* A stamp, be it a reading of the counter or an exchange: which operation of which thread. */
+struct weak_place_of_stamp {
+  unsigned thread, op;
+};
+
+struct weak_run {
+  enum weak_machine machine;
+  struct weak_thread thread[WEAK_THREADS];
+  unsigned threads;
+  uint8_t memory[WEAK_PLACES];
+  bool has_order; /* asks for runs in which `early` is read before `late` */
+  struct weak_place_of_stamp early, late;
+  bool has_end; /* asks for runs at whose end end_place holds end_value */
+  uint8_t end_place, end_value;
+};
+
+struct weak_result {
+  bool possible;
+  uint32_t states;
+};
+
+/* Is there an order in which every load reads what it must, and that is as asked? Prints the shortest such order to
+   report unless that is NULL. Aborts when memory runs out, or where the threads are too long for a state_key. */
+struct weak_result weak_explore(const struct weak_run *run, FILE *report);
+
+#endif

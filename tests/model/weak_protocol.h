@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* What threads that record do, and what the collector does, as operations of weak_machine.h: each step of
+   docs/ORDERING.md with its fences, the passing on of an object, the tick, the mark, the cut, and a record's way
+   through a ring.
+
+   Job: to build the threads, as designed or with one fence less. Not its job: to judge (weak_machine.h, and the test).
+   Invariants: a thread that follows another has read, with acquire semantics, what that one wrote with release
+   semantics, and nothing more: as little as a program needs to pass an object on. */
+#ifndef TESTS_MODEL_WEAK_PROTOCOL_H
+#define TESTS_MODEL_WEAK_PROTOCOL_H
+
+#include "tests/model/weak_machine.h"
+
+/* Places of memory. */
+enum { ENTRY, TICK, BATON, STOP, COUNTER, WORD_FIRST = ENTRY, WORD_SECOND = TICK, TAIL = STOP };
+
+/* What a tag entry holds: the tag of thread 0, 1 or 2 is its number plus 1. */
+enum { UNTOUCHED = 0, SHARED = 4 };
+
+/* The protocol as designed, and with something left out of it or in another order. */
+enum weak_variant {
+  WEAK_AS_DESIGNED,
+  /* of a stamp, on ARMv8 */
+  WEAK_NO_COMPLETE,         /* no DSB */
+  WEAK_BARRIER_ALONE,       /* DMB in its place */
+  WEAK_NO_FLUSH,            /* no ISB */
+  WEAK_NO_ORDERED_LOAD,     /* none whose address is made of the stamp */
+  WEAK_UNORDERED_LOAD,      /* one, but without acquire semantics */
+  WEAK_LOAD_BEFORE_READING, /* one, but its address is not made of the stamp */
+  /* of a stamp, on x86 */
+  WEAK_NO_FIRST_LFENCE,
+  WEAK_NO_SECOND_LFENCE,
+  /* of a stamp that is taken from a counter in memory (--clock counter): by an atomic addition, or one that orders
+     nothing */
+  WEAK_COUNTED,
+  WEAK_PLAIN_COUNTED,
+  /* of a step */
+  WEAK_NO_RECHECK,
+  WEAK_CLAIM_STORES,
+  WEAK_PLAIN_EXCHANGE, /* exchanges and claims without acquire and release semantics */
+  WEAK_PLAIN_MARK,
+  WEAK_PLAIN_RECHECK,
+  /* of the tick */
+  WEAK_TICK_AFTER_STAMP, /* a thread reads the tick after the stamp that it is to stand for */
+  WEAK_STOP_BEFORE_TICK, /* recording is stopped, then the tick advanced */
+  WEAK_PLAIN_STOP,
+  WEAK_TICK_BEFORE_MARK, /* the tick is advanced, then the mark's stamp taken */
+  /* of the ring */
+  WEAK_PLAIN_RECORD,
+  WEAK_PLAIN_DRAIN,
+  WEAK_PLAIN_TAIL,
+};
+
+/* The ways that a step can take. */
+enum weak_step {
+  STEP_NONE,
+  STEP_INHERITS,     /* finds its own tag */
+  STEP_CLAIMS,       /* finds the entry untouched, and claims it */
+  STEP_TAKES,        /* exchanges, stamps, and finds its tag again; whatever it saw before */
+  STEP_TAKES_TWICE,  /* another thread came in between */
+  STEP_MARKS,        /* stamps, and marks the entry as shared */
+  STEP_FINDS_MARKED, /* stamps, and finds it marked */
+  STEP_GIVES_UP,     /* exchanges, stamps, finds another's tag, and stamps and marks */
+  WEAK_STEPS,
+};
+
+struct weak_builder {
+  struct weak_run *run;
+  enum weak_variant variant;
+};
+
+/* Each appends to the thread. Those that take a stamp return the number of its operation. */
+unsigned weak_stamp(const struct weak_builder *builder, unsigned thread);
+
+/* *stamp: receives the operation of the step's own stamp; kept where the step inherits. */
+void weak_step(const struct weak_builder *builder, unsigned thread, enum weak_step step, unsigned *stamp);
+
+/* The thread has done what another waits for, and the other goes on after it. */
+void weak_hand_on(const struct weak_builder *builder, unsigned thread);
+void weak_wait_for(const struct weak_builder *builder, unsigned thread);
+
+/* Reads the tick, and it is that. */
+void weak_read_tick(const struct weak_builder *builder, unsigned thread, uint8_t tick);
+
+/* A mark: stamp, and tick 0 becomes 1. The cut: likewise, and recording is stopped. */
+unsigned weak_mark(const struct weak_builder *builder, unsigned thread);
+unsigned weak_cut(const struct weak_builder *builder, unsigned thread);
+
+/* The thread finds recording stopped. */
+void weak_find_stopped(const struct weak_builder *builder, unsigned thread);
+
+/* The host writes record `number` into the slot; after_tail: once the collector is done with the one before. The
+   collector reads record `number`, or finds that its first word is not what the host wrote; makes the slot zero. */
+void weak_write_record(const struct weak_builder *builder, unsigned thread, uint8_t number, bool after_tail);
+void weak_read_record(const struct weak_builder *builder, unsigned thread, uint8_t number, bool whole);
+void weak_drain_record(const struct weak_builder *builder, unsigned thread);
+
+#endif
