@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* A handler comes between the taking and the writing of a record, fills the ring, and is itself interrupted at such a
    place, six deep: what the handlers record is exact, also after the interrupted calls have been completed, which are
-   recorded or counted as dropped. The same where the handlers leave by siglongjmp, two hundred times. */
+   recorded or counted as dropped. The same where the handlers leave by siglongjmp, two hundred times.
+
+   Single steps take so long that the recorder's tick would advance in the middle of most of these calls, which are then
+   no common ones. So the recorder is stopped meanwhile; a timer lets it go on where the host must wait for it. */
 #include "capture/test/hosts/recording.h"
 #include "capture/test/hosts/single_step.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <setjmp.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 enum {
   LEVELS = 6,
@@ -14,11 +20,44 @@ enum {
   LAST = 20,   /* instructions of the hook of calloc, among which are those between taking and writing */
   FILL = 8600, /* objects: their records are more than a ring holds */
   FILL_BYTES = 700,
+  STOPPED_MOST_US = 50000,
   MAIN_BYTES = 25, /* so that one is mostly at the entry of the one before */
 };
 
 static int depth, at_instruction;
 static sigjmp_buf back;
+
+static volatile sig_atomic_t goes_on;
+
+static void recorder_goes_on(int signal) {
+  (void)signal;
+  goes_on = 1;
+  kill(getppid(), SIGCONT);
+}
+
+static bool recorder_has_stopped(void) {
+  char path[32], stat[128];
+  snprintf(path, sizeof path, "/proc/%d/stat", getppid());
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t bytes = read(fd, stat, sizeof stat - 1);
+  close(fd);
+  stat[bytes > 0 ? bytes : 0] = '\0';
+  const char *after_name = strrchr(stat, ')');
+  return after_name && strncmp(after_name, ") T", 3) == 0;
+}
+
+static void stop_recorder(void) {
+  goes_on = 0;
+  setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = STOPPED_MOST_US}, NULL);
+  kill(getppid(), SIGSTOP);
+  while (!goes_on && !recorder_has_stopped()) {
+  }
+}
+
+static void continue_recorder(void) {
+  setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = 0}, NULL);
+  recorder_goes_on(0);
+}
 
 static void fill(void) {
   for (int i = 0; i < FILL; i++)
@@ -28,13 +67,16 @@ static void fill(void) {
 /* A calloc, two records, which is interrupted. The one before makes it the common case. */
 static void call(void) {
   depth++;
+  stop_recorder();
   keep(calloc(1, MAIN_BYTES));
   step_begin(at_instruction);
   keep(calloc(1, MAIN_BYTES));
   step_end();
+  continue_recorder();
 }
 
 static void nest(void) {
+  continue_recorder();
   sigset_t trap;
   sigemptyset(&trap);
   sigaddset(&trap, SIGTRAP);
@@ -57,10 +99,12 @@ static int least_instructions(void) {
 }
 
 static void leave(void) {
+  continue_recorder();
   siglongjmp(back, 1);
 }
 
 int host(void) {
+  signal(SIGALRM, recorder_goes_on);
   step_prepare(nest);
   int from = least_instructions() - LAST;
   for (at_instruction = from; at_instruction < from + LAST; at_instruction++) {
