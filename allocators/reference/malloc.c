@@ -101,8 +101,8 @@ static size_t dirty_bytes(const struct arena *arena, const struct dirt *before, 
   if (arena->heap != before->heap) /* a new heap: it may lie anywhere, and the chunk in it or not */
     return usable;
   uintptr_t start = (uintptr_t)object, heap = (uintptr_t)arena->heap;
-  if (start < heap || start + usable <= before->fresh)
-    return usable;
+  if (start < heap || start >= heap + arena->heap->bytes || start + usable <= before->fresh)
+    return usable; /* of an older heap: mappings are placed downwards, so that it may lie above the newest */
   return start >= before->fresh || before->fresh == 0 ? 0 : before->fresh - start;
 }
 
