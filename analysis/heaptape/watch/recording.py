@@ -84,7 +84,8 @@ def _of_process(pid: int) -> tuple[Recording, int]:
             return recording, pid
     if not Path(f"/proc/{pid}").exists():
         raise HeaptapeError(f"process {pid}: there is none")
-    raise HeaptapeError(f"process {pid}: no recorder of yours is or records it; {HOW_TO_RECORD} records a program")
+    command = f"heaptape record --attach {pid} -o F.tape"
+    raise HeaptapeError(f"process {pid}: no recorder of yours is or records it; {command} does")
 
 
 def _of_file(path: Path) -> tuple[Recording, int] | None:
