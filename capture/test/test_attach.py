@@ -306,9 +306,8 @@ def test_a_hundred_recordings_leave_a_storm_unharmed(worker, tmp_path: Path) -> 
             program.answer()
         threads = worker_threads(requests(trace))
         assert len(threads) == 6 or number % 2 == 0, number
-        if number % 2:  # docs/ATTACH.md: an end in the middle of a storm may leave a gap
-            gaps = {thread: jumps(sizes) for thread, sizes in threads.items()}
-            assert gaps == dict.fromkeys(threads, []), number
+        gaps = {thread: jumps(sizes) for thread, sizes in threads.items()}
+        assert gaps == dict.fromkeys(threads, []), number
         assert check(trace)["ok"], number
         mappings.append(len(Path(f"/proc/{program.pid}/maps").read_text().splitlines()))
         for path in tmp_path.glob("*.tape"):

@@ -61,6 +61,10 @@ class Trouble:
             return self._kind
 
 
+# All services of a process have the same buckets.
+NUMBERS = itertools.count()
+
+
 class Quiet(WSGIRequestHandler):
     """Writes no line for each request."""
 
@@ -72,13 +76,13 @@ class Service:
     """`trouble`: what requests meet. `bucket()`: the URL of a new one."""
 
     def __init__(self, trouble: Trouble) -> None:
-        self.trouble, self._numbers = trouble, itertools.count()
+        self.trouble = trouble
 
     def bucket(self) -> str:
         """s3://NAME, empty."""
         import s3fs
 
-        name = f"bucket-{next(self._numbers)}"
+        name = f"bucket-{next(NUMBERS)}"
         s3fs.S3FileSystem().mkdir(name)
         return f"s3://{name}"
 

@@ -487,24 +487,41 @@ static uint64_t drain_ring(struct recorded_process *process, struct ring_reader 
   return records;
 }
 
+/* A record in a slot that was given up came too late: it is missing, and counted once. */
+static uint64_t take_late(struct ring_reader *reader, uint32_t at, uint64_t head) {
+  memset(reader->memory + at, 0, 16);
+  return head != RECORD_VOID && (uint8_t)head != RECORD_PARAM;
+}
+
 /* What has been written behind empty slots, when nobody will fill them any more: the calls that were to do so have not
-   been completed. A record in a slot that was given up came too late, and is missing. */
+   been completed. Where the program goes on, a thread may write while this looks: what is found behind slots that were
+   empty may be the end of what it has just written. So all is looked at again from the tail on: what the thread wrote
+   before the record that was found is there now. */
 static void drain_behind_empty_slots(struct recorded_process *process, struct ring_reader *reader) {
+  enum { LOOKS = 64 }; /* a host can write without end, and all that it writes now is behind the cut */
   uint64_t head, word, late = 0;
-  uint32_t lap = atomic_load(&reader->ring->lap), passed = 0;
+  uint32_t lap = atomic_load(&reader->ring->lap), passed = 0, looks = 0;
+  bool again = false;
   lap = lap < RING_RECORDS_BYTES ? lap / 16 * 16 : RING_RECORDS_BYTES;
-  for (uint32_t at = reader->tail; passed < lap; passed += 16, at = at + 16 < lap ? at + 16 : 0) {
+  for (uint32_t at = reader->tail, next; passed < lap; at = next, passed += 16) {
+    next = at + 16 < lap ? at + 16 : 0;
     if (at >= lap || !record_get((const uint64_t *)(reader->memory + at), &head, &word))
       continue;
     if (ring_is_given_up(reader->memory, at)) {
-      late += head != RECORD_VOID && (uint8_t)head != RECORD_PARAM;
-      memset(reader->memory + at, 0, 16); /* counted once */
+      late += take_late(reader, at, head);
       continue;
     }
-    take_void(reader);
+    again = !again && at != reader->tail && looks++ < LOOKS;
+    if (again) {
+      next = reader->tail;
+      passed = 0;
+      continue;
+    }
+    if (at != reader->tail)
+      take_void(reader);
     reader->tail = at;
     read_ring(process, reader);
-    at = reader->tail;
+    next = reader->tail;
   }
   if (late)
     write_gap(process, reader, late, "ring full");
