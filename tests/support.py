@@ -97,22 +97,18 @@ def call_heaptape(*arguments: str | Path) -> Result:
     """The command in this process: without the second that a fresh interpreter takes to import pandas. Only for what
     ends in Python: a subcommand that is a C program replaces the process.
     """
-    from heaptape.cli.main import main
+    from heaptape.cli.main import run
     from heaptape.cli.programs import PROGRAMS
     from heaptape.common.home import Home
     from heaptape.export.targets import wanted
 
     words = [str(word) for word in arguments]
     assert not words or words[0] not in PROGRAMS or wanted(words[1:]), f"{words[0]} would replace this process"
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGPIPE, signal.SIGTERM, signal.SIGHUP)}
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as errors, _warnings_on_standard_error():
         try:
-            status = main(words, Home(OUT))
+            status = run(words, Home(OUT))
         except SystemExit as ended:
             status = int(ended.code or 0)
-        finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
     return Result(status, out.getvalue(), errors.getvalue())
 
 

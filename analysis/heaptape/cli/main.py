@@ -89,13 +89,18 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str], home: Home) -> int:
-    """Runs the command and returns its exit status. Replaces the process for subcommands that are C programs."""
+    """Of a process of its own: the command, with the process's signals as it needs them. Returns its exit status."""
     # Python ignores SIGPIPE; a filter whose reader went away should just end, and programs that we exec inherit it.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     # Ended by others, we too stop the engine and remove our files. What is ignored (nohup) stays ignored.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
+    return run(argv, home)
+
+
+def run(argv: Sequence[str], home: Home) -> int:
+    """Runs the command and returns its exit status. Replaces the process for subcommands that are C programs."""
     console.reset()
     return status_of(lambda: _run(argv, home))
 

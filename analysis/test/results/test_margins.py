@@ -5,7 +5,7 @@ import json
 import math
 
 import pytest
-from heaptape.cli.main import main
+from heaptape.cli import main
 from heaptape.common.home import Home
 from heaptape.comparing.compare import long_table, relative
 from heaptape.comparing.summary import in_words
@@ -181,7 +181,7 @@ def test_tables_of_what_is_not_estimated_say_what_they_are_of(kind: str, tmp_pat
     misses = {"all": counts, "program": counts, "allocator": counts, "caches": [{"bytes": 1, "misses": 5}]}
     data["runs"].append({"allocator": "glibc", "variant": "default", "pass": "misses", "repeat": 0, "misses": misses})
     (tmp_path / "r.json").write_text(json.dumps(data))
-    assert main(["compare", str(tmp_path / "r.json"), "--table", kind], Home(tmp_path)) == 0
+    assert main.run(["compare", str(tmp_path / "r.json"), "--table", kind], Home(tmp_path)) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "cut is a distillate" in text
     assert f"Figures with {margins.MARK} or no margin are of the distillate itself" in text
@@ -211,15 +211,15 @@ def test_machine_readable_forms_have_kind_and_margins(tmp_path, capsys) -> None:
     path.write_text(json.dumps(distillate({"glibc": 1000, "jemalloc": 1010}).data))
     assert results(path).workload["distilled"]["expected"] == EXPECTED
     home = Home(tmp_path)
-    assert main(["compare", str(path), "--format", "json"], home) == 0
+    assert main.run(["compare", str(path), "--format", "json"], home) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["stand_ins"] == {"cut": {"kind": "distillate", "expected": EXPECTED}}
     row = next(r for r in data["rows"] if (r["allocator"], r["metric"]) == ("jemalloc", "peak_rss"))
     assert row["margin_percent"] == 2.0
     assert row["supported"] is False
-    assert main(["compare", str(path), "--format", "csv"], home) == 0
+    assert main.run(["compare", str(path), "--format", "csv"], home) == 0
     assert "is a distillate" in capsys.readouterr().err
-    assert main(["compare", str(path), "--table", "cost", "--format", "json"], home) == 0
+    assert main.run(["compare", str(path), "--table", "cost", "--format", "json"], home) == 0
     assert json.loads(capsys.readouterr().out)["tables"]["cost"][0]["rss_peak_bytes_margin_percent"] == 2.0
 
 
