@@ -29,6 +29,8 @@ CELLS = NUMBER * len(ALLOCATORS)
 
 HANG_S = 900  # bounds a hang, and is no claim; a worker that was killed may be missed for a minute, each time
 
+pytestmark = pytest.mark.usefixtures("cache")
+
 
 @pytest.fixture(scope="module")
 def s3():
@@ -39,13 +41,6 @@ def s3():
 @pytest.fixture(scope="module")
 def workloads(tmp_path_factory):
     return make_workloads(tmp_path_factory.mktemp("workloads"), NUMBER)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture(scope="module")

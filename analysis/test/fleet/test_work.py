@@ -29,18 +29,12 @@ from tests.support import HEAPTAPE, OUT, call_heaptape, published
 
 FAULTY = OUT / "test-programs" / "libfaulty.so"
 
+pytestmark = pytest.mark.usefixtures("cache")
+
 
 @pytest.fixture(scope="module")
 def workloads(tmp_path_factory):
     return make_workloads(tmp_path_factory.mktemp("workloads"), 3)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("cache")
-        patch.setenv("XDG_CACHE_HOME", str(folder))
-        yield folder
 
 
 @pytest.fixture(scope="module")

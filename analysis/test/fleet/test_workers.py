@@ -33,17 +33,12 @@ NUMBER = 4
 PASSES = "memory,verify"
 CELLS = NUMBER * len(ALLOCATORS) * 2
 
+pytestmark = pytest.mark.usefixtures("cache")
+
 
 @pytest.fixture(scope="module")
 def workloads(tmp_path_factory):
     return make_workloads(tmp_path_factory.mktemp("workloads"), NUMBER)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture(scope="module")
