@@ -69,6 +69,16 @@ def test_a_sub_package_that_is_not_in_the_table_is_found(tmp_path):
     assert "analysis/heaptape/new/one.py:1: new/ is not in the table of arrows" in python_arrows.offences(root, {})
 
 
+def test_a_sub_package_within_another_is_one_of_its_own(tmp_path):
+    root = plant(
+        tmp_path, {"low/deep/one": "import heaptape.low.two\n", "low/two": "from heaptape.low.deep import one\n"}
+    )
+    above = "analysis/heaptape/low/deep/one.py:1: low/deep/ may not import heaptape.low.two"
+    assert python_arrows.offences(root, {"low/deep": [], "low": ["low/deep"]}) == [above]
+    below = "analysis/heaptape/low/two.py:1: low/ may not import heaptape.low.deep.one"
+    assert python_arrows.offences(root, {"low": [], "low/deep": ["low"]}) == [below]
+
+
 def test_a_circle_of_modules_is_found_even_through_a_lazy_import(tmp_path):
     root = plant(
         tmp_path,
@@ -126,6 +136,6 @@ def test_the_table_of_arrows_has_no_circle_and_names_what_is_there():
     table = TABLE["python"]
     for place, (folder, allowed) in enumerate(table.items()):
         assert set(allowed) <= set(list(table)[:place]), folder
-    folders = {path.parent.name for path in (REPOSITORY / "analysis" / "heaptape").glob("*/__init__.py")}
-    assert set(table) == folders
+    package = REPOSITORY / "analysis" / "heaptape"
+    assert set(table) == {str(path.parent.relative_to(package)) for path in package.glob("*/**/__init__.py")}
     assert all((REPOSITORY / folder).is_dir() for folder in TABLE["c"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from heaptape.fleet.store import Store
+from heaptape.fleet.store.store import Store
 
 BY_HASH = ("workloads", "libraries")  # files whose names are their hashes; .json beside them is sealed
 SEALED = ("workloads", "sources", "machines", "plans", "failures")

@@ -13,15 +13,18 @@ import pyarrow.parquet
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.fleet import dataset, ingest
-from heaptape.fleet.cache import Cache
-from heaptape.fleet.dispatch import Request
-from heaptape.fleet.execute import Here, Outcome
-from heaptape.fleet.files import StoreError
-from heaptape.fleet.local import cluster
-from heaptape.fleet.planfile import read
-from heaptape.fleet.query import query
-from heaptape.fleet.store import open_store
+from heaptape.fleet import worker
+from heaptape.fleet.cluster import tasks
+from heaptape.fleet.cluster.dispatch import Request
+from heaptape.fleet.cluster.local import cluster
+from heaptape.fleet.dataset import dataset, ingest
+from heaptape.fleet.dataset.query import query
+from heaptape.fleet.plans.planfile import read
+from heaptape.fleet.running.cache import Cache
+from heaptape.fleet.running.execute import Here
+from heaptape.fleet.running.outcome import Outcome
+from heaptape.fleet.store.files import StoreError
+from heaptape.fleet.store.store import open_store
 from heaptape.gate import corpus
 from heaptape.profile.data import profile
 
@@ -187,14 +190,15 @@ def test_a_recording_tells_its_program_build_machine_day_and_sites(tmp_path):
     assert tables.histogram["objects"].sum() > 0
 
 
-def test_a_worker_takes_a_batch_of_its_own_store_only(tapes, tmp_path):
+def test_a_worker_takes_a_batch_of_its_own_store_only(tapes, tmp_path, monkeypatch):
     store = open_store(str(tmp_path / "s"), create=True)
-    here = Here(store, HERE, Cache(tmp_path / "cache"), "worker")
+    monkeypatch.setattr(tasks, "_table", {})
+    worker.runs(Here(store, HERE, Cache(tmp_path / "cache"), "worker"))
     (batch,) = ingest.batches([str(one) for one in tapes[:2]], ingest.Labels())
 
     def asked(of):
         text = msgspec.json.encode(Request(of, batch)).decode()
-        return msgspec.json.decode(ingest.run_batch(text, here), type=Outcome)
+        return msgspec.json.decode(tasks.run("ingest", text), type=Outcome)
 
     assert asked("another").retry
     assert asked(store.id).done == [str(one) for one in tapes[:2]]

@@ -20,8 +20,8 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.features import FEATURES
-from heaptape.fleet.store import READERS, Store
+from heaptape.fleet.dataset.features import FEATURES
+from heaptape.fleet.store.store import READERS, Store
 from heaptape.profile.data import SITES
 
 FOLDER = "dataset"

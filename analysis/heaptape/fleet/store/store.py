@@ -18,13 +18,14 @@ import msgspec
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.cell import Cell, Name, Sha
-from heaptape.fleet.files import Files, StoreError
+from heaptape.fleet.store.cell import Cell, Name, Sha
+from heaptape.fleet.store.files import Files, StoreError
 from heaptape.outputs.fleets import Running
 from heaptape.results.schema import Results, figures, label
 
 VERSION = 1
 ABOUT = "store.json"
+SIGN_OF_LIFE_S = 20.0  # a worker tells so often that it lives
 READERS = 16  # files that are read at a time: a store may be far away
 SEAL = b'{"sha256":"'
 COLUMNS = [
