@@ -26,7 +26,7 @@ ERRORS_SHOWN = 20
 DEFAULT_BASELINE = "glibc"
 
 
-def _needed() -> None:
+def needed() -> None:
     """Raises HeaptapeError where a package is missing, before anything is done."""
     from heaptape.fleet.store.files import MISSING
 
@@ -67,7 +67,7 @@ def _ingest_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _ingest(arguments: argparse.Namespace) -> int:
-    _needed()
+    needed()
     from heaptape.fleet.dataset import ingest
     from heaptape.fleet.store.store import open_store
 
@@ -133,7 +133,7 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _query(arguments: argparse.Namespace) -> int:
-    _needed()
+    needed()
     import sys
 
     from heaptape.fleet.dataset.query import query
@@ -175,7 +175,7 @@ def _choose_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _choose(arguments: argparse.Namespace) -> int:
-    _needed()
+    needed()
     from heaptape.fleet.dataset import dataset
     from heaptape.fleet.plans.planfile import chosen_plan
     from heaptape.fleet.reading import choose
@@ -234,7 +234,7 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    _needed()
+    needed()
     import math
 
     from heaptape.fleet.reading.matrix import matrix

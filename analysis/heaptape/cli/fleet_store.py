@@ -4,6 +4,7 @@
 import argparse
 import time
 
+from heaptape.cli.fleet_data import needed
 from heaptape.cli.subcommand import Subcommand
 from heaptape.common import console
 from heaptape.common.output import STANDARD_OUTPUT, print_json, write_text
@@ -34,6 +35,7 @@ def _merge_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _merge(arguments: argparse.Namespace) -> int:
+    needed()
     from heaptape.fleet.merge import merge
     from heaptape.fleet.store.store import open_store
 
@@ -53,7 +55,7 @@ STATUS = Subcommand(
 )
 MERGE = Subcommand(
     "put one store into another",
-    "Takes over what the second store does not have: workloads, libraries, plans, results. Nothing is replaced, but "
+    "Takes over what the second store lacks: workloads, libraries, plans, results, traces. Nothing is replaced, but "
     "blocks that are not whole.",
     _merge_arguments,
     _merge,

@@ -158,6 +158,40 @@ def test_a_damaged_file_is_told_and_its_traces_are_counted_again(damage, tapes, 
     assert len(dataset.traces(store)) == 4
 
 
+@pytest.mark.parametrize("damage", [cut, flipped])
+def test_merging_takes_over_each_trace_once_and_sets_damaged_files_aside(damage, tapes, tmp_path):
+    """Those of one name of program that both have, that the source has twice, and that none has."""
+    stores = [open_store(str(tmp_path / name), create=True) for name in ("from", "into", "whole")]
+    source, into, whole = stores
+    for some, program in ((tapes[:3], "a"), (tapes[2:4], "a"), (tapes[4:5], "b"), (tapes[5:6], "x" * 250)):
+        for batch in ingest.batches([str(one) for one in some], ingest.Labels(program=program)):
+            ingest.ingest(source, batch, set(), HERE)
+            ingest.ingest(whole, batch, dataset.traces_in(whole), HERE)
+    for store in (into, whole):
+        for some in (tapes[:1], tapes[6:]):
+            batches = ingest.batches([str(one) for one in some], ingest.Labels(program="a"))
+            ingest.ingest(store, batches[0], dataset.traces_in(store), HERE)
+    path = next((tmp_path / "from").glob("dataset/program=x*/*/*/*/*.parquet"))
+    good = path.read_bytes()
+    path.write_bytes(damage(good))
+    merge = [HEAPTAPE_HERE, "fleet", "merge", tmp_path / "from", tmp_path / "into"]
+    result = run(*merge)
+    assert result.status == 1
+    assert f"{path.name}: half written or changed since: set aside as damaged/" in result.stderr
+    assert f"{path.name}: damaged, and left out" in result.stderr
+    assert len(source.files.names("damaged")) == 1
+    assert names(into) == [f"t{number}.tape" for number in (0, 1, 2, 3, 4, 6)]  # no row twice, whoever reads the files
+    path.write_bytes(good)
+    assert succeed(*merge).stdout.startswith("0 cells and 1 other files taken over")
+    before = into.files.names("dataset")
+    assert succeed(*merge).stdout.startswith("0 cells and 0 other files taken over")
+    assert into.files.names("dataset") == before
+    pd.testing.assert_frame_equal(dataset.traces(into), dataset.traces(whole))
+    for table in ("histogram", "sites"):
+        sql = f"SELECT * FROM {table} ORDER BY ALL"
+        pd.testing.assert_frame_equal(query(into, sql), query(whole, sql))
+
+
 @pytest.mark.parametrize("program", ["../../etc", "a/b", "x" * 250, "~", "é=%2F", " "])
 def test_a_strangers_name_of_a_program_stays_in_the_store_and_is_told_as_it_is(program, tapes, tmp_path):
     store = open_store(str(tmp_path / "s"), create=True)
