@@ -15,12 +15,12 @@ from pathlib import Path
 
 import msgspec
 import pandas as pd
-import psutil
 import pytest
+from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.fleet import worker
-from heaptape.fleet.cluster import tasks
-from heaptape.fleet.cluster.dispatch import Request
+from heaptape.fleet.cluster import local, tasks
+from heaptape.fleet.cluster.dispatch import Dispatch, Request
 from heaptape.fleet.cluster.keys import make as make_keys
 from heaptape.fleet.cluster.tasks import RefusedError, _OnlyNames
 from heaptape.fleet.plans.plan import plans_of
@@ -28,7 +28,7 @@ from heaptape.fleet.running.cache import Cache
 from heaptape.fleet.running.execute import Here
 from heaptape.fleet.store.store import open_store
 
-from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started
+from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started, workers_of
 from tests.support import call_heaptape
 
 NUMBER = 4
@@ -71,19 +71,6 @@ def ended_well(process):
     assert process.returncode == 0, errors
     assert f"{CELLS} cells: {CELLS} done" in out
     return errors
-
-
-def workers_of(process):
-    """Its worker processes: those that have their command line already."""
-    found = []
-    for child in psutil.Process(process.pid).children(recursive=True):
-        try:
-            words = child.cmdline()
-        except psutil.Error:
-            continue
-        if "worker" in words and "fleet" in words:
-            found.append(child)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -142,6 +129,22 @@ def test_a_killed_scheduler_a_stopped_worker_and_a_killed_command_lose_nothing(k
                     ended_well(second)
     assert len(cell_files(store)) == CELLS
     pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
+
+
+def test_workers_that_always_die_are_told_and_end_the_command(keys, workloads, tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "RESTARTS", 1)
+    store, told = tmp_path / "s", []
+    plan(store, workloads[0])
+    opened = open_store(str(store))
+    (found,) = plans_of(opened)
+    wrong = ["--threads", "-1"]
+    with local.cluster(default_home(), str(store), 2, wrong, told.append) as (address, folder):
+        dispatch = Dispatch(address, folder, opened.id, 0, 0, told.append)
+        with pytest.raises(HeaptapeError, match="no scheduler answers"):
+            dispatch.run(list(found.tasks()))
+    for number in range(2):
+        assert f"worker {number} died (exit status 2): started again" in told
+        assert f"worker {number} died 2 times: not started again" in told
 
 
 def test_a_worker_may_be_started_before_there_is_a_store(keys, workloads, undisturbed, tmp_path):
