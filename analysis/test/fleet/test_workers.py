@@ -3,6 +3,7 @@
 nobody else's functions. Long: storms of kills.
 """
 
+import contextlib
 import io
 import os
 import pickle
@@ -128,6 +129,31 @@ def test_a_killed_scheduler_a_stopped_worker_and_a_killed_command_lose_nothing(k
                 with replaying(store, workloads, *scheduler_options) as second:
                     ended_well(second)
     assert len(cell_files(store)) == CELLS
+    pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
+
+
+def test_a_task_is_not_lost_with_the_only_worker_that_could_run_it(keys, workloads, undisturbed, tmp_path):
+    """The other one has another store, and so is avoided."""
+    store = tmp_path / "s"
+    plan(store, *workloads, passes=PASSES)
+    with started("scheduler", "tls://127.0.0.1:0", "--keys", keys) as scheduler, contextlib.ExitStack() as ends:
+        address = scheduler.stdout.readline().strip()
+
+        def worker(of):
+            process = ends.enter_context(started("worker", address, "--store", of, "--keys", keys, "--threads", "1"))
+            assert "works for" in process.stderr.readline()
+            return process
+
+        worker(tmp_path / "other")
+        only = worker(store)
+        only.send_signal(signal.SIGSTOP)
+        options = ("--scheduler", address, "--keys", keys, "--retries", 10**6)
+        with (tmp_path / "told").open("w") as told, replaying(store, workloads, *options, stderr=told) as command:
+            wait_for(lambda: "has another store" in (tmp_path / "told").read_text(), command)
+            only.kill()
+            only.wait()
+            worker(store)
+            ended_well(command)
     pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
 
 
