@@ -3,8 +3,8 @@
 
    Job: the known long option, or word, that is nearest to a wrong one. Not its job: parsing options, printing. No
    limits on threads; allocates nothing. */
-#ifndef CORE_BASE_NEAR_OPTION_H
-#define CORE_BASE_NEAR_OPTION_H
+#ifndef CORE_COMMAND_NEAR_OPTION_H
+#define CORE_COMMAND_NEAR_OPTION_H
 
 #include <getopt.h>
 

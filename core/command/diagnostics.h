@@ -5,8 +5,8 @@
    is told. Called by mains only, from one thread. Errors and warnings are always printed, notes and progress not with
    --quiet. Colour: with --color auto, at a terminal that is not "dumb", unless NO_COLOR is set and not empty. Keeps
    errno. */
-#ifndef CORE_BASE_DIAGNOSTICS_H
-#define CORE_BASE_DIAGNOSTICS_H
+#ifndef CORE_COMMAND_DIAGNOSTICS_H
+#define CORE_COMMAND_DIAGNOSTICS_H
 
 #include <stdbool.h>
 

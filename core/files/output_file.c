@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/base/output_file.h"
+#include "core/files/output_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

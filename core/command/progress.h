@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Progress with an estimate of the time left, on stderr: only if that is a terminal, and only once the work has taken 2
  * seconds. */
-#ifndef CORE_BASE_PROGRESS_H
-#define CORE_BASE_PROGRESS_H
+#ifndef CORE_COMMAND_PROGRESS_H
+#define CORE_COMMAND_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

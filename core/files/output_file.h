@@ -3,8 +3,8 @@
    complete.
 
    A path that exists and is no regular file (/dev/null, a pipe) is written directly. Not thread-safe. */
-#ifndef CORE_BASE_OUTPUT_FILE_H
-#define CORE_BASE_OUTPUT_FILE_H
+#ifndef CORE_FILES_OUTPUT_FILE_H
+#define CORE_FILES_OUTPUT_FILE_H
 
 #include "core/base/error.h"
 

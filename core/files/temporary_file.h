@@ -2,8 +2,8 @@
 /* A file without a name, so that nothing stays behind however the run ends.
 
    It lies in TMPDIR (/tmp if that is not set), which needs as much room as what is written. Not thread-safe. */
-#ifndef CORE_BASE_TEMPORARY_FILE_H
-#define CORE_BASE_TEMPORARY_FILE_H
+#ifndef CORE_FILES_TEMPORARY_FILE_H
+#define CORE_FILES_TEMPORARY_FILE_H
 
 #include "core/base/error.h"
 

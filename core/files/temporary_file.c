@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/base/temporary_file.h"
+#include "core/files/temporary_file.h"
 
 #include "core/base/os.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/base/progress.h"
+#include "core/command/progress.h"
 
-#include "core/base/diagnostics.h"
 #include "core/base/os.h"
+#include "core/command/diagnostics.h"
 
 #include <stdio.h>
 #include <unistd.h>

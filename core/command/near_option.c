@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/base/near_option.h"
+#include "core/command/near_option.h"
 
 #include <stdbool.h>
 #include <stddef.h>
