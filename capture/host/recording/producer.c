@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/producer.h"
+#include "capture/host/recording/producer.h"
 
-#include "capture/host/attach.h"
-#include "capture/host/operators.h"
 #include "capture/host/process/signals.h"
-#include "capture/host/real.h"
-#include "capture/host/redirected.h"
+#include "capture/host/real/operators.h"
+#include "capture/host/real/real.h"
+#include "capture/host/real/redirected.h"
+#include "capture/host/recording/attach.h"
 #include "capture/host/stacks/stack.h"
 #include "capture/wire/heaptape.h"
 

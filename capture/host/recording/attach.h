@@ -4,8 +4,8 @@
    Not its job: the process's state (process.h), threads and records (producer.h). Invariants: no descriptor is kept
    between calls; failure ends the recording, never the host. Everything here keeps errno and is never a cancellation
    point. */
-#ifndef CAPTURE_HOST_ATTACH_H
-#define CAPTURE_HOST_ATTACH_H
+#ifndef CAPTURE_HOST_RECORDING_ATTACH_H
+#define CAPTURE_HOST_RECORDING_ATTACH_H
 
 #include "capture/host/process/process.h"
 

@@ -5,8 +5,8 @@
    The two libraries differ in this module alone: redirected_by_preload.c and redirected_by_attach.c. Not its job:
    finding and writing references (capture/recorder/redirect). Invariant: the answer is the same at all times.
    Async-signal-safe. */
-#ifndef CAPTURE_HOST_REDIRECTED_H
-#define CAPTURE_HOST_REDIRECTED_H
+#ifndef CAPTURE_HOST_REAL_REDIRECTED_H
+#define CAPTURE_HOST_REAL_REDIRECTED_H
 
 #include "capture/wire/redirect.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/symbols.h"
+#include "capture/host/real/symbols.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/large.h"
+#include "capture/host/recording/large.h"
 
 #include "core/base/assert.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/operators.h"
+#include "capture/host/real/operators.h"
 
-#include "capture/host/entry_points.h"
-#include "capture/host/real.h"
-#include "capture/host/redirected.h"
-#include "capture/host/symbols.h"
+#include "capture/host/real/entry_points.h"
+#include "capture/host/real/real.h"
+#include "capture/host/real/redirected.h"
+#include "capture/host/real/symbols.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,14 +25,14 @@ static struct ranges standard, others;
 
 static const char *const symbols[] = {
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param) symbol,
-#include "capture/host/entry_points.def"
+#include "capture/host/real/entry_points.def"
 };
 enum { OPERATORS = sizeof symbols / sizeof *symbols };
 
 /* The functions to which the dynamic linker binds these names: ours, unless the program has its own. */
 static void *const winners[] = {
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param) (void *)ident,
-#include "capture/host/entry_points.def"
+#include "capture/host/real/entry_points.def"
 };
 
 /* For a name that cannot be found again, though somebody could call it: of a library that was loaded with dlopen and
@@ -43,7 +43,7 @@ static void *const winners[] = {
   _Pragma("GCC diagnostic push")                                                                                       \
       _Pragma("GCC diagnostic ignored \"-Wunused-parameter\"") static result missing_##ident declaration{              \
           OPERATOR_##kind##_MISSING(ident, param)} _Pragma("GCC diagnostic pop")
-#include "capture/host/entry_points.def"
+#include "capture/host/real/entry_points.def"
 
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
@@ -138,7 +138,7 @@ static void look_up(void *handle) {
     found.ident = next.code;                                                                                           \
     replaced |= real_is_replaced(winners[at++]);                                                                       \
   }
-#include "capture/host/entry_points.def"
+#include "capture/host/real/entry_points.def"
   if (real_malloc_is_the_programs() || (replaced && plain))
     found.flags = OPERATORS_FOUND;
   else
@@ -178,7 +178,7 @@ static void take_told(const struct redirect_table *table) {
     }                                                                                                                  \
     call++;                                                                                                            \
   }
-#include "capture/host/entry_points.def"
+#include "capture/host/real/entry_points.def"
   standard = in_standard;
   others = in_others;
   uint32_t flags = found.flags | (any ? OPERATORS_RECORDED | plain : 0);

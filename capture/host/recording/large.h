@@ -5,10 +5,10 @@
    without locks, so that threads and signal handlers may interrupt each other anywhere; an object is looked up only by
    the thread that releases it. An object whose set is full takes the place of another, which is then not known any
    more. Nothing here allocates, changes errno, may be cancelled or needs more than 1 KiB of stack. */
-#ifndef CAPTURE_HOST_LARGE_H
-#define CAPTURE_HOST_LARGE_H
+#ifndef CAPTURE_HOST_RECORDING_LARGE_H
+#define CAPTURE_HOST_RECORDING_LARGE_H
 
-#include "capture/host/ownership.h"
+#include "capture/host/recording/ownership.h"
 
 /* The set of an object's tag entry and the seven beside it. */
 static inline uint32_t large_set(const void *object) {

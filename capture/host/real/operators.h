@@ -6,8 +6,8 @@
    are looked for only among the libraries that are loaded: at the start where the program has a C++ library, else when
    the first operator is called, which is then of a library that came by dlopen. Once flags is not 0, all pointers are
    set. Keeps errno. */
-#ifndef CAPTURE_HOST_OPERATORS_H
-#define CAPTURE_HOST_OPERATORS_H
+#ifndef CAPTURE_HOST_REAL_OPERATORS_H
+#define CAPTURE_HOST_REAL_OPERATORS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ enum operator_flags {
 struct operators {
   uint32_t flags;
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param) result(*ident) declaration;
-#include "capture/host/entry_points.def"
+#include "capture/host/real/entry_points.def"
 };
 extern struct operators operators __attribute__((visibility("hidden")));
 

@@ -9,12 +9,12 @@
    interrupts that state puts its records into the side buffer. Slots are not taken further behind limit than
    PRODUCER_RESERVE records, and the JUMP record always fits behind them. Nothing here allocates, prints, changes errno
    or may be cancelled. */
-#ifndef CAPTURE_HOST_PRODUCER_H
-#define CAPTURE_HOST_PRODUCER_H
+#ifndef CAPTURE_HOST_RECORDING_PRODUCER_H
+#define CAPTURE_HOST_RECORDING_PRODUCER_H
 
-#include "capture/host/accesses.h"
-#include "capture/host/operators.h"
-#include "capture/host/ownership.h"
+#include "capture/host/real/operators.h"
+#include "capture/host/recording/accesses.h"
+#include "capture/host/recording/ownership.h"
 #include "capture/wire/redirect.h"
 #include "core/base/assert.h"
 #include "core/trace/event.h"

@@ -4,10 +4,10 @@
 
    Contract of all: `in` is what producer_enter or producer_enter_slow gave, and has a producer; a hook releases or
    begins before the real call, and acquires or ends after it. Keep errno. Async-signal-safe. */
-#ifndef CAPTURE_HOST_STEPS_H
-#define CAPTURE_HOST_STEPS_H
+#ifndef CAPTURE_HOST_RECORDING_STEPS_H
+#define CAPTURE_HOST_RECORDING_STEPS_H
 
-#include "capture/host/producer.h"
+#include "capture/host/recording/producer.h"
 
 /* What was asked for, as calls.def has it: size, and element count or alignment; 0 where the call has none. */
 struct hook_sizes {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/linked.h"
+#include "capture/host/real/linked.h"
 
-#include "capture/host/real.h"
+#include "capture/host/real/real.h"
 
 #include <link.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/real.h"
+#include "capture/host/real/real.h"
 
-#include "capture/host/entry_points.h"
-#include "capture/host/redirected.h"
-#include "capture/host/symbols.h"
+#include "capture/host/real/entry_points.h"
+#include "capture/host/real/redirected.h"
+#include "capture/host/real/symbols.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -294,7 +294,7 @@ static void take_told(const struct redirect_table *table) {
       count += note_told_allocator(libraries, count, call);                                                            \
     call++;                                                                                                            \
   }
-#include "capture/host/entry_points.def"
+#include "capture/host/real/entry_points.def"
   memcpy(allocators, libraries, (size_t)count * sizeof *libraries);
   allocator_count = count;
   if (!count) /* as in real_resolve */
@@ -334,7 +334,7 @@ bool real_resolve(void) {
     found.ident = symbol.code;                                                                                         \
     note_allocator(symbol.data); /* of each function, as they need not come from one library */                        \
   }
-#include "capture/host/entry_points.def"
+#include "capture/host/real/entry_points.def"
   void *malloc_code = next("malloc"), *array_code = next("reallocarray");
   /* libc's reallocarray calls realloc through us: it would be recorded as both, or as realloc. */
   if (!found.reallocarray || base_of(array_code) == libc_base)

@@ -6,8 +6,8 @@
    (capture/recorder/redirect/). Invariants: without such an allocator nothing stays mapped. The memory is never
    writable here. A fork child has its parent's. Called with the process locked. Keeps nothing open; may change errno.
  */
-#ifndef CAPTURE_HOST_LINKED_H
-#define CAPTURE_HOST_LINKED_H
+#ifndef CAPTURE_HOST_REAL_LINKED_H
+#define CAPTURE_HOST_REAL_LINKED_H
 
 #include "capture/wire/linked.h"
 

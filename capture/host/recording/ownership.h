@@ -8,8 +8,8 @@
    the tag entry. That processors keep to these orders is the stamp's work (core/base/os.h: os_stamp): all accesses
    before it are done when it is taken, and none after it has begun. So the looks and marks here need no order of their
    own (docs/ORDERING.md, On real processors). */
-#ifndef CAPTURE_HOST_OWNERSHIP_H
-#define CAPTURE_HOST_OWNERSHIP_H
+#ifndef CAPTURE_HOST_RECORDING_OWNERSHIP_H
+#define CAPTURE_HOST_RECORDING_OWNERSHIP_H
 
 #include "capture/host/process/host_state.h"
 #include "core/base/assert.h"

@@ -3,8 +3,8 @@
    memory of the program; dladdr1 tells of a symbol's definition and size, and musl has none.
 
    Not its job: which of several objects wins. Allocates nothing; takes the locks of dl_iterate_phdr only. */
-#ifndef CAPTURE_HOST_SYMBOLS_H
-#define CAPTURE_HOST_SYMBOLS_H
+#ifndef CAPTURE_HOST_REAL_SYMBOLS_H
+#define CAPTURE_HOST_REAL_SYMBOLS_H
 
 #include <link.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
 
    Not its job: recording. Invariants: real.* can be called at any time, from the very first call on; an arena object is
    never passed to a real function. Async-signal-safe after real_resolve has returned. */
-#ifndef CAPTURE_HOST_REAL_H
-#define CAPTURE_HOST_REAL_H
+#ifndef CAPTURE_HOST_REAL_REAL_H
+#define CAPTURE_HOST_REAL_REAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 struct real_calls {
 #define HOOK(ident, kind, result, declaration, arguments, size, param) result(*ident) declaration;
-#include "capture/host/entry_points.def"
+#include "capture/host/real/entry_points.def"
 };
 extern struct real_calls real __attribute__((visibility("hidden")));
 

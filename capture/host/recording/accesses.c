@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/accesses.h"
+#include "capture/host/recording/accesses.h"
 
 #include "core/trace/event.h"
 
