@@ -76,8 +76,7 @@ def _imports_of(module: str, path: Path, modules: dict[str, Path]) -> Iterator[t
 
 
 def _sub_package(module: str, modules: dict[str, Path]) -> str:
-    """The sub-package that a module lies in; PACKAGE for what lies directly in the package."""
+    """The folder below the package that a module lies in; PACKAGE for what lies directly in the package."""
     parts = module.split(".")
-    if len(parts) == 1 or (len(parts) == 2 and modules[module].name != "__init__.py"):
-        return PACKAGE
-    return parts[1]
+    folder = parts if modules[module].name == "__init__.py" else parts[:-1]
+    return "/".join(folder[1:]) or PACKAGE

@@ -4,7 +4,7 @@
 import argparse
 import time
 
-from heaptape.cli.subcommand import Subcommand
+from heaptape.cli.fleet import Subcommand
 from heaptape.common import console
 from heaptape.common.output import STANDARD_OUTPUT, print_json, write_text
 

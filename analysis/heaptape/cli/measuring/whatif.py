@@ -5,7 +5,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heaptape.cli import replaying
+from heaptape.cli.shared import replaying
 from heaptape.common import console
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 

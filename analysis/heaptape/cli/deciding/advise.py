@@ -3,12 +3,11 @@
 
 import argparse
 import shlex
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heaptape.cli import replaying
+from heaptape.cli.shared import replaying
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_bytes, write_json
 
@@ -87,6 +86,8 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the advice. 1 if live runs say that it does not hold."""
+    import tempfile
+
     from heaptape.advice import advise, programs, words
     from heaptape.fidelity.live import c_library
 

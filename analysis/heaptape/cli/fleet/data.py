@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heaptape.cli.fleet_members import add_keys, add_store_wait
-from heaptape.cli.fleet_replay import SCHEDULER_WAIT_S, local_workers
-from heaptape.cli.subcommand import Subcommand
+from heaptape.cli.fleet import Subcommand
+from heaptape.cli.fleet.members import add_keys, add_store_wait
+from heaptape.cli.fleet.replay import SCHEDULER_WAIT_S, local_workers
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, records, write_bytes, write_text

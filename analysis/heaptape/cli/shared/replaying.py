@@ -4,7 +4,6 @@ passes that could not be made.
 """
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,6 +44,8 @@ class Work:
 @contextmanager
 def work() -> Iterator[Work]:
     """Progress is shown, and the scratch folder is there, as long as the context lasts."""
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, WorkProgress() as progress:
         yield Work(Path(scratch), progress)
 

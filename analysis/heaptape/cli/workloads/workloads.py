@@ -9,14 +9,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from heaptape.cli.outcome import Parser, status_of
+from heaptape.cli.shared.outcome import Parser, status_of
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import print_json
 
 if TYPE_CHECKING:
-    from heaptape.cli import captures
+    from heaptape.cli.workloads import captures
     from heaptape.measure import suites
 
 SUMMARY = "synthetic programs, and recipes of real ones: record them unattended"
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Lists, installs, records or runs what is in workloads/."""
-    from heaptape.cli import captures
+    from heaptape.cli.workloads import captures
     from heaptape.measure import suites
     from heaptape.measure import workloads as library
 
@@ -125,7 +125,8 @@ def _record_options(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 def _record_and_replay(name: str, wish: "captures.Wish", home: Home) -> int:
     """Records NAME.tape in the current directory, and replays it."""
-    from heaptape.cli import captures, replay
+    from heaptape.cli.measuring import replay
+    from heaptape.cli.workloads import captures
 
     status = captures.record([name], False, wish, home)
     sys.stdout.flush()
@@ -134,7 +135,7 @@ def _record_and_replay(name: str, wish: "captures.Wish", home: Home) -> int:
 
 def _run_suite(suite: "suites.Suite", folder: Path, home: Home, **wishes: Any) -> int:  # noqa: ANN401
     """`suites.run`, then the tables on standard output and FOLDER/SUITE.html. 1: a workload has no results."""
-    from heaptape.cli import compare, report
+    from heaptape.cli.reading import compare, report
     from heaptape.measure import suites
 
     began = time.monotonic()

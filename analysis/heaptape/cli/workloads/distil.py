@@ -2,12 +2,11 @@
 """`heaptape distil`: a small part of a trace that stands for the whole, with its errors."""
 
 import argparse
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heaptape.cli.replaying import name_of
+from heaptape.cli.shared.replaying import name_of
 from heaptape.common import console
 from heaptape.common.errors import UsageError
 from heaptape.common.output import check_writable
@@ -52,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the distillate; prints what it keeps and its errors."""
+    import tempfile
+
     from heaptape.distil.distil import Distiller
     from heaptape.measure import replay
 

@@ -2,12 +2,11 @@
 """`heaptape bisect`: which revision of an allocator made a workload worse."""
 
 import argparse
-import hashlib
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heaptape.cli import replaying
+from heaptape.cli.shared import replaying
 from heaptape.common import console
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
 
@@ -71,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _search(arguments: argparse.Namespace) -> "Search":
+    import hashlib
+
     from heaptape.gate.bisect import Search, condition_of
     from heaptape.gate.builds import Recipe
     from heaptape.measure.recipes import cache_directory

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +39,8 @@ Exits with CMD's status. The other options are those of heaptape-observe:
 
 def run(arguments: Sequence[str], home: Home) -> int:
     """Runs the command, writes the result. Returns the command's status; 2 for wrong usage."""
+    import tempfile
+
     split = list(arguments).index("--") if "--" in arguments else len(arguments)
     options, command = list(arguments[:split]), list(arguments[split + 1 :])
     program = str(home.program("observe"))
@@ -77,7 +78,7 @@ def run(arguments: Sequence[str], home: Home) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from heaptape.cli.outcome import Parser
+    from heaptape.cli.shared.outcome import Parser
 
     parser = Parser(prog="heaptape observe", add_help=False, allow_abbrev=False)
     parser.add_argument("-a", "--allocator")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A command within a command: `heaptape fleet NAME`."""
+"""`heaptape fleet`, whose commands are in modules of their own; this is what each of them has."""
 
 import argparse
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Subcommand(NamedTuple):
-    """What a module of a command has as its own names."""
+    """A command within the command: what a module of a command has as its own names."""
 
     summary: str
     description: str

@@ -2,11 +2,10 @@
 """`heaptape minimise`: the smallest piece of a tape on which a condition still holds."""
 
 import argparse
-import tempfile
 from pathlib import Path
 
-from heaptape.cli import gate
-from heaptape.cli.replaying import name_of
+from heaptape.cli.deciding import gate
+from heaptape.cli.shared.replaying import name_of
 from heaptape.common.progress import WorkProgress
 
 SUMMARY = "the smallest piece of a tape on which a condition still holds"
@@ -37,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Searches, writes the folder, prints one line."""
+    import tempfile
+
     from heaptape.gate import artefact
     from heaptape.gate.condition import parse
     from heaptape.gate.minimise import ENDINGS, Minimiser, Question, told

@@ -3,9 +3,8 @@
 
 import argparse
 
-from heaptape.cli import fleet_data, fleet_members, fleet_replay, fleet_store
-from heaptape.cli.outcome import Parser
-from heaptape.cli.subcommand import Subcommand
+from heaptape.cli.fleet import Subcommand, data, members, replay, store
+from heaptape.cli.shared.outcome import Parser
 
 SUMMARY = "replay many recordings on many machines, and keep what was measured in a store"
 DESCRIPTION = (
@@ -14,17 +13,17 @@ DESCRIPTION = (
 )
 
 SUBCOMMANDS: dict[str, Subcommand] = {
-    "replay": fleet_replay.REPLAY,
-    "work": fleet_replay.WORK,
-    "status": fleet_store.STATUS,
-    "merge": fleet_store.MERGE,
-    "ingest": fleet_data.INGEST,
-    "query": fleet_data.QUERY,
-    "choose": fleet_data.CHOOSE,
-    "report": fleet_data.REPORT,
-    "keys": fleet_members.KEYS,
-    "scheduler": fleet_members.SCHEDULER,
-    "worker": fleet_members.WORKER,
+    "replay": replay.REPLAY,
+    "work": replay.WORK,
+    "status": store.STATUS,
+    "merge": store.MERGE,
+    "ingest": data.INGEST,
+    "query": data.QUERY,
+    "choose": data.CHOOSE,
+    "report": data.REPORT,
+    "keys": members.KEYS,
+    "scheduler": members.SCHEDULER,
+    "worker": members.WORKER,
 }
 
 

@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Reads the results, prints the tables."""
-    from heaptape.cli.comparison import plot, print_comparison, print_corners, print_kinds, print_long
+    from heaptape.cli.reading.comparison import plot, print_comparison, print_corners, print_kinds, print_long
     from heaptape.comparing.compare import allocator_order, choose_baseline
     from heaptape.comparing.corners import parse_corners
     from heaptape.results.schema import all_results

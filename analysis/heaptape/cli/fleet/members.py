@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from heaptape.cli.subcommand import Subcommand
+from heaptape.cli.fleet import Subcommand
 from heaptape.common import console
 from heaptape.common.errors import UsageError
 

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from heaptape.cli import replaying
+from heaptape.cli.shared import replaying
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
@@ -290,7 +290,7 @@ def _print_replay_tables(path: str, data: dict, baseline: str | None) -> None:
         if run["pass"] == "verify":
             _print_verified(run)
     if any(run["pass"] != "verify" for run in file.runs):
-        from heaptape.cli.comparison import print_comparison
+        from heaptape.cli.reading.comparison import print_comparison
 
         print_comparison([Results(path, data | {"runs": file.runs})], choose_baseline([file], baseline), "text")
 

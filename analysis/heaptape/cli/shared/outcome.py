@@ -2,7 +2,6 @@
 """How every command ends: exit statuses, and one line on standard error for what went wrong."""
 
 import argparse
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -41,6 +40,8 @@ class Parser(argparse.ArgumentParser):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """ ": did you mean 'x'?" for the known word that is nearest, empty if none is near."""
+    import difflib
+
     near = difflib.get_close_matches(word, list(known), n=1)
     return f": did you mean '{near[0]}'?" if near else ""
 

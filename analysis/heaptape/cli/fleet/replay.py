@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heaptape.cli import replaying
-from heaptape.cli.fleet_members import add_keys, add_store_wait
-from heaptape.cli.subcommand import Subcommand
+from heaptape.cli.fleet import Subcommand
+from heaptape.cli.fleet.members import add_keys, add_store_wait
+from heaptape.cli.shared import replaying
 from heaptape.common import console
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
