@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.cache import locked
+from heaptape.fleet.running.cache import locked
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.store import Store
+from heaptape.fleet.store.store import Store
 from heaptape.measure.registry import sha256_of
 
 

@@ -12,8 +12,8 @@ import msgspec
 
 from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.cell import Sha
-from heaptape.fleet.plan import Repetitions
+from heaptape.fleet.plans.plan import Repetitions
+from heaptape.fleet.store.cell import Sha
 from heaptape.gate import corpus
 from heaptape.measure.rounds import PASSES
 

@@ -13,12 +13,12 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.processors import processors
 from heaptape.common.version import __version__
-from heaptape.fleet.cell import Sha
-from heaptape.fleet.engine import engine_hash
-from heaptape.fleet.files import StoreError
-from heaptape.fleet.plan import Plan, PlannedChoice, PlannedWorkload, keep
-from heaptape.fleet.planfile import PlanFile
-from heaptape.fleet.store import Store, Workload, file_of_companion, file_of_workload
+from heaptape.fleet.plans.engine import engine_hash
+from heaptape.fleet.plans.plan import Plan, PlannedChoice, PlannedWorkload, keep
+from heaptape.fleet.plans.planfile import PlanFile
+from heaptape.fleet.store.cell import Sha
+from heaptape.fleet.store.files import StoreError
+from heaptape.fleet.store.store import Store, Workload, file_of_companion, file_of_workload
 from heaptape.gate import corpus
 from heaptape.measure import loaded, registry, replay
 from heaptape.measure.registry import Choice, sha256_of

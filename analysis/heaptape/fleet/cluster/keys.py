@@ -10,7 +10,7 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import replace_whole
-from heaptape.fleet.files import MISSING
+from heaptape.fleet.store.files import MISSING
 
 AUTHORITY, CERTIFICATE, KEY = "authority.pem", "member.pem", "member.key"
 YEARS = 10

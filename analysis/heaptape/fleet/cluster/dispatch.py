@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 import msgspec
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.execute import Here, Outcome
-from heaptape.fleet.plan import Task
-from heaptape.fleet.servers import check_address, configure, security
-from heaptape.fleet.tasks import run
+from heaptape.fleet.cluster.servers import check_address, configure, security
+from heaptape.fleet.cluster.tasks import run
+from heaptape.fleet.running.execute import Here
+from heaptape.fleet.running.outcome import Ended, Outcome
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -34,7 +34,7 @@ NO_WORKER_TOLD_S = 30.0
 
 
 class Work(Protocol):
-    """What is run as one: cells, or other work of tasks.TASKS. `keys`: of its parts."""
+    """What is run as one: cells, or other work of a worker's table. `keys`: of its parts."""
 
     kind: ClassVar[str]
 
@@ -58,12 +58,6 @@ class Request(msgspec.Struct, Generic[W], frozen=True, forbid_unknown_fields=Tru
     task: W
 
 
-def run_cells(text: str, here: object) -> str:
-    """The task `cells` of tasks.TASKS: a Request in, an Outcome out, both as JSON."""
-    assert isinstance(here, Here)
-    return answered(text, here, Task, here.run)
-
-
 def answered(text: str, here: Here, kind: type[W], work: Callable[[W], Outcome]) -> str:
     """The outcome of the Request's task, if it is of this worker's store."""
     request = msgspec.json.decode(text, type=Request[kind])  # type: ignore[valid-type]
@@ -81,15 +75,6 @@ class Open:
     task: Work
     attempts: int = 0
     avoid: set[str] = field(default_factory=set)
-
-
-@dataclass
-class Ended:
-    """What came of a plan. `failed`: cell or task -> why, in words for people; `seconds`: of workers."""
-
-    done: int = 0
-    failed: dict[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
 
 
 class Dispatch:

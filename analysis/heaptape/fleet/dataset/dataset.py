@@ -17,11 +17,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset
-import pyarrow.parquet
+import pyarrow.parquet as pq
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.features import FEATURES
-from heaptape.fleet.store import READERS, Store
+from heaptape.fleet.dataset.features import FEATURES
+from heaptape.fleet.store.store import READERS, Store
 from heaptape.profile.data import SITES
 
 FOLDER = "dataset"
@@ -66,13 +66,8 @@ def put(store: Store, rows: Iterable[Row]) -> int:
         partitions.setdefault(row.partition, []).append(row)
     for partition, within in partitions.items():
         ordered = sorted(within, key=lambda row: str(row.values["trace"]))
-        # The same traces from the same places by the same writer are the same bytes: written twice they are one file.
-        holds = [(row.values["trace"], row.values["source"]) for row in ordered]
-        part = hashlib.sha256(repr((holds, partition, pa.__version__)).encode()).hexdigest()[:32]
-        out = io.BytesIO()
-        pyarrow.parquet.write_table(_table(ordered, part), out, compression="zstd", write_page_checksum=True)
         folders = "/".join(f"{key}={_folder(value)}" for key, value in zip(PARTITIONS, partition))
-        store.files.write(f"{FOLDER}/{folders}/{part}-{_seal(out.getvalue())}.parquet", out.getvalue())
+        _write(store, f"{FOLDER}/{folders}", _table(ordered))
     return len(partitions)
 
 
@@ -80,16 +75,33 @@ def traces_in(store: Store) -> set[str]:
     """The sha256 of every trace that is there. A file that can't be read is set aside, and its traces are not there."""
 
     def traces(name: str) -> list[str]:
-        data = store.files.read(name)
-        if data is None:
-            return []
-        if not name.endswith(f"-{_seal(data)}.parquet"):
-            store.set_aside(name, "half written or changed since")
-            return []
-        return pyarrow.parquet.read_table(io.BytesIO(data), columns=["trace"]).column(0).to_pylist()
+        found = _read(store, name, ["trace"])
+        return found[1]["trace"].to_pylist() if found else []
 
     with ThreadPoolExecutor(READERS) as pool:
         return {trace for found in pool.map(traces, _files(store)) for trace in found}
+
+
+def take_over(source: Store, into: Store) -> tuple[int, list[str]]:
+    """Brings the traces that `into` lacks, each once, also where the source has it twice: how many files, and which of
+    the source's were damaged and are set aside. Raises StoreError.
+    """
+    names, there = _files(source), traces_in(into)
+    taken, damaged = 0, []
+    for name in names:
+        found = _read(source, name)
+        if found is None:
+            damaged.append(name)
+            continue
+        data, table = found
+        new = [trace not in there for trace in table["trace"].to_pylist()]
+        if all(new):
+            into.files.write(name, data)
+        elif any(new):
+            _write(into, name.rpartition("/")[0], table.filter(pa.array(new)).drop_columns("part"))
+        taken += any(new)
+        there.update(table["trace"].to_pylist())
+    return taken, damaged
 
 
 def opened(store: Store) -> pyarrow.dataset.Dataset:
@@ -136,13 +148,39 @@ def _files(store: Store) -> list[str]:
     return [name for name in store.files.names(FOLDER) if name.endswith(".parquet")]
 
 
-def _table(rows: Sequence[Row], part: str) -> pa.Table:
+def _read(store: Store, name: str, columns: list[str] | None = None) -> tuple[bytes, pa.Table] | None:
+    """A file, and those columns of it; None where it has gone, or is set aside as damaged."""
+    data = store.files.read(name)
+    if data is None:
+        return None
+    try:
+        if name.endswith(f"-{_seal(data)}.parquet"):
+            return data, pq.read_table(io.BytesIO(data), columns=columns)
+        why = "half written or changed since"
+    except (pa.ArrowException, OSError) as error:
+        why = _in_one_line(error)
+    store.set_aside(name, why)
+    return None
+
+
+def _write(store: Store, folder: str, table: pa.Table) -> None:
+    """A file of these rows, which lack `part`."""
+    # The same traces from the same places by the same writer are the same bytes: written twice they are one file.
+    holds = list(zip(table["trace"].to_pylist(), table["source"].to_pylist()))
+    part = hashlib.sha256(repr((holds, folder, pa.__version__)).encode()).hexdigest()[:32]
+    table = table.add_column(SCHEMA.get_field_index("part"), "part", pa.array([part] * len(table)))
+    out = io.BytesIO()
+    pq.write_table(table, out, compression="zstd", write_page_checksum=True)
+    store.files.write(f"{folder}/{part}-{_seal(out.getvalue())}.parquet", out.getvalue())
+
+
+def _table(rows: Sequence[Row]) -> pa.Table:
+    """But for `part`."""
     flat = [field for field in SCHEMA if field.name not in ("part", "histogram", "sites")]
     columns = {field.name: pa.array([row.values[field.name] for row in rows], field.type) for field in flat}
-    columns["part"] = pa.array([part] * len(rows))
     columns["histogram"] = _histograms([row.histogram for row in rows])
     columns["sites"] = _sites([row.sites for row in rows])
-    return pa.table([columns[field.name] for field in SCHEMA], schema=SCHEMA)
+    return pa.table(columns, schema=pa.schema([field for field in SCHEMA if field.name != "part"]))
 
 
 def _histograms(of_rows: Sequence[Mapping[str, np.ndarray]]) -> pa.Array:

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.comparing.intervals import LogRatio
-from heaptape.fleet.cell import is_exact
+from heaptape.fleet.store.cell import is_exact
 from heaptape.measure.rounds import PASSES
 
 BY = ["workload", "name", "program", "weight", "figure", "unit"]

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from heaptape.fleet.plan import Task
-from heaptape.fleet.store import Failure, Record, Store
+from heaptape.fleet.plans.plan import Task
+from heaptape.fleet.store.store import Failure, Record, Store
 
 
 class Left(msgspec.Struct, frozen=True):

@@ -18,14 +18,16 @@ import msgspec
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.cell import Cell, Name, Sha
-from heaptape.fleet.files import Files, StoreError
+from heaptape.fleet.store.cell import Cell, Name, Sha
+from heaptape.fleet.store.files import Files, StoreError
 from heaptape.outputs.fleets import Running
 from heaptape.results.schema import Results, figures, label
 
 VERSION = 1
 ABOUT = "store.json"
+SIGN_OF_LIFE_S = 20.0  # a worker tells so often that it lives
 READERS = 16  # files that are read at a time: a store may be far away
+LONGEST_ASIDE = 200  # of the name of a damaged file; file systems bear 255 bytes
 SEAL = b'{"sha256":"'
 COLUMNS = [
     *("workload", "name", "program", "weight", "allocator", "library", "label", "environment", "pass_", "order"),
@@ -227,7 +229,8 @@ class Store:
         )[COLUMNS]
 
     def set_aside(self, name: str, why: str) -> None:
-        aside = f"damaged/{name.replace('/', '_')}.{uuid.uuid4().hex[:8]}"
+        short = name.replace("/", "_")[-LONGEST_ASIDE:].lstrip(".=%")
+        aside = f"damaged/{short}.{uuid.uuid4().hex[:8]}"
         self.tell(f"{self.url}: {name}: {why}: set aside as {aside}, and counts as missing")
         try:
             self.files.move(name, aside)

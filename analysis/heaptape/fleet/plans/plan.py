@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from heaptape.fleet.cell import Cell, Count, Name, Pass, Sha, Sizes, Value, Variable, digest, is_exact
-from heaptape.fleet.store import Store
+from heaptape.fleet.store.cell import Cell, Count, Name, Pass, Sha, Sizes, Value, Variable, digest, is_exact
+from heaptape.fleet.store.store import Store
 from heaptape.measure.registry import DEFAULT_VARIANT
 from heaptape.measure.replay import order_of
 from heaptape.measure.rounds import Settings
@@ -69,7 +69,7 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     the order in which they are made. `name`: the workload's. `whole`: its curves are kept, too.
     """
 
-    kind: ClassVar[str] = "cells"  # in tasks.TASKS
+    kind: ClassVar[str] = "cells"  # in worker.py
 
     cells: tuple[Planned, ...]
     name: str

@@ -16,17 +16,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, cache_folder
-from heaptape.fleet import done
-from heaptape.fleet.cache import Cache, DamagedError, machine_for
-from heaptape.fleet.cell import NO_ALLOCATOR_PRELOADED
-from heaptape.fleet.engine import engine_hash, here_c_library, machine_id
-from heaptape.fleet.files import StoreError
-from heaptape.fleet.plan import COMPANION_OF, Planned, Task
-from heaptape.fleet.store import (
+from heaptape.fleet.plans import done
+from heaptape.fleet.plans.engine import engine_hash, here_c_library, machine_id
+from heaptape.fleet.plans.plan import COMPANION_OF, Planned, Task
+from heaptape.fleet.running.cache import Cache, DamagedError, machine_for
+from heaptape.fleet.running.outcome import Outcome
+from heaptape.fleet.store.cell import NO_ALLOCATOR_PRELOADED
+from heaptape.fleet.store.files import StoreError
+from heaptape.fleet.store.store import (
+    SIGN_OF_LIFE_S,
     Failure,
     Record,
     Running,
@@ -44,7 +44,6 @@ from heaptape.measure.rounds import Run, Settings
 # Kept only where the plan says so: they are nine tenths of a run's bytes and more.
 CURVES = ("timeline", "memory_map", "fragmentation", "syscall_rows", "slowest")
 CURVES_OF_CALLS = ("histogram", "sizes")
-SIGN_OF_LIFE_S = 20.0
 # Of the path of the folder that a cell's files lie in, wherever a machine keeps temporary files: the dynamic linker
 # copies and compares the names of libraries, and the engine that of the workload, which is seen in instructions and
 # misses.
@@ -52,19 +51,6 @@ PLACE_BYTES = 240
 # Of a worker's environment, which is seen in instructions, too (an allocator that asks for its settings passes over all
 # that stand before), and whose settings of allocators are none of the cell's: only what the engine may need to start.
 KEPT = ("LD_LIBRARY_PATH", "PATH")
-
-
-class Outcome(msgspec.Struct):
-    """Of a task: `done`: cells that are in the store. `failed`: cell -> why, each already told to the store. `retry`:
-    why the rest is worth another attempt; empty: it is not, or nothing is left. `machine_at_fault`: on another machine.
-    """
-
-    worker: str
-    done: list[str] = []
-    failed: dict[str, str] = {}
-    retry: str = ""
-    machine_at_fault: bool = False
-    seconds: float = 0.0
 
 
 @dataclass

@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""What the processes of a fleet may be asked to run: the tasks of the table, each given one text, and nothing else.
+"""What the processes of a fleet may be asked to run: the tasks of a table, each given one text, and nothing else.
 
 Dask sends functions as pickles, and unpickling alone can run anything. So the scheduler, the workers and the command
 that submits unpickle by an unpickler that knows a few names (`only_tasks`), and refuses all others.
 """
 
-import importlib
 import io
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 
-# kind -> the function that does it, in a module of this package; it is given its text and the worker (execute.Here)
-TASKS = {"cells": "heaptape.fleet.dispatch:run_cells", "ingest": "heaptape.fleet.ingest:run_batch"}
 # Modules and names that Dask's own messages about such a task are made of.
 NAMES = {
-    ("heaptape.fleet.tasks", "run"),
+    (__name__, "run"),
     ("dask._task_spec", "Task"),
     ("dask._expr", "LLGExpr"),
     ("dask._expr", "Expr._reconstruct"),
@@ -23,7 +20,7 @@ NAMES = {
     ("builtins", "bytes"),
 }
 
-_here: object = None
+_table: Mapping[str, Callable[[str], str]] = {}
 
 
 class RefusedError(pickle.UnpicklingError):
@@ -48,16 +45,14 @@ def only_tasks() -> None:
     of_dask.pickle = SimpleNamespace(**kept | {"loads": loads})  # type: ignore[assignment]
 
 
-def runs_here(here: object) -> None:
-    """Whom tasks are given to in this process."""
-    global _here
-    _here = here
+def runs(table: Mapping[str, Callable[[str], str]]) -> None:
+    """What this process may be asked for: kind -> the function that is given the text."""
+    global _table
+    _table = table
 
 
 def run(kind: str, text: str) -> str:
     """The one function that workers run. Raises RefusedError for a task that is not in the table."""
-    if kind not in TASKS or _here is None:
+    if kind not in _table:
         raise RefusedError(f"no such task: {kind}")
-    module, _, name = TASKS[kind].partition(":")
-    function: Callable[[str, object], str] = getattr(importlib.import_module(module), name)
-    return function(text, _here)
+    return _table[kind](text)

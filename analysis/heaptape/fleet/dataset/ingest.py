@@ -22,11 +22,10 @@ from heaptape.common import forked
 from heaptape.common.c_programs import convert_output
 from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import Home
-from heaptape.fleet import dataset, features
-from heaptape.fleet.dispatch import answered
-from heaptape.fleet.execute import Here, Outcome
-from heaptape.fleet.files import StoreError, is_local, located
-from heaptape.fleet.store import Store
+from heaptape.fleet.dataset import dataset, features
+from heaptape.fleet.running.outcome import Outcome
+from heaptape.fleet.store.files import StoreError, is_local, located
+from heaptape.fleet.store.store import Store
 from heaptape.formats import tape_format
 from heaptape.formats.stack_names import stack_names
 from heaptape.formats.tape_blocks import MODULES
@@ -56,7 +55,7 @@ class Labels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Traces that one task takes: paths, or URLs that fsspec knows. `run`: the same for all batches of one command."""
 
-    kind: ClassVar[str] = "ingest"  # in tasks.TASKS
+    kind: ClassVar[str] = "ingest"  # in worker.py
     is_block: ClassVar[bool] = False
     need_bytes: ClassVar[int] = ROOM_BYTES
 
@@ -115,17 +114,12 @@ def locally(store: Store, todo: Sequence[Batch], home: Home, workers: int) -> It
     yield from forked.in_order(lambda number: ingest(store, todo[number], there, home), len(todo), workers)
 
 
-def run_batch(text: str, here: object) -> str:
-    """The task `ingest` of tasks.TASKS: a dispatch.Request in, an Outcome out, both as JSON."""
-    assert isinstance(here, Here)
-
-    def ingested(batch: Batch) -> Outcome:
-        try:
-            return ingest(here.store, batch, _there(here.store, batch.run), here.home)
-        except StoreError as error:
-            return Outcome(here.name, retry=str(error))
-
-    return answered(text, here, Batch, ingested)
+def of_worker(batch: Batch, store: Store, home: Home, worker: str) -> Outcome:
+    """One batch, by a worker of that name. Raises nothing: the outcome tells what went wrong."""
+    try:
+        return ingest(store, batch, _there(store, batch.run), home)
+    except StoreError as error:
+        return Outcome(worker, retry=str(error))
 
 
 @functools.lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.blocks import against_baseline
+from heaptape.fleet.reading.blocks import against_baseline
 
 # What is decided by: figures of which less is better, each with what a change of it is called. Those that are counted
 # stand first.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.fleet import keys
+from heaptape.fleet.cluster import keys
 
 RESTARTS = 20  # of one worker; a worker that died is no reason to stop, one that always dies is
 STARTED_S = 60.0

@@ -5,10 +5,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from heaptape.fleet.done import final_failures
-from heaptape.fleet.execute import SIGN_OF_LIFE_S
-from heaptape.fleet.plan import Task, plans_of, tasks_of
-from heaptape.fleet.store import Failure, Store
+from heaptape.fleet.plans.done import final_failures
+from heaptape.fleet.plans.plan import Task, plans_of, tasks_of
+from heaptape.fleet.store.store import SIGN_OF_LIFE_S, Failure, Store
 from heaptape.outputs.fleets import Failed, FleetStatus
 
 SILENT_S = 6 * SIGN_OF_LIFE_S  # a worker that has said nothing for so long has probably gone

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 from heaptape.common.connections import outlive_peers
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.files import MISSING
-from heaptape.fleet.keys import AUTHORITY, CERTIFICATE, KEY
-from heaptape.fleet.tasks import only_tasks
+from heaptape.fleet.cluster.keys import AUTHORITY, CERTIFICATE, KEY
+from heaptape.fleet.cluster.tasks import only_tasks
+from heaptape.fleet.store.files import MISSING
 
 if TYPE_CHECKING:
     from distributed.security import Security
