@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which sub-package of analysis/heaptape imports which.
+"""Which sub-package of analysis/heaptape imports which: each folder is one, also within another.
 
 Imports are read, not run, and lazy ones count: an import within a function is still a dependency. Imports of the
 package itself (`import heaptape`) count as imports of the sub-package `heaptape`, the public interface above all

@@ -17,18 +17,18 @@ from heaptape.common.progress import WorkProgress
 if TYPE_CHECKING:
     import pandas as pd
 
-    from heaptape.fleet.choose import Chosen
-    from heaptape.fleet.execute import Outcome
-    from heaptape.fleet.ingest import Batch
-    from heaptape.fleet.store import Store
+    from heaptape.fleet.dataset.ingest import Batch
+    from heaptape.fleet.reading.choose import Chosen
+    from heaptape.fleet.running.outcome import Outcome
+    from heaptape.fleet.store.store import Store
 
 ERRORS_SHOWN = 20
 DEFAULT_BASELINE = "glibc"
 
 
-def _needed() -> None:
+def needed() -> None:
     """Raises HeaptapeError where a package is missing, before anything is done."""
-    from heaptape.fleet.files import MISSING
+    from heaptape.fleet.store.files import MISSING
 
     try:
         import duckdb  # noqa: F401
@@ -67,9 +67,9 @@ def _ingest_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _ingest(arguments: argparse.Namespace) -> int:
-    _needed()
-    from heaptape.fleet import ingest
-    from heaptape.fleet.store import open_store
+    needed()
+    from heaptape.fleet.dataset import ingest
+    from heaptape.fleet.store.store import open_store
 
     workers = local_workers(arguments.scheduler)
     if arguments.retries < 0:
@@ -106,7 +106,8 @@ def _here(outcomes: "Iterator[Outcome]", count: int, progress: WorkProgress) -> 
 def _by_scheduler(
     arguments: argparse.Namespace, store: "Store", todo: "list[Batch]", progress: WorkProgress
 ) -> tuple[int, dict[str, str]]:
-    from heaptape.fleet.dispatch import Dispatch, Ended
+    from heaptape.fleet.cluster.dispatch import Dispatch
+    from heaptape.fleet.running.outcome import Ended
 
     taken = 0
 
@@ -132,11 +133,11 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _query(arguments: argparse.Namespace) -> int:
-    _needed()
+    needed()
     import sys
 
-    from heaptape.fleet.query import query
-    from heaptape.fleet.store import open_store
+    from heaptape.fleet.dataset.query import query
+    from heaptape.fleet.store.store import open_store
 
     sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
     found = query(open_store(arguments.store, tell=console.note), sql)
@@ -174,10 +175,11 @@ def _choose_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _choose(arguments: argparse.Namespace) -> int:
-    _needed()
-    from heaptape.fleet import choose, dataset
-    from heaptape.fleet.planfile import chosen_plan
-    from heaptape.fleet.store import open_store
+    needed()
+    from heaptape.fleet.dataset import dataset
+    from heaptape.fleet.plans.planfile import chosen_plan
+    from heaptape.fleet.reading import choose
+    from heaptape.fleet.store.store import open_store
 
     if arguments.count < 1 or arguments.seed < 0:
         raise UsageError("fleet choose: --n is 1 at least, --seed not negative")
@@ -232,11 +234,11 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    _needed()
+    needed()
     import math
 
-    from heaptape.fleet.matrix import matrix
-    from heaptape.fleet.store import open_store
+    from heaptape.fleet.reading.matrix import matrix
+    from heaptape.fleet.store.store import open_store
     from heaptape.report import fleet_page
 
     if not (math.isfinite(arguments.worst) and arguments.worst >= 0):

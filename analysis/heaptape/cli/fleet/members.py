@@ -34,7 +34,7 @@ def _keys_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _keys(arguments: argparse.Namespace) -> int:
-    from heaptape.fleet import keys
+    from heaptape.fleet.cluster import keys
 
     keys.make(Path(arguments.folder))
     print(f"keys in {arguments.folder}: whoever has them may submit work; copy the folder to each machine of the fleet")
@@ -48,7 +48,7 @@ def _scheduler_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _scheduler(arguments: argparse.Namespace) -> int:
-    from heaptape.fleet.servers import serve_scheduler
+    from heaptape.fleet.cluster.servers import serve_scheduler
 
     _end_with_input(arguments)
     serve_scheduler(arguments.address, arguments.keys, lambda address: print(address, flush=True))
@@ -74,10 +74,11 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _worker(arguments: argparse.Namespace) -> int:
     from heaptape.common.processors import processors
-    from heaptape.fleet import scratch, tasks
-    from heaptape.fleet.execute import worker_here
-    from heaptape.fleet.servers import check_address, serve_worker
-    from heaptape.fleet.store import open_store
+    from heaptape.fleet import worker
+    from heaptape.fleet.cluster.servers import check_address, serve_worker
+    from heaptape.fleet.running import scratch
+    from heaptape.fleet.running.execute import worker_here
+    from heaptape.fleet.store.store import open_store
     from heaptape.measure import machine
 
     if arguments.threads < 0 or arguments.memory < 0:
@@ -86,7 +87,7 @@ def _worker(arguments: argparse.Namespace) -> int:
     _end_with_input(arguments)
     store = open_store(arguments.store, create=True, patience_s=arguments.store_wait, tell=console.note)
     here = worker_here(store, arguments.home, arguments.machine)
-    tasks.runs_here(here)
+    worker.runs(here)
     threads = arguments.threads or processors()
     memory_bytes = arguments.memory or machine.available_bytes()
     with scratch.of_worker(here.name), here.signs_of_life():
@@ -100,7 +101,7 @@ def _add_until_input_ends(parser: argparse.ArgumentParser) -> None:
 
 
 def _end_with_input(arguments: argparse.Namespace) -> None:
-    from heaptape.fleet.local import end_with_input
+    from heaptape.fleet.cluster.local import end_with_input
 
     if arguments.until_input_ends:
         end_with_input(lambda: os.kill(os.getpid(), signal.SIGTERM))

@@ -16,11 +16,11 @@ from heaptape.common.output import STANDARD_OUTPUT, write_text
 from heaptape.common.progress import WorkProgress
 
 if TYPE_CHECKING:
-    from heaptape.fleet.dispatch import Ended
-    from heaptape.fleet.done import Left
-    from heaptape.fleet.plan import Plan, Task
-    from heaptape.fleet.planfile import PlanFile
-    from heaptape.fleet.store import Store
+    from heaptape.fleet.plans.done import Left
+    from heaptape.fleet.plans.plan import Plan, Task
+    from heaptape.fleet.plans.planfile import PlanFile
+    from heaptape.fleet.running.outcome import Ended
+    from heaptape.fleet.store.store import Store
 
 FAILURES_SHOWN = 20
 DEFAULT_SHARES = 100
@@ -74,13 +74,13 @@ def _replay_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from heaptape.fleet import planfile
-    from heaptape.fleet.prepare import prepare
-    from heaptape.fleet.store import open_store
+    from heaptape.fleet.plans import planfile
+    from heaptape.fleet.plans.prepare import prepare
+    from heaptape.fleet.store.store import open_store
 
     workers = local_workers(arguments.scheduler)
     if workers is None:
-        from heaptape.fleet.servers import check_address
+        from heaptape.fleet.cluster.servers import check_address
 
         check_address(arguments.scheduler, arguments.keys)
     if arguments.shares < 0 or arguments.retries < 0 or arguments.timeout < 0:
@@ -129,7 +129,7 @@ def local_workers(scheduler: str) -> int | None:
 
 
 def _run_plan(arguments: argparse.Namespace, plan: "Plan", store: "Store", workers: int | None) -> int:
-    from heaptape.fleet.done import left
+    from heaptape.fleet.plans.done import left
 
     first = left(list(plan.tasks()), store, again=arguments.again)
     if not first.tasks:
@@ -154,8 +154,8 @@ def _dispatched(
     on_done: "Callable[[Task, Ended], None]",
 ) -> "Ended":
     """Has the tasks run by the scheduler's workers, or by some of this machine."""
-    from heaptape.fleet.dispatch import Dispatch
-    from heaptape.fleet.local import cluster
+    from heaptape.fleet.cluster.dispatch import Dispatch
+    from heaptape.fleet.cluster.local import cluster
     from heaptape.measure import machine
 
     def dispatch(address: str, keys: str | None) -> "Ended":
@@ -198,7 +198,7 @@ def _told(plan: "Plan", first: "Left", last: "Left", failed: dict[str, str], sto
 
 
 def _write_slurm(arguments: argparse.Namespace, plan: "Plan") -> None:
-    from heaptape.fleet.slurm import script
+    from heaptape.fleet.running.slurm import script
 
     shares = arguments.shares or min(DEFAULT_SHARES, sum(1 for _ in plan.tasks()))
     options = ["--retries", str(arguments.retries), "--store-wait", f"{arguments.store_wait:g}"]
@@ -223,11 +223,11 @@ def _work_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    from heaptape.fleet import scratch, shares
-    from heaptape.fleet.done import left
-    from heaptape.fleet.execute import worker_here
-    from heaptape.fleet.plan import plans_of, share, tasks_of
-    from heaptape.fleet.store import open_store
+    from heaptape.fleet.plans.done import left
+    from heaptape.fleet.plans.plan import plans_of, share, tasks_of
+    from heaptape.fleet.running import scratch, shares
+    from heaptape.fleet.running.execute import worker_here
+    from heaptape.fleet.store.store import open_store
 
     index, number = _share(arguments.share)
     if arguments.jobs < 0 or arguments.retries < 0:

@@ -5,6 +5,7 @@ import argparse
 import time
 
 from heaptape.cli.fleet import Subcommand
+from heaptape.cli.fleet.data import needed
 from heaptape.common import console
 from heaptape.common.output import STANDARD_OUTPUT, print_json, write_text
 
@@ -17,8 +18,8 @@ def _status_arguments(parser: argparse.ArgumentParser) -> None:
 def _status(arguments: argparse.Namespace) -> int:
     import msgspec
 
-    from heaptape.fleet.status import in_words, status
-    from heaptape.fleet.store import open_store
+    from heaptape.fleet.plans.status import in_words, status
+    from heaptape.fleet.store.store import open_store
 
     found = status(open_store(arguments.store, tell=console.note), time.time())
     if arguments.json:
@@ -34,8 +35,9 @@ def _merge_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _merge(arguments: argparse.Namespace) -> int:
+    needed()
     from heaptape.fleet.merge import merge
-    from heaptape.fleet.store import open_store
+    from heaptape.fleet.store.store import open_store
 
     source = open_store(arguments.source, tell=console.note)
     merged = merge(source, open_store(arguments.into, create=True, tell=console.note))
@@ -53,7 +55,7 @@ STATUS = Subcommand(
 )
 MERGE = Subcommand(
     "put one store into another",
-    "Takes over what the second store does not have: workloads, libraries, plans, results. Nothing is replaced, but "
+    "Takes over what the second store lacks: workloads, libraries, plans, results, traces. Nothing is replaced, but "
     "blocks that are not whole.",
     _merge_arguments,
     _merge,
