@@ -76,7 +76,7 @@ def _imports_of(module: str, path: Path, modules: dict[str, Path]) -> Iterator[t
 
 
 def _sub_package(module: str, modules: dict[str, Path]) -> str:
-    """The folder that a module lies in, below the package's; PACKAGE for what lies directly in the package."""
-    parts = module.split(".")[1:]
-    folders = parts if modules[module].name == "__init__.py" else parts[:-1]
-    return "/".join(folders) or PACKAGE
+    """The folder below the package that a module lies in; PACKAGE for what lies directly in the package."""
+    parts = module.split(".")
+    folder = parts if modules[module].name == "__init__.py" else parts[:-1]
+    return "/".join(folder[1:]) or PACKAGE
