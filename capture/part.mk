@@ -33,7 +33,7 @@ $(HT_UNWIND_LIB): $(call c_pic_objects,$(wildcard capture/host/unwinder/*.c))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape-unwind.so -o $@ $^ -ldl
 
-RECORDER_COMPONENTS := capture/recorder capture/recorder/redirect capture/recorder/continuous capture/recorder/process capture/sampling
+RECORDER_COMPONENTS := capture/recorder capture/recorder/collector capture/recorder/redirect capture/recorder/continuous capture/recorder/process capture/sampling
 # Decodes the instructions of functions that are redirected: for x86-64 alone.
 DECODER := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-lZydis)
 $(call c_components,$(RECORDER_COMPONENTS))

@@ -4,10 +4,10 @@
 
    Invariants: only the thread that serves touches it, but for the fields marked with who else does; a process is in the
    list from its attaching until its trace is closed. */
-#ifndef CAPTURE_RECORDER_COLLECTOR_STATE_H
-#define CAPTURE_RECORDER_COLLECTOR_STATE_H
+#ifndef CAPTURE_RECORDER_COLLECTOR_COLLECTOR_STATE_H
+#define CAPTURE_RECORDER_COLLECTOR_COLLECTOR_STATE_H
 
-#include "capture/recorder/collector_settings.h"
+#include "capture/recorder/collector/collector_settings.h"
 #include "capture/recorder/continuous/process_upkeep.h"
 #include "core/base/vector.h"
 

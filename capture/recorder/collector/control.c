@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/control.h"
+#include "capture/recorder/collector/control.h"
 
-#include "capture/recorder/counts.h"
+#include "capture/recorder/collector/counts.h"
 #include "core/base/os.h"
 
 #include <jansson.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/counts.h"
+#include "capture/recorder/collector/counts.h"
 
 #include "core/base/os.h"
 #include "core/base/vector.h"

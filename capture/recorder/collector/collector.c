@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/collector.h"
+#include "capture/recorder/collector/collector.h"
 
-#include "capture/recorder/collector_state.h"
-#include "capture/recorder/control.h"
-#include "capture/recorder/describe.h"
+#include "capture/recorder/collector/collector_state.h"
+#include "capture/recorder/collector/control.h"
+#include "capture/recorder/collector/describe.h"
+#include "capture/recorder/collector/upkeep.h"
 #include "capture/recorder/redirect/linked.h"
-#include "capture/recorder/upkeep.h"
 #include "core/base/os.h"
 
 #include <errno.h>

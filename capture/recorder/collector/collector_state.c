@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/collector_state.h"
+#include "capture/recorder/collector/collector_state.h"
 
 #include "core/base/assert.h"
 #include "core/base/os.h"

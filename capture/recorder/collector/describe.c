@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/describe.h"
+#include "capture/recorder/collector/describe.h"
 
 #include "core/base/os.h"
 #include "core/processes/proc.h"

@@ -5,10 +5,10 @@
    estimates with their variances (live_sample.h, site_sample.h); the modules that stacks lie in. Not its job: rates and
    names, which the watcher makes. Invariants: the rings are drained first, so a call that had returned before the
    request is counted; nothing is changed in the trace. Allocates with malloc; one thread, the one that serves. */
-#ifndef CAPTURE_RECORDER_COUNTS_H
-#define CAPTURE_RECORDER_COUNTS_H
+#ifndef CAPTURE_RECORDER_COLLECTOR_COUNTS_H
+#define CAPTURE_RECORDER_COLLECTOR_COUNTS_H
 
-#include "capture/recorder/collector_state.h"
+#include "capture/recorder/collector/collector_state.h"
 
 #include <jansson.h>
 

@@ -5,10 +5,10 @@
    user or of root; the reply is one too, {"ok": true, ...} or {"ok": false, "error": "..."}. pid is a recorded process,
    or the recorder for all of them and those to come. Verbs: those of `heaptape ctl`, and counts and modules (counts.h)
    for `heaptape top`. Not its job: the socket. One thread, the one that serves. */
-#ifndef CAPTURE_RECORDER_CONTROL_H
-#define CAPTURE_RECORDER_CONTROL_H
+#ifndef CAPTURE_RECORDER_COLLECTOR_CONTROL_H
+#define CAPTURE_RECORDER_COLLECTOR_CONTROL_H
 
-#include "capture/recorder/collector_state.h"
+#include "capture/recorder/collector/collector_state.h"
 
 /* Carries out a request; returns the reply, to be freed, or NULL if there is no memory. */
 char *control_request(struct collector *collector, const char *text);

@@ -4,10 +4,10 @@
    Not its job: starting the program, printing. Invariants: the tick advances about every millisecond while there are
    records; a process's trace is complete when the process has ended; trouble with one process's trace leaves the others
    alone. One thread beside the caller's, which only wakes it for sockets and ends of processes. */
-#ifndef CAPTURE_RECORDER_COLLECTOR_H
-#define CAPTURE_RECORDER_COLLECTOR_H
+#ifndef CAPTURE_RECORDER_COLLECTOR_COLLECTOR_H
+#define CAPTURE_RECORDER_COLLECTOR_COLLECTOR_H
 
-#include "capture/recorder/collector_settings.h"
+#include "capture/recorder/collector/collector_settings.h"
 
 #include <stdbool.h>
 

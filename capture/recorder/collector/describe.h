@@ -2,10 +2,10 @@
 /* The INFO of a trace, which describes its process, and the trace's file name.
 
    Not its job: the trace's content. Allocates with malloc. */
-#ifndef CAPTURE_RECORDER_DESCRIBE_H
-#define CAPTURE_RECORDER_DESCRIBE_H
+#ifndef CAPTURE_RECORDER_COLLECTOR_DESCRIBE_H
+#define CAPTURE_RECORDER_COLLECTOR_DESCRIBE_H
 
-#include "capture/recorder/collector_settings.h"
+#include "capture/recorder/collector/collector_settings.h"
 
 #include <stddef.h>
 

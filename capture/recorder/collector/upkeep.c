@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/upkeep.h"
+#include "capture/recorder/collector/upkeep.h"
 
-#include "capture/recorder/describe.h"
+#include "capture/recorder/collector/describe.h"
 #include "core/base/os.h"
 
 #include <jansson.h>

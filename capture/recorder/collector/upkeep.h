@@ -5,10 +5,10 @@
    Job: measuring what recording costs, pausing all processes between bursts, beginning each trace's next file in time,
    deleting old ones. Not its job: when a burst is due (continuous/budget.h), names (continuous/file_set.h), the files
    (process/recorded_process.h). A part of the collector; one thread, the one that serves. Allocates with malloc. */
-#ifndef CAPTURE_RECORDER_UPKEEP_H
-#define CAPTURE_RECORDER_UPKEEP_H
+#ifndef CAPTURE_RECORDER_COLLECTOR_UPKEEP_H
+#define CAPTURE_RECORDER_COLLECTOR_UPKEEP_H
 
-#include "capture/recorder/collector_state.h"
+#include "capture/recorder/collector/collector_state.h"
 
 /* Called once, before anything is served. */
 void upkeep_begin(struct collector *collector);

@@ -3,8 +3,8 @@
    read by all parts of the recorder.
 
    Layout only. Invariant: nobody changes the settings while the collector serves. */
-#ifndef CAPTURE_RECORDER_COLLECTOR_SETTINGS_H
-#define CAPTURE_RECORDER_COLLECTOR_SETTINGS_H
+#ifndef CAPTURE_RECORDER_COLLECTOR_COLLECTOR_SETTINGS_H
+#define CAPTURE_RECORDER_COLLECTOR_COLLECTOR_SETTINGS_H
 
 #include "capture/recorder/process/recorded_process.h"
 #include "capture/sampling/perf_source.h"
