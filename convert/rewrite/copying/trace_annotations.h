@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Brings stacks, modules, marks and names of threads from one trace into another, for the makers of traces
-   (convert/rewrite/trace_out.h).
+   (convert/rewrite/copying/trace_out.h).
 
    Not its job: events. Memory is O(stack nodes + modules). Not thread-safe. */
-#ifndef CONVERT_REWRITE_TRACE_ANNOTATIONS_H
-#define CONVERT_REWRITE_TRACE_ANNOTATIONS_H
+#ifndef CONVERT_REWRITE_COPYING_TRACE_ANNOTATIONS_H
+#define CONVERT_REWRITE_COPYING_TRACE_ANNOTATIONS_H
 
-#include "convert/rewrite/trace_out.h"
+#include "convert/rewrite/copying/trace_out.h"
 
 /* Which node of the new trace each node of the old one is. All zeros: no stacks. */
 struct trace_stacks {
@@ -24,7 +24,7 @@ void trace_stacks_free(struct trace_stacks *stacks);
 int trace_copy_stacks(struct trace_stacks *stacks, struct trace_reader *reader, struct trace_out *out,
                       uint64_t address_offset, struct error *error);
 
-/* Writes the names of those threads that the new trace has. threads: as in convert/rewrite/trace_copy.h. */
+/* Writes the names of those threads that the new trace has. threads: as in convert/rewrite/copying/trace_copy.h. */
 int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, const uint32_t *threads,
                             struct error *error);
 

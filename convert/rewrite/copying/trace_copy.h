@@ -4,10 +4,10 @@
 
    What a truncated trace lost stays lost; the copy is whole and has that in INFO (`truncated_source`). Memory is
    O(block + threads). Not thread-safe. */
-#ifndef CONVERT_REWRITE_TRACE_COPY_H
-#define CONVERT_REWRITE_TRACE_COPY_H
+#ifndef CONVERT_REWRITE_COPYING_TRACE_COPY_H
+#define CONVERT_REWRITE_COPYING_TRACE_COPY_H
 
-#include "convert/rewrite/trace_out.h"
+#include "convert/rewrite/copying/trace_out.h"
 
 /* What becomes of a trace on the way, for convert/rewrite/trace_merge.h; all zeros: nothing. A thread that has events
    in the new trace already goes on there. */

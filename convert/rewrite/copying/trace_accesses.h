@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Brings data accesses from one trace into another, for the makers of traces (convert/rewrite/trace_out.h): as they
-   are, or without what reveals the program's addresses.
+/* Brings data accesses from one trace into another, for the makers of traces (convert/rewrite/copying/trace_out.h): as
+   they are, or without what reveals the program's addresses.
 
    Not its job: events. Not thread-safe. */
-#ifndef CONVERT_REWRITE_TRACE_ACCESSES_H
-#define CONVERT_REWRITE_TRACE_ACCESSES_H
+#ifndef CONVERT_REWRITE_COPYING_TRACE_ACCESSES_H
+#define CONVERT_REWRITE_COPYING_TRACE_ACCESSES_H
 
 #include "convert/history/access_order.h"
-#include "convert/rewrite/trace_out.h"
+#include "convert/rewrite/copying/trace_out.h"
 
 /* Copies all accesses, if there are any, and their totals; call it after the events, whose threads it names. Memory is
    O(block). Returns 0, or -1 with error (empty: the writer has the reason). */

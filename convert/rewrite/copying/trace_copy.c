@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/rewrite/trace_copy.h"
+#include "convert/rewrite/copying/trace_copy.h"
 
-#include "convert/rewrite/trace_accesses.h"
-#include "convert/rewrite/trace_annotations.h"
+#include "convert/rewrite/copying/trace_accesses.h"
+#include "convert/rewrite/copying/trace_annotations.h"
 #include "core/base/vector.h"
 
 #include <inttypes.h>

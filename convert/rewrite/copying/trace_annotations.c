@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/rewrite/trace_annotations.h"
+#include "convert/rewrite/copying/trace_annotations.h"
 
 #include "core/base/vector.h"
 

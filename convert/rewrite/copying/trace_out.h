@@ -2,11 +2,11 @@
 /* A trace that convert makes out of other traces: threads renumbered as they appear, stamps inherited again where they
    can be, so that a copy is no larger than its original.
 
-   Not its job: which events go in (convert/rewrite/trace_copy.h, trace_slice.h, trace_merge.h, trace_anonymise.h).
-   Events of a source thread must come in its order. Memory is that of the trace writer plus O(threads). Not
-   thread-safe. */
-#ifndef CONVERT_REWRITE_TRACE_OUT_H
-#define CONVERT_REWRITE_TRACE_OUT_H
+   Not its job: which events go in (convert/rewrite/copying/trace_copy.h, trace_slice.h, trace_merge.h,
+   trace_anonymise.h). Events of a source thread must come in its order. Memory is that of the trace writer plus
+   O(threads). Not thread-safe. */
+#ifndef CONVERT_REWRITE_COPYING_TRACE_OUT_H
+#define CONVERT_REWRITE_COPYING_TRACE_OUT_H
 
 #include "convert/history/history.h"
 #include "core/trace/read/trace_read.h"

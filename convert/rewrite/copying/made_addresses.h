@@ -3,8 +3,8 @@
    none is used twice, so that objects of two threads never overlap, and the reader's predictor expects each.
 
    Memory is O(threads). Not thread-safe. */
-#ifndef CONVERT_REWRITE_MADE_ADDRESSES_H
-#define CONVERT_REWRITE_MADE_ADDRESSES_H
+#ifndef CONVERT_REWRITE_COPYING_MADE_ADDRESSES_H
+#define CONVERT_REWRITE_COPYING_MADE_ADDRESSES_H
 
 #include <stdbool.h>
 #include <stdint.h>

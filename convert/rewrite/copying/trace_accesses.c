@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/rewrite/trace_accesses.h"
+#include "convert/rewrite/copying/trace_accesses.h"
 
 #include "core/base/vector.h"
 

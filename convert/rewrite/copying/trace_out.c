@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/rewrite/trace_out.h"
+#include "convert/rewrite/copying/trace_out.h"
 
 #include "core/trace/layout.h"
 

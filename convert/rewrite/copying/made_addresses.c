@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/rewrite/made_addresses.h"
+#include "convert/rewrite/copying/made_addresses.h"
 
 #include "core/trace/layout.h"
 
