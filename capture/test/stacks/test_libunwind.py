@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capture.test.stack_hosts import SOURCES, build, functions, record
+from capture.test.stacks.stack_hosts import SOURCES, build, functions, record
 from tests import support
 from tests.support import CONVERT, OUT, RECORD, compile_c, info, run, succeed
 

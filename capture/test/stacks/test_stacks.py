@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from heaptape.formats.tape_format import open_trace
 
-from capture.test.stack_hosts import FLAGS, SOURCES, build, functions, record
+from capture.test.stacks.stack_hosts import FLAGS, SOURCES, build, functions, record
 from tests import support
 from tests.support import compile_c
 

@@ -15,7 +15,7 @@ from heaptape.formats.tape_format import open_trace
 from tests.support import RECORD, compile_c, take_interrupts
 
 HANG_S = 120  # bounds a hang, and is no claim
-SOURCES = Path(__file__).parent / "attach"
+SOURCES = Path(__file__).parent
 FIRST_BYTES, LAST_BYTES, STEP_BYTES = 16, 16000, 16
 
 

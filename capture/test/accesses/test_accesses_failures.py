@@ -13,8 +13,7 @@ import pandas as pd
 import pytest
 from heaptape.formats.tape_format import open_trace
 
-from capture.test.driven import HANG_S, Driven
-from capture.test.test_accesses import (  # noqa: F401 (a fixture)
+from capture.test.accesses.test_accesses import (  # noqa: F401 (a fixture)
     THIRD,
     accessed,
     events_and_rows,
@@ -22,6 +21,7 @@ from capture.test.test_accesses import (  # noqa: F401 (a fixture)
     pytestmark,
     requests,
 )
+from capture.test.driven import HANG_S, Driven
 from tests.support import CONVERT, HEAPTAPE, OUT, RECORD, check, info, run
 
 STATUS = 9  # of planted, mode asked

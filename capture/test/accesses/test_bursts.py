@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from heaptape.formats.tape_format import open_trace
 
-from capture.test.test_accesses import (
+from capture.test.accesses.test_accesses import (
     SECOND,
     THIRD,
     accessed,
@@ -20,7 +20,7 @@ from capture.test.test_accesses import (
     pytestmark,  # noqa: F401
     requests,
 )
-from capture.test.test_accesses_failures import start  # noqa: F401 (a fixture)
+from capture.test.accesses.test_accesses_failures import start  # noqa: F401 (a fixture)
 from tests import support
 from tests.support import CONVERT, HEAPTAPE, REPOSITORY, check, compile_c, info, run, succeed
 
@@ -30,7 +30,7 @@ OLD, NEW, SENTINEL = 1088, 1104, 1120
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("bursts") / "bursts"
-    return compile_c(path, Path(__file__).parent / "accesses" / "bursts.c", "-O1", f"-I{REPOSITORY}")
+    return compile_c(path, Path(__file__).parent / "bursts.c", "-O1", f"-I{REPOSITORY}")
 
 
 def record(tape: Path, *command: str | Path, bursts: str | None = "begin..end", accesses: str = "all") -> str:

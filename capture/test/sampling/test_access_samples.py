@@ -13,7 +13,7 @@ from tests import support
 from tests.support import CONVERT, OUT, compile_c, info, refused, run, succeed
 
 READER = OUT / "test-programs" / "read-perf-records"
-HERE = Path(__file__).parent / "sampling"
+HERE = Path(__file__).parent
 LOST, THROTTLE, UNTHROTTLE, SAMPLE, LOST_SAMPLES = 2, 5, 6, 9, 13  # linux/perf_event.h, enum perf_event_type
 KERNEL, USER = 1, 2  # misc
 LOAD, STORE, TLB_MISS = 16, 32, 64  # core/trace/FORMAT.md 6b

@@ -24,7 +24,7 @@ FIRST, SECOND, THIRD, MANY = 1088, 1104, 1120, 8192
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("accesses") / "planted"
-    source = Path(__file__).parent / "accesses" / "planted.c"
+    source = Path(__file__).parent / "planted.c"
     return compile_c(path, source, "-D_GNU_SOURCE", "-O1", f"-I{REPOSITORY}", "-lpthread")
 
 

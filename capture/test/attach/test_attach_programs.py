@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from capture.test.attached import Attached, running
+from capture.test.attach.attached import Attached, running
 from tests.support import check
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is for x86-64 only")

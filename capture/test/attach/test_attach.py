@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from heaptape.formats.tape_format import open_trace
 
-from capture.test.attached import HANG_S, Attached, Worker, compile_worker, jumps, requests, worker_threads
+from capture.test.attach.attached import HANG_S, Attached, Worker, compile_worker, jumps, requests, worker_threads
 from tests.support import CONVERT, RECORD, REPLAY, check, refused, succeed
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is for x86-64 only")

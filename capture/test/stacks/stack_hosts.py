@@ -10,7 +10,7 @@ import pytest
 from tests import support
 from tests.support import CONVERT, Result, succeed
 
-SOURCES = Path(__file__).parent / "stacks"
+SOURCES = Path(__file__).parent
 FLAGS = {
     "optimised": ["-O2"],
     "frame-pointers": ["-O2", "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"],

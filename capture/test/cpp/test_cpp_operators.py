@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import CONVERT, OUT, RECORD, REPLAY, assert_clean, check, info, succeed
 
-SOURCES = Path(__file__).parent / "cpp"
+SOURCES = Path(__file__).parent
 COUNTER = OUT / "test-lib" / "libcount_calls.so"
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
 ALLOCATORS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2", "libtbbmalloc_proxy.so.2")

@@ -18,7 +18,7 @@ from tests.support import CONVERT, OUT, REPLAY, Result, check, compile_c, info, 
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="functions are redirected on x86-64 alone")
 
-SOURCES = Path(__file__).parent / "linked"
+SOURCES = Path(__file__).parent
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
 ROUNDS = 50
 THREADS = 2
