@@ -5,8 +5,8 @@
 
    Single steps take so long that the recorder's tick would advance in the middle of most of these calls, which are then
    no common ones. So the recorder is stopped meanwhile; a timer lets it go on where the host must wait for it. */
+#include "capture/test/hosts/interruptions/single_step.h"
 #include "capture/test/hosts/recording.h"
-#include "capture/test/hosts/single_step.h"
 
 #include <fcntl.h>
 #include <limits.h>

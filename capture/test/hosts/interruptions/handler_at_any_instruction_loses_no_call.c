@@ -2,8 +2,8 @@
 /* A handler comes after each instruction of a hook in turn, and allocates and frees, or leaves by siglongjmp: the calls
    of both are recorded exactly, in their order, and none is dropped. The hooks are in their common case, and in the one
    in which another thread has touched the object's place last. */
+#include "capture/test/hosts/interruptions/single_step.h"
 #include "capture/test/hosts/recording.h"
-#include "capture/test/hosts/single_step.h"
 
 #include <pthread.h>
 #include <setjmp.h>

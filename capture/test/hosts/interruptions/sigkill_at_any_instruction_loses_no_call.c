@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* SIGKILL comes after each instruction of a hook in turn, each time in another child: its trace has every call that had
    returned, at most the interrupted one besides, and is whole. */
+#include "capture/test/hosts/interruptions/single_step.h"
 #include "capture/test/hosts/recording.h"
-#include "capture/test/hosts/single_step.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
