@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from convert.test.history_model import ACQUIRES, Event
-from convert.test.tape_maker import GAP, Block, Column, Tape
+from convert.test.models.history_model import ACQUIRES, Event
+from convert.test.models.tape_maker import GAP, Block, Column, Tape
 from tests.leb import Reader, leb, unzigzag, zigzag
 
 ACCESSES, LIST_PLACES, PAGE_GRANULES, NEAR_PAGES = 10, 64, 256, 127

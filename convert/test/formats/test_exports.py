@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from convert.test.history_maker import damage, legal
-from convert.test.history_model import text
+from convert.test.models.history_maker import damage, legal
+from convert.test.models.history_model import text
 from convert.test.test_history import CALL_IDS, compiled, used_threads
 from tests.examples import examples
 from tests.support import CONVERT, check, import_text, info, run, succeed

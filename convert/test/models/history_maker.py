@@ -4,7 +4,7 @@
 import random
 from dataclasses import dataclass, replace
 
-from convert.test.history_model import Event
+from convert.test.models.history_model import Event
 
 
 @dataclass
