@@ -22,6 +22,7 @@ from capture.test.driven import HANG_S, Driven, calling
 from tests.support import (
     CONVERT,
     HEAPTAPE,
+    HEAPTAPE_HERE,
     OUT,
     RECORD,
     check,
