@@ -6,11 +6,14 @@ import os
 import resource
 import statistics
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, record, succeed, workload
+
+SAID_CHARACTERS = 4000  # of standard error, the last
 
 
 @dataclass
@@ -23,15 +26,19 @@ class Spent:
 
 
 def spend(*command: str | Path) -> Spent:
-    """Runs a program that must exit with 0."""
-    began = time.monotonic()
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([str(word) for word in command], **quiet) as program:
-        _, status, usage = os.wait4(program.pid, 0)
-        program.returncode = os.waitstatus_to_exitcode(status)
-    if program.returncode != 0:
-        raise RuntimeError(f"{command} failed")
-    return Spent(time.monotonic() - began, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
+    """Runs a program that must exit with 0: else what it said on standard error is told."""
+    words = [str(word) for word in command]
+    with tempfile.TemporaryFile() as said:  # no pipe, which would have to be read meanwhile
+        began = time.monotonic()
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=said) as program:
+            _, status, usage = os.wait4(program.pid, 0)
+            program.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.monotonic() - began
+        if program.returncode != 0:
+            said.seek(0)
+            text = said.read().decode(errors="replace")[-SAID_CHARACTERS:]
+            raise RuntimeError(f"{words} ended with {program.returncode}:\n{text}")
+    return Spent(seconds, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
 
 
 def ten_million_events(folder: Path) -> Path:
