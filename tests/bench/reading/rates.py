@@ -3,7 +3,7 @@
 
 import json
 import os
-import resource
+import re
 import statistics
 import subprocess
 import tempfile
@@ -41,6 +41,16 @@ def spend(*command: str | Path) -> Spent:
     return Spent(seconds, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
 
 
+def instructions(folder: Path, *command: str | Path) -> int:
+    """Of all threads of a program that must exit with 0, by callgrind."""
+    out = folder / "callgrind.out"
+    succeed("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *command, timeout_s=900)
+    total = re.search(r"^(?:summary|totals): (\d+)", out.read_text(), re.MULTILINE)
+    if total is None:
+        raise RuntimeError(f"{out}: no total")
+    return int(total[1])
+
+
 def ten_million_events(folder: Path) -> Path:
     """A trace of about 10 M events of two threads with random sizes and victims."""
     tape = folder / "larson.tape"
@@ -71,18 +81,14 @@ WRITTEN = {
 }
 
 
-def written_per_second(name: str, folder: Path, runs: int = 3) -> tuple[int, float]:
-    """Events of a synthetic pattern written as a workload file, and events per second of CPU: the median of runs."""
+def written_per_second(name: str, folder: Path) -> tuple[int, float]:
+    """Events of a synthetic pattern written as a workload file, and events per second of CPU: the median of 3 runs."""
     path = folder / "written.work"
-    rates = []
-    for _ in range(runs):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        succeed(workload(name), *WRITTEN.get(name, ()), f"--work={path}", "--quiet=1")
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        rates.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    command = (workload(name), *WRITTEN.get(name, ()), f"--work={path}", "--quiet=1")
+    seconds = statistics.median(spend(*command).cpu_seconds for _ in range(3))
     events = json.loads(succeed(CONVERT, "info", path, "--json").stdout)["ops"]
     path.unlink()
-    return events, events / statistics.median(rates)
+    return events, events / seconds
 
 
 def synthetic_trace(folder: Path, events: int, sites: int = 0) -> Path:
@@ -100,10 +106,10 @@ def single_thread_workload(folder: Path) -> tuple[Path, int]:
     return work, json.loads(compiled.stdout)["witness"]["ops"]
 
 
-def engine_ns_per_op(work: Path, ops: int, runs: int = 5) -> float:
-    """The engine alone: bare pass over the null allocator, median of runs, in ns per op."""
+def engine_ns_per_op(work: Path, ops: int) -> float:
+    """The engine alone: bare pass over the null allocator, median of 5 runs, in ns per op."""
     times = []
-    for _ in range(runs):
+    for _ in range(5):
         said = succeed(REPLAY, "--pass", "bare", "--null", "--touch", "none", "--order", "causal", work).stdout
         run = json.loads(said)
         times.append(run["cycles_total"] / run["cycles_hz"] * 1e9 / ops)

@@ -139,13 +139,12 @@ def limits_of(arguments: argparse.Namespace, command: str) -> "Limits":
 def _write(data: dict, arguments: argparse.Namespace) -> None:
     from heaptape.gate import junit
     from heaptape.tables.gate_table import gate_tables
-    from heaptape.tables.usual import render_markdown, render_text
+    from heaptape.tables.usual import render
 
     if arguments.output:
         write_json(arguments.output, data)
     if arguments.junit:
         write_text(arguments.junit, junit.xml(data))
     if STANDARD_OUTPUT not in (arguments.output, arguments.junit):
-        render = render_markdown if arguments.format == "md" else render_text
-        write_text(STANDARD_OUTPUT, render(gate_tables(data)))
+        write_text(STANDARD_OUTPUT, render(gate_tables(data), arguments.format))
     console.verdict(f"gate {'passed' if data['passed'] else 'failed'}", data["passed"])

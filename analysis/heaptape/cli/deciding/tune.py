@@ -242,10 +242,9 @@ def _about(request: Request) -> dict:
 
 def _print(data: dict, request: Request, format_: str) -> None:
     from heaptape.tables.tune_table import conclusion, live_lines, tune_tables
-    from heaptape.tables.usual import render_markdown, render_text
+    from heaptape.tables.usual import render
 
-    tables = tune_tables(data)
-    write_text(STANDARD_OUTPUT, render_markdown(tables) if format_ == "md" else render_text(tables))
+    write_text(STANDARD_OUTPUT, render(tune_tables(data), format_))
     print("\n".join([*conclusion(data), *live_lines(data)]))
     print(f"all points in {request.output}, the search in {request.storage}")
 

@@ -213,7 +213,7 @@ def _print_tunables(allocator: "registry.Allocator", as_json: bool) -> int:
 def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Allocator"]) -> int:
     from heaptape.measure import registry, replay
     from heaptape.tables.tunables_table import effects_table
-    from heaptape.tables.usual import render_markdown, render_text
+    from heaptape.tables.usual import render
     from heaptape.tuning import effects
 
     name, *inputs = arguments.check_tunables
@@ -228,8 +228,7 @@ def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Al
         jobs = processors()
         found = effects.effects(allocator, workloads, arguments.home, jobs, work.progress.update)
     table = effects_table(name, found, effects.FIGURES, list(workloads), effects.silent(found))
-    render = render_markdown if arguments.format == "md" else render_text
-    write_text(STANDARD_OUTPUT, render([table]))
+    write_text(STANDARD_OUTPUT, render([table], arguments.format))
     return 0
 
 

@@ -105,9 +105,9 @@ def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
 def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
     from heaptape.results.schema import Results
     from heaptape.tables import holders_compare
-    from heaptape.tables.usual import render_markdown, render_text
+    from heaptape.tables.usual import render
     from heaptape.tables.whatif_table import whatif_tables
 
     file = Results(path, data)
     tables = whatif_tables(file) + holders_compare.tables(holders_compare.experiments(file, arguments.at), arguments.at)
-    write_text(STANDARD_OUTPUT, render_markdown(tables) if arguments.format == "md" else render_text(tables))
+    write_text(STANDARD_OUTPUT, render(tables, arguments.format))

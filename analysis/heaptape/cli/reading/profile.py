@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Counts and writes."""
     from heaptape.profile import data as library
     from heaptape.profile.text import hardness, tables
-    from heaptape.tables.usual import render_markdown, render_text
+    from heaptape.tables.usual import render
 
     check_writable(arguments.output)
     found = library.profile(arguments.input, arguments.home)
@@ -54,10 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(arguments.output, _drawn_profile(arguments, found, arguments.home))
         return 0
     findings = "\n".join(f"- {sentence}" for sentence in hardness(found))
-    render = render_text if arguments.format == "text" else render_markdown
     names = _names_of_stacks(arguments.input, found, arguments.home)
-    shown = tables(found, names.callers if names else lambda node: [])
-    write_text(arguments.output, f"{found.name}: {found.data['ops']:,} ops\n\n{findings}\n\n{render(shown)}")
+    shown = render(tables(found, names.callers if names else lambda node: []), arguments.format)
+    write_text(arguments.output, f"{found.name}: {found.data['ops']:,} ops\n\n{findings}\n\n{shown}")
     return 0
 
 
