@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Attaching beside what else goes on: fork children, other recorders, a main thread that ends, budgets, rotating files."""
+"""Attaching beside fork children, other recorders, a main thread that ends, budgets and rotating files."""
 
 import os
 import signal
@@ -61,7 +61,8 @@ def test_a_main_thread_that_has_ended_hinders_nothing(worker: Callable[..., Work
     assert "everything is put back" in told
     assert "can't be read" not in told
     assert calls_of(requests(attached.trace), "malloc", 4242) == 10_000
-    living = [tid for tid in os.listdir(f"/proc/{program.pid}/task") if int(tid) != program.pid]
+    tids = [int(path.name) for path in Path(f"/proc/{program.pid}/task").iterdir()]
+    living = [tid for tid in tids if tid != program.pid]
     assert redirected_references(f"{program.pid}/task/{living[0]}") == 0
     assert program.end() == 0
 
