@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from capture.test.attached import HANG_S, Attached, Worker, requests
+from capture.test.attached import HANG_S, SOURCES, Attached, Worker, requests
 from capture.test.test_attach import calls_of, programs, redirected_references, wait_until, worker
-from tests.support import CONVERT, RECORD, check, info, succeed
+from tests.support import CONVERT, RECORD, check, compile_c, info, succeed
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is for x86-64 only")
 
@@ -119,6 +119,18 @@ def test_a_process_that_root_records_is_refused_to_its_user(programs: tuple[Path
     finally:
         program.kill()
         program.wait()
+
+
+def test_an_object_that_names_hundreds_of_others_is_recorded_too(tmp_path: Path) -> None:
+    named = [f"-Wl,-f,libnone{number}.so" for number in range(300)]  # the dynamic linker does without them
+    plugin = compile_c(tmp_path / "plugin.so", SOURCES / "plugin.c", "-shared", "-fPIC", *named)
+    linked = ("-O1", "-pthread", "-Wl,--no-as-needed", str(plugin))
+    program = Worker((compile_c(tmp_path / "worker", SOURCES / "worker.c", *linked), plugin), 1)
+    attached = Attached(program.pid, tmp_path / "t.tape")
+    program.obey("l")
+    attached.stop()
+    assert calls_of(requests(attached.trace), "malloc", 7777) >= 1000
+    assert program.end() == 0
 
 
 def test_files_rotate_and_merge_into_all_calls(worker: Callable[..., Worker], tmp_path: Path) -> None:
