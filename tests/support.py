@@ -200,6 +200,17 @@ def published(name: str, text: str) -> dict[str, Any]:
     return json.loads(text)
 
 
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of its own there, of so many bytes (tmpfs's `size=`). Needs root."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
 def assert_clean(tape: Path) -> dict[str, Any]:
     """The trace's history is legal as it stands: nothing repaired, unseen, dropped or missing. Gives the witness.
 

@@ -3,7 +3,7 @@
 SYNTHETIC_COMMON  := $(addprefix workloads/synthetic/,main.c actors.c script.c)
 SYNTHETIC         := $(basename $(notdir $(filter-out $(SYNTHETIC_COMMON),$(wildcard workloads/synthetic/*.c))))
 synthetic_program  = $(eval ALL += $(OUT)/workloads/$(1)) \
-  $(call c_link,$(OUT)/workloads/$(1),workloads/synthetic/$(1).c $(SYNTHETIC_COMMON),$(WORKLOAD),-pthread -lz -ljansson)
+  $(call c_link,$(OUT)/workloads/$(1),workloads/synthetic/$(1).c $(SYNTHETIC_COMMON),core/files $(WORKLOAD),-pthread -lz -ljansson)
 $(foreach name,$(SYNTHETIC),$(call synthetic_program,$(name)))
 
 # Programs with a switch for what `heaptape whatif` predicts (verify-fidelity --whatif).

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from capture.test.driven import HANG_S, Driven, calling
-from tests.support import RECORD, Result, check, compile_c, info, record, run, succeed
+from tests.support import RECORD, Result, check, compile_c, info, record, run, small_disk, succeed
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root for a file system of its own")
 
@@ -40,13 +40,10 @@ def storm(folder: Path, rounds: int = 100_000, before: str = "") -> Result:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 400 KiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "none", disk], check=True)
-    yield disk
-    subprocess.run(["umount", "-l", disk], check=True)
+    with small_disk(tmp_path / "disk", "400k") as folder:
+        yield folder
 
 
 def assert_told(done: Result, trace: Path, why: str) -> None:
@@ -65,16 +62,16 @@ def assert_told(done: Result, trace: Path, why: str) -> None:
 
 
 @needs_root
-def test_a_full_disk_ends_the_trace_with_a_count(small_disk: Path) -> None:
-    done = storm(small_disk)
-    assert_told(done, small_disk / "t.tape", "No space left on device")
-    assert (small_disk / "t.tape").stat().st_size > 200_000
+def test_a_full_disk_ends_the_trace_with_a_count(disk: Path) -> None:
+    done = storm(disk)
+    assert_told(done, disk / "t.tape", "No space left on device")
+    assert (disk / "t.tape").stat().st_size > 200_000
 
 
 @needs_root
-def test_a_disk_that_is_full_from_the_start_is_reported_before_the_program_runs(small_disk: Path) -> None:
-    (small_disk / "ballast").write_bytes(bytes(400 << 10))
-    done = storm(small_disk)
+def test_a_disk_that_is_full_from_the_start_is_reported_before_the_program_runs(disk: Path) -> None:
+    (disk / "ballast").write_bytes(bytes(400 << 10))
+    done = storm(disk)
     assert "No space left on device" in done.stderr
     assert "done" in done.stdout or done.status != 0
 

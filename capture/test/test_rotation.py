@@ -30,6 +30,7 @@ from tests.support import (
     record,
     refused,
     run,
+    small_disk,
     succeed,
     workload,
 )
@@ -231,21 +232,18 @@ def test_a_recorder_that_is_killed_leaves_whole_files_and_one_that_ends_early(tm
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1,500 KiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "none", disk], check=True)
-    yield disk
-    subprocess.run(["umount", "-l", disk], check=True)
+    with small_disk(tmp_path / "disk", "1500k") as folder:
+        yield folder
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root for a file system of its own")
-def test_on_a_full_disk_no_file_is_deleted_that_keep_does_not_name(small_disk: Path) -> None:
+def test_on_a_full_disk_no_file_is_deleted_that_keep_does_not_name(disk: Path) -> None:
     """What can't be written is counted, as without rotating; the files before are whole."""
-    done = record(small_disk / "t.tape", workload("larson"), "--rounds=60000", options=(*SMALL, "--keep", "1000"))
+    done = record(disk / "t.tape", workload("larson"), "--rounds=60000", options=(*SMALL, "--keep", "1000"))
     assert "No space left on device" in done.stderr
-    traces = files(small_disk)
+    traces = files(disk)
     assert [int(trace.name.split(".")[1]) for trace in traces] == list(range(1, len(traces) + 1))
     written = [trace for trace in traces if trace.stat().st_size > 0]
     dropped = [info(trace)["dropped"] for trace in written]
@@ -257,11 +255,11 @@ def test_on_a_full_disk_no_file_is_deleted_that_keep_does_not_name(small_disk: P
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root for a file system of its own")
-def test_keep_makes_do_with_a_disk_that_holds_so_many_files(small_disk: Path) -> None:
-    done = record(small_disk / "t.tape", workload("larson"), "--rounds=60000", options=(*SMALL, "--keep", "1"))
+def test_keep_makes_do_with_a_disk_that_holds_so_many_files(disk: Path) -> None:
+    done = record(disk / "t.tape", workload("larson"), "--rounds=60000", options=(*SMALL, "--keep", "1"))
     assert "No space" not in done.stderr
-    assert len(files(small_disk)) == 2
-    assert rotation(files(small_disk)[-1])["file"] > 8
+    assert len(files(disk)) == 2
+    assert rotation(files(disk)[-1])["file"] > 8
 
 
 def test_a_file_that_can_not_be_begun_leaves_the_recording_in_the_one_before(tmp_path: Path) -> None:
