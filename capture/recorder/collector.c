@@ -222,8 +222,8 @@ static struct recorded_process *add_process(struct collector *collector, const s
   if (pid_fd < 0 && errno == ESRCH) /* killed while it waited for us: it has recorded nothing */
     return NULL;
   char path[4096 + 32];
-  bool main = is_main(collector, pid);
-  if (main)
+  bool is_the_main = is_main(collector, pid);
+  if (is_the_main)
     describe_first_path(collector->settings, path, sizeof path);
   else
     describe_further_path(collector->settings, pid, path, sizeof path);
@@ -270,7 +270,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
   process->names = collector->settings->describe_json != NULL;
   watch(collector, pid_fd);
   collector->processes.at[collector->processes.count++] = process;
-  collector->has_main |= main;
+  collector->has_main |= is_the_main;
   if (collector->recorded++ == 0)
     control_first_process(collector);
   return process;

@@ -106,6 +106,7 @@ def test_everything_is_put_back(worker, tmp_path: Path) -> None:
     program = worker(2)
     attached = Attached(program.pid, tmp_path / "t.tape")
     assert redirected_references(program.pid) >= 4
+    program.obey("c")  # else there may be no call, and no trace
     attached.stop()
     assert redirected_references(program.pid) == 0
     size_bytes = attached.trace.stat().st_size
@@ -238,6 +239,7 @@ def test_the_recorder_killed_leaves_the_program_as_it_was(worker, tmp_path: Path
 def test_the_keeper_killed_leaves_the_program_as_it_was(worker, tmp_path: Path) -> None:
     program = worker(3)
     attached = Attached(program.pid, tmp_path / "t.tape")
+    program.obey("c")  # else there may be no call, and no trace
     os.kill(attached.keeper(), signal.SIGKILL)
     attached.process.communicate(timeout=HANG_S)
     assert redirected_references(program.pid) == 0

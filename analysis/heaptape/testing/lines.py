@@ -35,7 +35,7 @@ class Lines:
             yield
         finally:
             sys.settrace(before)
-            threading.settrace(of_threads)  # type: ignore[arg-type] # None: none, as it was
+            threading.settrace(of_threads)
             self._mark(NOWHERE)
 
     def where(self, place: int) -> tuple[str, str]:
