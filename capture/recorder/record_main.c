@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-record: runs a program and records its calls of malloc and its kin. Launch, signals, and all printing. */
-#include "capture/recorder/collector.h"
+#include "capture/recorder/collector/collector.h"
+#include "capture/recorder/collector/describe.h"
 #include "capture/recorder/continuous/file_set.h"
-#include "capture/recorder/describe.h"
 #include "capture/recorder/keeper.h"
 #include "capture/recorder/options.h"
 #include "capture/recorder/preflight.h"

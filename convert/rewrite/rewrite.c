@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/rewrite.h"
 
+#include "convert/rewrite/copying/trace_copy.h"
 #include "convert/rewrite/trace_anonymise.h"
-#include "convert/rewrite/trace_copy.h"
 #include "convert/rewrite/trace_merge.h"
 #include "convert/rewrite/trace_slice.h"
 #include "core/files/temporary_file.h"
