@@ -284,7 +284,8 @@ def _draw_raster(figure: Figure, renderer: _Renderer, artists: Sequence[Artist])
 def _draw_axis(renderer: _Renderer, axes: Axes, axis: Axis) -> None:
     """The marks of an axis, their labels and its own, as `Axis.draw` has them."""
     across = isinstance(axis, YAxis)
-    told = axis._major_tick_kw  # get_tick_params came with Matplotlib 3.7, and Debian 12 has 3.6
+    # get_tick_params came with Matplotlib 3.7, and Debian 12 has 3.6.
+    told = axis._major_tick_kw  # type: ignore[attr-defined]
     low, high = axes.transAxes.transform([(0, 0), (1, 1)]).tolist()
     font = FontProperties(size=told.get("labelsize", _setting("font.size")))
     room = 0.0
