@@ -81,9 +81,11 @@ wheel: setup-package $(PACKAGE_VENV)/.stamp ## out/wheel/heaptape-*.whl: all of 
 	PATH="$(abspath $(PACKAGE_VENV))/bin:$$PATH" packaging/wheel $(WHEEL_STAGE) $(OUT)/wheel $(abspath $(VENV))
 	@ls -l $(OUT)/wheel/*.whl
 
-# msgspec is not in Debian, and its module is small: the package has it.
+# msgspec is not in Debian, and its module is small: the package has it, for heaptape alone. The system's Python finds heaptape, and
+# pytest its plugin, by what is in dist-packages.
 DEB_TREE := $(OUT)/deb/heaptape
 DEB_ROOT := $(DEB_TREE)/debian/heaptape
+DIST_INFO = $(INSTALLED)/lib/python3/dist-packages/heaptape-$(HEAPTAPE_VERSION).dist-info
 deb: setup-package $(PACKAGE_VENV)/.stamp ## out/deb/heaptape_*.deb: a Debian package, held to lintian
 	+@$(PACKAGE_BUILD)
 	rm -rf $(OUT)/deb && install -d $(DEB_TREE)
@@ -98,6 +100,10 @@ install-deb-python:
 	cp -R $(VENV)/lib/python3*/site-packages/msgspec $(LIBRARY)/
 	find $(LIBRARY)/msgspec -name __pycache__ -prune -exec rm -r {} +
 	$(call install_launcher,/usr/lib/heaptape/venv)
+	install -d $(DIST_INFO)
+	ln -s ../../heaptape/heaptape $(dir $(DIST_INFO))heaptape
+	printf '%s\n' 'Metadata-Version: 2.1' 'Name: heaptape' 'Version: $(HEAPTAPE_VERSION)' >$(DIST_INFO)/METADATA
+	printf '%s\n' '[pytest11]' 'heaptape = heaptape.testing.plugin' >$(DIST_INFO)/entry_points.txt
 
 setup-package: setup-test
 	@tools/setup @package

@@ -76,6 +76,11 @@ def test_c_test_holds(place: str, tmp_path: Path) -> None:
     assert done.status == 0, f"exit status {done.status}\n{said[-4000:]}"
 
 
+@pytest.mark.parametrize("library", ["libheaptape.so", "libheaptape-attach.so"])
+def test_library_needs_only_symbols_of_the_list(library: str) -> None:
+    succeed("python3", REPOSITORY / "tools/host_symbols.py", AARCH64 / "lib" / library)
+
+
 @pytest.fixture(scope="module")
 def storm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recording of threads that release each other's objects, made on aarch64."""

@@ -3,14 +3,17 @@
 """Holds what libheaptape.so needs of other libraries to a list: tools/host_symbols.py LIBRARY [LIST].
 
 The list (capture/host/allowed_symbols.txt) has one name per line; a line that begins with # is a comment; a name
-followed by " ?" may be missing, as only some compilers or C libraries need it. Prints each offence; exit 0 = none,
-1 = some, 2 = usage.
+followed by " ?" may be missing, as only some compilers or C libraries need it; a name followed by an architecture
+(x86_64, aarch64) is for libraries of that one alone. Prints each offence; exit 0 = none, 1 = some, 2 = usage.
 """
 
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
+
+# e_machine of ELF.
+ARCHITECTURES = {62: "x86_64", 183: "aarch64"}
 
 LIST = Path(__file__).resolve().parent.parent / "capture" / "host" / "allowed_symbols.txt"
 
@@ -22,20 +25,30 @@ class Allowed(NamedTuple):
     needed: set[str]
 
 
-def read_list(path: Path) -> Allowed:
-    """The names of a list. ValueError, with file and line: a line that is neither name nor comment, or a name twice."""
+def architecture(library: Path) -> str:
+    """For which processor a library is; "": for none that heaptape knows. OSError: it can't be read."""
+    with library.open("rb") as file:
+        return ARCHITECTURES.get(int.from_bytes(file.read(20)[18:], "little"), "")
+
+
+def read_list(path: Path, architecture: str) -> Allowed:
+    """A list's names for an architecture. ValueError, with file and line: neither name nor comment, or a name twice."""
     allowed = Allowed(set(), set())
+    seen = set()
     for number, line in enumerate(path.read_text().splitlines(), 1):
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
-        if words[1:] not in ([], ["?"]):
+        name, *condition = words
+        if condition not in ([], ["?"], *([known] for known in ARCHITECTURES.values())):
             raise ValueError(f"{path}:{number}: not one name: {line}")
-        if words[0] in allowed.all:
-            raise ValueError(f"{path}:{number}: {words[0]} is there twice")
-        allowed.all.add(words[0])
-        if len(words) == 1:
-            allowed.needed.add(words[0])
+        if name in seen:
+            raise ValueError(f"{path}:{number}: {name} is there twice")
+        seen.add(name)
+        if condition in ([], ["?"], [architecture]):
+            allowed.all.add(name)
+            if condition != ["?"]:
+                allowed.needed.add(name)
     return allowed
 
 
@@ -61,7 +74,7 @@ def main(arguments: list[str]) -> int:
         return 2
     library, listed = Path(arguments[0]), Path(arguments[1]) if len(arguments) == 2 else LIST
     try:
-        allowed = read_list(listed)
+        allowed = read_list(listed, architecture(library))
         found = offences(allowed, undefined_symbols(library))
     except (OSError, ValueError) as error:
         print(f"host_symbols: {error}", file=sys.stderr)

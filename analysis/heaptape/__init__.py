@@ -13,6 +13,8 @@ Imports are lazy: the command must not wait for numpy.
 """
 
 import importlib
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heaptape.common.version import __version__ as __version__
@@ -56,7 +58,13 @@ __all__ = [
 ]  # fmt: skip
 
 
+# In Debian's package, what Debian lacks lies beside heaptape; the system's Python finds heaptape alone, by a link.
+_FOLDER = str(Path(__file__).resolve().parent.parent)
+
+
 def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name in (*_LAZY, *_MODULES) and _FOLDER not in sys.path:
+        sys.path.append(_FOLDER)
     if name in _LAZY:
         module, attribute = _LAZY[name]
         return getattr(importlib.import_module(module), attribute)

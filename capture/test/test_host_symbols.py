@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 """What runs inside a recorded program needs of other libraries only what a list allows (tools/host_symbols.py)."""
 
+import platform
 import sys
 from pathlib import Path
 
 from tests.support import OUT, REPOSITORY, compile_c, run
 
 CHECK = REPOSITORY / "tools" / "host_symbols.py"
+START_FILES = "_ITM_deregisterTMCloneTable ?\n_ITM_registerTMCloneTable ?\n__cxa_finalize ?\n__gmon_start__ ?\n"
+OTHER = "aarch64" if platform.machine() == "x86_64" else "x86_64"
 
 
 def build(folder: Path, source: str) -> Path:
@@ -35,11 +38,23 @@ def test_a_planted_call_of_printf_is_found(tmp_path: Path) -> None:
 def test_a_listed_symbol_that_is_no_longer_needed_is_found(tmp_path: Path) -> None:
     library = build(tmp_path, "#include <string.h>\nunsigned long planted(const char *text) { return strlen(text); }\n")
     listed = tmp_path / "list.txt"
-    start_files = "_ITM_deregisterTMCloneTable ?\n_ITM_registerTMCloneTable ?\n__cxa_finalize ?\n__gmon_start__ ?\n"
-    listed.write_text("# Strings.\nstrlen\n" + start_files)
+    listed.write_text("# Strings.\nstrlen\n" + START_FILES)
     assert check(library, listed)[0] == 0
-    listed.write_text("# Strings.\nstrlen\nstrchr\nmemset ?\n" + start_files)
+    listed.write_text("# Strings.\nstrlen\nstrchr\nmemset ?\n" + START_FILES)
     assert check(library, listed) == (1, f"{library}: strchr is in the list and no longer needed\n")
+
+
+def test_a_symbol_of_one_architecture_is_needed_there_and_nowhere_else(tmp_path: Path) -> None:
+    library = build(tmp_path, "#include <string.h>\nunsigned long planted(const char *text) { return strlen(text); }\n")
+    listed = tmp_path / "list.txt"
+    listed.write_text(f"strlen {platform.machine()}\nstrchr {OTHER}\n" + START_FILES)
+    assert check(library, listed)[0] == 0
+    listed.write_text(f"strlen {OTHER}\nstrchr {platform.machine()}\n" + START_FILES)
+    assert check(library, listed) == (
+        1,
+        f"{library}: strlen is not in the list: it may not run inside a recorded program\n"
+        f"{library}: strchr is in the list and no longer needed\n",
+    )
 
 
 def test_a_damaged_list_is_refused_with_its_line(tmp_path: Path) -> None:

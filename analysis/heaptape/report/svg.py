@@ -284,7 +284,8 @@ def _draw_raster(figure: Figure, renderer: _Renderer, artists: Sequence[Artist])
 def _draw_axis(renderer: _Renderer, axes: Axes, axis: Axis) -> None:
     """The marks of an axis, their labels and its own, as `Axis.draw` has them."""
     across = isinstance(axis, YAxis)
-    told = axis.get_tick_params()
+    # get_tick_params came with Matplotlib 3.7, and Debian 12 has 3.6.
+    told = axis._major_tick_kw  # type: ignore[attr-defined]
     low, high = axes.transAxes.transform([(0, 0), (1, 1)]).tolist()
     font = FontProperties(size=told.get("labelsize", _setting("font.size")))
     room = 0.0
@@ -299,7 +300,7 @@ def _draw_axis(renderer: _Renderer, axes: Axes, axis: Axis) -> None:
         if which == "major" and told.get("gridOn"):
             _draw_grid(renderer, axis, places, (low, high), float(told.get("grid_alpha", 1)))
         _draw_marks(renderer, axis, places, low, which)
-        if told.get("labelleft" if across else "labelbottom"):
+        if told.get("label1On"):
             room = max(room, _draw_labels(renderer, axis, dict(zip(places.tolist(), labels)), low, font))
     _draw_title(axis, low[0 if across else 1] - room, renderer)
     factor = axis.get_major_formatter().get_offset()

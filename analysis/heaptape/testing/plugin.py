@@ -60,6 +60,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     asks = option.help or option.version or option.collectonly or getattr(option, "showfixtures", False)
     if not option.heaptape or asks or option.markers or RECORDED in os.environ or hasattr(config, "workerinput"):
         return None
+    if pytest.version_tuple < (8,):
+        raise pytest.UsageError(f"--heaptape: needs pytest 8 or later, and this is {pytest.__version__}")
     from heaptape.testing import recorded_run
 
     return recorded_run.run(config)

@@ -24,6 +24,8 @@ SUMMARY = re.compile(
     r"heaptape: .* events, \d+ threads, 0 dropped, .*|heaptape: \d+ traces; .*"
     r"|\s+\S+ \(\d+\): \d+ events, .*|\s+\.\.\. .*"
 )
+# How pytest is called; Debian adds Python's version.
+COMMAND = re.compile(r"py\.?test(-?3(\.\d+)?)?|__main__\.py")
 # Each event with a stamp: within a tick, objects of different threads could otherwise seem to have lived one after the
 # other, and a peak too low. Paused: measuring processes start their own recordings, imports need none.
 OPTIONS = ("--stamp", "every", "--start-paused")
@@ -56,7 +58,7 @@ def _command(config: pytest.Config) -> list[str]:
     arguments = [str(argument) for argument in config.invocation_params.args]
     started = sys.orig_argv[1:]
     ours = started[-len(arguments) :] if arguments else []
-    if ours != arguments or Path(sys.argv[0]).name not in ("pytest", "py.test", "__main__.py"):
+    if ours != arguments or not COMMAND.fullmatch(Path(sys.argv[0]).name):
         raise pytest.UsageError("--heaptape: start pytest by its command, or as python -m pytest: it is run recorded")
     return [sys.executable, *started]
 

@@ -67,6 +67,16 @@ static bool is_behind_call(const struct tracee *tracee, uint64_t address) {
   return false;
 }
 
+/* Does the kernel's frame of a signal begin there? The address alone does not tell: sigaction(3) leaves it behind, too,
+   and a function that is still running may have room there that it has not written to. */
+static bool is_signal_frame(const struct tracee *tracee, uint64_t address) {
+  enum { LINK = 2, FLAGS = 23, SEGMENTS = 24, WORDS }; /* of 8 bytes, of x86-64's struct rt_sigframe */
+  enum { ALWAYS_SET = 2, UNUSED_FROM = 22, USERS = 3 };
+  uint64_t word[WORDS];
+  return tracee_read(tracee, address, word, sizeof word) && !word[LINK] && (word[FLAGS] & ALWAYS_SET) &&
+         word[FLAGS] >> UNUSED_FROM == 0 && (word[SEGMENTS] & USERS) == USERS;
+}
+
 static const struct code_range *range_of(uint64_t address, const struct code_range *ranges, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (address - ranges[i].from < ranges[i].to - ranges[i].from)
@@ -88,7 +98,8 @@ bool stack_holds(const struct tracee *tracee, uint64_t stack, const struct code_
       return true;
     for (size_t i = 0; i < bytes / sizeof *word; i++) {
       const struct code_range *range = range_of(word[i], ranges, count);
-      if (range && (range->any_address || is_behind_call(tracee, word[i])))
+      if (range &&
+          (range->ends_handlers ? is_signal_frame(tracee, at + i * sizeof *word) : is_behind_call(tracee, word[i])))
         return true;
     }
   }

@@ -34,7 +34,7 @@ const struct object *definer_of(const struct objects *objects, const struct trac
 /* Code in which a thread may be. */
 struct code_range {
   uint64_t from, to;
-  bool any_address; /* also one that stands behind no call instruction, as where a signal has interrupted it */
+  bool ends_handlers; /* signal handlers return there: it counts at the head of what the kernel puts on their stack */
 };
 
 /* Does that part of a stack, from its innermost word on, hold a return address into one of the ranges? What lies there

@@ -25,7 +25,7 @@ from capture.test.attach.attached import (
     requests,
     worker_threads,
 )
-from tests.support import CONVERT, RECORD, REPLAY, check, compile_c, refused, succeed
+from tests.support import CONVERT, RECORD, REPLAY, check, compile_c, refused, succeed, take_interrupts
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is for x86-64 only")
 
@@ -301,6 +301,69 @@ def test_stacks_latency_and_usable_sizes_are_recorded(worker, tmp_path: Path) ->
     dumped = succeed(CONVERT, "dump", attached.trace, "--stacks").stdout
     assert "worker" in dumped
     assert program.end() == 0
+
+
+# By the first argument: what sigaction leaves on the stack lies in a running function's frame, as in php's server; or
+# only a handler calls malloc. Ends with its standard input.
+HANDLERS = """
+#define _GNU_SOURCE
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+static void *volatile object;
+static void work(int signal) { (void)signal; object = malloc(100); free(object); }
+int main(int count, char **argument) {
+  (void)count;
+  struct { void *handler; unsigned long flags; void *restorer; unsigned long mask; } volatile left;
+  struct pollfd input = {0, POLLIN, 0};
+  signal(SIGALRM, work);
+  syscall(SYS_rt_sigaction, SIGALRM, NULL, &left, sizeof left.mask);
+  int only_handler = argument[1][0] == 'h';
+  if (only_handler) setitimer(ITIMER_REAL, &(struct itimerval){{0, 2000}, {0, 2000}}, NULL);
+  if (write(1, "\\n", 1) != 1) return 1;
+  while (poll(&input, 1, 1) <= 0) if (!only_handler) work(0);
+  return !left.restorer;
+}
+"""
+
+
+@pytest.fixture
+def handlers(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen]]:
+    program = compile_c(tmp_path / "handlers", HANDLERS, "-O1")
+    started: list[subprocess.Popen] = []
+
+    def begin(mode: str) -> subprocess.Popen:
+        started.append(subprocess.Popen([program, mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        assert started[-1].stdout.read(1) == b"\n"
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.kill()
+        one.wait()
+
+
+def test_what_sigaction_leaves_on_the_stack_is_no_handler(handlers, tmp_path: Path) -> None:
+    process = handlers("left")
+    succeed(RECORD, "--attach", str(process.pid), "-o", tmp_path / "h.tape", "--duration", "0.2")
+    assert calls_of(requests(tmp_path / "h.tape"), "malloc", 100)
+    process.stdin.close()
+    assert process.wait(HANG_S) == 0
+
+
+def test_no_library_is_loaded_in_a_handler(handlers, tmp_path: Path) -> None:
+    process = handlers("handler")
+    command = [RECORD, "--attach", str(process.pid), "-o", tmp_path / "h.tape"]
+    recorder = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=take_interrupts)
+    assert recorder.stderr.readline().endswith("no thread has called malloc at a safe moment yet: waiting for one\n")
+    recorder.send_signal(signal.SIGINT)
+    recorder.communicate()
+    assert not library_mappings(process.pid)
+    process.stdin.close()
+    assert process.wait(HANG_S) == 0
 
 
 def test_a_process_that_is_being_recorded_is_refused(worker, tmp_path: Path) -> None:
