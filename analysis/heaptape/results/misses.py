@@ -5,9 +5,12 @@ A metric is "misses/SIDE/COUNT": SIDE is all, program or allocator; COUNT is cac
 instructions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 SIDES = ("all", "program", "allocator")
+OF_ALL = "misses/all/"
 PAGE_FAULTS, INSTRUCTIONS = "page_faults", "instructions"
 
 
@@ -20,6 +23,20 @@ def figures(misses: dict) -> Iterator[tuple[str, str, float]]:
         for name, unit, value in _of_side(counts):
             if isinstance(value, int):
                 yield f"misses/{side}/{name}", unit, float(value)
+
+
+def of_levels(misses: dict) -> dict[str, float]:
+    """Metric -> misses of both sides, of each cache and TLB."""
+    return {metric: value for metric, unit, value in figures(misses) if metric.startswith(OF_ALL) and unit == "misses"}
+
+
+def until(metric: str, windows: Mapping) -> np.ndarray:
+    """Misses of both sides up to each of the positions of `windows`, those of the start-up included. Raises
+    KeyError where it has none of that cache or TLB.
+    """
+    rows = {f"cache_{level['bytes']}": level["misses"] for level in windows["caches"]}
+    rows |= {f"tlb_{level['entries']}": level["misses"] for level in windows["tlbs"]}
+    return np.array(rows[metric.removeprefix(OF_ALL)], np.float64)
 
 
 def _of_side(counts: dict) -> Iterator[tuple[str, str, object]]:
