@@ -22,9 +22,9 @@ POINTS = 20_000  # of the whole, at which its RSS is looked up
 
 
 def edges(manifest: Mapping) -> list[int]:
-    """Positions in the distillate between which is to be counted, rising; the first is 0."""
+    """Positions in the distillate between which is to be counted, rising, from 0 to its end; none without windows."""
     positions = {int(position) for segment in manifest["segments"] for position in segment[1:3]}
-    return sorted(positions | {0}) if positions else []
+    return sorted(positions | {0, int(manifest["map"][-1][0])}) if positions else []
 
 
 def is_by_windows(figure: str) -> bool:
@@ -38,8 +38,8 @@ def pass_of(figure: str) -> str:
 
 
 def until(figure: str, run: Mapping) -> tuple[list[int], np.ndarray]:
-    """Of a figure by windows: the run's positions, and what was counted up to each; of misses with those of the
-    start-up, of instructions from the first position on.
+    """Of a figure by windows: the run's positions, and what was counted up to each; of misses from the process's start
+    on, of instructions from the first position on.
     """
     if figure.startswith("misses"):
         windows = run["misses"]["windows"]
@@ -54,6 +54,14 @@ def counted(figure: str, run: Mapping, manifest: Mapping) -> np.ndarray:
     """What was counted in each kept window, of a run of the figure's pass."""
     at = dict(zip(*until(figure, run), strict=True))
     return np.array([at[segment[2]] - at[segment[1]] for segment in manifest["segments"]])
+
+
+def outside(figure: str, run: Mapping) -> float:
+    """What the run has of it before its first position and behind its last: a process's start and end."""
+    if not figure.startswith("misses"):
+        return 0.0
+    counts = until(figure, run)[1]
+    return float(misses.of_levels(run["misses"])[figure] - (counts[-1] - counts[0]))
 
 
 def weights(manifest: Mapping) -> np.ndarray:
@@ -74,7 +82,7 @@ def memory_mean(run: Mapping, manifest: Mapping) -> float:
 def uncorrected(figure: str, run: Mapping, manifest: Mapping) -> float:
     """The whole's figure by the run of its pass, before the manifest's correction."""
     if is_by_windows(figure):
-        total = float(until(figure, run)[1][0] + weights(manifest) @ counted(figure, run, manifest))
+        total = float(outside(figure, run) + weights(manifest) @ counted(figure, run, manifest))
         return total / manifest["whole"]["calls"][figure.removeprefix(OF_KIND)] if figure.startswith(OF_KIND) else total
     return memory_mean(run, manifest) if figure == RSS_MEAN else float(run["rss_anon_peak_bytes"])
 

@@ -70,15 +70,15 @@ def test_estimates_by_hand():
     missed = {"positions": [0, 10, 20, 30], "caches": [{"bytes": 64, "misses": [4, 10, 11, 13]}], "tlbs": []}
     runs = {
         "instructions": {"windows": windows},
-        "misses": {"misses": {"windows": missed}},
+        "misses": {"misses": {"caches": [{"bytes": 64, "misses": 15}], "windows": missed}},
         "memory": {"timeline": timeline, "rss_anon_peak_bytes": 400.0},
     }
     found = distilled.estimates(runs, manifest()).set_index("figure")["value"]
-    assert distilled.edges(manifest()) == [0, 10, 20, 30]
+    assert distilled.edges(manifest()) == [0, 10, 20, 30, 40]
     assert found["instructions"] == 100 + 3 * 50
     assert found["instructions/malloc"] == (70 + 3 * 40) / 10
-    # The start-up's 4 count once.
-    assert found["misses/all/cache_64"] == 0.5 * (4 + 6 + 3 * 2)
+    # The start-up's 4 and the end's 2 count once.
+    assert found["misses/all/cache_64"] == 0.5 * (4 + 2 + 6 + 3 * 2)
     assert found["rss-peak"] == 800
     # 10 of the whole's positions at 100 bytes, 40 at 200, 50 at 400.
     assert found["rss-mean"] == pytest.approx(10 + 80 + 200 + 5, rel=1e-3)
