@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet import frames
-from heaptape.fleet.files import Files, StoreError
 from heaptape.fleet.merge import merge
-from heaptape.fleet.store import open_store
+from heaptape.fleet.store.files import Files, StoreError
+from heaptape.fleet.store.store import open_store
 
 from analysis.test.fleet.fleets import ALLOCATORS, figures, make_workloads, plan, started
 from analysis.test.fleet.object_stores import SECRETS, serving
@@ -255,7 +255,7 @@ def test_a_store_is_used_by_a_process_and_those_that_it_forks(s3):
     """Connections and their threads do not outlive a fork: each process has its own."""
     code = f"""
 import os
-from heaptape.fleet.store import open_store
+from heaptape.fleet.store.store import open_store
 store = open_store({s3.bucket() + "/s"!r}, create=True)
 child = os.fork()
 store.files.write(f"plans/{{'parent' if child else 'child'}}.json", b"x")

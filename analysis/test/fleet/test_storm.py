@@ -11,8 +11,8 @@ import time
 
 import pandas as pd
 import pytest
-from heaptape.fleet.keys import make as make_keys
-from heaptape.fleet.store import open_store
+from heaptape.fleet.cluster.keys import make as make_keys
+from heaptape.fleet.store.store import open_store
 
 from analysis.test.fleet.fleets import ALLOCATORS, figures, make_workloads, plan, started
 from analysis.test.fleet.object_stores import serving

@@ -18,13 +18,15 @@ import pandas as pd
 import psutil
 import pytest
 from heaptape.common.home import default_home
-from heaptape.fleet.cache import Cache
-from heaptape.fleet.dispatch import Request, run_cells
-from heaptape.fleet.execute import Here
-from heaptape.fleet.keys import make as make_keys
-from heaptape.fleet.plan import plans_of
-from heaptape.fleet.store import open_store
-from heaptape.fleet.tasks import RefusedError, _OnlyNames
+from heaptape.fleet import worker
+from heaptape.fleet.cluster import tasks
+from heaptape.fleet.cluster.dispatch import Request
+from heaptape.fleet.cluster.keys import make as make_keys
+from heaptape.fleet.cluster.tasks import RefusedError, _OnlyNames
+from heaptape.fleet.plans.plan import plans_of
+from heaptape.fleet.running.cache import Cache
+from heaptape.fleet.running.execute import Here
+from heaptape.fleet.store.store import open_store
 
 from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started
 from tests.support import call_heaptape
@@ -212,7 +214,7 @@ refused("run", lambda: member().run(touch))
 refused("scheduler", lambda: member().run_on_scheduler(touch))
 refused("plugin", lambda: member().register_plugin(Plugin()))
 assert not os.path.exists(mark)
-from heaptape.fleet.tasks import run
+from heaptape.fleet.cluster.tasks import run
 refused("alive", lambda: member().submit(run, "nosuch", "{}", pure=False).result(timeout=20))
 os._exit(0 if sys.stdout.flush() is None else 1)
 """
@@ -235,13 +237,14 @@ def test_no_pickle_of_anything_else_is_read(what):
         _OnlyNames(io.BytesIO(pickle.dumps(what))).load()
 
 
-def test_a_worker_of_another_store_is_told_and_nothing_is_run_there(keys, workloads, tmp_path):
+def test_a_worker_of_another_store_is_told_and_nothing_is_run_there(keys, workloads, tmp_path, monkeypatch):
     plan(tmp_path / "s", workloads[0])
     plan(tmp_path / "other", workloads[0])
     store, other = open_store(str(tmp_path / "s")), open_store(str(tmp_path / "other"))
     (task, *_) = plans_of(store)[0].tasks()
-    here = Here(other, default_home(), Cache(tmp_path / "cache"), "w")
-    outcome = msgspec.json.decode(run_cells(msgspec.json.encode(Request(store.id, task)).decode(), here))
+    monkeypatch.setattr(tasks, "_table", {})
+    worker.runs(Here(other, default_home(), Cache(tmp_path / "cache"), "w"))
+    outcome = msgspec.json.decode(tasks.run("cells", msgspec.json.encode(Request(store.id, task)).decode()))
     assert "another store" in outcome["retry"]
     assert outcome["machine_at_fault"]
     assert not cell_files(tmp_path / "other")
