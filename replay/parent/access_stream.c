@@ -26,8 +26,8 @@ static int take_burst(struct accesses_reader *reader, struct access_stream *stre
   return 0;
 }
 
-static int take(struct accesses_reader *reader, struct access_stream *stream, const struct access_item *item, uint64_t slots,
-                struct error *error) {
+static int take(struct accesses_reader *reader, struct access_stream *stream, const struct access_item *item,
+                uint64_t slots, struct error *error) {
   if (item->kind == ACCESS_TOTAL)
     return take_total(reader, stream, item, error);
   if (stream->totals_known)

@@ -24,7 +24,8 @@ static json_t *windows_json(const struct run *run, const struct window_edges *ed
     json_object_set_new(calls, call_table[id].name, counts);
     json_object_set_new(instructions, call_table[id].name, totals);
   }
-  return json_pack("{s:o, s:o, s:o}", "positions", window_positions_json(edges), "calls", calls, "instructions", instructions);
+  return json_pack("{s:o, s:o, s:o}", "positions", window_positions_json(edges), "calls", calls, "instructions",
+                   instructions);
 }
 
 /* Of the allocator alone, as Valgrind counted them; the count is the engine's. */

@@ -45,8 +45,7 @@ static json_t *until_edges_json(const json_t *levels, const char *size) {
   json_t *rows = json_array(), *level;
   size_t index;
   json_array_foreach(levels, index, level) json_array_append_new(
-      rows,
-      json_pack("{s:O, s:O}", size, json_object_get(level, size), "misses", json_object_get(level, "snapshots")));
+      rows, json_pack("{s:O, s:O}", size, json_object_get(level, size), "misses", json_object_get(level, "snapshots")));
   return rows;
 }
 
