@@ -150,6 +150,7 @@ class Dispatch:
             key=f"{'block' if task.is_block else 'cell'}-{uuid.uuid4().hex}",
             resources=resources,
             workers=others if one.avoid and others else None,
+            allow_other_workers=bool(one.avoid and others),  # those may be gone before they take it
             pure=False,
         )
 

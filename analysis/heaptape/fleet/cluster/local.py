@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from heaptape.common.home import Home
 from heaptape.fleet.cluster import keys
 
 RESTARTS = 20  # of one worker; a worker that died is no reason to stop, one that always dies is
-STARTED_S = 60.0
+# One that dies soon after its start again and again lacks something, a disk with room perhaps, that may come.
+SOON_S = 30.0
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 
 
 @contextlib.contextmanager
@@ -34,9 +37,16 @@ def cluster(
         scheduler = _Child([*command, "scheduler", "tls://127.0.0.1:0", "--keys", folder], piped=True)
         ends.callback(scheduler.end)
         address = scheduler.first_line()
-        for number in range(workers):
-            arguments = [*command, "worker", address, "--keys", folder, "--store", store, *options]
-            worker = _Kept(arguments, number, tell)
+        arguments = [*command, "worker", address, "--keys", folder, "--store", store, *options]
+        kept: list[_Kept] = []
+
+        def given_up() -> None:
+            if all(worker.is_given_up for worker in kept):
+                scheduler.end()  # so the command does not wait for workers that nobody starts
+
+        kept += [_Kept(arguments, number, tell, given_up) for number in range(workers)]
+        for worker in kept:
+            worker.start()
             ends.callback(worker.end)
         yield address, folder
 
@@ -80,34 +90,50 @@ class _Child:
 
 
 class _Kept:
-    """A worker that is started again when it dies."""
+    """A worker that is started again when it dies. `given_up`: is called when it no longer is."""
 
-    def __init__(self, command: Sequence[str], number: int, tell: Callable[[str], None]) -> None:
-        self._command, self._number, self._tell = command, number, tell
-        self._ending, self._child = False, _Child(command, piped=False)
+    def __init__(
+        self, command: Sequence[str], number: int, tell: Callable[[str], None], given_up: Callable[[], None]
+    ) -> None:
+        self._command, self._number, self._tell, self._given_up = command, number, tell, given_up
+        self._ending, self.is_given_up = threading.Event(), False
         self._lock = threading.Lock()
         self._keeper = threading.Thread(target=self._keep, daemon=True)
+
+    def start(self) -> None:
+        """For the first time."""
+        self._child = _Child(self._command, piped=False)
         self._keeper.start()
 
     def end(self) -> None:
         """For good."""
         with self._lock:
-            self._ending = True
+            self._ending.set()
             child = self._child
         child.end()
         self._keeper.join()
 
     def _keep(self) -> None:
+        wait_s = 0.0
         for _ in range(RESTARTS):
+            begun = time.monotonic()
             status = self._child.wait()
+            if self._ending.is_set():
+                return
+            self._tell(f"worker {self._number} died ({_status(status)}): started again")
+            if time.monotonic() - begun > SOON_S:
+                wait_s = 0.0
+            self._ending.wait(wait_s)
+            wait_s = min(2 * wait_s, LONGEST_WAIT_S) or FIRST_WAIT_S
             with self._lock:
-                if self._ending:
+                if self._ending.is_set():
                     return
-                self._tell(f"worker {self._number} died ({_status(status)}): started again")
                 self._child = _Child(self._command, piped=False)
         self._child.wait()
-        if not self._ending:
+        if not self._ending.is_set():
             self._tell(f"worker {self._number} died {RESTARTS + 1} times: not started again")
+            self.is_given_up = True
+            self._given_up()
 
 
 def _status(status: int) -> str:

@@ -44,7 +44,8 @@ SCHEDULER_ANSWERS = {
 RECONNECT_S = 2.0
 LOUD = ("distributed", "tornado")
 # Dask's settings: a worker that is silent so long is given up, and its tasks are run by others. What kills so many
-# workers is not tried on more of them.
+# workers is not tried on more of them. A request that fails is not made again: the scheduler, asked for the result of a
+# worker that was killed, went on calling that one for a minute after it had been removed, and the command waited.
 WORKER_SILENT_S = 60
 SETTINGS = {
     "distributed.scheduler.worker-ttl": f"{WORKER_SILENT_S}s",
@@ -59,7 +60,7 @@ SETTINGS = {
     "distributed.admin.tick.limit": "60s",
     "distributed.admin.system-monitor.interval": "10s",
     "distributed.scheduler.active-memory-manager.start": False,
-    "distributed.comm.retry.count": 2,
+    "distributed.comm.retry.count": 0,
 }
 
 

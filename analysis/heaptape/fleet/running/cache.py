@@ -25,14 +25,14 @@ class Cache:
     """`folder`: of this user, on this machine."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._checked: dict[str, tuple[int, int, int]] = {}  # path -> inode, size and time when its hash was right
 
     def file(self, store: Store, name: str, sha256: str) -> Path:
         """The store's file of that name, here. Raises DamagedError if the store's has another hash or is not there,
         StoreError if the store can't be read, OSError if it can't be kept here.
         """
-        path = self._folder / name
+        path = self.folder / name
         if self._is_right(path, sha256):
             return path
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -43,8 +43,8 @@ class Cache:
 
     def lock_file(self, machine: str) -> Path:
         """By which the processes of a machine agree on who runs what; machines may share a home."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return self._folder / f"{machine}.lock"
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return self.folder / f"{machine}.lock"
 
     def _bring(self, store: Store, name: str, sha256: str, path: Path) -> None:
         """Its lock is held."""

@@ -7,6 +7,7 @@ machine can't: another machine may.
 """
 
 import contextlib
+import errno
 import os
 import tempfile
 import threading
@@ -81,7 +82,8 @@ class Here:
         outcome = Outcome(self.name)
         try:
             with self._at_work(task), machine_for(self.cache, self.machine, task.is_block):
-                self._run(task, outcome)
+                disks = f"a disk of this machine ({self.cache.folder} or {tempfile.gettempdir()})"
+                self.store.files.patience.wait_for(lambda: self._run(task, outcome), disks, _is_full, HeaptapeError)
         except (StoreError, DamagedError) as error:
             outcome.retry = str(error)
         except (HeaptapeError, OSError) as error:
@@ -298,6 +300,10 @@ def worker_here(store: Store, home: Home, machine_name: str = "") -> Here:
     """This process as a worker, with this user's cache and a name that no other worker has."""
     name = f"{machine_id(machine_name)}-{uuid.uuid4().hex[:8]}"
     return Here(store, home, Cache(cache_folder("fleet")), name, machine_name)
+
+
+def _is_full(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _line(error: Exception) -> str:

@@ -10,12 +10,14 @@ the first may count there is `create`.
 """
 
 import contextlib
+import errno
 import os
 import re
 import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
@@ -36,16 +38,47 @@ COPIED_BYTES = 1 << 20
 # What would be told in every message, status and script, and kept with each trace.
 SECRET = re.compile(r"//[^/@]*:[^/@]*@|[?&][^=&]*(key|password|secret|sig|signature|token)=", re.IGNORECASE)
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
+WITHOUT_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP}  # what file systems that have none say to link()
 
 
 class StoreError(HeaptapeError):
     """The store can't be read or written, though it was tried for as long as was to be waited."""
 
 
-class Files:
-    """`patience_s`: how long an operation that fails is tried again, each time after a longer wait. `tell`: is given
-    one line before the first wait of an operation.
+@dataclass(frozen=True)
+class Patience:
+    """`seconds`: how long an operation that fails is tried again, each time after a longer wait. `tell`: is given one
+    line before the first wait of an operation.
     """
+
+    seconds: float
+    tell: Callable[[str], None]
+    sleep: Callable[[float], None]
+
+    def wait_for(
+        self, work: Callable[[], T], what: str, may_pass: Callable[[Exception], bool], raised: type[HeaptapeError]
+    ) -> T:
+        """What it gives. `what`: of it fails, for people. Raises `raised` where an error that may pass does not."""
+        waited, wait_s = 0.0, FIRST_WAIT_S
+        while True:
+            try:
+                return work()
+            except Exception as error:
+                if not may_pass(error):
+                    raise
+                why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+                if waited >= self.seconds:
+                    after = f" after {waited:.0f} s of waiting" if waited else ""
+                    raise raised(f"{what}{after}: {why}") from error
+                if not waited:
+                    self.tell(f"{what}: {why}: waiting for it")
+            self.sleep(wait_s)
+            waited += wait_s
+            wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+
+
+class Files:
+    """`patience_s`, `tell`, `sleep`: of the Patience by which all is done here."""
 
     def __init__(
         self,
@@ -56,7 +89,7 @@ class Files:
     ) -> None:
         if not url.isprintable():
             raise HeaptapeError(f"{url!r}: no store")
-        self.url, self._patience_s, self._tell, self._sleep = url, patience_s, tell, sleep
+        self.url, self.patience = url, Patience(patience_s, tell, sleep)
         self._process = os.getpid()
         self._opened, root = located(url, "no store: ")
         self._root = root.rstrip("/") or "/"
@@ -215,22 +248,7 @@ class Files:
         self._patiently(remove, "can't be written")
 
     def _patiently(self, work: Callable[[], T], what: str) -> T:
-        waited, wait_s = 0.0, FIRST_WAIT_S
-        while True:
-            try:
-                return work()
-            except Exception as error:
-                if not _is_of_storage(error):
-                    raise
-                why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-                if waited >= self._patience_s:
-                    after = f" after {waited:.0f} s of waiting" if waited else ""
-                    raise StoreError(f"{self.url}: {what}{after}: {why}") from error
-                if not waited:
-                    self._tell(f"{self.url}: {what}: {why}: waiting for it")
-            self._sleep(wait_s)
-            waited += wait_s
-            wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+        return self.patience.wait_for(work, f"{self.url}: {what}", _is_of_storage, StoreError)
 
 
 def located(url: str, problem: str = "") -> "tuple[AbstractFileSystem, str]":
@@ -282,7 +300,9 @@ def _create_whole(target: Path, data: bytes) -> None:
         os.link(whole, target)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links
+    except OSError as error:
+        if error.errno not in WITHOUT_LINKS:
+            raise
         with target.open("xb") as file:
             file.write(data)
     finally:
