@@ -12,8 +12,8 @@ from heaptape.formats.workload_format import read_workload
 from heaptape.results import distilled
 from heaptape.results.schema import figures, results
 
-from convert.test.access_maker import Row, compiled_rows
-from convert.test.workload_ops import NO_SLOT, WorkloadOp, ops_of
+from convert.test.models.access_maker import Row, compiled_rows
+from convert.test.models.workload_ops import NO_SLOT, WorkloadOp, ops_of
 from replay.test.engine import make
 from tests.access_streams import STACK, file
 from tests.support import CONVERT, OUT, REPLAY, call_heaptape, check, published, refused, succeed
