@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { MANIFEST_VERSION = 1, MANIFEST_BYTES = 1000000 };
+enum { MANIFEST_VERSION = 2, MANIFEST_BYTES = 1000000 };
 
 static json_t *count_json(uint64_t value) {
   return json_integer((json_int_t)value);
@@ -98,13 +98,29 @@ static json_t *manifest_json(const struct layout *layout, const struct workload 
   return manifest;
 }
 
+struct writing {
+  const struct kept_objects *kept;
+  size_t window; /* of the plan, the first that does not end before the op */
+};
+
 static bool wants(void *context, uint64_t number) {
-  return kept_objects_wants(context, number);
+  return kept_objects_wants(((struct writing *)context)->kept, number);
+}
+
+static bool plays(void *context, uint64_t position) {
+  struct writing *writing = context;
+  return distil_plan_has(writing->kept->plan, &writing->window, position);
 }
 
 static int write_trace(const struct workload *workload, struct kept_objects *kept, json_t *manifest, const char *path,
                        struct error *error) {
-  struct workload_trace_wanted wanted = {.end = UINT64_MAX, .wants = wants, .context = kept, .distilled = manifest};
+  struct writing writing = {.kept = kept};
+  struct workload_trace_wanted wanted = {.end = UINT64_MAX,
+                                         .wants = wants,
+                                         .plays = plays,
+                                         .context = &writing,
+                                         .distilled = manifest,
+                                         .accesses = kept->plan->accesses};
   struct workload_trace_counts counts;
   size_t bytes = json_dumpb(manifest, NULL, 0, JSON_COMPACT | JSON_REAL_PRECISION(12));
   if (bytes > MANIFEST_BYTES)

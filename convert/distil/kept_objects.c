@@ -5,6 +5,7 @@
 #include "convert/distil/object_walk.h"
 #include "core/base/os.h"
 #include "core/base/split_mix.h"
+#include "core/workload/accesses_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +29,7 @@ struct choosing {
   uint32_t first[SIZE_CLASSES];
   size_t window; /* of the plan, the first that does not end before the op */
   size_t high;   /* the next one */
+  struct accesses_reader accesses;
 };
 
 static uint64_t mixed(uint64_t value) {
@@ -86,15 +88,6 @@ static void keep_all(struct choosing *choosing) {
     keep_class(choosing, class);
 }
 
-/* Does a window or its warm-up have the op? */
-static bool is_in_window(struct choosing *choosing) {
-  const struct distil_plan *plan = choosing->kept->plan;
-  uint64_t position = choosing->walk.ops.op.position;
-  while (choosing->window < plan->windows.count && position >= plan->windows.at[choosing->window].end)
-    choosing->window++;
-  return choosing->window < plan->windows.count && position >= plan->windows.at[choosing->window].begin;
-}
-
 /* The op gives the object a size; a new one does not wait yet. */
 static void take_size(struct choosing *choosing, bool wanted) {
   const struct object_walk *walk = &choosing->walk;
@@ -145,6 +138,17 @@ static void keep_at_highs(struct choosing *choosing) {
   }
 }
 
+/* The objects that are accessed before the op. */
+static int keep_accessed(struct choosing *choosing, bool in_window, struct error *error) {
+  uint32_t slots = choosing->walk.ops.workload->header.slots;
+  struct access_item item;
+  int got;
+  while ((got = accesses_reader_before_call(&choosing->accesses, slots, &item, error)) > 0)
+    if (in_window && item.kind == ACCESS_OBJECT)
+      keep(choosing, (uint32_t)item.object);
+  return got;
+}
+
 static int choose(struct choosing *choosing, const struct workload *workload, struct error *error) {
   const struct distil_plan *plan = choosing->kept->plan;
   if (plan->highs > 0 && highs_find(&choosing->highs, workload, plan->highs, error) != 0)
@@ -157,9 +161,11 @@ static int choose(struct choosing *choosing, const struct workload *workload, st
   if (got != 0)
     return got;
   while ((got = object_walk_next(&choosing->walk, error)) > 0) {
-    bool in_window = is_in_window(choosing);
+    bool in_window = distil_plan_has(plan, &choosing->window, choosing->walk.ops.op.position);
     if (in_window && plan->heap == HEAP_LIVE)
       keep_all(choosing);
+    if (plan->accesses && keep_accessed(choosing, in_window, error) != 0)
+      return -1;
     take_op(choosing, in_window);
     keep_at_highs(choosing);
   }
@@ -187,10 +193,13 @@ int kept_objects_choose(struct kept_objects *kept, const struct workload *worklo
   *kept = (struct kept_objects){.plan = plan, .file.fd = -1};
   struct choosing choosing = {.kept = kept};
   int result = make_marks(kept, workload, error);
+  if (result == 0 && plan->accesses)
+    result = accesses_reader_open(&choosing.accesses, plan->accesses, error);
   if (result == 0) {
     result = choose(&choosing, workload, error);
     object_walk_close(&choosing.walk);
   }
+  accesses_reader_close(&choosing.accesses);
   os_unmap(choosing.slots, choosing.slots_bytes);
   free(choosing.highs.at.at);
   return result;

@@ -22,6 +22,7 @@
 #include "core/base/vector.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,10 +44,20 @@ struct distil_plan {
   uint64_t large_bytes; /* UINT64_MAX: none is large */
   uint64_t seed;
   json_t *manifest; /* an object */
+  /* Not in the JSON: the workload's data accesses (core/accesses/replay_file.h); windows have theirs, and need the
+     objects that they access, too. NULL: none. */
+  const char *accesses;
 };
 
 /* name: in errors. Returns 0, or -1 with error. distil_plan_free in either case. */
 int distil_plan_parse(struct distil_plan *plan, const char *text, size_t bytes, const char *name, struct error *error);
 void distil_plan_free(struct distil_plan *plan);
+
+/* Does a window or its warm-up have the op at that position? window: 0 at first; positions must not fall. */
+static inline bool distil_plan_has(const struct distil_plan *plan, size_t *window, uint64_t position) {
+  while (*window < plan->windows.count && position >= plan->windows.at[*window].end)
+    ++*window;
+  return *window < plan->windows.count && position >= plan->windows.at[*window].begin;
+}
 
 #endif

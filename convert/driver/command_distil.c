@@ -46,6 +46,7 @@ static int distil(const struct options *options, struct distil_counts *counts, s
   struct workload_input input;
   struct distil_plan plan = {.manifest = NULL};
   int result = read_plan(options->plan, &plan, error);
+  plan.accesses = options->accesses;
   if (result == 0) {
     result = workload_input_open(&input, options, error);
     if (result == 0)
@@ -78,12 +79,14 @@ static int run(const struct options *options) {
 
 const struct command command_distil = {
     .name = "distil",
-    .help = "usage: heaptape-convert distil F --plan PLAN.json -o OUT.tape [--json]\n"
-            "       heaptape-convert distil F --plan PLAN.json --json\n"
+    .help = "usage: heaptape-convert distil F --plan PLAN.json [--accesses W.accesses] -o OUT.tape [--json]\n"
+            "       heaptape-convert distil F --plan PLAN.json [--accesses W.accesses] --json\n"
             "\n"
             "Makes the distillate of a trace or workload that a plan describes (convert/distil/plan.h): windows of its "
             "ops and\n"
             "objects that its memory consists of, with the manifest by which figures of the whole are estimated. "
             "'heaptape distil'\n"
-            "makes plans. Without -o: only says how many ops it would have.\n",
+            "makes plans. Without -o: only says how many ops it would have. --accesses: of a workload, the file that "
+            "'compile\n"
+            "--accesses' has written beside it; windows get their data accesses.\n",
     .run = run};

@@ -4,6 +4,7 @@
 #include "convert/rewrite/copying/made_addresses.h"
 #include "core/base/os.h"
 #include "core/trace/write/trace_write.h"
+#include "core/workload/accesses_read.h"
 #include "core/workload/workload_ops.h"
 
 #include <inttypes.h>
@@ -14,6 +15,7 @@
 
 struct traced_slot {
   uint64_t address;          /* of the object in it; 0: none, or one that is left out */
+  uint64_t number;           /* its, of the objects of the trace; where accesses are wanted */
   uint32_t touched_os_pages; /* plus 1; 0: not known */
   bool full;
 };
@@ -32,6 +34,8 @@ struct tracing {
   bool *joined;      /* of the workload's threads */
   uint32_t thread_count, last_thread;
   bool timed;
+  struct accesses_reader *accesses; /* NULL: not wanted */
+  uint64_t stack_pointer, acquired; /* of the op's call; objects so far */
   uint64_t
       stamp; /* the last one: ns since the recording began, plus 1; not timed: number of a thread's run of events */
 };
@@ -62,7 +66,37 @@ static int put(struct tracing *tracing, struct trace_event *event) {
     tracing->last_thread = thread;
   }
   tracing->counts->events++;
-  return trace_writer_event(tracing->writer, thread, event);
+  if (trace_writer_event(tracing->writer, thread, event) != 0)
+    return -1;
+  if (!tracing->accesses)
+    return 0;
+  const struct access_item call = {.kind = ACCESS_EVENT,
+                                   .thread = thread,
+                                   .acquires = event->acquired != 0,
+                                   .stack_pointer = tracing->stack_pointer};
+  tracing->acquired += call.acquires;
+  return trace_writer_access(tracing->writer, &call);
+}
+
+/* What comes before the op in the stream of accesses, and its call. */
+static int take_accesses(struct tracing *tracing) {
+  const struct workload_trace_wanted *wanted = tracing->wanted;
+  bool plays = wanted->plays(wanted->context, tracing->ops.op.position);
+  struct access_item item;
+  int got;
+  while ((got = accesses_reader_before_call(tracing->accesses, tracing->workload->header.slots, &item,
+                                            tracing->error)) > 0) {
+    if (item.kind == ACCESS_OBJECT) {
+      const struct traced_slot *slot = &tracing->slots[item.object];
+      item.object = slot->number;
+      if (!slot->address)
+        continue;
+    }
+    if (plays && trace_writer_access(tracing->writer, &item) < 0)
+      return -1;
+  }
+  tracing->stack_pointer = item.stack_pointer;
+  return got;
 }
 
 static uint64_t new_address(struct tracing *tracing, const struct trace_event *event) {
@@ -91,6 +125,8 @@ static int take_object(struct tracing *tracing, struct trace_event *event) {
     slot->touched_os_pages = (uint32_t)op->touched;
   event->released = before;
   event->acquired = trace_event_acquires(event) ? after : 0;
+  if (event->acquired)
+    slot->number = tracing->acquired;
   return before || event->acquired ? put(tracing, event) : 0;
 }
 
@@ -113,7 +149,7 @@ static int take_ops(struct tracing *tracing) {
   int got = 0;
   while (tracing->ops.op.position + 1 < tracing->wanted->end &&
          (got = workload_ops_next(&tracing->ops, tracing->error)) > 0)
-    if (take_op(tracing) != 0)
+    if ((tracing->accesses && take_accesses(tracing) != 0) || take_op(tracing) != 0)
       return -1;
   for (uint32_t i = 0; got >= 0 && i < tracing->workload->header.slots; i++)
     if (tracing->slots[i].address && tracing->slots[i].touched_os_pages)
@@ -133,11 +169,13 @@ static bool has_times(const struct workload *workload) {
 }
 
 /* INFO: what is known of the program stays. */
-static char *info_text(const struct workload *workload, json_t *distilled, bool timed) {
+static char *info_text(const struct tracing *tracing) {
   static const char *const kept[] = {"program", "allocator", "os_page_bytes", "libraries", "synthetic"};
   static const char *const lost[] = {"addresses", "failures", "times"};
   size_t bytes;
-  const char *text = workload_info(workload, &bytes);
+  bool timed = tracing->timed;
+  json_t *distilled = tracing->wanted->distilled;
+  const char *text = workload_info(tracing->workload, &bytes);
   json_t *told = json_loadb(text, bytes, 0, NULL);
   json_t *info =
       json_pack("{s{ss si si} ss ss}", "clock", "kind", timed ? "nanoseconds" : "ordinal", "hz", timed ? 1000000000 : 0,
@@ -150,12 +188,24 @@ static char *info_text(const struct workload *workload, json_t *distilled, bool 
   for (size_t i = 0; i < sizeof lost / sizeof *lost - timed; i++)
     json_array_append_new(lacks, json_string(lost[i]));
   json_object_set_new(info, "lacks", lacks);
+  if (tracing->accesses)
+    json_object_set_new(info, "accesses",
+                        json_pack("{si sI}", "granule_bytes", ACCESS_GRANULE_BYTES, "filter_bytes",
+                                  (json_int_t)tracing->accesses->filter_bytes));
   if (distilled)
     json_object_set(info, "distilled", distilled);
   char *result = json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(12));
   json_decref(info);
   json_decref(told);
   return result;
+}
+
+/* reader: room for one. */
+static int open_accesses(struct tracing *tracing, struct accesses_reader *reader) {
+  if (!tracing->wanted->accesses)
+    return 0;
+  tracing->accesses = reader;
+  return accesses_reader_open(reader, tracing->wanted->accesses, tracing->error);
 }
 
 static int begin(struct tracing *tracing, const char *path) {
@@ -166,12 +216,14 @@ static int begin(struct tracing *tracing, const char *path) {
   tracing->threads = malloc((header->threads + 1u) * sizeof *tracing->threads);
   tracing->joined = calloc(header->threads + 1u, sizeof *tracing->joined);
   tracing->timed = has_times(tracing->workload);
-  char *info = info_text(tracing->workload, tracing->wanted->distilled, tracing->timed);
+  char *info = info_text(tracing);
   bool ready = made_addresses_init(&tracing->made, header->threads) && tracing->slots && tracing->threads &&
                tracing->joined && info;
   int result = ready ? trace_writer_open(&tracing->writer, path, info, NULL, tracing->error)
                      : error_set(tracing->error, tracing->workload->path, "out of memory");
   free(info);
+  if (result == 0 && tracing->accesses)
+    result = trace_writer_accesses_begin(tracing->writer);
   for (uint32_t i = 0; ready && i < header->threads; i++)
     tracing->threads[i] = THREAD_NONE;
   for (size_t i = 0; ready && i < tracing->wanted->joined_count; i++) {
@@ -195,10 +247,13 @@ static void end(struct tracing *tracing) {
 int workload_trace_write(const struct workload *workload, const struct workload_trace_wanted *wanted, const char *path,
                          struct workload_trace_counts *counts, struct error *error) {
   struct error written = {""};
+  struct accesses_reader reader = {.file = NULL};
   struct tracing tracing = {
       .workload = workload, .wanted = wanted, .counts = counts, .error = error, .last_thread = THREAD_NONE};
   *counts = (struct workload_trace_counts){0};
-  int result = begin(&tracing, path);
+  int result = open_accesses(&tracing, &reader);
+  if (result == 0)
+    result = begin(&tracing, path);
   if (result == 0)
     result = workload_ops_open(&tracing.ops, workload, error);
   if (result == 0)
@@ -211,6 +266,7 @@ int workload_trace_write(const struct workload *workload, const struct workload_
     *error = written;
     result = -1;
   }
+  accesses_reader_close(&reader);
   end(&tracing);
   return result;
 }

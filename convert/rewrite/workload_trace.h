@@ -25,6 +25,10 @@ struct workload_trace_wanted {
   bool (*wants)(void *context, uint64_t number);
   void *context;
   json_t *distilled; /* INFO's key of that name; NULL: none */
+  /* The workload's data accesses (core/accesses/replay_file.h), of which the trace gets those before each op of which
+     `plays` says so, but for those to objects that it does not have. NULL: none. */
+  const char *accesses;
+  bool (*plays)(void *context, uint64_t position);
 };
 
 struct workload_trace_counts {

@@ -150,7 +150,7 @@ def test_manifest_tells_of_the_whole_and_keeps_what_the_plan_gives(whole, tmp_pa
     }  # fmt: skip
     assert made.manifest["kind"] == "time"
     assert made.manifest["expected"] == given["expected"]
-    assert made.manifest["version"] == 1
+    assert made.manifest["version"] == 2
     assert made.manifest["ratio"] == pytest.approx(len(made.ops) / OPS, rel=1e-4)
     assert made.manifest["kept"] == {"heap": "live", "highs": 0, "churn": 0, "seed": 3}
 

@@ -285,8 +285,8 @@ static enum options_verdict check_windows(struct options *options) {
   struct run_request *request = &options->request;
   if (!options->windows)
     return OPTIONS_RUN;
-  if (request->pass != PASS_INSTRUCTIONS)
-    return wrong(options, "--windows is for the instructions pass", NULL);
+  if (!pass_counts_by_windows(request->pass))
+    return wrong(options, "--windows is for the passes instructions and misses", NULL);
   if (request->order != ORDER_RECORDED)
     return wrong(options, "--windows needs the recorded order", NULL);
   if (request->counted_by == COUNTED_BY_CALLGRIND)

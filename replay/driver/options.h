@@ -20,7 +20,7 @@ struct options {
   const char *at[BLAME_ASKED_LIMIT]; /* blame pass: positions as they were given */
   unsigned at_count;
   bool have_positions;
-  const char *windows; /* instructions pass: file of positions; NULL: none */
+  const char *windows; /* passes instructions and misses: file of positions; NULL: none */
   const char *output;  /* NULL: standard output */
   char wrong[256];     /* what is wrong with the command line */
 };

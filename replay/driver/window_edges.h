@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The file of --windows: the positions between which the instructions pass counts.
+/* The file of --windows: the positions between which the passes instructions and misses count.
 
    One position a line, rising, none behind the workload's end; two at least. Not its job: counting
    (replay/passes/instructions.h). */

@@ -22,6 +22,7 @@
 #include "replay/passes/sharing.h"
 #include "replay/passes/timing.h"
 #include "replay/passes/verify.h"
+#include "replay/passes/windows.h"
 #include "replay/region/region.h"
 #include "replay/state/allocator_stats.h"
 #include "replay/state/call.h"
@@ -122,7 +123,7 @@ static void set_up(void) {
   if (setup->pass == PASS_BLAME)
     blame_setup();
   if (setup->pass == PASS_INSTRUCTIONS)
-    instructions_begin(&setup->edges);
+    instructions_begin();
   if (setup->pass == PASS_MISSES)
     misses_begin();
   if (setup->pass == PASS_ACCESSES)
@@ -216,6 +217,8 @@ static void replay(void) {
     pmu_begin();
   if (result->setup.pass == PASS_INSTRUCTIONS)
     instructions_started();
+  if (pass_counts_by_windows(result->setup.pass))
+    windows_begin(&result->setup.edges);
   threads_run_all();
   if (result->setup.pass == PASS_ACCESSES)
     perform_end(result);

@@ -19,6 +19,7 @@
 #include "replay/passes/sharing.h"
 #include "replay/passes/timing.h"
 #include "replay/passes/verify.h"
+#include "replay/passes/windows.h"
 #include "replay/state/call.h"
 #include "replay/state/gate.h"
 #include "replay/state/touch.h"
@@ -353,8 +354,8 @@ static ALWAYS_INLINE void replay_words(struct replay_thread *self, const enum re
         break;
       replay_op(&frame, place, &extras, call_plans[word_code(*place)], pass);
     }
-    if (turns && pass == PASS_INSTRUCTIONS)
-      instructions_after_op();
+    if (turns && pass_counts_by_windows(pass))
+      windows_after_op();
     HT_ASSERT(gate_value(gate) == completed);
     gate_publish(gate, ++completed);
   }

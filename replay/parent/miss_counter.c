@@ -32,6 +32,9 @@ int miss_counter_read(struct miss_counter *counter, const struct miss_request *r
   counter->simulated = json_load_file(counter->command.output, 0, &what);
   if (!counter->simulated)
     return error_set(error, counter->command.output, "the Valgrind tool left no result");
+  json_t *first = json_array_get(json_object_get(counter->simulated, "caches"), 0);
+  if (json_array_size(json_object_get(first, "snapshots")) != request->edges)
+    return error_set(error, counter->command.output, "the Valgrind tool did not count by windows");
   uint64_t events = (uint64_t)json_integer_value(json_object_get(counter->simulated, "events"));
   if (events != request->ops)
     return error_set(error, request->accesses,

@@ -15,7 +15,7 @@ struct miss_request {
   const char *accesses;      /* file; NULL: none was given */
   const char *caches, *tlbs; /* as the tool takes them; NULL: its own */
   uint64_t ops, slots;       /* of the workload */
-  uint32_t threads;          /* the same */
+  uint32_t threads, edges;   /* the same; of windows that the engine is to have noted */
 };
 
 struct miss_counter {

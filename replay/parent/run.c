@@ -326,8 +326,13 @@ static int count_instructions(struct run *run, const struct run_request *request
 
 static int count_misses(struct run *run, const struct run_request *request, struct error *error) {
   struct miss_counter counter = {.simulated = NULL};
-  struct miss_request misses = {request->accesses, request->caches, request->tlbs,
-                                request->ops,      request->slots,  request->threads};
+  struct miss_request misses = {.accesses = request->accesses,
+                                .caches = request->caches,
+                                .tlbs = request->tlbs,
+                                .ops = request->ops,
+                                .slots = request->slots,
+                                .threads = request->threads,
+                                .edges = request->edges ? request->edges->count : 0};
   int status = miss_counter_begin(&counter, &misses, request->path, error);
   if (status == 0)
     status = run_process(run, request, &counter.command, error);

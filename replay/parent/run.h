@@ -23,7 +23,7 @@ struct run_request {
   enum replay_order order;
   enum touch_policy touch;
   enum counted_by counted_by;       /* instructions pass */
-  const struct window_edges *edges; /* the same; NULL: none */
+  const struct window_edges *edges; /* the same and the misses pass; NULL: none */
   /* Misses and accesses pass: the file of recorded accesses. Misses pass: caches and TLBs as the tool takes them. NULL:
      none, or its own. */
   const char *accesses, *caches, *tlbs;

@@ -33,28 +33,7 @@ void *instructions_call(struct worker *worker, uint8_t entry, const struct op *o
 #include "core/trace/calls.def"
 #undef CALL
 
-/* One thread runs at a time, and the turn is handed on in order. */
-static struct {
-  const struct window_edges *edges;
-  uint32_t passed;
-  uint64_t done, next; /* ops; UINT64_MAX: no more edges */
-} windows = {.next = UINT64_MAX};
-
-static void look_for_edge(void) {
-  if (windows.passed < windows.edges->count && windows.edges->positions[windows.passed] == windows.done) {
-    valgrind_request(VALGRIND_REQUEST_SNAPSHOT, (const unsigned long[VALGRIND_ARGUMENTS]){0});
-    windows.passed++;
-  }
-  windows.next = windows.passed < windows.edges->count ? windows.edges->positions[windows.passed] : UINT64_MAX;
-}
-
-void instructions_after_op(void) {
-  if (++windows.done == windows.next)
-    look_for_edge();
-}
-
-void instructions_begin(const struct window_edges *edges) {
-  windows.edges = edges;
+void instructions_begin(void) {
   static const struct {
     unsigned long kind;
     const char *first, *end;
@@ -76,5 +55,4 @@ void instructions_loaded(void) {
 
 void instructions_started(void) {
   valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
-  look_for_edge();
 }

@@ -15,12 +15,8 @@
 /* Makes the call of op, and counts it for its kind. Returns the object, NULL if there is none. */
 void *instructions_call(struct worker *worker, uint8_t entry, const struct op *op);
 
-/* Reports the callers to our tool, if the engine runs under it. edges: where to have it take snapshots; under
-   ORDER_RECORDED alone; must stay. Before the first call. */
-void instructions_begin(const struct window_edges *edges);
-
-/* Under an order by turns: an op is over. By whoever has the turn. */
-void instructions_after_op(void);
+/* Reports the callers to our tool, if the engine runs under it. Before the first call. */
+void instructions_begin(void);
 
 /* Reports to the tool that main begins. */
 void instructions_loaded(void);

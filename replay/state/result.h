@@ -45,6 +45,11 @@ static inline bool pass_samples_memory(enum replay_pass pass) {
   return pass == PASS_MEMORY || pass == PASS_BLAME;
 }
 
+/* The passes that can also count between positions. */
+static inline bool pass_counts_by_windows(enum replay_pass pass) {
+  return pass == PASS_INSTRUCTIONS || pass == PASS_MISSES;
+}
+
 /* Orders in which one thread runs at a time (turns.h). */
 static inline bool order_by_turns(enum replay_order order) {
   return order == ORDER_RECORDED || order == ORDER_RANDOM;
@@ -72,7 +77,7 @@ enum {
   PRELOAD_LIMIT = 64,
 };
 
-/* Instructions pass: positions between which it counts, strictly rising, at most the workload's ops. */
+/* Passes instructions and misses: positions between which they count, strictly rising, at most the workload's ops. */
 enum { WINDOW_EDGES_LIMIT = 1 << 16 };
 struct window_edges {
   uint32_t count; /* 0, or 2 and more */
@@ -99,7 +104,7 @@ struct replay_setup {
   char origins_path[PATH_MAX]; /* the same */
   enum access_mode access_mode;
   char accesses_path[PATH_MAX]; /* accesses pass */
-  struct window_edges edges;    /* instructions pass */
+  struct window_edges edges;    /* passes instructions and misses */
 };
 
 /* Read by the parent while the engine runs, written by each thread: a line each, so that threads do not fight for it.

@@ -149,7 +149,7 @@ def test_its_instructions_are_estimated_by_the_windows_that_a_replay_counts(made
     run = file.runs[0]
     assert run["windows"]["positions"] == distilled.edges(made.manifest)
     table = figures([file]).drop_duplicates("metric").set_index("metric")
-    by_hand = distilled.weights(made.manifest) @ distilled.counted(run, made.manifest)
+    by_hand = distilled.weights(made.manifest) @ distilled.counted("instructions", run, made.manifest)
     assert table.at["total_instructions", "value"] == pytest.approx(by_hand)
     assert table.at["total_instructions", "margin_percent"] == EXPECTED["instructions"]
 

@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""From a distillate's RSS to the whole's: corrections that are fitted on allocators of which both are known."""
+"""From a distillate's RSS and misses to the whole's: corrections that are fitted on allocators of which both are
+known.
+"""
 
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from heaptape.results import distilled
+
 MODELS = ("none", "factor", "shift")  # heaptape.results.distilled.corrected applies them
+
+
+def models(figure: str, have: np.ndarray) -> tuple[str, ...]:
+    """Those that may fit a figure, by what the distillate has of it. Of misses none that makes them less than 0."""
+    if figure in (distilled.RSS_PEAK, distilled.RSS_MEAN):
+        return MODELS
+    return MODELS[:2] if figure.startswith("misses") and have.min() > 0 else MODELS[:1]
 
 
 def correction(model: str, distilled: Sequence[float], whole: Sequence[float]) -> float:

@@ -24,13 +24,14 @@ SMALLEST_RATIO, LARGEST_RATIO = 0.005, 0.5  # that --error tries, each twice the
 
 @dataclass(frozen=True)
 class Wanted:
-    """One of `ops`, `ratio` and `error_percent`; or none: RATIO."""
+    """One of `ops`, `ratio` and `error_percent`; or none: RATIO. `misses`: of caches and TLBs, too."""
 
     kind: Kind = "both"
     ops: int | None = None
     ratio: float | None = None
     error_percent: float | None = None
     seed: int = 0
+    misses: bool = False
 
     def ops_to_try(self, whole: int) -> list[int]:
         """Numbers of ops, rising; the first that keeps the error is taken, else the last."""
@@ -60,8 +61,8 @@ class Distilled:
 
     @property
     def worst(self) -> float:
-        """The largest expected error, in percent."""
-        return max(self.fitted.expected.values())
+        """The largest expected error, in percent; but for those of kinds of calls."""
+        return max(of for figure, of in self.fitted.expected.items() if not figure.startswith(distilled.OF_KIND))
 
 
 class Distiller:
@@ -76,6 +77,10 @@ class Distiller:
             raise HeaptapeError(f"{name}: no calls")
         if "distilled" in about.info:
             raise HeaptapeError(f"{name}: is a distillate itself")
+        if wanted.misses:
+            replay.require_accesses(workload, name, ["misses"])
+            if "bursts" in about.info.get("accesses", {}):
+                raise HeaptapeError(f"{name}: recorded in bursts, and misses are distilled of whole recordings alone")
         self._ops = about.ops
         self.tell: Callable[[str, float], None] = lambda what, share: None
         self._workload, self._name, self._choices, self._wanted = workload, name, list(choices), wanted
@@ -83,20 +88,23 @@ class Distiller:
 
     def make(self, tape: Path) -> Distilled:
         """Writes it. Raises HeaptapeError."""
-        figures = distilled.FIGURES_OF_KIND[self._wanted.kind]
+        figures = [*distilled.FIGURES_OF_KIND[self._wanted.kind], *([measured.MISSES] if self._wanted.misses else [])]
         whole = measured.whole(self._workload, self._choices, figures, self._home, self._part("the whole"))
-        count = functools.partial(measured.count, self._workload, home=self._home)
+        count = functools.partial(measured.count, self._workload, home=self._home, accesses=self._wanted.misses)
         planner = Planner(whole.cells, count, self._wanted.kind, self._wanted.seed)
         for ops in self._wanted.ops_to_try(self._ops):
             made = self._try(planner.plan(ops), ops, whole, tape)
             if self._wanted.error_percent is None or made.worst <= self._wanted.error_percent:
                 break
-        measured.write(self._workload, made.plan, made.manifest, tape, self._home)
+        self._write(made.plan, made.manifest, tape)
         return made
+
+    def _write(self, plan: Plan, manifest: dict, tape: Path) -> None:
+        measured.write(self._workload, plan, manifest, tape, self._home, self._wanted.misses)
 
     def _try(self, plan: Plan, ops: int, whole: measured.Whole, tape: Path) -> Distilled:
         first = self._scratch / f"{tape.name}.try.tape"
-        measured.write(self._workload, plan, {}, first, self._home)
+        self._write(plan, {}, first)
         workload = replay.prepare(str(first), self._home, self._scratch)
         manifest = measured.manifest_of(workload)
         edges = distilled.edges(manifest)
@@ -104,8 +112,8 @@ class Distiller:
             workload, edges, self._choices, list(whole.figures), self._home, self._part(f"{plan.ops:,} ops")
         )
         families = {choice.label: choice.allocator for choice in self._choices}
-        unseen = plan.unseen(whole.cells, families)
-        fitted = fit.fit(runs, whole, manifest, list(families.values()), unseen)
+        left_out = plan.left_out(whole.cells, families)
+        fitted = fit.fit(runs, whole, manifest, list(families.values()), left_out)
         table = fit.table(fitted, list(whole.figures.index))
         manifest = self._manifest(plan, fitted, table)
         if ageing.ages(whole.growth, families):
@@ -119,8 +127,9 @@ class Distiller:
             "whole": {"name": self._name, "sha256": sha256_of(self._workload)},
             "kept": {"floor_ops": plan.floor, "seed_of_windows": self._wanted.seed},
             "corrections": fitted.corrections,
-            "errors": table.to_dict("records"),
+            "errors": [row.dropna().to_dict() for _, row in table.iterrows()],
             "expected": fitted.expected,
+            "sampling": fitted.largest_sampling,
         }
 
     def _part(self, what: str) -> Callable[[float], None]:

@@ -36,7 +36,7 @@ def percent(estimates: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 def errors(fit: Fit, whole: np.ndarray, families: Sequence[str], unseen: np.ndarray | float = 0.0) -> Errors:
     """Of a way to fit, on choices with these figures of the whole. There must be two families at least. `unseen`: what
-    is to be added to each choice's, in percent, as its figures were known before the fit (select.unseen).
+    is to be added to each choice's, in percent, as its figures were known before the fit (select.left_out).
     """
     every = range(len(whole))
     left_out = np.empty(len(whole))

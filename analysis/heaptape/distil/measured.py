@@ -14,15 +14,17 @@ from heaptape.common.c_programs import convert_json
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.distil import ageing
-from heaptape.distil.plan import Cells, Plan
+from heaptape.distil.plan import Cells, Plan, column
 from heaptape.formats.workload_format import read_workload
 from heaptape.measure import exact, replay
 from heaptape.measure.registry import Choice
-from heaptape.results import distilled
+from heaptape.results import distilled, misses
 from heaptape.results.timeline import timeline_frame
 
+MISSES = "misses"  # of all caches and TLBs that are simulated, in place of a figure's name
 MOST_CELLS = 20_000
 FEWEST_OPS_OF_A_CELL = 50
+SHARE_OF_KIND = 0.01  # of the calls: of fewer, a few windows have hardly any
 
 Runs = Mapping[str, Mapping[str, dict]]  # label -> pass -> run
 Tell = Callable[[float], None]
@@ -48,10 +50,10 @@ def cell_edges(ops: int) -> np.ndarray:
 def run(
     workload: Path, edges: Sequence[int], choices: Sequence[Choice], figures: Sequence[str], home: Home, tell: Tell
 ) -> Runs:
-    """One run of each pass that the figures need on each choice; the instructions pass also counts between the edges.
-    Raises HeaptapeError.
+    """One run of each pass that the figures need on each choice; instructions and misses are also counted between the
+    edges. Raises HeaptapeError.
     """
-    passes = list(dict.fromkeys(distilled.PASSES[figure] for figure in figures))
+    passes = list(dict.fromkeys(distilled.pass_of(figure) for figure in figures))
     items = [(choice, pass_) for choice in choices for pass_ in passes]
     made: dict[str, dict[str, dict]] = {choice.label: {} for choice in choices}
     with replay.windows_file(edges) as file:
@@ -64,33 +66,57 @@ def run(
 
 
 def whole(workload: Path, choices: Sequence[Choice], figures: Sequence[str], home: Home, tell: Tell) -> Whole:
-    """Raises HeaptapeError."""
+    """`figures`: MISSES may be among them. Raises HeaptapeError."""
     edges = cell_edges(read_workload(workload).ops)
     runs = run(workload, edges.tolist(), choices, figures, home, tell)
-    values = {
-        label: {figure: exact.read(figure, of_choice, label) for figure in figures} for label, of_choice in runs.items()
-    }
+    values = {label: _values(figures, of_choice, label) for label, of_choice in runs.items()}
     counts: dict[str, np.ndarray] = {}
+    beside: dict[str, np.ndarray] = {}
     for label, of_choice in runs.items():
         if windows := of_choice.get("instructions", {}).get("windows"):
-            counts |= {f"calls of {call}": np.array(column) for call, column in windows["calls"].items()}
-            counts[label] = np.array(list(windows["instructions"].values()), np.float64).sum(axis=0)
+            counts |= {f"calls of {call}": np.array(made) for call, made in windows["calls"].items()}
+        # Strata of like instructions and like misses of the first level serve all the rest (docs/DISTILLATION.md).
+        chosen_by = (distilled.INSTRUCTIONS, next((name for name in values[label] if name.startswith("misses")), ""))
+        for figure in filter(distilled.is_by_windows, values[label]):
+            into = counts if figure in chosen_by else beside
+            into[column(figure, label)] = np.diff(distilled.until(figure, of_choice[distilled.pass_of(figure)])[1])
     growth = {
         label: ageing.growth_percent(timeline_frame(of_choice["memory"]))
         for label, of_choice in runs.items()
         if "memory" in of_choice
     }
-    return Whole(pd.DataFrame.from_dict(values, orient="index"), Cells(pd.DataFrame(counts), edges), growth)
+    told = pd.DataFrame.from_dict(values, orient="index")
+    told = told.loc[:, told.gt(0).all()]  # of nothing there is no percentage
+    return Whole(told, Cells(pd.DataFrame(counts), edges, pd.DataFrame(beside)), growth)
 
 
-def write(workload: Path, plan: Plan, manifest: Mapping, tape: Path, home: Home) -> None:
-    """The distillate of a plan, with what is known of its manifest. Raises HeaptapeError."""
-    _convert(workload, plan.rules() | {"manifest": manifest}, ["-o", str(tape)], home)
+def _values(figures: Sequence[str], runs: Mapping[str, dict], label: str) -> dict[str, float]:
+    """By figure: instructions also by kind of call, of those that are many; each cache and TLB in place of MISSES."""
+    values = {figure: exact.read(figure, runs, label) for figure in figures if figure != MISSES}
+    calls = runs.get("instructions", {}).get("calls", {})
+    every = sum(about["count"] for about in calls.values())
+    values |= {
+        distilled.OF_KIND + call: about["instructions_mean"]
+        for call, about in calls.items()
+        if about["count"] >= SHARE_OF_KIND * every
+    }
+    return values | (misses.of_levels(runs[MISSES]["misses"]) if MISSES in figures else {})
 
 
-def count(workload: Path, rules: Mapping, home: Home) -> int:
+def write(workload: Path, plan: Plan, manifest: Mapping, tape: Path, home: Home, accesses: bool = False) -> None:
+    """The distillate of a plan, with what is known of its manifest. `accesses`: with the data accesses of its windows.
+    Raises HeaptapeError.
+    """
+    _convert(workload, plan.rules() | {"manifest": manifest}, ["-o", str(tape), *_accesses(workload, accesses)], home)
+
+
+def count(workload: Path, rules: Mapping, home: Home, accesses: bool = False) -> int:
     """The ops that a distillate by these rules would have. Raises HeaptapeError."""
-    return int(_convert(workload, rules, [], home)["ops"])
+    return int(_convert(workload, rules, _accesses(workload, accesses), home)["ops"])
+
+
+def _accesses(workload: Path, wanted: bool) -> list[str]:
+    return ["--accesses", str(replay.accesses_of(workload))] if wanted else []
 
 
 def _convert(workload: Path, rules: Mapping, options: Sequence[str], home: Home) -> dict:

@@ -7,7 +7,7 @@ is the floor: no smaller distillate can tell the memory. Which objects these are
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -24,6 +24,7 @@ OPS_A_WINDOW = 1500  # with its warm-up and what else its objects do: more ops m
 WARM_UP = 4  # times a window's length: docs/DISTILLATION.md has what other depths give
 ROUNDS = 6  # of fitting the windows' length
 LARGE_BYTES = 32768  # from here on objects are few and matter one by one
+ON = " on "
 COLUMNS = ("begin", "counted", "end", "weight")
 
 # Which objects windows need (convert/distil/plan.h): those that they touch, or all that are live when they begin.
@@ -51,9 +52,14 @@ class Plan:
         """As heaptape-convert takes it."""
         return _rules(self.segments, self.windows, self.heap)
 
-    def unseen(self, cells: "Cells", families: Mapping[str, str]) -> pd.Series | None:
-        """select.unseen of its windows, which were chosen by these cells; None: it has no windows."""
-        return select.unseen(cells.counts, cells.edges, self.sampled, families) if self.sampled else None
+    def left_out(self, cells: "Cells", families: Mapping[str, str]) -> pd.DataFrame | None:
+        """select.left_out of its windows, which were chosen by these cells; None: it has no windows. `families`: label
+        -> allocator.
+        """
+        if not self.sampled:
+            return None
+        of_columns = {name: families[name.split(ON)[1]] for name in [*cells.counts, *cells.beside] if ON in name}
+        return select.left_out(cells.counts, cells.edges, self.sampled, of_columns, cells.beside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,15 +77,23 @@ def _rules(segments: int, windows: pd.DataFrame, heap: Heap = "touched") -> dict
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The workload, cut into pieces in which everything was counted: `counts`, one row each; `edges`, from 0."""
+    """The workload, cut into pieces in which everything was counted: `counts`, one row each, by which windows are
+    chosen; `edges`, from 0. `beside`: what else was counted.
+    """
 
     counts: pd.DataFrame
     edges: np.ndarray
+    beside: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def length(self) -> int:
         """Ops of all but the last."""
         return int(self.edges[1] - self.edges[0])
+
+
+def column(figure: str, label: str) -> str:
+    """Of Cells: a figure on an allocator."""
+    return f"{figure}{ON}{label}"
 
 
 class Planner:

@@ -7,10 +7,13 @@ consecutive cells.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
+
+from heaptape.comparing.intervals import LEVEL
 
 TURNS = 20  # of k-means: it has settled
 
@@ -26,19 +29,26 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Windows:
-    """Chosen ones, by rising position. `begin`, `end`: positions; `weight`: of how many times its ops it tells."""
+    """Chosen ones, by rising position. `begin`, `end`: positions; `weight`: of how many times its ops it tells.
+    `stratum`: of all windows that there are, chosen or not.
+    """
 
     begin: np.ndarray
     end: np.ndarray
     weight: np.ndarray
+    stratum: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 def features(cells: pd.DataFrame, per_window: int) -> np.ndarray:
     """One row a window, one column for each of `cells` (one row a cell): its sum, in means of all windows."""
-    groups = np.arange(len(cells)) // per_window
-    sums = cells.groupby(groups).sum().to_numpy(np.float64)
+    sums = _sums(cells, per_window).to_numpy(np.float64)
     mean = sums.mean(axis=0)
     return sums[:, mean > 0] / mean[mean > 0]
+
+
+def _sums(cells: pd.DataFrame, per_window: int) -> pd.DataFrame:
+    """One row a window."""
+    return cells.groupby(np.arange(len(cells)) // per_window).sum()
 
 
 def choose(cells: pd.DataFrame, edges: np.ndarray, sampled: Sampled) -> Windows:
@@ -60,21 +70,37 @@ def choose(cells: pd.DataFrame, edges: np.ndarray, sampled: Sampled) -> Windows:
         weight.append((end[members] - begin[members]).sum() / (end[nearest] - begin[nearest]))
     order = np.argsort(chosen)
     picked = np.array(chosen)[order]
-    return Windows(begin[picked], end[picked], np.array(weight)[order])
+    return Windows(begin[picked], end[picked], np.array(weight)[order], stratum)
 
 
-def unseen(cells: pd.DataFrame, edges: np.ndarray, sampled: Sampled, families: Mapping[str, str]) -> pd.Series:
-    """What it makes of the sampling error that an allocator's own counts helped to choose: by label (`families`: label
-    -> allocator), the sampling error of windows that are chosen without its family, less that of those that are chosen
-    with all. Percent.
+def left_out(
+    cells: pd.DataFrame, edges: np.ndarray, sampled: Sampled, families: Mapping[str, str], beside: pd.DataFrame
+) -> pd.DataFrame:
+    """Of each allocator, what its windows tell that were chosen without it. One row a column of `cells` or `beside` (by
+    which none is chosen) that is in `families` (column -> allocator). `unseen`: what it makes of the sampling error
+    that its own counts helped to choose: the error of windows that are chosen without its family, less that of those
+    that are chosen with all. `sampling`: sampling_interval of windows that are chosen without it. Percent.
     """
-    all_known, added = choose(cells, edges, sampled), {}
+    all_known, rows = choose(cells, edges, sampled), {}
     for family in dict.fromkeys(families.values()):
-        own = [label for label, of in families.items() if of == family]
-        others = choose(cells.drop(columns=own), edges, sampled)
-        for label in own:
-            added[label] = sampling_error(cells[label], edges, others) - sampling_error(cells[label], edges, all_known)
-    return pd.Series(added)
+        own = [column for column, of in families.items() if of == family]
+        others = choose(cells.drop(columns=own, errors="ignore"), edges, sampled)
+        for column in own:
+            counts = cells[column] if column in cells else beside[column]
+            added = sampling_error(counts, edges, others) - sampling_error(counts, edges, all_known)
+            rows[column] = {"unseen": added, "sampling": sampling_interval(counts, sampled.per_window, others.stratum)}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def sampling_interval(counts: pd.Series, per_window: int, stratum: np.ndarray) -> float:
+    """Half the 95 % interval of an estimate by one window of each stratum, drawn at random, in percent of the whole's:
+    by the variance of all windows within each stratum (Cochran, Sampling Techniques, 5.3), as all were counted.
+    `counts`: one a cell; `stratum`: one a window.
+    """
+    windows = _sums(counts.to_frame("count"), per_window)["count"].astype(np.float64)
+    within = windows.groupby(stratum).agg(["size", "var"]).fillna(0.0)  # one window alone has no variance
+    variance = (within["size"] * (within["size"] - 1) * within["var"]).sum()
+    return float(100 * ndtri((1 + LEVEL) / 2) * np.sqrt(variance) / windows.sum())
 
 
 def sampling_error(counts: pd.Series, edges: np.ndarray, windows: Windows) -> float:

@@ -4,10 +4,11 @@
 import json
 
 from heaptape.distil.distil import Distilled, Wanted
+from heaptape.results import distilled, misses
 
 
 def lines(made: Distilled, wanted: Wanted, output: str) -> list[str]:
-    """Ten at most: what was kept, then one for each figure."""
+    """Ten at most: what was kept, then one for each figure; one for all kinds of calls, and for all misses."""
     plan = made.plan
     kept = [f"{output}: {plan.ops:,} of {made.whole_ops:,} ops ({100 * plan.ops / made.whole_ops:.2g} %)"]
     if plan.segments:
@@ -24,13 +25,36 @@ def lines(made: Distilled, wanted: Wanted, output: str) -> list[str]:
 def _of_figures(made: Distilled) -> list[str]:
     rows = []
     for figure, found in made.fitted.errors.items():
+        if "/" in figure:
+            continue
         of_figure = made.errors[made.errors["figure"] == figure]
         worst = of_figure.loc[of_figure["left_out_percent"].abs().idxmax()]
         rows.append(
-            f"{figure}: within {found.expected:.2g} % on an allocator not seen (95 %); worst left out: "
+            f"{figure}: within {found.expected:.2g} % on an allocator not seen (95 %{_sampling(made, figure)}); worst "
+            f"left out: "
             f"{worst['allocator']} {worst['left_out_percent']:+.2g} %"
         )
-    return rows
+    of_kinds = {figure.removeprefix(distilled.OF_KIND): figure for figure in _of(made, distilled.OF_KIND)}
+    of_levels = {misses.heading(figure.removeprefix(misses.OF_ALL)): figure for figure in _of(made, misses.OF_ALL)}
+    return rows + _together("instructions per call", of_kinds, made) + _together("misses", of_levels, made)
+
+
+def _of(made: Distilled, prefix: str) -> list[str]:
+    return [figure for figure in made.fitted.errors if figure.startswith(prefix)]
+
+
+def _together(what: str, figures: dict[str, str], made: Distilled) -> list[str]:
+    """One line, if there are any. `figures`: what each is called -> figure."""
+    each = [
+        f"{name} {made.fitted.expected[figure]:.2g} % ({made.fitted.largest_sampling[figure]:.2g})"
+        for name, figure in figures.items()
+    ]
+    return [f"{what}, each within (by the choice of windows alone): {', '.join(each)}"] if each else []
+
+
+def _sampling(made: Distilled, figure: str) -> str:
+    largest = made.fitted.largest_sampling
+    return f"; by the choice of windows alone {largest[figure]:.2g} %" if figure in largest else ""
 
 
 def warnings(made: Distilled, wanted: Wanted) -> list[str]:

@@ -90,7 +90,7 @@ class Bench:
         windows: Path | None = None,
     ) -> None:
         """`processes`: those of several benches, which are ended together. `windows`: a file of positions between which
-        the pass `instructions` counts, too. Raises HeaptapeError if the engine can't run
+        the passes `instructions` and `misses` count, too. Raises HeaptapeError if the engine can't run
         this workload at all.
         """
         info = read_workload(workload)

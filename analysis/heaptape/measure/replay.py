@@ -249,8 +249,8 @@ def replay(
 
 
 def windows_of(settings: Settings, workload: dict) -> IO[str] | None:
-    """Of a distillate instructions are counted between the edges of its windows, as the whole's follow from those. None
-    for any other workload.
+    """Of a distillate instructions and misses are counted between the edges of its windows, as the whole's follow from
+    those. None for any other workload.
     """
     try:
         edges = distilled.edges(workload["distilled"])
@@ -471,7 +471,7 @@ def measure(
     arguments += _misses_arguments(engine.workload, engine.settings) if run.pass_ == "misses" else []
     arguments += ["--accesses", str(_accesses_path(engine.workload))] if run.pass_ == "accesses" else []
     arguments += _blame_arguments(engine.workload, engine.settings) if run.pass_ == "blame" else []
-    if run.pass_ == "instructions" and engine.settings.windows:
+    if run.pass_ in ("instructions", "misses") and engine.settings.windows:
         arguments += ["--windows", engine.settings.windows]
     elif run.pass_ == "instructions" and engine.ops > INSTRUCTIONS_OPS and not order.startswith(("recorded", "random")):
         arguments += ["--op-limit", str(INSTRUCTIONS_OPS)]

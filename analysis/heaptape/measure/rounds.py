@@ -54,8 +54,8 @@ class Settings:
     the pass `misses` simulates, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out,
     and told, where they can't be made. `also_loaded`: libraries that the passes that count the start-up load on every
     allocator (loaded.py). `at`: positions at which the pass `blame` attributes memory beside its own, as
-    heaptape-replay takes them. `windows`: file of positions between which the pass `instructions` counts, as
-    heaptape-replay takes it. `jobs`: how many runs that only count are made at a time; 0: as the machine has room.
+    heaptape-replay takes them. `windows`: file of positions between which the passes `instructions` and `misses` count,
+    as heaptape-replay takes it. `jobs`: how many runs that only count are made at a time; 0: as the machine has room.
     """
 
     repeats: int = 5

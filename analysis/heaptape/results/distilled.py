@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A distillate's runs, and its manifest: estimated figures of the whole.
 
-The manifest is INFO's `distilled` (core/trace/FORMAT.md). `runs`: pass -> run, as in results; the instructions pass
-counted between `edges`.
+The manifest is INFO's `distilled` (core/trace/FORMAT.md). `runs`: pass -> run, as in results; the passes instructions
+and misses counted between `edges`.
 """
 
 from collections.abc import Mapping
@@ -10,26 +10,58 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from heaptape.results import misses
 from heaptape.results.timeline import timeline_frame
 
 INSTRUCTIONS, RSS_PEAK, RSS_MEAN = "instructions", "rss-peak", "rss-mean"
 PASSES = {INSTRUCTIONS: "instructions", RSS_PEAK: "memory", RSS_MEAN: "memory"}
 FIGURES_OF_KIND = {"time": (INSTRUCTIONS,), "memory": (RSS_PEAK, RSS_MEAN), "both": (INSTRUCTIONS, RSS_PEAK, RSS_MEAN)}
-VERSION = 1
+OF_KIND = "instructions/"  # of a kind of call, each
+VERSIONS = (1, 2)
 POINTS = 20_000  # of the whole, at which its RSS is looked up
 
 
 def edges(manifest: Mapping) -> list[int]:
-    """Positions in the distillate between which instructions are to be counted, rising."""
-    return sorted({int(position) for segment in manifest["segments"] for position in segment[1:3]})
+    """Positions in the distillate between which is to be counted, rising, from 0 to its end; none without windows."""
+    positions = {int(position) for segment in manifest["segments"] for position in segment[1:3]}
+    return sorted(positions | {0, int(manifest["map"][-1][0])}) if positions else []
 
 
-def counted(run: Mapping, manifest: Mapping) -> np.ndarray:
-    """Instructions in each kept window, of a run of the instructions pass."""
-    windows = run["windows"]
-    per_window = np.sum(list(windows["instructions"].values()), axis=0, dtype=np.float64)
-    until = dict(zip(windows["positions"], np.concatenate([[0.0], np.cumsum(per_window)]), strict=True))
-    return np.array([until[segment[2]] - until[segment[1]] for segment in manifest["segments"]])
+def is_by_windows(figure: str) -> bool:
+    """Is it told by windows and their weights?"""
+    return figure == INSTRUCTIONS or figure.startswith((OF_KIND, "misses"))
+
+
+def pass_of(figure: str) -> str:
+    """By which it is measured."""
+    return PASSES.get(figure, "misses" if figure.startswith("misses") else "instructions")
+
+
+def until(figure: str, run: Mapping) -> tuple[list[int], np.ndarray]:
+    """Of a figure by windows: the run's positions, and what was counted up to each; of misses from the process's start
+    on, of instructions from the first position on.
+    """
+    if figure.startswith("misses"):
+        windows = run["misses"]["windows"]
+        return windows["positions"], misses.until(figure, windows)
+    by_kind = run["windows"]["instructions"]
+    wanted = list(by_kind.values()) if figure == INSTRUCTIONS else [by_kind[figure.removeprefix(OF_KIND)]]
+    per_window = np.sum(wanted, axis=0, dtype=np.float64)
+    return run["windows"]["positions"], np.concatenate([[0.0], np.cumsum(per_window)])
+
+
+def counted(figure: str, run: Mapping, manifest: Mapping) -> np.ndarray:
+    """What was counted in each kept window, of a run of the figure's pass."""
+    at = dict(zip(*until(figure, run), strict=True))
+    return np.array([at[segment[2]] - at[segment[1]] for segment in manifest["segments"]])
+
+
+def outside(figure: str, run: Mapping) -> float:
+    """What the run has of it before its first position and behind its last: a process's start and end."""
+    if not figure.startswith("misses"):
+        return 0.0
+    counts = until(figure, run)[1]
+    return float(misses.of_levels(run["misses"])[figure] - (counts[-1] - counts[0]))
 
 
 def weights(manifest: Mapping) -> np.ndarray:
@@ -49,8 +81,9 @@ def memory_mean(run: Mapping, manifest: Mapping) -> float:
 
 def uncorrected(figure: str, run: Mapping, manifest: Mapping) -> float:
     """The whole's figure by the run of its pass, before the manifest's correction."""
-    if figure == INSTRUCTIONS:
-        return float(weights(manifest) @ counted(run, manifest))
+    if is_by_windows(figure):
+        total = float(outside(figure, run) + weights(manifest) @ counted(figure, run, manifest))
+        return total / manifest["whole"]["calls"][figure.removeprefix(OF_KIND)] if figure.startswith(OF_KIND) else total
     return memory_mean(run, manifest) if figure == RSS_MEAN else float(run["rss_anon_peak_bytes"])
 
 
@@ -66,7 +99,7 @@ def estimates(runs: Mapping[str, Mapping], manifest: Mapping) -> pd.DataFrame:
     """
     rows: list[tuple[str, float, float]] = []
     for figure, percent in manifest["expected"].items():
-        run = runs.get(PASSES[figure])
+        run = runs.get(pass_of(figure))
         if run is not None:
             rows.append((figure, _estimated(figure, run, manifest), percent))
     return pd.DataFrame(rows, columns=["figure", "value", "percent"])
@@ -81,10 +114,11 @@ def estimate(figure: str, run: Mapping, manifest: Mapping) -> float | None:
     """The whole's figure by a run of any pass; None where the run or the manifest can't tell it, as a key or a position
     is missing.
     """
-    needs = {INSTRUCTIONS: "windows", RSS_PEAK: "rss_anon_peak_bytes", RSS_MEAN: "timeline"}
-    if manifest.get("version") != VERSION or run.get("pass") != PASSES.get(figure) or run.get(needs[figure]) is None:
+    needs = {"instructions": "windows", RSS_PEAK: "rss_anon_peak_bytes", RSS_MEAN: "timeline"}
+    if manifest.get("version") not in VERSIONS or run.get(needs.get(figure.split("/")[0], "misses")) is None:
         return None
     try:
-        return _estimated(figure, run, manifest) if figure in manifest["expected"] else None
+        known = figure in manifest["expected"] and run.get("pass") == pass_of(figure)
+        return _estimated(figure, run, manifest) if known else None
     except (KeyError, IndexError, TypeError, ValueError):
         return None

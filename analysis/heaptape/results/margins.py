@@ -68,7 +68,8 @@ class StandIn:
 
     def sentence(self, name: str) -> str:
         """What to say of its figures, once. `name`: the workload's."""
-        known = ", ".join(f"{figure} ±{percent_text(percent)}" for figure, percent in self.expected.items())
+        plain = {figure: percent for figure, percent in self.expected.items() if "/" not in figure}
+        known = ", ".join(f"{figure} ±{percent_text(percent)}" for figure, percent in plain.items())
         what = self._what(name)
         if not known:
             return f"{what}: how far its figures are from the whole's is not known, and nothing is ranked by them."

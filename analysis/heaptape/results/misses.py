@@ -5,13 +5,16 @@ A metric is "misses/SIDE/COUNT": SIDE is all, program or allocator; COUNT is cac
 instructions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 SIDES = ("all", "program", "allocator")
+OF_ALL = "misses/all/"
 PAGE_FAULTS, INSTRUCTIONS = "page_faults", "instructions"
 
 
-def figures(misses: dict) -> Iterator[tuple[str, str, float]]:
+def figures(misses: Mapping) -> Iterator[tuple[str, str, float]]:
     """Metric, unit and count of all that the "misses" object of a run has; what it lacks is left out. Of a recording in
     bursts without what is not known to have missed, or to be a page fault: a burst's first accesses.
     """
@@ -22,7 +25,21 @@ def figures(misses: dict) -> Iterator[tuple[str, str, float]]:
                 yield f"misses/{side}/{name}", unit, float(value)
 
 
-def _of_side(counts: dict) -> Iterator[tuple[str, str, object]]:
+def of_levels(misses: Mapping) -> dict[str, float]:
+    """Metric -> misses of both sides, of each cache and TLB."""
+    return {metric: value for metric, unit, value in figures(misses) if metric.startswith(OF_ALL) and unit == "misses"}
+
+
+def until(metric: str, windows: Mapping) -> np.ndarray:
+    """Misses of both sides up to each of the positions of `windows`, those of the start-up included. Raises
+    KeyError where it has none of that cache or TLB.
+    """
+    rows = {f"cache_{level['bytes']}": level["misses"] for level in windows["caches"]}
+    rows |= {f"tlb_{level['entries']}": level["misses"] for level in windows["tlbs"]}
+    return np.array(rows[metric.removeprefix(OF_ALL)], np.float64)
+
+
+def _of_side(counts: Mapping) -> Iterator[tuple[str, str, object]]:
     for level in counts.get("caches") or []:
         yield f"cache_{level['bytes']}", "misses", _less(level.get("misses"), level.get("first_misses"))
     for level in counts.get("tlbs") or []:

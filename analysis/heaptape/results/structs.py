@@ -68,6 +68,7 @@ class DistillateError(msgspec.Struct):
     figure: Text = None
     error_percent: Number = None
     expected_percent: Margin | None = None
+    sampling_percent: Margin | None = None
 
 
 class Correction(msgspec.Struct):
@@ -79,8 +80,8 @@ class Correction(msgspec.Struct):
 
 class Distilled(msgspec.Struct):
     """What a distillate stands for (core/trace/FORMAT.md). `segments`: rows of from, counted, to, whole_from, whole_to,
-    weight; `map`: rows of positions, in it and in the whole. `expected`: figure -> half of the 95 % interval; `ages`:
-    label -> percent.
+    weight; `map`: rows of positions, in it and in the whole. `expected`: figure -> half of the 95 % interval;
+    `sampling`: the part of it that is of the choice of windows; `ages`: label -> percent.
     """
 
     version: Count = None
@@ -92,6 +93,7 @@ class Distilled(msgspec.Struct):
     corrections: dict[str, Correction] | None = None
     errors: list[DistillateError] | None = None
     expected: dict[str, Margin] | None = None
+    sampling: dict[str, Margin] | None = None
     ages: dict[str, Number] | None = None
 
 
@@ -393,6 +395,22 @@ class Bursts(msgspec.Struct):
     outside_allocator_instructions: Count = None
 
 
+class LevelUntil(msgspec.Struct):
+    """Of a cache of `bytes` or a TLB of `entries`: what had missed in it at each position."""
+
+    misses: list[int]
+    bytes: Count = None
+    entries: Count = None
+
+
+class MissWindows(msgspec.Struct):
+    """Of both sides, the start-up included, up to each position."""
+
+    positions: list[int]
+    caches: list[LevelUntil]
+    tlbs: list[LevelUntil]
+
+
 class Misses(msgspec.Struct):
     """The pass `misses`: the program's recorded data accesses and the allocator's own, simulated; in all and by side.
     `program_instructions` and what else was counted of the program while it was recorded is null where the recording
@@ -406,6 +424,7 @@ class Misses(msgspec.Struct):
     syscalls: Count = None
     caches: list[SimulatedLevel] | None = None
     tlbs: list[SimulatedLevel] | None = None
+    windows: MissWindows | None = None
     allocator: SimulatedSide | None = None
     program: SimulatedSide | None = None
     bursts: Bursts | None = None

@@ -69,14 +69,58 @@ def test_the_sampling_error_is_that_of_the_weighted_windows_of_the_whole():
 
 def test_what_an_allocator_costs_where_others_do_not_is_unseen():
     """Its dear windows get a stratum only where it was known."""
+    none = pd.DataFrame()
     edges = cell_edges(20_000)
     luck = np.random.default_rng(4)
     cells = pd.DataFrame({name: luck.normal(1000, 1, len(edges) - 1) for name in ("one", "like", "other")})
     cells.loc[100:120, "one"] *= 40
     families = {"one": "one", "like": "like", "other": "other"}
-    found = select.unseen(cells, edges, select.Sampled(1, 6, 0), families).abs()
-    assert found["one"] > 5
-    assert found[["like", "other"]].max() < 1
+    found = select.left_out(cells, edges, select.Sampled(1, 6, 0), families, none)
+    assert abs(found.at["one", "unseen"]) > 5
+    assert found.loc[["like", "other"], "unseen"].abs().max() < 1
+    assert found.at["one", "sampling"] > abs(found.at["one", "unseen"])
+
+
+def test_the_sampling_interval_is_that_of_the_variance_within_strata():
+    """By hand: strata of 1 and 7, of 4 and 4 and 10, and of one window alone."""
+    counts = pd.Series([1.0, 7.0, 4.0, 4.0, 10.0, 74.0])
+    found = select.sampling_interval(counts, 1, np.array([0, 0, 1, 1, 1, 2]))
+    assert found == pytest.approx(100 * 1.959964 * (2 * 1 * 18 + 3 * 2 * 12) ** 0.5 / 100)
+
+
+def planted(seed, windows=400, strata=8):
+    """Counts of a population of which no known allocator tells the strata's scatter: gamma, skewed as calls are."""
+    luck = np.random.default_rng(seed)
+    stratum = luck.integers(0, strata, windows)
+    level, shape = luck.uniform(100, 5000, strata)[stratum], luck.uniform(2, 30, strata)[stratum]
+    return stratum, pd.Series(luck.gamma(shape, level / shape))
+
+
+def test_the_sampling_interval_covers_as_often_as_it_says():
+    """Of one window drawn at random from each stratum."""
+    tries, covered = 2000, 0
+    for seed in range(tries):
+        stratum, counts = planted(seed)
+        luck = np.random.default_rng(seed + tries)
+        drawn = [luck.choice(np.flatnonzero(stratum == one)) for one in np.unique(stratum)]
+        sizes = np.bincount(stratum)[np.unique(stratum)]
+        error = 100 * (sizes @ counts[drawn] / counts.sum() - 1)
+        covered += abs(error) <= select.sampling_interval(counts, 1, stratum)
+    assert 0.92 <= covered / tries <= 0.97
+
+
+def test_the_sampling_interval_covers_an_allocator_by_which_no_window_was_chosen():
+    """The windows nearest to the middles of what others cost are nearer to its middles, too, than windows at random."""
+    edges, tries, covered = cell_edges(400 * 50), 150, 0
+    for seed in range(tries):
+        stratum, unseen = planted(seed)
+        level = unseen.groupby(stratum).transform("mean")
+        luck = np.random.default_rng(seed)
+        known = pd.DataFrame({name: level * luck.normal(1, 0.02, len(level)) for name in ("one", "other")})
+        windows = select.choose(known, edges, select.Sampled(1, 12, seed))
+        error = select.sampling_error(unseen, edges, windows)
+        covered += abs(error) <= select.sampling_interval(unseen, 1, windows.stratum)
+    assert 0.9 <= covered / tries < 1
 
 
 def test_windows_have_the_whole_live_heap_where_there_is_room(workload):

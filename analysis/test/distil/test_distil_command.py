@@ -46,10 +46,12 @@ def test_its_trace_has_the_errors_of_each_allocator_and_figure(planted):
     assert {(row["allocator"], row["figure"]) for row in manifest["errors"]} == {
         (allocator, figure)
         for allocator in ("glibc", "reference", "magazine")
-        for figure in ("instructions", "rss-peak", "rss-mean")
+        for figure in ("instructions", "instructions/malloc", "instructions/free", "rss-peak", "rss-mean")
     }
     for row in manifest["errors"]:
         assert abs(row["error_percent"]) <= max(row["expected_percent"], 1)
+        assert row.get("sampling_percent", 0) <= manifest["sampling"].get(row["figure"], 0)
+    assert set(manifest["sampling"]) == {"instructions", "instructions/malloc", "instructions/free"}
 
 
 def test_the_peak_of_live_bytes_is_kept(planted):
@@ -61,7 +63,7 @@ def test_what_makes_the_memory_is_kept(planted):
     """The phase of 0.5 % of the ops, too, whose survivors hold nearly empty OS pages to the end."""
     _, _, told = planted
     for row in told["distilled"]["errors"]:
-        assert row["figure"] == "instructions" or abs(row["error_percent"]) < 10, row
+        assert row["figure"].startswith("instructions") or abs(row["error_percent"]) < 10, row
 
 
 def test_the_same_command_makes_the_same_file(tmp_path):

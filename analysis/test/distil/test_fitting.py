@@ -48,18 +48,37 @@ def manifest():
     return {
         "segments": [[0, 0, 10, 0, 10, 1.0], [15, 20, 30, 40, 50, 3.0]],
         "map": [[0, 0], [10, 10], [20, 40], [30, 50], [40, 100]],
-        "expected": {"instructions": 1.0, "rss-peak": 2.0, "rss-mean": 3.0},
-        "corrections": {"rss-peak": {"model": "factor", "value": 2.0}, "rss-mean": {"model": "shift", "value": 5.0}},
+        "whole": {"calls": {"malloc": 10, "free": 5}},
+        "expected": {
+            "instructions": 1.0,
+            "instructions/malloc": 2.0,
+            "misses/all/cache_64": 3.0,
+            "rss-peak": 2.0,
+            "rss-mean": 3.0,
+        },
+        "corrections": {
+            "misses/all/cache_64": {"model": "factor", "value": 0.5},
+            "rss-peak": {"model": "factor", "value": 2.0},
+            "rss-mean": {"model": "shift", "value": 5.0},
+        },
     }
 
 
 def test_estimates_by_hand():
     windows = {"positions": [0, 10, 20, 30], "instructions": {"malloc": [70, 9, 40], "free": [30, 9, 10]}}
     timeline = [[0, 100.0, 0, 0], [10, 200.0, 0, 0], [30, 400.0, 0, 0]]
-    runs = {"instructions": {"windows": windows}, "memory": {"timeline": timeline, "rss_anon_peak_bytes": 400.0}}
+    missed = {"positions": [0, 10, 20, 30], "caches": [{"bytes": 64, "misses": [4, 10, 11, 13]}], "tlbs": []}
+    runs = {
+        "instructions": {"windows": windows},
+        "misses": {"misses": {"caches": [{"bytes": 64, "misses": 15}], "windows": missed}},
+        "memory": {"timeline": timeline, "rss_anon_peak_bytes": 400.0},
+    }
     found = distilled.estimates(runs, manifest()).set_index("figure")["value"]
-    assert distilled.edges(manifest()) == [0, 10, 20, 30]
+    assert distilled.edges(manifest()) == [0, 10, 20, 30, 40]
     assert found["instructions"] == 100 + 3 * 50
+    assert found["instructions/malloc"] == (70 + 3 * 40) / 10
+    # The start-up's 4 and the end's 2 count once.
+    assert found["misses/all/cache_64"] == 0.5 * (4 + 2 + 6 + 3 * 2)
     assert found["rss-peak"] == 800
     # 10 of the whole's positions at 100 bytes, 40 at 200, 50 at 400.
     assert found["rss-mean"] == pytest.approx(10 + 80 + 200 + 5, rel=1e-3)

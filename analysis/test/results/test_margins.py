@@ -69,13 +69,32 @@ def test_instructions_are_those_of_the_whole_by_the_windows_and_their_weights() 
     assert table[["metric", "value", "margin_percent"]].to_numpy().tolist() == [["total_instructions", 4200.0, 1.0]]
 
 
-@pytest.mark.parametrize("manifest", [MANIFEST, MANIFEST | {"version": 2}])
+def test_instructions_of_a_kind_of_call_and_misses_are_those_of_the_whole() -> None:
+    cache = "misses/all/cache_64"
+    expected = {"instructions/free": 3.0, cache: 4.0}
+    manifest = MANIFEST | {"version": 2, "expected": expected}
+    manifest["whole"] = MANIFEST["whole"] | {"calls": {"malloc": 10, "free": 7}}
+    windows = {"positions": [100, 50_000], "instructions": {"malloc": [30], "free": [14]}}
+    calls = {"malloc": {"count": 1, "instructions_mean": 30.0}, "free": {"count": 1, "instructions_mean": 14.0}}
+    level = {"bytes": 64, "ways": 1, "misses": 9}
+    missed = {"positions": [0, 100, 50_000], "caches": [{"bytes": 64, "misses": [2, 3, 8]}], "tlbs": []}
+    runs = [run | {"windows": windows, "calls": calls} for run in runs_of("instructions", "of", {"glibc": (50,)})]
+    misses = {"caches": [level], "program": {"caches": [level]}, "windows": missed}
+    runs += [run | {"misses": misses} for run in runs_of("misses", "of", {"glibc": (50,)})]
+    table = figures([file_of(runs, "cut", distilled=manifest)]).set_index("metric")[["value", "margin_percent"]]
+    assert table.loc["instructions/free"].tolist() == [200.0, 3.0]
+    assert table.loc["instructions/malloc"].tolist() == [30.0, margins.NONE_KNOWN]
+    assert table.loc[cache].tolist() == [503.0, 4.0]
+    assert table.loc["misses/program/cache_64"].tolist() == [9.0, margins.NONE_KNOWN]
+
+
+@pytest.mark.parametrize("manifest", [MANIFEST, MANIFEST | {"version": 3}])
 def test_what_cannot_be_estimated_is_the_runs_own_without_a_margin(manifest: dict) -> None:
     version = manifest["version"]
     runs = runs_of("instructions", "instructions_total", {"glibc": (50,)})
-    runs += runs_of("memory", "rss_anon_peak_bytes", {"glibc": (70,)}) if version == 2 else []
+    runs += runs_of("memory", "rss_anon_peak_bytes", {"glibc": (70,)}) if version == 3 else []
     table = figures([file_of(runs, "cut", distilled=manifest)])
-    assert set(table["value"]) == ({50.0, 70.0} if version == 2 else {50.0})
+    assert set(table["value"]) == ({50.0, 70.0} if version == 3 else {50.0})
     assert (table["margin_percent"] == margins.NONE_KNOWN).all()
 
 

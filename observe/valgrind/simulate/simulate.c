@@ -15,6 +15,7 @@
 #include <pub_tool_libcassert.h>
 #include <pub_tool_libcbase.h>
 #include <pub_tool_libcproc.h>
+#include <pub_tool_mallocfree.h>
 #include <pub_tool_vki.h>
 
 enum { OUTER_LIMIT = 8, LEVEL_LIMIT = OUTER_LIMIT + 1, LINE_SHIFT = 6, OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT };
@@ -58,6 +59,12 @@ static UInt apart;
 static ULong first_lines[SIDES], first_pages[SIDES], unsure_page_faults[SIDES];
 static ULong instructions[SIDES], instructions_noted[APART];
 static UWord last_page = CACHE_EMPTY, last_instruction_line = CACHE_EMPTY;
+
+/* Rows of what had missed in each cache, then in each TLB. */
+static struct {
+  ULong *misses;
+  SizeT count, room; /* rows */
+} snapshots;
 
 static Bool is_power_of_two(ULong number) {
   return number > 0 && (number & (number - 1)) == 0;
@@ -310,6 +317,30 @@ static ULong of(const ULong counts[SIDES], Int side) {
   return side < 0 ? counts[0] + counts[1] : counts[side];
 }
 
+Bool simulate_take_snapshot(void) {
+  if (snapshots.count == snapshots.room) {
+    snapshots.room = 2 * snapshots.room + 1024;
+    snapshots.misses = VG_(realloc)("simulate.snapshots", snapshots.misses,
+                                    snapshots.room * (cache_count + tlb_count) * sizeof *snapshots.misses);
+  }
+  ULong *row = &snapshots.misses[snapshots.count++ * (cache_count + tlb_count)];
+  for (UInt index = 0; index < cache_count; index++)
+    *row++ = of(caches[index].misses, -1);
+  for (UInt index = 0; index < tlb_count; index++)
+    *row++ = of(tlbs[index].misses, -1);
+  return True;
+}
+
+/* column: of a snapshot. */
+static void write_snapshots(VgFile *file, Int side, UInt column) {
+  if (side >= 0 || snapshots.count == 0)
+    return;
+  VG_(fprintf)(file, ", \"snapshots\": [");
+  for (SizeT row = 0; row < snapshots.count; row++)
+    VG_(fprintf)(file, "%s%llu", row ? ", " : "", snapshots.misses[row * (cache_count + tlb_count) + column]);
+  VG_(fprintf)(file, "]");
+}
+
 static void write_caches(VgFile *file, Int side) {
   if (!simulate_data_only)
     VG_(fprintf)
@@ -325,6 +356,7 @@ static void write_caches(VgFile *file, Int side) {
       VG_(fprintf)(file, ", \"first_misses\": %llu", of(level->first_misses, side));
     if (index && !simulate_data_only)
       VG_(fprintf)(file, ", \"instruction_misses\": %llu", of(level->instruction_misses, side));
+    write_snapshots(file, side, index);
     VG_(fprintf)(file, "}");
   }
   VG_(fprintf)(file, "]");
@@ -338,6 +370,7 @@ static void write_tlbs(VgFile *file, Int side) {
      tlbs[index].ways, of(tlbs[index].misses, side));
     if (has_bursts)
       VG_(fprintf)(file, ", \"first_misses\": %llu", of(tlbs[index].first_misses, side));
+    write_snapshots(file, side, cache_count + index);
     VG_(fprintf)(file, "}");
   }
   VG_(fprintf)(file, "]");

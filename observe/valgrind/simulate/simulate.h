@@ -36,6 +36,9 @@ IRSB *simulate_instrument(IRSB *in, const struct translation *translation, Bool 
    burst begins. Caches and TLBs go on as they are. */
 void simulate_set_apart(Bool apart);
 
+/* Keeps how much has missed so far, of both sides. Returns True. */
+Bool simulate_take_snapshot(void);
+
 void simulate_note_syscall(UInt number);
 
 /* The client's OS pages of that range are no longer mapped, or are to be mapped anew (page_faults.h); or moved. */
@@ -47,7 +50,8 @@ void simulate_move(Addr from, Addr to, SizeT bytes);
 void simulate_reset(void);
 
 /* Keys "instructions" to "program"; where something was counted apart, in each "first_lines", "first_pages" and
-   "unsure_page_faults", in each cache and TLB "first_misses" (burst.h), and "outside" {"allocator_instructions"}. */
+   "unsure_page_faults", in each cache and TLB "first_misses" (burst.h), and "outside" {"allocator_instructions"}; where
+   snapshots were taken, in each cache and TLB of both sides "snapshots" [misses so far]. */
 void simulate_write(VgFile *file);
 
 #endif

@@ -3,11 +3,16 @@
 
 #include "replay/report/json/report_json.h"
 
-/* Between each two edges, of the calls that the run made at all. */
-static json_t *windows_json(const struct run *run, const struct window_edges *edges) {
-  json_t *positions = json_array(), *calls = json_object(), *instructions = json_object();
+json_t *window_positions_json(const struct window_edges *edges) {
+  json_t *positions = json_array();
   for (uint32_t edge = 0; edge < edges->count; edge++)
     json_array_append_new(positions, json_unsigned(edges->positions[edge]));
+  return positions;
+}
+
+/* Between each two edges, of the calls that the run made at all. */
+static json_t *windows_json(const struct run *run, const struct window_edges *edges) {
+  json_t *calls = json_object(), *instructions = json_object();
   for (int id = 0; id < CALL_LIMIT; id++) {
     if (run->result->call_counts[id] == 0)
       continue;
@@ -19,7 +24,8 @@ static json_t *windows_json(const struct run *run, const struct window_edges *ed
     json_object_set_new(calls, call_table[id].name, counts);
     json_object_set_new(instructions, call_table[id].name, totals);
   }
-  return json_pack("{s:o, s:o, s:o}", "positions", positions, "calls", calls, "instructions", instructions);
+  return json_pack("{s:o, s:o, s:o}", "positions", window_positions_json(edges), "calls", calls, "instructions",
+                   instructions);
 }
 
 /* Of the allocator alone, as Valgrind counted them; the count is the engine's. */

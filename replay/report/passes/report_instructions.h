@@ -8,6 +8,9 @@
 
 #include <jansson.h>
 
+/* The positions of "windows". */
+json_t *window_positions_json(const struct window_edges *edges);
+
 void report_instructions(json_t *into, const struct run *run);
 
 #endif

@@ -2,6 +2,7 @@
 #include "replay/report/passes/report_misses.h"
 
 #include "replay/report/json/report_json.h"
+#include "replay/report/passes/report_instructions.h"
 
 /* What was made of the program is its recording's: the replay executes none of it. NULL: the recording doesn't say. */
 static json_t *total_json(const struct access_stream *stream, enum access_total total) {
@@ -37,6 +38,21 @@ static json_t *levels_json(const json_t *levels, const char *size) {
     json_array_append_new(rows, row);
   }
   return rows;
+}
+
+/* Of each cache or TLB how much had missed at each edge. */
+static json_t *until_edges_json(const json_t *levels, const char *size) {
+  json_t *rows = json_array(), *level;
+  size_t index;
+  json_array_foreach(levels, index, level) json_array_append_new(
+      rows, json_pack("{s:O, s:O}", size, json_object_get(level, size), "misses", json_object_get(level, "snapshots")));
+  return rows;
+}
+
+static json_t *windows_json(const struct run *run) {
+  return json_pack("{s:o, s:o, s:o}", "positions", window_positions_json(&run->result->setup.edges), "caches",
+                   until_edges_json(json_object_get(run->simulated, "caches"), "bytes"), "tlbs",
+                   until_edges_json(json_object_get(run->simulated, "tlbs"), "entries"));
 }
 
 /* As simulated: of both sides, or one. */
@@ -93,6 +109,8 @@ void report_misses(json_t *into, const struct run *run) {
   json_object_del(out, "unsure_page_faults"); /* among those of bursts */
   if (stream->has_bursts)
     json_object_set_new(out, "bursts", bursts_json(stream, run->simulated));
+  if (run->result->setup.edges.count > 0)
+    json_object_set_new(out, "windows", windows_json(run));
   json_object_set(out, "startup_instructions", startup_instructions);
   json_object_set(out, "startup_accesses", startup_accesses);
   json_object_set_new(out, "simulated_accesses", json_unsigned(stream->accesses));

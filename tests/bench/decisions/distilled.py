@@ -3,7 +3,7 @@
 fit on the others (its variants are left out with it), which also says what error to expect of it; and of which parts
 each error is.
 
-    python -m tests.bench.decisions.distilled F... [--ratio R ...] [--results FOLDER] [--keep-in FOLDER]
+    python -m tests.bench.decisions.distilled F... [--ratio R ...] [--misses] [--results FOLDER] [--keep-in FOLDER]
     python -m tests.bench.decisions.distilled --results FOLDER
 
 Without F: what the folder has; without both: the synthetic patterns of PATTERNS, written at millions of ops. What a
@@ -26,7 +26,7 @@ import pandas as pd
 from heaptape.common.home import Home, default_home
 from heaptape.distil import fit, measured, select
 from heaptape.distil.measured import Whole
-from heaptape.distil.plan import Planner
+from heaptape.distil.plan import Planner, column
 from heaptape.formats.workload_format import read_workload
 from heaptape.measure import registry, replay
 from heaptape.measure.registry import Choice
@@ -60,6 +60,8 @@ def main() -> None:
     parser.add_argument("inputs", nargs="*", metavar="F")
     parser.add_argument("--ratio", type=float, action="append", default=[])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--misses", action="store_true", help="of traces recorded with --accesses: those, too")
+    parser.add_argument("-a", "--allocator", action="append", default=[], metavar="NAME")
     parser.add_argument("--results", metavar="FOLDER", help="a file for each workload and ratio")
     parser.add_argument("--keep-in", metavar="FOLDER", help="keeps what was measured of the whole, for the next time")
     arguments = parser.parse_args()
@@ -77,7 +79,7 @@ def _kept(folder: str) -> list[pd.DataFrame]:
 
 def _measured(arguments: argparse.Namespace) -> Iterator[pd.DataFrame]:
     home = default_home()
-    choices = registry.choose_all(ALLOCATORS, registry.load(home))
+    choices = registry.choose_all(arguments.allocator or ALLOCATORS, registry.load(home))
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         for workload in _workloads(arguments.inputs, home, Path(scratch)):
             for ratio in arguments.ratio or [0.01]:
@@ -113,18 +115,20 @@ def _table(
     workload: Path, ratio: float, choices: Sequence[Choice], arguments: argparse.Namespace, home: Home
 ) -> pd.DataFrame:
     """One row a choice and figure: value, percent (as distilled.estimates), whole, error and its parts (`_parts`)."""
-    whole = _whole(workload, choices, arguments.keep_in, home)
-    count = functools.partial(measured.count, workload, home=home)
+    whole = _whole(workload, choices, arguments, home)
+    accesses = measured.MISSES in _figures(arguments)
+    count = functools.partial(measured.count, workload, home=home, accesses=accesses)
     plan = Planner(whole.cells, count, "both", arguments.seed).plan(round(ratio * read_workload(workload).ops))
-    unseen = plan.unseen(whole.cells, {choice.label: choice.allocator for choice in choices})
-    assert unseen is not None
+    left_out = plan.left_out(whole.cells, {choice.label: choice.allocator for choice in choices})
+    assert left_out is not None
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         tape = Path(scratch) / f"{workload.stem}.tape"
-        measured.write(workload, plan, {}, tape, home)
+        measured.write(workload, plan, {}, tape, home, accesses)
         small = replay.prepare(str(tape), home, Path(scratch))
         manifest = measured.manifest_of(small)
-        runs = measured.run(small, distilled.edges(manifest), choices, FIGURES, home, lambda share: None)
-    made = _Made(whole, choices, manifest, runs, unseen)
+        figures = list(whole.figures)
+        runs = measured.run(small, distilled.edges(manifest), choices, figures, home, lambda share: None)
+    made = _Made(whole, choices, manifest, runs, left_out)
     parts = [_left_out(one, made) for one in dict.fromkeys(choice.allocator for choice in choices)]
     return pd.concat(parts).assign(
         workload=workload.stem,
@@ -145,14 +149,14 @@ class _Made:
     choices: Sequence[Choice]
     manifest: dict
     runs: measured.Runs
-    unseen: pd.Series
+    left_out: pd.DataFrame
 
 
 def _left_out(allocator: str, made: _Made) -> pd.DataFrame:
     """What the fit on the other allocators says of this one: one row a variant and figure."""
     others = [choice for choice in made.choices if choice.allocator != allocator]
     known = replace(made.whole, figures=made.whole.figures.loc[[choice.label for choice in others]])
-    fitted = fit.fit(made.runs, known, made.manifest, [choice.allocator for choice in others], made.unseen)
+    fitted = fit.fit(made.runs, known, made.manifest, [choice.allocator for choice in others], made.left_out)
     told = made.manifest | {"corrections": fitted.corrections, "expected": fitted.expected}
     return pd.concat(
         _with_errors(choice.label, distilled.estimates(made.runs[choice.label], told), made)
@@ -167,7 +171,7 @@ def _with_errors(label: str, estimates: pd.DataFrame, made: _Made) -> pd.DataFra
     estimates["whole"] = made.whole.figures.loc[label, estimates["figure"]].to_numpy()
     of_fit = 100 * (estimates["value"] / estimates["whole"] - 1)
     parts = [_parts(label, figure, made) for figure in estimates["figure"]]
-    estimates["sampling"], estimates["unseen"], estimates["state"] = zip(*parts, strict=True)
+    estimates["sampling"], estimates["unseen"], estimates["state"], estimates["interval"] = zip(*parts, strict=True)
     estimates["correction"] = of_fit - estimates["sampling"] - estimates["state"]
     estimates["error"] = of_fit + estimates["unseen"]
     # So that estimates have the windows' error on an allocator that nothing was chosen by.
@@ -175,28 +179,36 @@ def _with_errors(label: str, estimates: pd.DataFrame, made: _Made) -> pd.DataFra
     return estimates
 
 
-def _parts(label: str, figure: str, made: _Made) -> tuple[float, float, float]:
+def _parts(label: str, figure: str, made: _Made) -> tuple[float, float, float, float]:
     """In percent of the whole's figure. Sampling: the whole's own counts in the windows that were chosen, weighted;
-    unseen: what is added to that where windows are chosen without this allocator (select.unseen); state: the
-    distillate's figure less the one before. The fit's correction is the rest of the error.
+    unseen: what is added to that where windows are chosen without this allocator (select.left_out); state: the
+    distillate's figure less the one before; the stated interval of sampling, of windows that were chosen without it.
+    The fit's correction is the rest of the error.
     """
-    uncorrected = distilled.uncorrected(figure, made.runs[label][distilled.PASSES[figure]], made.manifest)
+    uncorrected = distilled.uncorrected(figure, made.runs[label][distilled.pass_of(figure)], made.manifest)
     error = 100 * (uncorrected / made.whole.figures.loc[label, figure] - 1)
-    if figure != distilled.INSTRUCTIONS:
-        return 0.0, 0.0, error
+    if not distilled.is_by_windows(figure):
+        return 0.0, 0.0, error, 0.0
+    name, cells = column(figure, label), made.whole.cells
+    counts = cells.counts[name] if name in cells.counts else cells.beside[name]
     begin, end, weight = np.array(made.manifest["segments"], np.float64)[:, 3:].T
-    windows = select.Windows(begin, end, weight)
-    sampling = select.sampling_error(made.whole.cells.counts[label], made.whole.cells.edges, windows)
-    return sampling, float(made.unseen[label]), error - sampling
+    sampling = select.sampling_error(counts, cells.edges, select.Windows(begin, end, weight))
+    unseen, interval = made.left_out.loc[name, ["unseen", "sampling"]]
+    return sampling, float(unseen), error - sampling, float(interval)
 
 
-def _whole(workload: Path, choices: Sequence[Choice], folder: str | None, home: Home) -> Whole:
+def _figures(arguments: argparse.Namespace) -> list[str]:
+    return [*FIGURES, *([measured.MISSES] if arguments.misses else [])]
+
+
+def _whole(workload: Path, choices: Sequence[Choice], arguments: argparse.Namespace, home: Home) -> Whole:
+    folder, figures = arguments.keep_in, _figures(arguments)
     kept = Path(folder) / f"{workload.stem}.whole" if folder else None
     if kept and kept.is_file():
         found: Whole = pickle.loads(kept.read_bytes())
         return found
     print(f"{workload.stem}: the whole on {len(choices)} allocators", file=sys.stderr)
-    whole = measured.whole(workload, choices, FIGURES, home, lambda share: None)
+    whole = measured.whole(workload, choices, figures, home, lambda share: None)
     if kept:
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_bytes(pickle.dumps(whole))
@@ -210,7 +222,10 @@ def _summary(table: pd.DataFrame) -> pd.DataFrame:
         right, pairs = _pairs(part)
         about = {"workload": name, "asked %": asked, "kept %": round(part["kept_percent"].iloc[0], 2), "figure": figure}
         expected = {"expected": round(part["percent"].median(), 2)}
-        parts = {of: round(part[of].abs().median(), 2) for of in ("sampling", "unseen", "state")}
+        parts = {of: round(part[of].abs().median(), 2) for of in ("sampling", "unseen", "state", "interval")}
+        parts |= {
+            "within interval": f"{((part['sampling'] + part['unseen']).abs() <= part['interval']).sum()}/{len(part)}"
+        }
         told = {"covered": _covered(part), "pairs": f"{right}/{pairs}", "ranked": _ranked(part)}
         rows.append(about | _errors(part) | expected | parts | told)
     return pd.DataFrame(rows)

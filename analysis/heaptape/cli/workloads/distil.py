@@ -45,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="on which it is fitted (repeatable; default: all that are here, and the variants that matter)",
     )
+    parser.add_argument(
+        "--misses", action="store_true", help="misses of caches and TLBs, too: of a recording with --accesses"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the choice of windows (default 0)")
     parser.add_argument("--json", action="store_true", help="what the trace says of its errors, and the ops asked for")
 
@@ -81,9 +84,11 @@ def _wanted(arguments: argparse.Namespace) -> "Wanted":
         raise UsageError("distil --ratio: a share, above 0 and at most 1")
     if arguments.error is not None and not arguments.error > 0:
         raise UsageError("distil --error: percent, above 0")
+    if arguments.misses and arguments.kind == "memory":
+        raise UsageError("distil --misses: they are told by windows, which --kind memory has none of")
     if arguments.seed < 0:
         raise UsageError("distil --seed: a number, 0 or more")
-    return Wanted(arguments.kind, arguments.ops, arguments.ratio, arguments.error, arguments.seed)
+    return Wanted(arguments.kind, arguments.ops, arguments.ratio, arguments.error, arguments.seed, arguments.misses)
 
 
 def _choices(arguments: argparse.Namespace) -> list["Choice"]:

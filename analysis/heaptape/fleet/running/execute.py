@@ -269,7 +269,7 @@ def _of_one_length(scratch: Path) -> Path:
 @contextlib.contextmanager
 def _windows_file(workload: Workload, task: Task) -> Iterator[str]:
     """The name of the file of a distillate's windows; empty for any other workload."""
-    wanted = any(planned.cell.pass_ == "instructions" for planned in task.cells)
+    wanted = any(planned.cell.pass_ in ("instructions", "misses") for planned in task.cells)
     file = replay.windows_of(Settings(), workload.about) if wanted else None
     if file is None:
         yield ""
