@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/host/entry_points.h"
+#include "capture/host/linked.h"
 #include "capture/host/process/process.h"
 #include "capture/host/producer.h"
 #include "capture/host/redirected.h"
@@ -36,4 +37,5 @@ __attribute__((constructor)) static void describe(void) {
   REDIRECT_SYMBOL.own = process_place();
   REDIRECT_SYMBOL.thread_pointer = (uint64_t)(uintptr_t)__builtin_thread_pointer();
   producer_describe_thread(REDIRECT_SYMBOL.thread);
+  linked_describe_hooks(REDIRECT_SYMBOL.linked.hook);
 }

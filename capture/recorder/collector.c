@@ -186,7 +186,7 @@ void collector_close(struct collector *collector) {
 /* Redirects the functions of an allocator in the executable of a fresh image, which waits on the connection. */
 static void redirect_linked(const struct collector *collector, int connection, struct attach_request *request,
                             struct attach_reply *reply) {
-  if (request->forked)
+  if (request->forked || collector->settings->keeper_pid) /* the keeper redirects */
     return;
   struct linked_result linked;
   linked_redirect(request->pid, connection, &request->linked, &linked);
