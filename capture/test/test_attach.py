@@ -7,15 +7,23 @@ Long: a hundred recordings of a storm of threads, forks, loaded libraries and si
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from heaptape.formats.tape_format import open_trace
 
-from capture.test.attached import HANG_S, Attached, Worker, compile_worker, jumps, requests, worker_threads
+from capture.test.attached import (
+    HANG_S,
+    Attached,
+    Worker,
+    calls_of,
+    compile_worker,
+    jumps,
+    requests,
+    wait_until,
+    worker_threads,
+)
 from tests.support import CONVERT, RECORD, REPLAY, check, refused, succeed
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is for x86-64 only")
@@ -42,10 +50,6 @@ def worker(programs: tuple[Path, Path]) -> Iterator[Callable[..., Worker]]:
     for one in started:
         one.process.kill()
         one.process.wait()
-
-
-def calls_of(calls: pd.DataFrame, name: str, size_bytes: int) -> int:
-    return int(((calls["call"] == name) & (calls["bytes"] == size_bytes)).sum())
 
 
 def library_mappings(pid: int) -> list[str]:
@@ -127,6 +131,7 @@ def test_objects_that_are_loaded_later_are_recorded_from_their_constructors_on(w
 def test_fork_children_get_traces_of_their_own(worker, tmp_path: Path) -> None:
     program = worker(1)
     attached = Attached(program.pid, tmp_path / "t.tape")
+    program.obey("c")  # so that the first trace is its own
     for _ in range(3):
         program.obey("f")
     attached.stop()
@@ -279,15 +284,6 @@ def test_a_process_that_is_being_recorded_is_refused(worker, tmp_path: Path) -> 
     program.obey("c")
     attached.stop()
     assert calls_of(requests(attached.trace), "malloc", 4242) == 10_000
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    """Bounds a hang, and is no claim."""
-    for _ in range(HANG_S * 20):
-        if true():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it does not come true")
 
 
 @pytest.mark.long
