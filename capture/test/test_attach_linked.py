@@ -261,6 +261,15 @@ def interrupted(tmp_path: Path) -> Iterator[Interrupted]:
     program.process.wait()
 
 
+def test_threads_that_are_held_at_overwritten_instructions_go_on(interrupted: Interrupted, tmp_path: Path) -> None:
+    before = text(interrupted.pid)
+    for _ in range(CYCLES):
+        attached = Attached(interrupted.pid, tmp_path / "t.tape", "--duration", "0.05", "--on-full", "drop")
+        attached.wait()
+        assert text(interrupted.pid) == before
+    assert interrupted.end() == 0
+
+
 def test_a_handler_that_is_to_come_back_to_overwritten_instructions_is_waited_for(
     interrupted: Interrupted, tmp_path: Path
 ) -> None:
