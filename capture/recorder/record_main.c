@@ -353,6 +353,10 @@ static void tell_keeper_began(int pid, const struct redirection *redirection) {
   fprintf(stderr, "heaptape: process %d: recording begins: %s%u references in %u objects, held for %.1f ms at most\n",
           pid, functions, redirection->redirected, redirection->objects,
           (double)redirection->tracee.longest_hold_ns / 1e6);
+  char why[400];
+  linked_patches_complain(&redirection->linked.patches, why, sizeof why);
+  if (why[0])
+    fprintf(stderr, "heaptape-record: process %d: not recorded: %s\n", pid, why);
 }
 
 static void tell_keeper_ended(int pid, uint32_t processes) {

@@ -87,7 +87,10 @@ static void redirect(struct work *work, int pid, int connection, const struct li
     complain(work->result, "%s", "the executable's code can't be read: its allocator is not recorded");
     return;
   }
-  linked_patches_complain(&work->patches, work->result->complaint, sizeof work->result->complaint);
+  char why[400];
+  bool given_up = linked_patches_complain(&work->patches, why, sizeof why);
+  if (why[0])
+    complain(work->result, "not recorded: %s%s", why, given_up ? "; so no function of that allocator is" : "");
   unsigned threads = threads_of(pid);
   if (threads != 1)
     complain(work->result, "it has %u threads already: its allocator is not recorded", threads);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/redirect/linked_patches.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +24,8 @@ uint64_t linked_room_of(int memory, uint64_t function, struct linked_saved *save
   size_t at = memcmp(code, endbr64, sizeof endbr64) == 0 ? sizeof endbr64 : 0;
   memcpy(&distance, code + at + 1, sizeof distance);
   uint64_t target = function + at + ENTRY_JUMP_BYTES + (uint64_t)(int64_t)distance;
-  uint64_t room = target & ~(uint64_t)(LINKED_ROOM_BYTES - 1), number = (target - room - LINKED_STUBS_AT) / ENTRY_ROOM_BYTES;
+  uint64_t room = target & ~(uint64_t)(LINKED_ROOM_BYTES - 1),
+           number = (target - room - LINKED_STUBS_AT) / ENTRY_ROOM_BYTES;
   if (code[at] != 0xe9 || number >= LINKED_MOST || !read_at(memory, &magic, sizeof magic, room) ||
       magic != LINKED_ROOM_MAGIC ||
       !read_at(memory, saved, sizeof *saved, room + offsetof(struct linked_room, saved) + number * sizeof *saved))
@@ -68,8 +67,7 @@ static const char *make_patch(const struct linked_patches *patches, int memory, 
   if (found->bytes == 0 || found->bytes > MOST)
     return "has no size that could be true";
   uint64_t address = place->bias + found->address;
-  size_t known =
-      (size_t)(((address + found->bytes + PADDING_ALIGN - 1) & ~(uint64_t)(PADDING_ALIGN - 1)) - address);
+  size_t known = (size_t)(((address + found->bytes + PADDING_ALIGN - 1) & ~(uint64_t)(PADDING_ALIGN - 1)) - address);
   uint8_t *code = malloc(known);
   const char *why = "can't be read", *expected = in_file(patches->elf, found->address, found->bytes);
   if (!code || !expected || !read_code(memory, code, known, address)) {
@@ -123,8 +121,7 @@ static void find_overlaps(struct linked_patches *patches) {
   for (size_t i = 0; i < patches->count; i++)
     for (size_t n = 0; n < patches->count; n++) {
       uint64_t other = patches->place.bias + patches->functions.found.at[n].address;
-      if (!patches->why[i] && other > patches->patch[i].at &&
-          other < patches->patch[i].at + patches->patch[i].bytes)
+      if (!patches->why[i] && other > patches->patch[i].at && other < patches->patch[i].at + patches->patch[i].bytes)
         patches->why[i] = "is too short";
     }
 }
@@ -209,25 +206,18 @@ void linked_patches_note(const struct linked_patches *patches, size_t number, st
   done->functions++;
 }
 
-static void __attribute__((format(printf, 3, 4))) add_words(char *text, size_t bytes, const char *format, ...) {
-  size_t used = strlen(text);
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text + used, bytes - used, format, arguments);
-  va_end(arguments);
-}
-
-void linked_patches_complain(const struct linked_patches *patches, char *text, size_t bytes) {
+bool linked_patches_complain(const struct linked_patches *patches, char *text, size_t bytes) {
   bool any_given_up = false;
+  size_t used = 0;
   text[0] = '\0';
   for (size_t i = 0; i < patches->count; i++) {
     const struct linked_found *found = &patches->functions.found.at[i];
     if (!patches->why[i])
       continue;
     any_given_up |= is_needed(patches, i);
-    add_words(text, bytes, "%s%s%s %s", text[0] ? ", " : "not recorded: ", found->prefix, found->name,
-              patches->why[i]);
+    int more =
+        snprintf(text + used, bytes - used, "%s%s%s %s", used ? ", " : "", found->prefix, found->name, patches->why[i]);
+    used += more > 0 && (size_t)more < bytes - used ? (size_t)more : 0;
   }
-  if (any_given_up)
-    add_words(text, bytes, "%s", "; so no function of that allocator is");
+  return any_given_up;
 }

@@ -60,10 +60,10 @@ void linked_patches_note(const struct linked_patches *patches, size_t number, st
 /* Is that function among those of malloc itself, without a prefix? */
 bool linked_patches_is_plain(const struct linked_patches *patches, size_t number);
 
-/* Says which functions can't be redirected, and why. Empty: all can. */
-void linked_patches_complain(const struct linked_patches *patches, char *text, size_t bytes);
+/* Says which functions can't be redirected, and why; empty: all can. True: so that an allocator is left alone. */
+bool linked_patches_complain(const struct linked_patches *patches, char *text, size_t bytes);
 
-/* The room to which the code at a function's entry jumps, and that function's number there; 0: it does not. */
+/* The room to which the code at a function's entry jumps, and what is saved of it there; 0: it does not. */
 uint64_t linked_room_of(int memory, uint64_t function, struct linked_saved *saved);
 
 #endif

@@ -63,11 +63,9 @@ int linked_running_open(struct linked_running *linked, const struct tracee *trac
   place.table = linked->room + offsetof(struct linked_room, table);
   if (!linked_patches_make(patches, tracee->memory_fd, &place))
     return error_set(error, "--attach", "the program's code can't be read, and it has an allocator in it");
-  linked_patches_complain(patches, why, sizeof why);
-  for (int family = 0; family < LINKED_FAMILIES_MOST; family++)
-    if (patches->given_up[family])
-      return error_set(error, "--attach", "the program has an allocator that can't be redirected: %s", why);
-  return 0;
+  return linked_patches_complain(patches, why, sizeof why)
+             ? error_set(error, "--attach", "the program has an allocator that can't be redirected: %s", why)
+             : 0;
 }
 
 void linked_running_close(struct linked_running *linked) {

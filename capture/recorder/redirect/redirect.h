@@ -9,8 +9,8 @@
 #ifndef CAPTURE_RECORDER_REDIRECT_REDIRECT_H
 #define CAPTURE_RECORDER_REDIRECT_REDIRECT_H
 
-#include "capture/recorder/redirect/loading.h"
 #include "capture/recorder/redirect/linked_running.h"
+#include "capture/recorder/redirect/loading.h"
 #include "capture/wire/redirect.h"
 
 #include <stdbool.h>
