@@ -2,11 +2,10 @@
 /* The allocator that is linked into a process's executable: its functions are redirected to the hooks of
    libheaptape.so.
 
-   Job: find them, make their patches, write hooks' table, trampolines and patches into the process. Not its job: which
-   functions there are (linked_functions.h), how one is redirected (entry_patch.h). Invariants: the process waits in its
-   attaching meanwhile, and has one thread; else nothing is written. An allocator whose functions that acquire, release
-   or resize can't be redirected all is left alone: a trace of some would not be a legal history. The process may write
-   what it likes at the addresses that it gave: they are its own. Allocates with malloc; prints nothing. */
+   Job: write hooks' table, trampolines and patches into a process that begins. Not its job: what they are
+   (linked_patches.h), processes that run (linked_running.h). Invariants: the process waits in its attaching meanwhile,
+   and has one thread; else nothing is written. It may write what it likes at the addresses that it gave: they are its
+   own. Allocates with malloc; prints nothing. */
 #ifndef CAPTURE_RECORDER_REDIRECT_LINKED_H
 #define CAPTURE_RECORDER_REDIRECT_LINKED_H
 
