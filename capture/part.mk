@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
 # Inside the recorded program: capture/host, what it shares with the recorder, and the platform seam. Nothing else.
 HT_LIB := $(OUT)/lib/libheaptape.so
-HT_HOST_SOURCES := $(wildcard capture/host/*.c capture/host/stacks/*.c capture/host/process/*.c) core/base/os.c
+# recording first: constructors run in this order, and a process attaches before it describes itself to the recorder.
+HT_HOST_SOURCES := $(wildcard $(addprefix capture/host/,recording/*.c *.c real/*.c stacks/*.c process/*.c)) core/base/os.c
 HT_LIB_SOURCES := $(filter-out %/redirected_by_attach.c,$(HT_HOST_SOURCES))
 ALL += $(HT_LIB)
 # initfirst: an allocator in the executable is to be recorded from the first constructor of any library on.
 # The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
-$(OUT)/pic/capture/host/hooks.o $(OUT)/pic/capture/host/real.o $(OUT)/pic/capture/host/operators.o: HT_CFLAGS += -fno-builtin
+$(addprefix $(OUT)/pic/capture/host/,hooks.o real/real.o real/operators.o): HT_CFLAGS += -fno-builtin
 # Exceptions go through our operators new; walks of the stack begin in producer.c.
-$(addprefix $(OUT)/pic/capture/host/,hooks.o linked_hooks.o producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
+$(addprefix $(OUT)/pic/capture/host/,hooks.o linked_hooks.o recording/producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
 # Of the platform seam only what is called: each function more would need more of the C library (allowed_symbols.txt).
 $(OUT)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
@@ -32,35 +33,22 @@ $(HT_UNWIND_LIB): $(call c_pic_objects,$(wildcard capture/host/unwinder/*.c))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape-unwind.so -o $@ $^ -ldl
 
-RECORDER_COMPONENTS := capture/recorder capture/recorder/redirect capture/recorder/continuous capture/recorder/process capture/sampling
+RECORDER_COMPONENTS := capture/recorder capture/recorder/collector capture/recorder/redirect capture/recorder/continuous capture/recorder/process capture/sampling
 # Decodes the instructions of functions that are redirected: for x86-64 alone.
 DECODER := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-lZydis)
 $(call c_components,$(RECORDER_COMPONENTS))
-$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/processes $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -lm -lelf)
+$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/processes core/command $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -lm -lelf)
 $(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_ATTACH_LIB) $(HT_UNWIND_LIB)
 
 # The tests drive the recorder built beside them, some on an allocator of their own.
-HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_trace exec_starts_a_new_trace \
-  ten_thousand_short_threads_are_all_recorded signal_handler_that_allocates_corrupts_no_record \
-  program_that_closes_all_descriptors_is_recorded nothing_is_lost_by_sigkill drop_policy_counts_exactly \
-  full_ring_waits_and_loses_nothing host_survives_collector_killed odd_calls_are_recorded_truly \
-  calls_made_by_the_allocator_are_nested_not_events longjmp_out_of_a_handler_ends_no_recording \
-  touched_os_pages_of_large_objects_are_recorded large_objects_live_at_exit_are_recorded \
-  no_resident_os_pages_of_a_sandboxed_host_are_recorded \
-  large_objects_are_never_mistaken_for_others paused_calls_are_counted_not_recorded \
-  marks_stand_where_the_program_set_them host_sees_the_world_as_without_us \
-  host_of_few_descriptors_is_recorded host_of_little_address_space_lives chrooted_host_without_proc_is_recorded \
-  tiny_stacks_suffice calls_after_the_end_are_recorded thousand_live_threads_are_recorded \
-  sandboxed_host_is_not_killed_by_us sized_frees_reach_an_allocator_that_has_them \
-  handler_at_any_instruction_loses_no_call interrupted_calls_keep_their_slots \
-  sigkill_at_any_instruction_loses_no_call
+HT_CAPTURE_TESTS := $(wildcard capture/test/hosts/*/*.c)
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
-$(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,capture/test/hosts/$(test).c,capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
+$(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,$(test),capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
 $(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,capture/recorder/redirect,$(DECODER) -ldl)
-$(call c_test,capture/test/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/process core/processes core/base,)
-$(call c_test,capture/test/budget_is_kept_under_any_load.c,,capture/recorder/continuous core/base,)
-$(call c_test,capture/test/live_objects_are_estimated_within_their_error.c,,capture/recorder/process core/base,-lm)
-$(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/hosts/$(test): | $(HT_TEST_LIBS) $(OUT)/libexec/heaptape-record))
+$(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/process core/processes core/base,)
+$(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,capture/recorder/continuous core/base,)
+$(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/process core/base,-lm)
+$(foreach test,$(HT_CAPTURE_TESTS),$(eval $(call c_test_binary,$(test)): | $(HT_TEST_LIBS) $(OUT)/libexec/heaptape-record))
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-observe: runs a command and reports the memory and processor time that each of its programs took, or what it
    costs under a simulation. */
-#include "core/base/diagnostics.h"
-#include "core/base/near_option.h"
 #include "core/base/os.h"
+#include "core/command/diagnostics.h"
+#include "core/command/near_option.h"
 #include "observe/observe.h"
 #include "observe/simulate.h"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
 $(call c_components,observe)
-$(call c_program,observe,observe/observe_main.c,observe core/valgrind core/processes core/base,-ljansson)
+$(call c_program,observe,observe/observe_main.c,observe core/valgrind core/processes core/command core/base,-ljansson)
 $(call c_test,observe/test/observer_waits_for_its_next_look.c,,observe core/processes core/base,)
 include observe/valgrind/part.mk

@@ -16,7 +16,7 @@ HEAPTAPE_VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' analysis/hea
 
 # Man pages and completions: from the commands themselves.
 REFERENCE := $(OUT)/share/.stamp
-$(REFERENCE): $(wildcard packaging/reference/*.py analysis/heaptape/cli/*.py) analysis/heaptape/common/version.py $(VENV)/.stamp $(PACKAGE_VENV)/.stamp \
+$(REFERENCE): $(wildcard packaging/reference/*.py analysis/heaptape/cli/*.py analysis/heaptape/cli/*/*.py) analysis/heaptape/common/version.py $(VENV)/.stamp $(PACKAGE_VENV)/.stamp \
     $(addprefix $(OUT)/,bin/heaptape $(addprefix libexec/heaptape-,record convert observe))
 	rm -rf $(@D)
 	PYTHONPATH=analysis $(PACKAGE_VENV)/bin/python packaging/reference $(OUT)/bin/heaptape $(@D)

@@ -8,6 +8,7 @@ objects. Every object has bytes of its own.
 import math
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 LINE = 64
@@ -64,32 +65,33 @@ class Placer:
         self.live.pop(address, None)
 
 
-def history(seed: int, threads: int, steps: int, bump_step: int = 0) -> list[Step]:
-    """A random one; every thread has a step."""
+SMALL = ((0, 40), (0, 300))
+
+
+def history(
+    seed: int, threads: int, steps: int, bump_step: int = 0, sizes: Sequence[tuple[int, int]] = SMALL
+) -> list[Step]:
+    """A random one; every thread has a step. A size is drawn from one of the ranges `sizes`."""
     rng = random.Random(seed)
     placer = Placer(rng, bump_step)
-    live: dict[int, tuple[int, int]] = {}  # object: address, size
+    live: dict[int, int] = {}  # object: address
     made, out = 0, []
     for number in range(steps + threads):
         thread = number if number < threads else rng.randrange(threads)
         kind = "malloc" if number < threads or not live else rng.choice(["malloc", "malloc", "free", "free", "realloc"])
-        size = rng.choice([rng.randrange(0, 40), rng.randrange(0, 300)])
+        size = rng.choice([rng.randrange(*range_) for range_ in sizes])
         if kind == "malloc":
-            address = placer.take(size)
-            live[made] = (address, size)
-            out.append(Step(kind, thread, made, size, address))
-            made += 1
-            continue
-        victim = rng.choice(list(live))
-        old, _ = live.pop(victim)
-        placer.give(old)
+            victim, old, made = made, 0, made + 1
+        else:
+            victim = rng.choice(list(live))
+            old = live.pop(victim)
+            placer.give(old)
         if kind == "free":
             out.append(Step(kind, thread, victim, old_address=old))
-        else:
-            size = max(size, 1)
-            address = placer.take(size)
-            live[victim] = (address, size)
-            out.append(Step(kind, thread, victim, size, address, old))
+            continue
+        size = max(size, int(kind == "realloc"))
+        live[victim] = placer.take(size)
+        out.append(Step(kind, thread, victim, size, live[victim], old))
     return out
 
 

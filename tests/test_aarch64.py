@@ -23,9 +23,9 @@ ROOT = AARCH64 / "root"
 
 # What qemu does otherwise than a kernel, so that the claim can't be tried there.
 EMULATOR_LACKS = {
-    "capture/hosts/chrooted_host_without_proc_is_recorded": "other users' ids: the namespace has one user",
-    "capture/hosts/host_survives_collector_killed": "robust futexes, which tell that the recorder has died",
-    "capture/hosts/signal_handler_that_allocates_corrupts_no_record": "speed: not all signals' "
+    "capture/hosts/surroundings/chrooted_host_without_proc_is_recorded": "other users' ids: the namespace has one user",
+    "capture/hosts/lives/host_survives_collector_killed": "robust futexes, which tell that the recorder has died",
+    "capture/hosts/interruptions/signal_handler_that_allocates_corrupts_no_record": "speed: not all signals' "
     "records have room, which is counted",
     "replay/units/memory_apart_keeps_the_rules_of_malloc": "the program's RSS: it is qemu's",
 }

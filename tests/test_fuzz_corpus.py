@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from convert.fuzz.importer_seeds import fill
-from convert.test.access_maker import add_accesses, block_of, made_rows
-from convert.test.history_maker import legal
-from convert.test.history_model import text as history_text
-from convert.test.tape_maker import EVENTS, Tape
+from convert.test.models.access_maker import add_accesses, block_of, made_rows
+from convert.test.models.history_maker import legal
+from convert.test.models.history_model import text as history_text
+from convert.test.models.tape_maker import EVENTS, Tape
 from replay.fuzz import fuzz_seeds
 from tests.support import CONVERT, OUT, REPOSITORY, import_text, record, succeed, workload
 

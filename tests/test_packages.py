@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from heaptape.cli import fleet
+from heaptape.cli.fleet import fleet
 from heaptape.cli.main import COMMANDS, parsers_of_commands
 from heaptape.cli.programs import PROGRAMS
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which sub-package of analysis/heaptape imports which.
+"""Which sub-package of analysis/heaptape imports which: each folder is one, also within another.
 
 Imports are read, not run, and lazy ones count: an import within a function is still a dependency. Imports of the
 package itself (`import heaptape`) count as imports of the sub-package `heaptape`, the public interface above all
@@ -76,8 +76,7 @@ def _imports_of(module: str, path: Path, modules: dict[str, Path]) -> Iterator[t
 
 
 def _sub_package(module: str, modules: dict[str, Path]) -> str:
-    """The sub-package that a module lies in; PACKAGE for what lies directly in the package."""
+    """The folder below the package that a module lies in; PACKAGE for what lies directly in the package."""
     parts = module.split(".")
-    if len(parts) == 1 or (len(parts) == 2 and modules[module].name != "__init__.py"):
-        return PACKAGE
-    return parts[1]
+    folder = parts if modules[module].name == "__init__.py" else parts[:-1]
+    return "/".join(folder[1:]) or PACKAGE

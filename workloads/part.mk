@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-# Each synthetic pattern is one file and one program, out/workloads/NAME; the rest of the folder is their common main.
-SYNTHETIC_COMMON  := $(addprefix workloads/synthetic/,main.c actors.c script.c)
-SYNTHETIC         := $(basename $(notdir $(filter-out $(SYNTHETIC_COMMON),$(wildcard workloads/synthetic/*.c))))
-synthetic_program  = $(eval ALL += $(OUT)/workloads/$(1)) \
-  $(call c_link,$(OUT)/workloads/$(1),workloads/synthetic/$(1).c $(SYNTHETIC_COMMON),$(WORKLOAD),-pthread -lz -ljansson)
-$(foreach name,$(SYNTHETIC),$(call synthetic_program,$(name)))
+# Each synthetic pattern is one file and one program, out/workloads/NAME; what lies beside their folders is their common main.
+SYNTHETIC_COMMON  := $(wildcard workloads/synthetic/*.c)
+synthetic_program  = $(eval ALL += $(OUT)/workloads/$(basename $(notdir $(1)))) \
+  $(call c_link,$(OUT)/workloads/$(basename $(notdir $(1))),$(1) $(SYNTHETIC_COMMON),core/files $(WORKLOAD),-pthread -lz -ljansson)
+$(foreach pattern,$(wildcard workloads/synthetic/*/*.c),$(call synthetic_program,$(pattern)))
 
 # Programs with a switch for what `heaptape whatif` predicts (verify-fidelity --whatif).
 $(call c_test_program,whatif_programs,workloads/whatif/whatif_programs.c,,-pthread)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How often 95 % intervals of a mean hold the truth: ours, Student's t, and what scipy.stats.bootstrap offers.
 
-`python analysis/test/coverage_of_intervals.py` prints the table that heaptape/bootstrap.py speaks of (half a minute).
+`python analysis/test/coverage_of_intervals.py` prints the table of comparing/bootstrap.py (half a minute).
 """
 
 import sys

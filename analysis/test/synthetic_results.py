@@ -46,12 +46,7 @@ def encode_memory_map(region_bytes: int, positions: list[int], cells: list[dict[
         struct.pack("<I", len(c)) + b"".join(struct.pack("<QI", r, live) for r, live in sorted(c.items()))
         for c in cells
     )
-    return {
-        "region_bytes": region_bytes,
-        "positions": positions,
-        "encoding": "zlib+base64",
-        "cells": deflated(raw),
-    }
+    return {"region_bytes": region_bytes, "positions": positions, "encoding": "zlib+base64", "cells": deflated(raw)}
 
 
 def encode_fragmentation(positions: Iterable[int], rows: list[dict[str, int]], walk_states: Iterable[str] = ()) -> dict:

@@ -5,7 +5,7 @@
 
    Not reached: what the library's own constructors call (they run inside the real dlopen), and libraries named without
    a slash, as the real dlopen searches for those by its caller's paths, and its caller would be us. */
-#include "capture/host/symbols.h"
+#include "capture/host/real/symbols.h"
 
 #include <dlfcn.h>
 #include <elf.h>

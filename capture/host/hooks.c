@@ -2,15 +2,15 @@
 /* The entry points. Each one decides whether its call is to be recorded, and records a release or touch before the real
    call, an acquire after it. errno is what the real call left. Compiled with -fno-builtin, so that the compiler assumes
    nothing about functions of these names. */
-#include "capture/host/entry_points.h"
+#include "capture/host/real/entry_points.h"
 
-#include "capture/host/large.h"
-#include "capture/host/operators.h"
 #include "capture/host/process/process.h"
-#include "capture/host/producer.h"
-#include "capture/host/real.h"
+#include "capture/host/real/operators.h"
+#include "capture/host/real/real.h"
+#include "capture/host/recording/large.h"
+#include "capture/host/recording/producer.h"
+#include "capture/host/recording/steps.h"
 #include "capture/host/stacks/stack.h"
-#include "capture/host/steps.h"
 #include "core/base/assert.h"
 
 #include <errno.h>
@@ -508,7 +508,7 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
 
 #define HOOK(ident, kind, result, declaration, arguments, size, param)                                                 \
   HOOK_##kind(ident, result, declaration, arguments, size, param)
-#include "capture/host/entry_points.def"
+#include "capture/host/real/entry_points.def"
 
 EXPORT int posix_memalign(void **result, size_t align, size_t size) {
   struct producer_entry in = producer_enter(PRODUCER_CALLING, CALLER);
@@ -718,7 +718,7 @@ void *step_call_throwing(const struct step *step, step_function *real, const uin
 
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
   OPERATOR_##kind##_HOOK(ident, declaration, arguments, size, param)
-#include "capture/host/entry_points.def"
+#include "capture/host/real/entry_points.def"
 
 static void record_live(const void *object, uint64_t bytes) {
   struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_TOUCHES, CALLER);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The hooks of functions in the executable. What their parameters mean is in the table's entry. */
-#include "capture/host/linked.h"
-#include "capture/host/steps.h"
+#include "capture/host/real/linked.h"
+#include "capture/host/recording/steps.h"
 
 #define CALLER __builtin_return_address(0), os_stack_pointer(), __builtin_frame_address(0)
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/entry_points.h"
-#include "capture/host/linked.h"
 #include "capture/host/process/process.h"
-#include "capture/host/producer.h"
-#include "capture/host/redirected.h"
+#include "capture/host/real/entry_points.h"
+#include "capture/host/real/linked.h"
+#include "capture/host/real/redirected.h"
+#include "capture/host/recording/producer.h"
 
 #include <stddef.h>
 
@@ -25,7 +25,7 @@ __attribute__((visibility("default"))) struct redirect_table REDIRECT_SYMBOL = {
     .call = {
 #define HOOK(ident, ...) {.name = #ident, .hook = (const void *)ident, .kind = REDIRECT_CALL},
 #define OPERATOR(ident, symbol, ...) {.name = symbol, .hook = (const void *)ident, .kind = REDIRECT_OPERATOR},
-#include "capture/host/entry_points.def"
+#include "capture/host/real/entry_points.def"
         {.name = "prctl", .hook = (const void *)prctl, .kind = REDIRECT_OTHER_CALL}, SYSCALL_ENTRY}};
 
 struct redirect_table *redirected_table(void) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/redirected.h"
+#include "capture/host/real/redirected.h"
 
 #include <stddef.h>
 

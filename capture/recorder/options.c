@@ -2,9 +2,9 @@
 #include "capture/recorder/options.h"
 
 #include "core/accesses/stream.h"
-#include "core/base/diagnostics.h"
-#include "core/base/near_option.h"
 #include "core/base/os.h"
+#include "core/command/diagnostics.h"
+#include "core/command/near_option.h"
 
 #include <errno.h>
 #include <getopt.h>

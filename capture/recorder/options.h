@@ -6,7 +6,7 @@
 #ifndef CAPTURE_RECORDER_OPTIONS_H
 #define CAPTURE_RECORDER_OPTIONS_H
 
-#include "capture/recorder/collector_settings.h"
+#include "capture/recorder/collector/collector_settings.h"
 
 struct command {
   struct collector_settings settings; /* as the options set it; no callbacks */

@@ -7,7 +7,7 @@
 #ifndef CAPTURE_RECORDER_SIMULATOR_H
 #define CAPTURE_RECORDER_SIMULATOR_H
 
-#include "capture/recorder/collector_settings.h"
+#include "capture/recorder/collector/collector_settings.h"
 
 struct simulator;
 

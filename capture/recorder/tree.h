@@ -6,7 +6,7 @@
 #ifndef CAPTURE_RECORDER_TREE_H
 #define CAPTURE_RECORDER_TREE_H
 
-#include "capture/recorder/collector_settings.h"
+#include "capture/recorder/collector/collector_settings.h"
 
 #include <stdio.h>
 

@@ -194,7 +194,7 @@ def test_wrong_values_are_refused_before_the_program_starts(tmp_path: Path, opti
 
 def test_marks_show_in_dump_and_info(tmp_path: Path) -> None:
     trace = tmp_path / "t.tape"
-    marking = OUT / "test" / "capture" / "hosts" / "marks_stand_where_the_program_set_them"
+    marking = OUT / "test" / "capture" / "hosts" / "records" / "marks_stand_where_the_program_set_them"
     record(trace, marking, "host")
     marks = info(trace)["marks"]
     assert len(marks) == 3 * 6000 + 2

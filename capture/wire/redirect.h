@@ -25,8 +25,8 @@ enum redirect_place {
   REDIRECT_OTHER,    /* an allocator's library */
 };
 
-/* Names that stand at the table's start are those of the calls of capture/host/entry_points.def, first those of HOOK,
-   then those of OPERATOR, then others. */
+/* Names that stand at the table's start are those of the calls of capture/host/real/entry_points.def, first those of
+   HOOK, then those of OPERATOR, then others. */
 enum redirect_kind { REDIRECT_CALL, REDIRECT_OPERATOR, REDIRECT_OTHER_CALL };
 
 struct redirect_call {

@@ -8,7 +8,7 @@
 #define CONVERT_DISTIL_KEPT_OBJECTS_H
 
 #include "convert/distil/plan.h"
-#include "core/base/temporary_file.h"
+#include "core/files/temporary_file.h"
 #include "core/workload/workload_read.h"
 
 #include <stdbool.h>

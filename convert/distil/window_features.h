@@ -7,7 +7,7 @@
 #ifndef CONVERT_DISTIL_WINDOW_FEATURES_H
 #define CONVERT_DISTIL_WINDOW_FEATURES_H
 
-#include "core/base/output_file.h"
+#include "core/files/output_file.h"
 #include "core/workload/workload_read.h"
 
 /* window_ops: at least 1; the last window has what remains. Returns 0, or -1 with error. */

@@ -9,8 +9,8 @@
 #include "convert/driver/inputs.h"
 #include "convert/driver/options.h"
 #include "convert/history/history.h"
-#include "core/base/diagnostics.h"
-#include "core/base/progress.h"
+#include "core/command/diagnostics.h"
+#include "core/command/progress.h"
 
 #include <jansson.h>
 

@@ -5,8 +5,8 @@
 #include "convert/history/trace_info.h"
 #include "convert/inspect/dump.h"
 #include "convert/rewrite/rewrite.h"
-#include "core/base/output_file.h"
-#include "core/base/temporary_file.h"
+#include "core/files/output_file.h"
+#include "core/files/temporary_file.h"
 #include "core/workload/witness.h"
 
 #include <stdio.h>

@@ -2,9 +2,9 @@
 /* heaptape-convert: its table of commands. */
 #include "convert/driver/command.h"
 
-#include "core/base/diagnostics.h"
-#include "core/base/near_option.h"
-#include "core/base/output_file.h"
+#include "core/command/diagnostics.h"
+#include "core/command/near_option.h"
+#include "core/files/output_file.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/driver/inputs.h"
 
-#include "core/base/temporary_file.h"
+#include "core/files/temporary_file.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/driver/options.h"
 
-#include "core/base/diagnostics.h"
-#include "core/base/near_option.h"
+#include "core/command/diagnostics.h"
+#include "core/command/near_option.h"
 
 #include <errno.h>
 #include <getopt.h>

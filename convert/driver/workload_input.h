@@ -5,7 +5,7 @@
 #define CONVERT_DRIVER_WORKLOAD_INPUT_H
 
 #include "convert/driver/options.h"
-#include "core/base/temporary_file.h"
+#include "core/files/temporary_file.h"
 #include "core/workload/workload_read.h"
 
 struct workload_input {

@@ -3,7 +3,7 @@
 
 #include "convert/formats/importers/import_lttng.h"
 #include "convert/formats/reading/line_reader.h"
-#include "core/base/temporary_file.h"
+#include "core/files/temporary_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #ifndef CONVERT_INSPECT_DUMP_H
 #define CONVERT_INSPECT_DUMP_H
 
-#include "core/base/output_file.h"
+#include "core/files/output_file.h"
 #include "core/trace/read/trace_read.h"
 
 enum dump_format { DUMP_TEXT, DUMP_CSV, DUMP_JSONL };

@@ -5,8 +5,8 @@
 #define CONVERT_REWRITE_REWRITE_H
 
 #include "convert/history/history.h"
+#include "convert/rewrite/copying/trace_out.h"
 #include "convert/rewrite/slice_spec.h"
-#include "convert/rewrite/trace_out.h"
 
 struct rewrite {
   struct slice_spec slice; /* its texts NULL: no slice */

@@ -3,8 +3,8 @@
 
 #include "convert/history/recorded_samples.h"
 #include "convert/history/trace_info.h"
-#include "convert/rewrite/made_addresses.h"
-#include "convert/rewrite/trace_accesses.h"
+#include "convert/rewrite/copying/made_addresses.h"
+#include "convert/rewrite/copying/trace_accesses.h"
 #include "core/base/vector.h"
 
 #include <stdlib.h>

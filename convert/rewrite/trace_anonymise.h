@@ -11,7 +11,7 @@
 #ifndef CONVERT_REWRITE_TRACE_ANONYMISE_H
 #define CONVERT_REWRITE_TRACE_ANONYMISE_H
 
-#include "convert/rewrite/trace_out.h"
+#include "convert/rewrite/copying/trace_out.h"
 
 int trace_anonymise(struct trace_reader *reader, const char *path, const struct trace_options *options,
                     struct error *error);

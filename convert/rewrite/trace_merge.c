@@ -2,8 +2,8 @@
 #include "convert/rewrite/trace_merge.h"
 
 #include "convert/history/trace_info.h"
+#include "convert/rewrite/copying/trace_copy.h"
 #include "convert/rewrite/rotated_files.h"
-#include "convert/rewrite/trace_copy.h"
 #include "core/base/vector.h"
 
 #include <math.h>

@@ -14,7 +14,7 @@
 #ifndef CONVERT_REWRITE_TRACE_MERGE_H
 #define CONVERT_REWRITE_TRACE_MERGE_H
 
-#include "convert/rewrite/trace_out.h"
+#include "convert/rewrite/copying/trace_out.h"
 
 /* Returns 0, or -1 with error. */
 int trace_merge(struct trace_reader *const *readers, uint32_t count, const char *path,

@@ -15,8 +15,8 @@
 #ifndef CONVERT_REWRITE_TRACE_SLICE_H
 #define CONVERT_REWRITE_TRACE_SLICE_H
 
+#include "convert/rewrite/copying/trace_out.h"
 #include "convert/rewrite/slice_spec.h"
-#include "convert/rewrite/trace_out.h"
 
 /* Returns 0, or -1 with error: also where the trace has no times, or
    no such mark, that the spec names. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/workload_trace.h"
 
-#include "convert/rewrite/made_addresses.h"
+#include "convert/rewrite/copying/made_addresses.h"
 #include "core/base/os.h"
 #include "core/trace/write/trace_write.h"
 #include "core/workload/workload_ops.h"

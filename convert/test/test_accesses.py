@@ -15,7 +15,7 @@ from heaptape.formats.tape_format import open_trace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convert.test.access_maker import (
+from convert.test.models.access_maker import (
     TOTALS,
     Row,
     add_accesses,
@@ -25,10 +25,10 @@ from convert.test.access_maker import (
     made_rows,
     stack_pointer,
 )
-from convert.test.history_maker import damage, jitter, legal
-from convert.test.history_model import Event, text
-from convert.test.tape_maker import Block, Column, Tape
-from convert.test.workload_ops import WorkloadOp, ops_of
+from convert.test.models.history_maker import damage, jitter, legal
+from convert.test.models.history_model import Event, text
+from convert.test.models.tape_maker import Block, Column, Tape
+from convert.test.models.workload_ops import WorkloadOp, ops_of
 from tests.examples import examples
 from tests.support import CONVERT, import_text, refused, run, succeed
 

@@ -10,9 +10,9 @@ import pytest
 from heaptape.common.errors import FormatError
 from heaptape.formats.tape_format import open_trace
 
-from convert.test.access_maker import Row, add_accesses, block_of
-from convert.test.history_maker import legal
-from convert.test.tape_maker import Block, Column, Tape
+from convert.test.models.access_maker import Row, add_accesses, block_of
+from convert.test.models.history_maker import legal
+from convert.test.models.tape_maker import Block, Column, Tape
 from convert.test.test_accesses import all_threads, tape_of
 from tests.access_streams import BURST
 from tests.leb import Reader, leb

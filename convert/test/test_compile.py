@@ -5,7 +5,7 @@ import json
 import struct
 from pathlib import Path
 
-from convert.test.workload_ops import END, MARK, START, WAIT, ops_of, streams_of
+from convert.test.models.workload_ops import END, MARK, START, WAIT, ops_of, streams_of
 from tests.support import CONVERT, succeed
 
 TOUCHED = 0xF2

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from heaptape.formats import calls
 
-from convert.test.workload_ops import NO_SLOT, WorkloadOp, ops_of
+from convert.test.models.workload_ops import NO_SLOT, WorkloadOp, ops_of
 from replay.test.engine import OUT, make
 
 CONVERT = OUT / "libexec/heaptape-convert"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convert.test.history_maker import legal
-from convert.test.history_model import text
-from convert.test.workload_ops import NO_SLOT, WorkloadOp, ops_of
+from convert.test.models.history_maker import legal
+from convert.test.models.history_model import text
+from convert.test.models.workload_ops import NO_SLOT, WorkloadOp, ops_of
 from tests.examples import examples
 from tests.support import CONVERT, REPOSITORY, compile_trace, import_text, run, succeed
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convert.test.history_maker import damage, jitter, legal
-from convert.test.history_model import COUNTED, Event, Op, judge, text
-from convert.test.tape_maker import Tape
-from convert.test.workload_ops import NO_SLOT, ops_of
+from convert.test.models.history_maker import damage, jitter, legal
+from convert.test.models.history_model import COUNTED, Event, Op, judge, text
+from convert.test.models.tape_maker import Tape
+from convert.test.models.workload_ops import NO_SLOT, ops_of
 from tests.examples import examples
 from tests.support import CONVERT, OUT, REPOSITORY, import_text, run, succeed
 

@@ -15,9 +15,9 @@ import pytest
 from heaptape.common.errors import FormatError
 from heaptape.formats.tape_format import open_trace
 
-from convert.test.history_maker import legal
-from convert.test.history_model import text
-from convert.test.tape_maker import (
+from convert.test.models.history_maker import legal
+from convert.test.models.history_model import text
+from convert.test.models.tape_maker import (
     EVENTS,
     FAR,
     FOOTER,

@@ -8,9 +8,9 @@ import random
 
 import pytest
 
-from convert.test.history_maker import legal
-from convert.test.history_model import text
 from convert.test.importer_samples import FORMAT_OF, sample
+from convert.test.models.history_maker import legal
+from convert.test.models.history_model import text
 from tests.support import CONVERT, compile_trace, import_text, run
 
 pytestmark = pytest.mark.long

@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convert.test.history_maker import legal
-from convert.test.history_model import Op, judge, text
+from convert.test.models.history_maker import legal
+from convert.test.models.history_model import Op, judge, text
 from convert.test.test_history import used_threads
 from tests.examples import examples
 from tests.support import CONVERT, import_text, refused, succeed

@@ -14,9 +14,9 @@ from heaptape.formats.tape_format import open_trace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convert.test.history_maker import legal
-from convert.test.history_model import Event, text
-from convert.test.tape_maker import Block, Column, Tape
+from convert.test.models.history_maker import legal
+from convert.test.models.history_model import Event, text
+from convert.test.models.tape_maker import Block, Column, Tape
 from tests.examples import examples
 from tests.leb import leb, zigzag
 from tests.support import CONVERT, import_text, refused, run, succeed

@@ -15,10 +15,10 @@ from heaptape.formats.tape_format import Trace, open_trace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convert.test.history_maker import damage, jitter, legal
-from convert.test.history_model import Event, judge, text
+from convert.test.models.history_maker import damage, jitter, legal
+from convert.test.models.history_model import Event, judge, text
+from convert.test.models.workload_ops import streams_of
 from convert.test.test_history import compiled, used_threads
-from convert.test.workload_ops import streams_of
 from tests.examples import examples
 from tests.support import CONVERT, OUT, check, import_text, info, record, refused, run, succeed
 

@@ -12,10 +12,10 @@ from heaptape.formats.workload_format import read_workload
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convert.test.history_maker import legal
-from convert.test.history_model import text
+from convert.test.models.history_maker import legal
+from convert.test.models.history_model import text
+from convert.test.models.workload_ops import APART, MARK, NO_SLOT, WorkloadOp, ops_of, streams_of
 from convert.test.test_history import SHAPES, import_text, used_threads
-from convert.test.workload_ops import APART, MARK, NO_SLOT, WorkloadOp, ops_of, streams_of
 from tests.examples import examples
 from tests.support import CONVERT, run, succeed
 

@@ -4,14 +4,13 @@ touched: which OS page holds what is computed from the history alone.
 """
 
 import itertools
-import random
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from heaptape.formats.workload_format import read_workload
 
-from tests.line_sharing_model import Step
+from tests.line_sharing_model import Step, history
 
 OS_PAGE = 4096
 FIGURES = ("objects", "live_bytes", "rounding_bytes", "empty_bytes", "os_pages", "alone_bytes", "alone_empty_bytes")
@@ -20,29 +19,7 @@ GROUPINGS = ("site", "function", "thread", "size", "phase", "age")
 
 def random_history(seed: int, threads: int, steps: int) -> list[Step]:
     """Objects of no bytes up to several OS pages; addresses that no two objects ever share."""
-    rng = random.Random(seed)
-    live: dict[int, int] = {}
-    out: list[Step] = []
-    made, next_address = 0, 1 << 20
-    for number in range(steps + threads):
-        thread = number if number < threads else rng.randrange(threads)
-        kind = "malloc" if number < threads or not live else rng.choice(["malloc", "malloc", "free", "free", "realloc"])
-        size = rng.choice(
-            [rng.randrange(0, 64), rng.randrange(1, 600), rng.randrange(1, 600), rng.randrange(1, 20_000)]
-        )
-        if kind == "malloc":
-            victim, old, made = made, 0, made + 1
-        else:
-            victim = rng.choice(list(live))
-            old = live.pop(victim)
-        if kind == "free":
-            out.append(Step(kind, thread, victim, old_address=old))
-            continue
-        size = max(size, int(kind == "realloc"))
-        out.append(Step(kind, thread, victim, size, next_address, old))
-        live[victim] = next_address
-        next_address += 1 << 20
-    return out
+    return history(seed, threads, steps, bump_step=1 << 20, sizes=((0, 64), (1, 600), (1, 600), (1, 20_000)))
 
 
 @dataclass

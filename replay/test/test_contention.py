@@ -20,7 +20,6 @@ PROPERTY = examples(25)
 # By an object's size modulo 16, as waiting_allocator.c has it.
 HOLD, WAIT, MAPPED, INSIDE, YIELD, SLEEP = range(1, 7)
 KIND = {WAIT: "futex", MAPPED: "futex", INSIDE: "futex", YIELD: "yield", SLEEP: "sleep"}
-SYMBOL = {WAIT: "waiting_lock", MAPPED: None, INSIDE: "waiting_inside"}
 
 
 def size_class(size: int) -> int:

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from heaptape.formats import calls
 
-from convert.test.workload_ops import ops_of
+from convert.test.models.workload_ops import ops_of
 
 from .engine import ENGINE, OUT, PLANTED, engine, make, replay
 

@@ -69,6 +69,13 @@ def test_a_sub_package_that_is_not_in_the_table_is_found(tmp_path):
     assert "analysis/heaptape/new/one.py:1: new/ is not in the table of arrows" in python_arrows.offences(root, {})
 
 
+def test_a_sub_package_of_a_sub_package_has_arrows_of_its_own(tmp_path):
+    root = plant(tmp_path, {"top/one/a": "from heaptape.top.two import b\n", "top/two/b": "", "top/main": ""})
+    (found,) = python_arrows.offences(root, {"top": [], "top/one": ["top"], "top/two": []})
+    assert found.startswith("analysis/heaptape/top/one/a.py:1: top/one/ may not import heaptape.top.two")
+    assert python_arrows.offences(root, {"top": [], "top/one": ["top/two"], "top/two": []}) == []
+
+
 def test_a_circle_of_modules_is_found_even_through_a_lazy_import(tmp_path):
     root = plant(
         tmp_path,
@@ -126,6 +133,6 @@ def test_the_table_of_arrows_has_no_circle_and_names_what_is_there():
     table = TABLE["python"]
     for place, (folder, allowed) in enumerate(table.items()):
         assert set(allowed) <= set(list(table)[:place]), folder
-    folders = {path.parent.name for path in (REPOSITORY / "analysis" / "heaptape").glob("*/__init__.py")}
-    assert set(table) == folders
+    package = REPOSITORY / "analysis" / "heaptape"
+    assert set(table) == {str(path.parent.relative_to(package)) for path in package.glob("*/**/__init__.py")}
     assert all((REPOSITORY / folder).is_dir() for folder in TABLE["c"])

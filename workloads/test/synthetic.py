@@ -15,8 +15,7 @@ from heaptape.profile.data import Profile
 
 from tests.support import CONVERT, REPOSITORY, record, succeed, workload
 
-COMMON = {"main", "actors", "script"}
-NAMES = sorted({path.stem for path in (REPOSITORY / "workloads" / "synthetic").glob("*.c")} - COMMON)
+NAMES = sorted(path.stem for path in (REPOSITORY / "workloads" / "synthetic").glob("*/*.c"))
 
 # Every pattern, small: some ten thousand calls.
 OPTIONS = {

@@ -11,32 +11,15 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from heaptape.cli import (
-    advise,
-    allocators,
-    bisect,
-    blame,
-    compare,
-    ctl,
-    demo,
-    distil,
-    fleet,
-    gate,
-    machine,
-    minimise,
-    profile,
-    replay,
-    report,
-    synth,
-    top,
-    tune,
-    verify_fidelity,
-    whatif,
-    workloads,
-)
-from heaptape.cli.outcome import Parser, did_you_mean, status_of
+from heaptape.cli.deciding import advise, bisect, gate, minimise, tune
+from heaptape.cli.fleet import fleet
+from heaptape.cli.measuring import allocators, blame, machine, replay, verify_fidelity, whatif
 from heaptape.cli.programs import PROGRAMS
 from heaptape.cli.programs import run as run_program
+from heaptape.cli.reading import compare, profile, report
+from heaptape.cli.recording import ctl, demo, top
+from heaptape.cli.shared.outcome import Parser, did_you_mean, status_of
+from heaptape.cli.workloads import distil, synth, workloads
 from heaptape.common import console
 from heaptape.common.home import Home
 from heaptape.common.version import __version__

@@ -6,7 +6,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 
-from heaptape.cli import observe
+from heaptape.cli.recording import observe
 from heaptape.common import console
 from heaptape.common.home import Home
 from heaptape.common.output import flush_standard_output

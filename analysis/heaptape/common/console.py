@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Lines on standard error, and how a user wants them: --color and --quiet, which every command takes. The C programs'
-part is core/base/diagnostics.h, which says the same.
+part is core/command/diagnostics.h, which says the same.
 
 Errors and warnings are always printed; notes and progress not with --quiet. Colour: with --color auto, at a terminal
 that is not "dumb", unless NO_COLOR is set and not empty; so never into a pipe or a file.

@@ -4,7 +4,6 @@
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -90,6 +89,8 @@ def whole_file(path: Path, durable: bool = False) -> Iterator[IO[bytes]]:
     """A regular file, written beside its place and renamed when the context ends well. `durable`: it is on the disk
     before it has its name, so that a crash of the machine leaves no part of it either. Raises OSError.
     """
+    import tempfile
+
     descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".partial", dir=path.parent)
     temporary = Path(name)
     try:

@@ -161,15 +161,19 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
         part = table[(table["figure"] == figure) & (table["allocator"] != BASELINE)].dropna(subset=["error"])
         if figure == "cpu_change":
             part = clear_changes(part)
-        if part.empty:
-            continue
-        size = part["error"].abs()
-        worst = part.loc[size.idxmax()]
-        rows.append(
-            {"figure": figure, "median": size.median(), "p90": size.quantile(0.9), "worst": size.max()}
-            | {"count": len(part), "worst_at": f"{worst['app']} on {worst['allocator']}"}
-        )
+        if not part.empty:
+            rows.append({"figure": figure, "count": len(part)} | sizes_of_errors(part))
     return pd.DataFrame(rows, columns=["figure", "median", "p90", "worst", "count", "worst_at"])
+
+
+def sizes_of_errors(part: pd.DataFrame) -> dict:
+    """median, p90 and worst of the sizes of the column error, NaN of none, and worst_at: which app on which allocator.
+    `part`: rows whose error is known.
+    """
+    size = part["error"].astype(float).abs()
+    worst_at = "" if part.empty else "{app} on {allocator}".format(**part.loc[size.idxmax()])
+    quantiles = {"median": float(size.median()), "p90": float(size.quantile(0.9))}
+    return quantiles | {"worst": float(size.max()), "worst_at": worst_at}
 
 
 def clear_changes(table: pd.DataFrame) -> pd.DataFrame:

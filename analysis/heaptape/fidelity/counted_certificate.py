@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from heaptape.fidelity.certificate import BASELINE
+from heaptape.fidelity.certificate import BASELINE, sizes_of_errors
 
 MEMORY_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
 
@@ -128,15 +128,11 @@ def of_group(table: pd.DataFrame, group: str) -> pd.DataFrame:
 
 def _judged(part: pd.DataFrame, ranked: pd.DataFrame) -> dict:
     sized = part.dropna(subset=["error"])
-    size, beyond = sized["error"].abs(), ranked[ranked["beyond"]]
+    beyond = ranked[ranked["beyond"]]
     decided = beyond[beyond["decided"]]
-    worst = sized.loc[size.idxmax()] if len(sized) else None
     return {
         "changes": len(sized),
-        "median": float(size.median()) if len(sized) else np.nan,
-        "p90": float(size.quantile(0.9)) if len(sized) else np.nan,
-        "worst": float(size.max()) if len(sized) else np.nan,
-        "worst_at": f"{worst['app']} on {worst['allocator']}" if worst is not None else "",
+        **sizes_of_errors(sized),
         "pairs": len(beyond),
         "decided": len(decided),
         "right_percent": 100 * float(decided["right"].mean()) if len(decided) else np.nan,
@@ -148,9 +144,7 @@ def _tables(results: Sequence[dict]) -> Iterator[tuple[dict, str, dict[str, np.n
     -> predicted change, both in percent of the live baseline.
     """
     for data in results:
-        app = data["app"]
-        about = {"app": app["name"], "set": app.get("set", ""), "threads": app.get("threads", 0)}
-        about["alone"] = about["threads"] == 1 and app.get("deterministic", True)
+        about = about_of(data["app"])
         for metric in METRICS:
             live, predicted = _live_by_layout(data, metric), _predicted(data, metric)
             if BASELINE not in live or BASELINE not in predicted:
@@ -166,6 +160,12 @@ def _tables(results: Sequence[dict]) -> Iterator[tuple[dict, str, dict[str, np.n
                 {label: (values - base) / scale for label, values in live.items() if len(values) == len(base)},
                 {label: (value - predicted[BASELINE]) / scale for label, value in predicted.items()},
             )
+
+
+def about_of(app: Mapping) -> dict:
+    """app, set, threads, alone of all tables."""
+    about = {"app": app["name"], "set": app.get("set", ""), "threads": app.get("threads", 0)}
+    return about | {"alone": about["threads"] == 1 and app.get("deterministic", True)}
 
 
 def _live_by_layout(data: dict, metric: str) -> dict[str, np.ndarray]:

@@ -58,7 +58,7 @@ def section(results: Sequence[dict]) -> list[str]:
         "Change against glibc in percent: live (range over layouts where it is wider than 0.1) / predicted.",
         "",
         *_change_tables(results),
-        *_failures(results),
+        *failures(results),
     ]
 
 
@@ -155,7 +155,8 @@ def _cell(rows: pd.DataFrame, metric: str) -> str:
     return f"{_signed(row['live'])}{spread} / {_signed(row['predicted'])}"
 
 
-def _failures(results: Sequence[dict]) -> Iterable[str]:
+def failures(results: Sequence[dict]) -> Iterable[str]:
+    """Lines of Markdown: what could not be run, and why."""
     for data in results:
         for label, why in data["failures"].items():
             yield f"- {data['app']['name']}, {label}: {why}".replace("\n", " ")

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from heaptape.fidelity import timed
-from heaptape.fidelity.counted_certificate import GROUPS, of_group
+from heaptape.fidelity.certificate import sizes_of_errors
+from heaptape.fidelity.counted_certificate import GROUPS, about_of, of_group
 from heaptape.fidelity.sequential import DIFFERENT, EFFECT_PERCENT, SAME, UNDECIDED, Decision, decision
 
 # Other programs and the hypervisor took more of all processors' time, in the middle of the rounds: not quiet.
@@ -25,9 +26,7 @@ def pairs(results: Sequence[dict]) -> pd.DataFrame:
     """
     rows = []
     for data in results:
-        app = data["app"]
-        about = {"app": app["name"], "set": app.get("set", ""), "threads": app.get("threads", 0)}
-        about["alone"] = about["threads"] == 1 and app.get("deterministic", True)
+        about = about_of(data["app"])
         lived = timed.found(data)
         for label, predicted in data["predicted"].items():
             one = lived.get(label, decision(()))
@@ -62,8 +61,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 
 def _of_part(part: pd.DataFrame) -> dict:
     different = part[part["verdict"] == DIFFERENT]
-    size, sure = different["error"].abs(), different[different["outright"]]
-    worst = different.loc[size.idxmax()] if len(different) else None
+    sure = different[different["outright"]]
     return {
         "apps": part["app"].nunique(),
         "pairs": len(part),
@@ -74,10 +72,7 @@ def _of_part(part: pd.DataFrame) -> dict:
         "right_percent": 100 * float(different["right"].mean()) if len(different) else np.nan,
         "outright": len(sure),
         "outright_right": int(sure["right"].sum()),
-        "median": float(size.median()) if len(size) else np.nan,
-        "p90": float(size.quantile(0.9)) if len(size) else np.nan,
-        "worst": float(size.max()) if len(size) else np.nan,
-        "worst_at": f"{worst['app']} on {worst['allocator']}" if worst is not None else "",
+        **sizes_of_errors(different),
         "holds": int(different["holds"].sum()),
         "contradicted": int(part["contradicted"].sum()),
     }

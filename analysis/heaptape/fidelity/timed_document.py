@@ -9,7 +9,7 @@ import pandas as pd
 
 from heaptape.comparing.intervals import too_noisy
 from heaptape.fidelity import timed
-from heaptape.fidelity.counted_document import percent
+from heaptape.fidelity.counted_document import failures, percent
 from heaptape.fidelity.sequential import DIFFERENT, EFFECT_PERCENT, FIRST_LOOK, LEVEL_OF_ONE, LOOKS, SAME
 from heaptape.fidelity.timed_certificate import NOT_RUN, QUIET_PERCENT, disturbance, pairs, summary
 
@@ -160,11 +160,8 @@ def _app_tables(results: Sequence[dict], table: pd.DataFrame) -> Iterable[str]:
 
 
 def _failures(results: Sequence[dict]) -> Iterable[str]:
-    rows = [(data["app"]["name"], label, why) for data in results for label, why in data["failures"].items()]
-    for app, label, why in rows:
-        yield f"- {app}, {label}: {why}".replace("\n", " ")
-    if rows:
-        yield ""
+    lines = list(failures(results))
+    yield from [*lines, ""] if lines else []
 
 
 def _judgement(row: pd.Series) -> str:

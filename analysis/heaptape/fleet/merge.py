@@ -6,14 +6,15 @@ from pathlib import Path
 
 import msgspec
 
-from heaptape.fleet.store import Store
+from heaptape.fleet.dataset import dataset
+from heaptape.fleet.store.store import Store
 
 BY_HASH = ("workloads", "libraries")  # files whose names are their hashes; .json beside them is sealed
 SEALED = ("workloads", "sources", "machines", "plans", "failures")
 
 
 class Merged(msgspec.Struct):
-    """How many files were taken over, and which were refused as damaged."""
+    """How many cells, and other files, were taken over; which were refused as damaged."""
 
     cells: int = 0
     others: int = 0
@@ -21,7 +22,9 @@ class Merged(msgspec.Struct):
 
 
 def merge(source: Store, into: Store) -> Merged:
-    """Blocks are taken over whole or not at all, as their cells were measured together. Raises StoreError."""
+    """Blocks are taken over whole or not at all, as their cells were measured together; of the dataset the traces that
+    are not there. Raises StoreError.
+    """
     merged = Merged()
     for folder in dict.fromkeys([*BY_HASH, *SEALED]):
         there = set(into.files.names(folder))
@@ -29,6 +32,9 @@ def merge(source: Store, into: Store) -> Merged:
             if name not in there:
                 _take(source, into, name, merged)
     _cells(source, into, merged)
+    taken, damaged = dataset.take_over(source, into)
+    merged.others += taken
+    merged.damaged += damaged
     return merged
 
 
@@ -43,6 +49,7 @@ def _take(source: Store, into: Store, name: str, merged: Merged) -> None:
     else:
         data = source.files.read(name) or b""
         if hashlib.sha256(data).hexdigest() != path.stem:
+            source.set_aside(name, "has another hash than its name")
             merged.damaged.append(name)
             return
         into.files.write(name, data)

@@ -15,8 +15,8 @@ def describe() -> dict[str, object]:
 
     A key that could not be had is None. No host name, user or path.
     """
-    cpu_info = _read("/proc/cpuinfo")
-    release = _read("/etc/os-release")
+    cpu_info = text_of("/proc/cpuinfo")
+    release = text_of("/etc/os-release")
     return {
         "cpu": _match(r"model name\s*:\s*(.+)", cpu_info) or platform.machine(),
         "arch": platform.machine(),
@@ -26,8 +26,8 @@ def describe() -> dict[str, object]:
         "os": _match(r'^PRETTY_NAME="?([^"\n]+)', release),
         "libc": _libc(),
         "os_page_bytes": os.sysconf("SC_PAGE_SIZE"),
-        "transparent_huge_pages": _match(r"\[(\w+)\]", _read("/sys/kernel/mm/transparent_hugepage/enabled")),
-        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None,
+        "transparent_huge_pages": _match(r"\[(\w+)\]", text_of("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "governor": text_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None,
         "virtual": "hypervisor" in cpu_info.split(),
         "load_before": list(os.getloadavg()),
     }
@@ -35,7 +35,7 @@ def describe() -> dict[str, object]:
 
 def available_bytes() -> int:
     """Memory that programs could still take without swapping; all there is where the kernel doesn't tell."""
-    told = _match(r"^MemAvailable:\s*(\d+) kB", _read("/proc/meminfo"))
+    told = _match(r"^MemAvailable:\s*(\d+) kB", text_of("/proc/meminfo"))
     return int(told) * 1024 if told else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -46,7 +46,8 @@ def _libc() -> str | None:
         return None
 
 
-def _read(path: str) -> str:
+def text_of(path: str) -> str:
+    """Of a file of the kernel's; empty where it can't be read."""
     try:
         return Path(path).read_text(errors="replace")
     except OSError:

@@ -12,6 +12,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from heaptape.measure.machine import text_of
+
 LEAST_S = 0.2
 
 
@@ -28,7 +30,7 @@ class Reading:
 
 def read() -> Reading:
     """The machine now. `own`: what this process and its ended children have used."""
-    ticks = [int(n) for n in _read("/proc/stat").partition("\n")[0].split()[1:9]] or [0] * 8
+    ticks = [int(n) for n in text_of("/proc/stat").partition("\n")[0].split()[1:9]] or [0] * 8
     user, nice, system, _idle, _wait, irq, soft_irq, steal = ticks + [0] * (8 - len(ticks))
     hz = os.sysconf("SC_CLK_TCK")
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -52,14 +54,9 @@ def between(before: Reading, after: Reading) -> dict | None:
 
 def _mhz() -> float | None:
     """Of the processors together: as the driver tells, else as /proc/cpuinfo does (virtual machines: a constant)."""
-    scaling = [_read(str(path)) for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq")]
+    scaling = [
+        text_of(str(path)) for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq")
+    ]
     known = [int(text) / 1000 for text in scaling if text.strip().isdigit()]
-    known = known or [float(m) for m in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", _read("/proc/cpuinfo"), re.MULTILINE)]
+    known = known or [float(m) for m in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", text_of("/proc/cpuinfo"), re.MULTILINE)]
     return sum(known) / len(known) if known else None
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(errors="replace")
-    except OSError:
-        return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Recipes of real programs (workloads/apps/NAME.toml): what they are, whether they can run here, and running them.
+"""Recipes of real programs (workloads/apps/KIND/NAME.toml): what they are, whether they can run here, and running them.
 
 A recipe says which program to start, on what input, under which load, and when it is done; workloads/apps/README.md
 lists the keys. Nothing here knows of recording or measuring: `run` puts a wrapper (a recorder, an observer) before the
@@ -33,7 +33,8 @@ from heaptape.common.checked import read_named
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, cache_folder
 
-DIRECTORIES = (SHARED / "workloads" / "apps",)
+KINDS = ("desktop", "languages", "servers", "tools")
+DIRECTORIES = tuple(SHARED / "workloads" / "apps" / kind for kind in KINDS)
 READY_LIMIT_S = 60
 STOP_LIMIT_S = 60
 END_LIMIT_S = 2

@@ -78,24 +78,31 @@ class Mark(Part):
     time_ns: Count | Missing = MISSING
 
 
-class Info(Output, kw_only=True):
-    """`heaptape info --json` of a trace. `info`, `footer`: the trace's own (core/trace/FORMAT.md); `calls`: by name."""
+class _About(Output, kw_only=True):
+    """What is told of a trace and of a workload alike."""
 
-    kind: Literal["trace"]
     events: Count
-    calls: dict[str, Count]
     threads: Count
-    dropped: Count
-    truncated: bool
-    truncated_at: Count | Missing = MISSING
     file_bytes: Count
     bytes_per_event: float | Missing = MISSING
     peak_live_bytes: Count
     peak_live_os_page_bytes: Count
     peak_live_objects: Count
     live_at_end: Count
-    duration_ns: Count | Missing = MISSING
     recorded: Recorded
+    distilled: dict[str, Any] | Missing = MISSING
+    info: dict[str, Any]
+
+
+class Info(_About, kw_only=True):
+    """`heaptape info --json` of a trace. `info`, `footer`: the trace's own (core/trace/FORMAT.md); `calls`: by name."""
+
+    kind: Literal["trace"]
+    calls: dict[str, Count]
+    dropped: Count
+    truncated: bool
+    truncated_at: Count | Missing = MISSING
+    duration_ns: Count | Missing = MISSING
     ok: bool
     witness: Witness
     marks: list[Mark]
@@ -104,33 +111,20 @@ class Info(Output, kw_only=True):
     accesses: dict[str, Count] | Missing = MISSING
     access_samples: dict[str, Count] | Missing = MISSING
     thread_names: dict[str, str] | Missing = MISSING
-    distilled: dict[str, Any] | Missing = MISSING
-    info: dict[str, Any]
     footer: dict[str, Any] | Missing = MISSING
 
 
-class WorkloadInfo(Output, kw_only=True):
+class WorkloadInfo(_About, kw_only=True):
     """`heaptape info --json` of a workload (.work). `info`: its own (core/workload/WORKLOAD.md)."""
 
     kind: Literal["workload"]
-    events: Count
     ops: Count
     words: Count
     calls: dict[str, Count] | Missing = MISSING
-    threads: Count
     slots: Count
     dropped: Count | Missing = MISSING
     truncated: bool | Missing = MISSING
-    file_bytes: Count
-    bytes_per_event: float | Missing = MISSING
-    peak_live_bytes: Count
-    peak_live_os_page_bytes: Count
-    peak_live_objects: Count
     peak_position: Count
-    live_at_end: Count
-    recorded: Recorded
-    distilled: dict[str, Any] | Missing = MISSING
-    info: dict[str, Any]
 
 
 class Reallocs(Part):

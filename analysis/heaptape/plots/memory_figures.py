@@ -28,7 +28,7 @@ from heaptape.results.blame import GROUP
 from heaptape.results.schema import Results, label_of, number
 from heaptape.results.timeline import timeline_frame
 
-WIDTH_IN, LEFT_IN, BOTTOM_IN, GAP_IN = 8.2, 0.68, 0.5, 0.36
+WIDTH_IN, LEFT_IN, TOP_IN, BOTTOM_IN, GAP_IN = 8.2, 0.68, 0.3, 0.5, 0.36
 # Of a time line: more than that can't be seen in this width.
 DRAWN_SAMPLES = 500
 # Groups with a colour of their own, and columns of their key: names of call stacks are long.
@@ -56,7 +56,7 @@ def figure_memory(
     """Memory by address over progress, and under it, on the same x axis, live bytes, ideal, RSS and VmSize; where the
     allocator offers a heap walk, its states too.
 
-    `height_bytes`: what the address axis spans, for one scale over several allocators (`map_height_bytes`). `compact`:
+    `height_bytes`: what the address axis spans, for one scale over several allocators. `compact`:
     its map, if it is decoded already (`Results.memory_maps`). None if the file has no memory map of this allocator.
     Raises HeaptapeError if that is malformed.
     """
@@ -181,21 +181,12 @@ def _grid(
     return figure
 
 
-def map_height_bytes(results: Results, allocators: Sequence[str]) -> int:
-    """What the address axis has to span to show all of these allocators on one scale."""
-    runs = (_memory_run(results, label, "memory_map") for label in allocators)
-    maps = (decode(run) for run in runs if run is not None)
-    return max((without_gaps(found).height_bytes for found in maps if found is not None), default=0)
-
-
-def _panels(
-    heights_in: Sequence[float], theme: Theme, right_in: float, top_in: float = 0.3
-) -> tuple[Figure, list[Axes]]:
+def _panels(heights_in: Sequence[float], theme: Theme, right_in: float) -> tuple[Figure, list[Axes]]:
     """Panels under one another with one x axis. Their places are given, not found out: that would double the time."""
-    height_in = top_in + sum(heights_in) + GAP_IN * (len(heights_in) - 1) + BOTTOM_IN
+    height_in = TOP_IN + sum(heights_in) + GAP_IN * (len(heights_in) - 1) + BOTTOM_IN
     figure = Figure(figsize=(WIDTH_IN, height_in), facecolor=theme.paper)
     axes: list[Axes] = []
-    top = height_in - top_in
+    top = height_in - TOP_IN
     for height in heights_in:
         box = (LEFT_IN / WIDTH_IN, (top - height) / height_in, 1 - (LEFT_IN + right_in) / WIDTH_IN, height / height_in)
         axes.append(figure.add_axes(box, sharex=axes[0] if axes else None))
@@ -227,9 +218,9 @@ def _style(theme: Theme) -> dict:
     }
 
 
-def _key(axes: Axes, columns: int = 8) -> None:
+def _key(axes: Axes) -> None:
     axes.legend(
-        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.1, handlelength=1.5,
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=8, borderaxespad=0.1, handlelength=1.5,
         columnspacing=1.2, fontsize=8,
     )  # fmt: skip
 

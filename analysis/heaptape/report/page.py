@@ -43,7 +43,6 @@ class Raw:
 
     name: str
     packed: str
-    size_mb: float
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ def _raw(file: Results, leave_out: bool) -> Raw:
     """The raw results as the page holds them, with or without their memory maps."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.name) + ".results.json"
     packed = pack(without_maps(file.data) if leave_out else file.data, name)
-    return Raw(file.name, packed, len(packed) / 1e6)
+    return Raw(file.name, packed)
 
 
 def _latency_tables(file: Results, order: list[str]) -> list[Table]:

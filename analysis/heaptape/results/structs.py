@@ -432,35 +432,32 @@ class Accesses(msgspec.Struct):
     dependent_cpu_ns: Number = None
 
 
-class SizeWaits(msgspec.Struct):
+class Waits(msgspec.Struct):
+    """Waits of threads inside calls."""
+
+    count: Count = None
+    at_once: Count = None
+    time_ns: Number = None
+    max_ns: Number = None
+
+
+class SizeWaits(Waits):
     """Waits in calls of one size class; `up_to_bytes` null: the last."""
 
     up_to_bytes: Count = None
-    count: Count = None
-    at_once: Count = None
-    time_ns: Number = None
-    max_ns: Number = None
 
 
-class CallWaits(msgspec.Struct):
+class CallWaits(Waits):
     """Waits in one kind of call, and the context switches in it."""
 
-    count: Count = None
-    at_once: Count = None
-    time_ns: Number = None
-    max_ns: Number = None
     voluntary_switches: Count = None
     involuntary_switches: Count = None
     sizes: list[SizeWaits] | None = None
 
 
-class LockWaits(msgspec.Struct):
+class LockWaits(Waits):
     """Waits for one lock, or from one place. `address` null: of those for which there was no row."""
 
-    count: Count = None
-    at_once: Count = None
-    time_ns: Number = None
-    max_ns: Number = None
     wait: Text = None
     address: Text = None
     object: Text = None
@@ -470,15 +467,11 @@ class LockWaits(msgspec.Struct):
     calls: dict[str, Count] | None = None
 
 
-class Contention(msgspec.Struct):
+class Contention(Waits):
     """The pass `contention`: waits of threads inside calls. `outside`: waits seen elsewhere; `trap_ns`: what seeing one
     took.
     """
 
-    count: Count = None
-    at_once: Count = None
-    time_ns: Number = None
-    max_ns: Number = None
     thread_ns: Number = None
     voluntary_switches: Count = None
     involuntary_switches: Count = None

@@ -45,12 +45,12 @@ def answer(space: Space, goals: Goals, points: Sequence[Point], about: dict) -> 
         "variants_left_out": list(space.left_out),
         "points": found + failed,
         "winner": _row(best, space, labels) | _confirmed(best, standing, replays, goals) if best else None,
-        "tunables": contributions(space, goals, rows, best),
+        "tunables": contributions(space, rows, best),
         "error_percent": _margins(space, goals),
     }
 
 
-def contributions(space: Space, goals: Goals, rows: Sequence[Judged], best: Judged | None) -> list[dict]:
+def contributions(space: Space, rows: Sequence[Judged], best: Judged | None) -> list[dict]:
     """For each tunable: the share of the differences between points that it explains (Optuna's PED-ANOVA, of the
     balance; None where it can't be told), the best that it brought alone, and what the winner is without it, each as
     ratios to the default by figure (None: not tried, or not among the winner's settings).

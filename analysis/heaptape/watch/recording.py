@@ -10,7 +10,6 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.measure.ctl import ask, recorder_sockets
 
 HOW_TO_RECORD = "heaptape record -o F.tape -- CMD"
-NOT_RECORDED = "not recorded here"  # the recorder's own words
 Counts = dict[str, Any]
 
 

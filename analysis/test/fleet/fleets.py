@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
+import psutil
 from heaptape.comparing.intervals import log_ratio
-from heaptape.fleet.store import Store, open_store
+from heaptape.fleet.store.store import Store, open_store
 
 from analysis.test.gate.pieces import make_workload
 from tests.support import HEAPTAPE, Result, call_heaptape
@@ -49,6 +50,15 @@ def cell_files(store: Path) -> list[Path]:
     return sorted(store.glob("cells/*/*.json"))
 
 
+def fill(disk: Path) -> Path:
+    """Leaves no room on a disk, but what a file of a page less may take; the file that is in the way."""
+    path = disk / "in the way"
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    return path
+
+
 @contextlib.contextmanager
 def started(*arguments: object, **options: object) -> Iterator[subprocess.Popen]:
     """`heaptape fleet ...` in a process of its own, which is ended with the context."""
@@ -60,6 +70,19 @@ def started(*arguments: object, **options: object) -> Iterator[subprocess.Popen]
     finally:
         process.kill()
         process.communicate()
+
+
+def workers_of(process: subprocess.Popen) -> list[psutil.Process]:
+    """Its worker processes: those that have their command line already."""
+    found = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        try:
+            words = child.cmdline()
+        except psutil.Error:
+            continue
+        if "worker" in words and "fleet" in words:
+            found.append(child)
+    return found
 
 
 def pooled(results: pd.DataFrame, label: str, baseline: str) -> tuple[float, float]:

@@ -13,15 +13,18 @@ import pyarrow.parquet
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.fleet import dataset, ingest
-from heaptape.fleet.cache import Cache
-from heaptape.fleet.dispatch import Request
-from heaptape.fleet.execute import Here, Outcome
-from heaptape.fleet.files import StoreError
-from heaptape.fleet.local import cluster
-from heaptape.fleet.planfile import read
-from heaptape.fleet.query import query
-from heaptape.fleet.store import open_store
+from heaptape.fleet import worker
+from heaptape.fleet.cluster import tasks
+from heaptape.fleet.cluster.dispatch import Request
+from heaptape.fleet.cluster.local import cluster
+from heaptape.fleet.dataset import dataset, ingest
+from heaptape.fleet.dataset.query import query
+from heaptape.fleet.plans.planfile import read
+from heaptape.fleet.running.cache import Cache
+from heaptape.fleet.running.execute import Here
+from heaptape.fleet.running.outcome import Outcome
+from heaptape.fleet.store.files import StoreError
+from heaptape.fleet.store.store import open_store
 from heaptape.gate import corpus
 from heaptape.profile.data import profile
 
@@ -155,6 +158,40 @@ def test_a_damaged_file_is_told_and_its_traces_are_counted_again(damage, tapes, 
     assert len(dataset.traces(store)) == 4
 
 
+@pytest.mark.parametrize("damage", [cut, flipped])
+def test_merging_takes_over_each_trace_once_and_sets_damaged_files_aside(damage, tapes, tmp_path):
+    """Those of one name of program that both have, that the source has twice, and that none has."""
+    stores = [open_store(str(tmp_path / name), create=True) for name in ("from", "into", "whole")]
+    source, into, whole = stores
+    for some, program in ((tapes[:3], "a"), (tapes[2:4], "a"), (tapes[4:5], "b"), (tapes[5:6], "x" * 250)):
+        for batch in ingest.batches([str(one) for one in some], ingest.Labels(program=program)):
+            ingest.ingest(source, batch, set(), HERE)
+            ingest.ingest(whole, batch, dataset.traces_in(whole), HERE)
+    for store in (into, whole):
+        for some in (tapes[:1], tapes[6:]):
+            batches = ingest.batches([str(one) for one in some], ingest.Labels(program="a"))
+            ingest.ingest(store, batches[0], dataset.traces_in(store), HERE)
+    path = next((tmp_path / "from").glob("dataset/program=x*/*/*/*/*.parquet"))
+    good = path.read_bytes()
+    path.write_bytes(damage(good))
+    merge = [HEAPTAPE_HERE, "fleet", "merge", tmp_path / "from", tmp_path / "into"]
+    result = run(*merge)
+    assert result.status == 1
+    assert f"{path.name}: half written or changed since: set aside as damaged/" in result.stderr
+    assert f"{path.name}: damaged, and left out" in result.stderr
+    assert len(source.files.names("damaged")) == 1
+    assert names(into) == [f"t{number}.tape" for number in (0, 1, 2, 3, 4, 6)]  # no row twice, whoever reads the files
+    path.write_bytes(good)
+    assert succeed(*merge).stdout.startswith("0 cells and 1 other files taken over")
+    before = into.files.names("dataset")
+    assert succeed(*merge).stdout.startswith("0 cells and 0 other files taken over")
+    assert into.files.names("dataset") == before
+    pd.testing.assert_frame_equal(dataset.traces(into), dataset.traces(whole))
+    for table in ("histogram", "sites"):
+        sql = f"SELECT * FROM {table} ORDER BY ALL"
+        pd.testing.assert_frame_equal(query(into, sql), query(whole, sql))
+
+
 @pytest.mark.parametrize("program", ["../../etc", "a/b", "x" * 250, "~", "é=%2F", " "])
 def test_a_strangers_name_of_a_program_stays_in_the_store_and_is_told_as_it_is(program, tapes, tmp_path):
     store = open_store(str(tmp_path / "s"), create=True)
@@ -187,14 +224,15 @@ def test_a_recording_tells_its_program_build_machine_day_and_sites(tmp_path):
     assert tables.histogram["objects"].sum() > 0
 
 
-def test_a_worker_takes_a_batch_of_its_own_store_only(tapes, tmp_path):
+def test_a_worker_takes_a_batch_of_its_own_store_only(tapes, tmp_path, monkeypatch):
     store = open_store(str(tmp_path / "s"), create=True)
-    here = Here(store, HERE, Cache(tmp_path / "cache"), "worker")
+    monkeypatch.setattr(tasks, "_table", {})
+    worker.runs(Here(store, HERE, Cache(tmp_path / "cache"), "worker"))
     (batch,) = ingest.batches([str(one) for one in tapes[:2]], ingest.Labels())
 
     def asked(of):
         text = msgspec.json.encode(Request(of, batch)).decode()
-        return msgspec.json.decode(ingest.run_batch(text, here), type=Outcome)
+        return msgspec.json.decode(tasks.run("ingest", text), type=Outcome)
 
     assert asked("another").retry
     assert asked(store.id).done == [str(one) for one in tapes[:2]]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The store: what is in it is whole, or found not to be; nothing in it leads out of it."""
 
+import errno
 import itertools
 import os
 import shutil
@@ -9,15 +10,16 @@ import subprocess
 import msgspec
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.cell import Cell
-from heaptape.fleet.files import StoreError
-from heaptape.fleet.keys import make as make_keys
-from heaptape.fleet.planfile import of_inputs
-from heaptape.fleet.store import Record, open_store, sealed, unsealed
+from heaptape.fleet.cluster.keys import make as make_keys
+from heaptape.fleet.plans.planfile import of_inputs
+from heaptape.fleet.store.cell import Cell
+from heaptape.fleet.store.files import StoreError
+from heaptape.fleet.store.store import Record, open_store, sealed, unsealed
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
+from tests.support import small_disk
 
 HASH = "0" * 64
 
@@ -154,12 +156,7 @@ def test_a_store_that_can_not_be_written_for_long_is_told(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system takes root")
 def test_a_full_disk_leaves_whole_cells_and_goes_on_when_there_is_room(tmp_path):
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("this container may not mount")
-    try:
+    with small_disk(tmp_path / "small", "64k") as folder:
         store = open_store(str(folder), create=True)
         wrote = []
 
@@ -178,8 +175,21 @@ def test_a_full_disk_leaves_whole_cells_and_goes_on_when_there_is_room(tmp_path)
 
         open_store(str(folder), patience_s=60, sleep=make_room).put_cell(record(len(wrote)))
         assert len(store.cell_keys()) == len(wrote) + 1
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_store_that_finds_no_room_when_it_is_made_is_made_afterwards(tmp_path, monkeypatch):
+    """And is not left half written, as if links were what the file system lacks."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def room(seconds):
+        monkeypatch.undo()
+
+    monkeypatch.setattr(os, "link", full)
+    store = open_store(str(tmp_path / "s"), create=True, patience_s=60, sleep=room)
+    assert [path.name for path in (tmp_path / "s").iterdir()] == ["store.json"]
+    assert open_store(str(tmp_path / "s")).id == store.id
 
 
 def test_what_is_no_store_is_refused(tmp_path):

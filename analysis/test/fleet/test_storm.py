@@ -1,27 +1,40 @@
 # SPDX-License-Identifier: MIT
 """All that may happen to a fleet, at random and in one run: workers and the scheduler are killed, the store refuses
-requests, and cells in it are cut and flipped. At the end the figures are those of an undisturbed run, and each of these
-was told. Long, as all of this file is.
+requests, and cells in it are cut and flipped; or is on a disk that is full now and then. At the end the figures are
+those of an undisturbed run, and each of these was told. Long, as all of this file is.
 """
 
 import contextlib
+import os
 import random
 import subprocess
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
-from heaptape.fleet.keys import make as make_keys
-from heaptape.fleet.store import open_store
+from heaptape.fleet.cluster.keys import make as make_keys
+from heaptape.fleet.store.store import open_store
 
-from analysis.test.fleet.fleets import ALLOCATORS, figures, make_workloads, plan, started
+from analysis.test.fleet.fleets import (
+    ALLOCATORS,
+    cell_files,
+    figures,
+    fill,
+    make_workloads,
+    plan,
+    started,
+    workers_of,
+)
 from analysis.test.fleet.object_stores import serving
-from tests.support import call_heaptape
+from tests.support import call_heaptape, small_disk
 
 NUMBER, WORKERS = 5, 2
 PASSES = "memory,verify"
 CELLS = NUMBER * len(ALLOCATORS) * len(PASSES.split(","))
 EVENTS = ("worker", "scheduler", "refused", "denied", "cut", "flipped")
+
+HANG_S = 400  # bounds a hang, and is no claim
 
 pytestmark = pytest.mark.long
 
@@ -54,7 +67,7 @@ class Fleet:
         with (self._folder / "command").open("w+") as errors:
             process = self._start(*self._command, stdout=subprocess.DEVNULL, stderr=errors)
             yield process
-            process.wait(timeout=400)
+            process.wait(timeout=HANG_S)
             errors.seek(0)
             self.told += errors.read()
 
@@ -109,3 +122,42 @@ def test_a_storm_changes_no_figure_and_is_told(seed, tmp_path, monkeypatch):
     assert "waiting for it" in workers
     assert damaged
     assert all(name in fleet.told + workers for name in damaged)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system takes root")
+@pytest.mark.parametrize(("patience_s", "told"), [(60, "waiting for it"), (0, "No space left on device: tried again")])
+def test_a_store_on_a_disk_that_is_full_now_and_then_has_the_same_figures_and_it_is_told(
+    patience_s, told, tmp_path, monkeypatch
+):
+    """Waited for by whoever writes, or by trying again; workers are killed meanwhile."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    inputs = make_workloads(tmp_path, NUMBER)
+    plan(tmp_path / "undisturbed", *inputs, passes=PASSES)
+    assert call_heaptape("fleet", "work", tmp_path / "undisturbed").status == 0
+    chosen = [word for name in ALLOCATORS for word in ("-a", name)]
+    with small_disk(tmp_path / "disk", "16m") as disk, (tmp_path / "told").open("w+") as errors:
+        store = disk / "s"
+        plan(store, *inputs, passes=PASSES)
+        options = ("--pass", PASSES, "--scheduler", f"local={WORKERS}", "--store-wait", patience_s, "--retries", 10**6)
+
+        def lines():
+            return Path(errors.name).read_text().count(told)
+
+        with started("replay", *inputs, *chosen, "--store", store, *options, stderr=errors) as process:
+            for full in range(4):
+                while process.poll() is None and len(cell_files(store)) < 2 * full:
+                    time.sleep(0.01)
+                in_the_way, before = fill(disk), lines()
+                while process.poll() is None and lines() == before:
+                    time.sleep(0.01)
+                if full == 1:
+                    next(iter(workers_of(process))).kill()
+                in_the_way.unlink()
+            out, _ = process.communicate(timeout=HANG_S)
+        assert f"{CELLS} cells: {CELLS} done" in out, Path(errors.name).read_text()
+        assert lines() >= 4
+        assert "died (signal 9): started again" in Path(errors.name).read_text()
+        pd.testing.assert_frame_equal(figures(store), figures(tmp_path / "undisturbed"), check_exact=True)
+        assert not list(store.rglob("*.partial"))
+        opened = open_store(str(store))
+        assert not opened.files.names("damaged") + opened.files.names("failures")

@@ -17,16 +17,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet import scratch
-from heaptape.fleet.cache import Cache, locked, machine_for
-from heaptape.fleet.files import StoreError
-from heaptape.fleet.plan import plans_of, share, tasks_of
-from heaptape.fleet.status import status
-from heaptape.fleet.store import Running, Store, open_store
+from heaptape.fleet.plans.plan import plans_of, share, tasks_of
+from heaptape.fleet.plans.status import status
+from heaptape.fleet.running import scratch
+from heaptape.fleet.running.cache import Cache, locked, machine_for
+from heaptape.fleet.store.files import StoreError
+from heaptape.fleet.store.store import Running, Store, open_store
 
-from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started
-from tests.support import HEAPTAPE, OUT, call_heaptape, published
+from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, fill, make_workloads, plan, started
+from tests.support import HEAPTAPE, OUT, call_heaptape, published, small_disk
 
+HANG_S = 240  # bounds a hang, and is no claim
 FAULTY = OUT / "test-programs" / "libfaulty.so"
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -55,6 +56,37 @@ def test_a_store_that_cannot_be_written_ends_the_command_and_is_no_fault_of_the_
     monkeypatch.setattr(Store, "put_workload", full)
     done = plan(tmp_path / "s", *workloads)
     assert (done.status, done.stderr) == (1, "heaptape: the store is full\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system takes root")
+def test_a_machine_whose_disk_is_full_waits_for_room_and_tells(workloads, undisturbed, tmp_path, monkeypatch):
+    store = tmp_path / "s"
+    plan(store, *workloads)
+    with small_disk(tmp_path / "disk", "8m") as disk, (tmp_path / "told").open("w+") as told:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(disk))
+        in_the_way = fill(disk)
+        with started("work", store, stdout=subprocess.DEVNULL, stderr=told) as process:
+            while "No space left on device: waiting for it" not in Path(told.name).read_text():
+                assert process.poll() is None, Path(told.name).read_text()
+                time.sleep(0.01)
+            in_the_way.unlink()
+            assert process.wait(timeout=HANG_S) == 0, Path(told.name).read_text()
+    pd.testing.assert_frame_equal(figures(store), figures(undisturbed), check_exact=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system takes root")
+def test_a_machine_whose_disk_stays_full_is_told_and_the_cells_are_left(workloads, tmp_path, monkeypatch):
+    store = tmp_path / "s"
+    plan(store, *workloads)
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        fill(disk)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(disk))
+        done = call_heaptape("fleet", "work", store, "--store-wait", "0", "--retries", "0")
+    assert done.status == 1
+    told = [line for line in done.stderr.splitlines() if "No space left on device: given up" in line]
+    assert len(told) == 3 * len(ALLOCATORS)
+    assert all(f"a disk of this machine ({disk}/heaptape/fleet or " in line for line in told)
+    assert not cell_files(store)
 
 
 def test_shares_together_do_each_cell_once_and_the_figures_are_the_same(workloads, undisturbed, tmp_path):

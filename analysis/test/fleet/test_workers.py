@@ -3,6 +3,7 @@
 nobody else's functions. Long: storms of kills.
 """
 
+import contextlib
 import io
 import os
 import pickle
@@ -15,18 +16,20 @@ from pathlib import Path
 
 import msgspec
 import pandas as pd
-import psutil
 import pytest
+from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
-from heaptape.fleet.cache import Cache
-from heaptape.fleet.dispatch import Request, run_cells
-from heaptape.fleet.execute import Here
-from heaptape.fleet.keys import make as make_keys
-from heaptape.fleet.plan import plans_of
-from heaptape.fleet.store import open_store
-from heaptape.fleet.tasks import RefusedError, _OnlyNames
+from heaptape.fleet import worker
+from heaptape.fleet.cluster import local, tasks
+from heaptape.fleet.cluster.dispatch import Dispatch, Request
+from heaptape.fleet.cluster.keys import make as make_keys
+from heaptape.fleet.cluster.tasks import RefusedError, _OnlyNames
+from heaptape.fleet.plans.plan import plans_of
+from heaptape.fleet.running.cache import Cache
+from heaptape.fleet.running.execute import Here
+from heaptape.fleet.store.store import open_store
 
-from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started
+from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started, workers_of
 from tests.support import call_heaptape
 
 NUMBER = 4
@@ -69,19 +72,6 @@ def ended_well(process):
     assert process.returncode == 0, errors
     assert f"{CELLS} cells: {CELLS} done" in out
     return errors
-
-
-def workers_of(process):
-    """Its worker processes: those that have their command line already."""
-    found = []
-    for child in psutil.Process(process.pid).children(recursive=True):
-        try:
-            words = child.cmdline()
-        except psutil.Error:
-            continue
-        if "worker" in words and "fleet" in words:
-            found.append(child)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -140,6 +130,47 @@ def test_a_killed_scheduler_a_stopped_worker_and_a_killed_command_lose_nothing(k
                     ended_well(second)
     assert len(cell_files(store)) == CELLS
     pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
+
+
+def test_a_task_is_not_lost_with_the_only_worker_that_could_run_it(keys, workloads, undisturbed, tmp_path):
+    """The other one has another store, and so is avoided."""
+    store = tmp_path / "s"
+    plan(store, *workloads, passes=PASSES)
+    with started("scheduler", "tls://127.0.0.1:0", "--keys", keys) as scheduler, contextlib.ExitStack() as ends:
+        address = scheduler.stdout.readline().strip()
+
+        def worker(of):
+            process = ends.enter_context(started("worker", address, "--store", of, "--keys", keys, "--threads", "1"))
+            assert "works for" in process.stderr.readline()
+            return process
+
+        worker(tmp_path / "other")
+        only = worker(store)
+        only.send_signal(signal.SIGSTOP)
+        options = ("--scheduler", address, "--keys", keys, "--retries", 10**6)
+        with (tmp_path / "told").open("w") as told, replaying(store, workloads, *options, stderr=told) as command:
+            wait_for(lambda: "has another store" in (tmp_path / "told").read_text(), command)
+            only.kill()
+            only.wait()
+            worker(store)
+            ended_well(command)
+    pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
+
+
+def test_workers_that_always_die_are_told_and_end_the_command(keys, workloads, tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "RESTARTS", 1)
+    store, told = tmp_path / "s", []
+    plan(store, workloads[0])
+    opened = open_store(str(store))
+    (found,) = plans_of(opened)
+    wrong = ["--threads", "-1"]
+    with local.cluster(default_home(), str(store), 2, wrong, told.append) as (address, folder):
+        dispatch = Dispatch(address, folder, opened.id, 0, 0, told.append)
+        with pytest.raises(HeaptapeError, match="no scheduler answers"):
+            dispatch.run(list(found.tasks()))
+    for number in range(2):
+        assert f"worker {number} died (exit status 2): started again" in told
+        assert f"worker {number} died 2 times: not started again" in told
 
 
 def test_a_worker_may_be_started_before_there_is_a_store(keys, workloads, undisturbed, tmp_path):
@@ -212,7 +243,7 @@ refused("run", lambda: member().run(touch))
 refused("scheduler", lambda: member().run_on_scheduler(touch))
 refused("plugin", lambda: member().register_plugin(Plugin()))
 assert not os.path.exists(mark)
-from heaptape.fleet.tasks import run
+from heaptape.fleet.cluster.tasks import run
 refused("alive", lambda: member().submit(run, "nosuch", "{}", pure=False).result(timeout=20))
 os._exit(0 if sys.stdout.flush() is None else 1)
 """
@@ -235,13 +266,14 @@ def test_no_pickle_of_anything_else_is_read(what):
         _OnlyNames(io.BytesIO(pickle.dumps(what))).load()
 
 
-def test_a_worker_of_another_store_is_told_and_nothing_is_run_there(keys, workloads, tmp_path):
+def test_a_worker_of_another_store_is_told_and_nothing_is_run_there(keys, workloads, tmp_path, monkeypatch):
     plan(tmp_path / "s", workloads[0])
     plan(tmp_path / "other", workloads[0])
     store, other = open_store(str(tmp_path / "s")), open_store(str(tmp_path / "other"))
     (task, *_) = plans_of(store)[0].tasks()
-    here = Here(other, default_home(), Cache(tmp_path / "cache"), "w")
-    outcome = msgspec.json.decode(run_cells(msgspec.json.encode(Request(store.id, task)).decode(), here))
+    monkeypatch.setattr(tasks, "_table", {})
+    worker.runs(Here(other, default_home(), Cache(tmp_path / "cache"), "w"))
+    outcome = msgspec.json.decode(tasks.run("cells", msgspec.json.encode(Request(store.id, task)).decode()))
     assert "another store" in outcome["retry"]
     assert outcome["machine_at_fault"]
     assert not cell_files(tmp_path / "other")

@@ -4,7 +4,7 @@
 import json
 
 import pytest
-from heaptape.cli.comparison import print_comparison, print_kinds, print_long
+from heaptape.cli.reading.comparison import print_comparison, print_kinds, print_long
 from heaptape.comparing.compare import relative
 from heaptape.comparing.intervals import COUNTED_AGREES, too_noisy
 from heaptape.comparing.summary import in_words

@@ -5,9 +5,9 @@ import json
 import math
 
 import pytest
-from heaptape.cli.compare import TABLES
-from heaptape.cli.compare import run as compare
 from heaptape.cli.main import make_parser
+from heaptape.cli.reading.compare import TABLES
+from heaptape.cli.reading.compare import run as compare
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.comparing.corners import Corners
 from heaptape.results import replay_errors as fidelity

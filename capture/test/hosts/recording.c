@@ -51,7 +51,7 @@ const char *self_path(void) {
 const char *built_file(const char *name) {
   static char path[PATH_MAX];
   strcpy(path, self_path());
-  for (int up = 0; up < 4; up++)
+  for (int up = 0; up < 5; up++)
     *strrchr(path, '/') = '\0';
   strcat(path, "/");
   strcat(path, name);

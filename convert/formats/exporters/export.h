@@ -9,7 +9,7 @@
 #define CONVERT_FORMATS_EXPORTERS_EXPORT_H
 
 #include "convert/history/history.h"
-#include "core/base/output_file.h"
+#include "core/files/output_file.h"
 
 struct export; /* exporting.h */
 

@@ -9,8 +9,8 @@
 #include "convert/formats/exporters/exporting.h"
 
 #include "core/base/os.h"
-#include "core/base/temporary_file.h"
 #include "core/base/vector.h"
+#include "core/files/temporary_file.h"
 
 #include <stdlib.h>
 #include <string.h>

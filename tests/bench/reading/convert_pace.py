@@ -8,7 +8,6 @@ python -m tests.bench.reading.convert_pace [--against OTHER_OUT] [--count]: OTHE
 
 import argparse
 import os
-import re
 import statistics
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.reading import rates
-from tests.support import CONVERT, OUT, REPOSITORY, info, record, succeed, workload
+from tests.support import CONVERT, OUT, REPOSITORY, info, record, workload
 
 RUNS, COUNTED_EVENTS, PROFILED_EVENTS = 5, 1_000_000, 20_000_000
 
@@ -65,14 +64,9 @@ def time_all(programs: dict[str, Path], folder: Path) -> None:
 
 
 def counted(program: Path, command: str, tape: Path, folder: Path) -> float:
-    """Instructions of all threads, by callgrind, per event."""
-    out = folder / "callgrind.out"
+    """Instructions per event."""
     output = ("-o", folder / "counted.work") if command == "compile" else ()
-    succeed("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", program, command, tape, *output)
-    total = re.search(r"^(?:summary|totals): (\d+)", out.read_text(), re.MULTILINE)
-    if total is None:
-        raise RuntimeError(f"{out}: no total")
-    return int(total[1]) / info(tape)["events"]
+    return rates.instructions(folder, program, command, tape, *output) / info(tape)["events"]
 
 
 def count_all(programs: dict[str, Path], folder: Path) -> None:

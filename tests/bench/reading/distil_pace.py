@@ -8,7 +8,6 @@ callgrind, of the first workload alone.
 
 import argparse
 import json
-import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,16 +34,6 @@ def commands(work: Path, folder: Path) -> Iterator[tuple[str, list[str | Path]]]
         yield f"distil, {name}", ["distil", work, "--plan", path, "-o", folder / "d.tape"]
 
 
-def instructions(arguments: list[str | Path], folder: Path) -> int:
-    """By callgrind."""
-    out = folder / "callgrind.out"
-    succeed("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", CONVERT, *arguments, timeout_s=900)
-    total = re.search(r"^(?:summary|totals): (\d+)", out.read_text(), re.MULTILINE)
-    if total is None:
-        raise RuntimeError(f"{out}: no total")
-    return int(total[1])
-
-
 def main() -> None:
     """Prints a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -60,7 +49,7 @@ def main() -> None:
             ops = info(work)["ops"]
             for what, words in commands(work, folder):
                 best = min((rates.spend(CONVERT, *words) for _ in range(RUNS)), key=lambda spent: spent.cpu_seconds)
-                counted = f"{instructions(words, folder) / ops:.0f}" if number == 0 else ""
+                counted = f"{rates.instructions(folder, CONVERT, *words) / ops:.0f}" if number == 0 else ""
                 rate, peak = ops / best.cpu_seconds / 1e6, best.peak_rss_bytes / 2**20
                 print(f"| {what}, {tape.stem} | {ops:,} | {rate:.0f} | {peak:.0f} MiB | {counted} |", flush=True)
             work.unlink()

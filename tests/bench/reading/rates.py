@@ -3,14 +3,17 @@
 
 import json
 import os
-import resource
+import re
 import statistics
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, record, succeed, workload
+
+SAID_CHARACTERS = 4000  # of standard error, the last
 
 
 @dataclass
@@ -23,15 +26,29 @@ class Spent:
 
 
 def spend(*command: str | Path) -> Spent:
-    """Runs a program that must exit with 0."""
-    began = time.monotonic()
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([str(word) for word in command], **quiet) as program:
-        _, status, usage = os.wait4(program.pid, 0)
-        program.returncode = os.waitstatus_to_exitcode(status)
-    if program.returncode != 0:
-        raise RuntimeError(f"{command} failed")
-    return Spent(time.monotonic() - began, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
+    """Runs a program that must exit with 0: else what it said on standard error is told."""
+    words = [str(word) for word in command]
+    with tempfile.TemporaryFile() as said:  # no pipe, which would have to be read meanwhile
+        began = time.monotonic()
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=said) as program:
+            _, status, usage = os.wait4(program.pid, 0)
+            program.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.monotonic() - began
+        if program.returncode != 0:
+            said.seek(0)
+            text = said.read().decode(errors="replace")[-SAID_CHARACTERS:]
+            raise RuntimeError(f"{words} ended with {program.returncode}:\n{text}")
+    return Spent(seconds, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
+
+
+def instructions(folder: Path, *command: str | Path) -> int:
+    """Of all threads of a program that must exit with 0, by callgrind."""
+    out = folder / "callgrind.out"
+    succeed("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *command, timeout_s=900)
+    total = re.search(r"^(?:summary|totals): (\d+)", out.read_text(), re.MULTILINE)
+    if total is None:
+        raise RuntimeError(f"{out}: no total")
+    return int(total[1])
 
 
 def ten_million_events(folder: Path) -> Path:
@@ -64,18 +81,14 @@ WRITTEN = {
 }
 
 
-def written_per_second(name: str, folder: Path, runs: int = 3) -> tuple[int, float]:
-    """Events of a synthetic pattern written as a workload file, and events per second of CPU: the median of runs."""
+def written_per_second(name: str, folder: Path) -> tuple[int, float]:
+    """Events of a synthetic pattern written as a workload file, and events per second of CPU: the median of 3 runs."""
     path = folder / "written.work"
-    rates = []
-    for _ in range(runs):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        succeed(workload(name), *WRITTEN.get(name, ()), f"--work={path}", "--quiet=1")
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        rates.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    command = (workload(name), *WRITTEN.get(name, ()), f"--work={path}", "--quiet=1")
+    seconds = statistics.median(spend(*command).cpu_seconds for _ in range(3))
     events = json.loads(succeed(CONVERT, "info", path, "--json").stdout)["ops"]
     path.unlink()
-    return events, events / statistics.median(rates)
+    return events, events / seconds
 
 
 def synthetic_trace(folder: Path, events: int, sites: int = 0) -> Path:
@@ -93,10 +106,10 @@ def single_thread_workload(folder: Path) -> tuple[Path, int]:
     return work, json.loads(compiled.stdout)["witness"]["ops"]
 
 
-def engine_ns_per_op(work: Path, ops: int, runs: int = 5) -> float:
-    """The engine alone: bare pass over the null allocator, median of runs, in ns per op."""
+def engine_ns_per_op(work: Path, ops: int) -> float:
+    """The engine alone: bare pass over the null allocator, median of 5 runs, in ns per op."""
     times = []
-    for _ in range(runs):
+    for _ in range(5):
         said = succeed(REPLAY, "--pass", "bare", "--null", "--touch", "none", "--order", "causal", work).stdout
         run = json.loads(said)
         times.append(run["cycles_total"] / run["cycles_hz"] * 1e9 / ops)

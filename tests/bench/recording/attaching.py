@@ -19,8 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from capture.test.attached import Attached, Worker, compile_worker
-from capture.test.test_attach_programs import redis
+from capture.test.attach.attached import Attached, Worker, compile_worker
+from capture.test.attach.test_attach_programs import redis
 from tests.support import RECORD
 
 HELD = re.compile(r"held for ([0-9.]+) ms")

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""`heaptape gate`: is a new allocator worse than the old one, and what is the smallest tape that shows it?"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from heaptape.cli.shared import replaying
+from heaptape.common import console
+from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
+
+if TYPE_CHECKING:
+    from heaptape.gate.compared import Pairing
+    from heaptape.gate.minimise import Limits
+    from heaptape.measure.registry import Choice
+
+SUMMARY = "is a new allocator worse than the old one, and the smallest tape that shows it"
+DESCRIPTION = (
+    "Replays tapes into both allocators and compares exact figures: memory, page faults, system calls, instructions, "
+    "and whether the new allocator keeps malloc's promises. Exit status 0: no figure is worse than tolerated; 1: some "
+    "are, a promise is broken, or something could not be measured; 2: wrong usage. Of what is worse, the smallest tape "
+    "that still shows it is kept (docs/GATE.md)."
+)
+WHICH = ("worst", "all", "none")
+
+
+def add_pair(parser: argparse.ArgumentParser) -> None:
+    """--old and --new: also of `heaptape minimise`."""
+    for name, what in (("old", "the allocator to compare with"), ("new", "the allocator in question")):
+        parser.add_argument(
+            f"--{name}", required=True, metavar="NAME[:VARIANT]|LIB.so", help=f"{what}, as -a of replay"
+        )
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """How long one tape is made smaller: also of `heaptape minimise`."""
+    parser.add_argument(
+        "--minimise-runs", type=int, default=400, metavar="N", help="try so many pieces of a tape at most (default 400)"
+    )
+    parser.add_argument(
+        "--minimise-minutes", type=float, default=5, metavar="MINUTES", help="for so long at most (default 5)"
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.add_argument(
+        "corpus", nargs="+", metavar="CORPUS", help="a trace, workload or other recording, or a folder of such"
+    )
+    add_pair(parser)
+    parser.add_argument(
+        "--tolerate",
+        default="rss=1%,instructions=2%,syscalls=10%",
+        metavar="LIST",
+        help="how much worse each figure may be: percent, an amount (5, 64 KiB) or both (1%%+64 KiB). rss is rss-peak "
+        "and rss-mean; others are vmsize-peak, faults, misses. What is not named is shown only (default %(default)s)",
+    )
+    parser.add_argument("--junit", metavar="F.xml", help="write the result as JUnit XML")
+    parser.add_argument("-o", "--output", metavar="G.json", help="write all figures (-: standard output)")
+    parser.add_argument(
+        "--artefacts",
+        default="heaptape-gate",
+        metavar="DIR",
+        help="where minimised tapes go, each in a folder of its own (default %(default)s)",
+    )
+    parser.add_argument(
+        "--minimise",
+        default="worst",
+        choices=WHICH,
+        help="which tapes are made smaller: of each figure the one that is worst, all, or none (default %(default)s)",
+    )
+    add_limits(parser)
+    parser.add_argument("--timeout", type=float, default=0, metavar="S", help="seconds for one replay (default: none)")
+    parser.add_argument("--format", default="text", choices=["text", "md"], help="of the table (default text)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compares, prints the table, minimises what is worse. 1 if anything failed."""
+    from heaptape.gate import artefact, corpus, gate
+
+    pairing, limits = _pairing(arguments), limits_of(arguments, "gate")
+    try:
+        files = corpus.find(arguments.corpus)
+    except HeaptapeError as error:
+        raise UsageError(f"gate: {error}") from None
+    for output in filter(None, (arguments.output, arguments.junit)):
+        check_writable(output)
+    artefact.check_folder(Path(arguments.artefacts))
+    with replaying.work() as work:
+        results = gate.compare_all(
+            files,
+            pairing,
+            arguments.home,
+            work.scratch,
+            lambda found, done: work.progress.update(f"{found.name} is done", done / len(files)),
+        )
+        data = gate.describe(results, pairing)
+        wanted = gate.failing(results, pairing) if arguments.minimise != "none" else []
+        wanted = gate.worst(wanted) if arguments.minimise == "worst" else wanted
+        try:
+            for about in gate.minimise_each(
+                wanted, pairing, arguments.home, Path(arguments.artefacts), limits, work.progress.update
+            ):
+                data["not_minimised" if "why" in about else "minimised"].append(about)
+        finally:  # interrupted or not: the comparison is complete
+            _write(data, arguments)
+    return 0 if data["passed"] else 1
+
+
+def _pairing(arguments: argparse.Namespace) -> "Pairing":
+    from heaptape.gate.compared import Pairing
+    from heaptape.gate.tolerance import parse_tolerances
+
+    old, new = choose_pair(arguments, "gate")
+    return Pairing(old, new, parse_tolerances(arguments.tolerate), arguments.timeout)
+
+
+def choose_pair(arguments: argparse.Namespace, command: str) -> "tuple[Choice, Choice]":
+    """--old and --new. Raises UsageError."""
+    from heaptape.measure import registry
+
+    known = registry.load(arguments.home)
+    try:
+        return registry.choose(arguments.old, known), registry.choose(arguments.new, known)
+    except HeaptapeError as error:
+        raise UsageError(f"{command}: {error}") from None
+
+
+def limits_of(arguments: argparse.Namespace, command: str) -> "Limits":
+    """Raises UsageError."""
+    from heaptape.gate.minimise import Limits
+
+    if arguments.minimise_runs < 1 or not arguments.minimise_minutes > 0:
+        raise UsageError(f"{command}: --minimise-runs and --minimise-minutes: more than 0")
+    return Limits(arguments.minimise_runs, arguments.minimise_minutes)
+
+
+def _write(data: dict, arguments: argparse.Namespace) -> None:
+    from heaptape.gate import junit
+    from heaptape.tables.gate_table import gate_tables
+    from heaptape.tables.usual import render
+
+    if arguments.output:
+        write_json(arguments.output, data)
+    if arguments.junit:
+        write_text(arguments.junit, junit.xml(data))
+    if STANDARD_OUTPUT not in (arguments.output, arguments.junit):
+        write_text(STANDARD_OUTPUT, render(gate_tables(data), arguments.format))
+    console.verdict(f"gate {'passed' if data['passed'] else 'failed'}", data["passed"])

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Results and profiles for people: tables, reports, pages."""

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""How every command ends: exit statuses, and one line on standard error for what went wrong."""
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+from heaptape.common import console
+from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.output import flush_standard_output
+
+
+class Parser(argparse.ArgumentParser):
+    """One line on wrong usage, not the whole usage text."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:  # noqa: ANN401
+        super().__init__(*arguments, **settings)
+        console.add_options(self)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, console.line("error", f"{message} (see '{self.prog} --help')", self.prog) + "\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401
+        """argparse lists all choices, in words of its own; of commands within a command it says little else."""
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(choice) for choice in action.choices]
+        rest = did_you_mean(str(value), known) or f": there are {', '.join(known)}"
+        if isinstance(action, argparse._SubParsersAction):
+            self.error(f"unknown command '{value}'{rest}")
+        raise argparse.ArgumentError(action, f"unknown '{value}'{rest}")
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """For what is left over after parsing."""
+        option = next((word.partition("=")[0] for word in words if word.startswith("-") and word != "-"), None)
+        if option is None:
+            self.error(f"too many arguments: {' '.join(words)}")
+        self.error(f"unknown option {option}{did_you_mean(option, self._option_string_actions)}")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """ ": did you mean 'x'?" for the known word that is nearest, empty if none is near."""
+    import difflib
+
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f": did you mean '{near[0]}'?" if near else ""
+
+
+def status_of(work: Callable[[], int]) -> int:
+    """The exit status of a command: what `work` returns, or that of the error it raises, which is printed."""
+    try:
+        status = work()
+        flush_standard_output()
+        return status
+    except UsageError as error:
+        console.error(str(error))
+        return 2
+    except HeaptapeError as error:
+        if str(error):  # empty: a C program has reported it already
+            console.error(str(error))
+        return 1
+    except OSError as error:
+        console.error(_message(error))
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _message(error: OSError) -> str:
+    """An error with the file that it is about: print names none, so what it left behind is tried again."""
+    try:
+        flush_standard_output()
+    except HeaptapeError as lost:
+        return str(lost)
+    named = f"{error.filename}: " if error.filename else ""
+    return f"{named}{error.strerror or error}"

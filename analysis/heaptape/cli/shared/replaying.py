@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""What the commands that replay have in common: checks of options, progress, and what is said of failed runs and of
+passes that could not be made.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from heaptape.common import console
+from heaptape.common.errors import UsageError
+from heaptape.common.progress import WorkProgress
+
+if TYPE_CHECKING:
+    from heaptape.measure.rounds import Run
+
+
+@dataclass
+class Work:
+    """Replays under way. `scratch`: a folder that goes when they are done. `failed`: the runs that failed, and why."""
+
+    scratch: Path
+    progress: WorkProgress
+    failed: list[tuple["Run", str]] = field(default_factory=list)
+
+    def on_progress(self, run: "Run | None", share: float, experiment: str = "") -> None:
+        """As `measure.replay.replay` tells it; `experiment`: of `heaptape whatif`."""
+        what = f"{run.choice.label}, {run.pass_} pass" if run else "done"
+        self.progress.update(f"{experiment}: {what}" if experiment else what, share)
+
+    def on_failure(self, run: "Run", error: str) -> None:
+        """Keeps it, and says so."""
+        self.keep_failure(run, error)
+        self.progress.error(f"{run.choice.label}, {run.pass_} pass, repetition {run.repeat + 1}: {error}")
+
+    def keep_failure(self, run: "Run", error: str) -> None:
+        """For those who say so themselves."""
+        self.failed.append((run, error))
+
+
+@contextmanager
+def work() -> Iterator[Work]:
+    """Progress is shown, and the scratch folder is there, as long as the context lasts."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, WorkProgress() as progress:
+        yield Work(Path(scratch), progress)
+
+
+def name_of(source: str) -> str:
+    """What the results of a trace or workload are called."""
+    return "standard input" if source == "-" else Path(source).name.split(".")[0]
+
+
+def random_seed() -> int:
+    """For the order of runs."""
+    return int.from_bytes(os.urandom(4), "little")
+
+
+def passes_of(text: str, command: str, without: Sequence[str] = ()) -> tuple[str, ...]:
+    """The passes of a list, each once. Raises UsageError for one that is not there, or that the command is without."""
+    from heaptape.measure import rounds
+
+    known = [name for name in rounds.PASSES if name not in without]
+    passes = tuple(dict.fromkeys(name for name in text.split(",") if name))
+    unknown = [name for name in passes if name not in known]
+    if unknown or not passes:
+        named = f"unknown pass '{unknown[0]}'" if unknown else "no pass"
+        raise UsageError(f"{command} --passes: {named}: there are {', '.join(known)}")
+    return passes
+
+
+def check_repeats(repeats: int, command: str) -> None:
+    """Raises UsageError."""
+    if repeats < 1:
+        raise UsageError(f"{command} -n: at least one repetition")
+
+
+def check_touch(text: str, command: str) -> None:
+    """Raises UsageError for what is no touch policy."""
+    from heaptape.measure import rounds
+
+    policy, equals, bound = text.partition("=")
+    if policy not in rounds.TOUCH_POLICIES or (equals and (policy not in ("recorded", "lines") or not bound.isdigit())):
+        names = ", ".join(rounds.TOUCH_POLICIES)
+        raise UsageError(f"{command} --touch: '{text}' is none of {names}, recorded=N, lines=N")
+
+
+def places_of(at: Sequence[str]) -> tuple[str, ...]:
+    """Those of --at that the pass blame has to be told, in its words: the others are always there."""
+    told = [where for where in at if where not in ("widest", "peak", "end")]
+    return tuple(where if where.isdecimal() or where == "live-peak" else f"mark={where}" for where in told)
+
+
+def tell_left_out(data: Mapping) -> None:
+    """Which passes could not be made, and why."""
+    for pass_, why in data["settings"].get("left_out", {}).items():
+        console.warning(f"{pass_} are left out: {why}")

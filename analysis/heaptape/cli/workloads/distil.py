@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""`heaptape distil`: a small part of a trace that stands for the whole, with its errors."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from heaptape.cli.shared.replaying import name_of
+from heaptape.common import console
+from heaptape.common.errors import UsageError
+from heaptape.common.output import check_writable
+from heaptape.common.progress import WorkProgress
+
+if TYPE_CHECKING:
+    from heaptape.distil.distil import Distilled, Wanted
+    from heaptape.measure.registry import Choice
+
+SUMMARY = "a small part of a trace that stands for the whole, with the error printed on it"
+DESCRIPTION = (
+    "Keeps the objects that make the memory (live when their size class is at its high, and large ones), and windows "
+    "of calls for instructions; replays the whole and what is kept on all allocators, and writes the errors into the "
+    "trace: of each, and, by leaving one out after the other, to expect on one not seen. docs/DISTILLATION.md."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.add_argument("input", metavar="F", help="a trace, a workload or another recording")
+    parser.add_argument("-o", "--output", required=True, metavar="D.tape", help="the distillate")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--ops", type=int, metavar="N", help="how many ops it may have")
+    size.add_argument("--ratio", type=float, metavar="R", help="what share of the ops, 0 to 1 (default 0.01)")
+    size.add_argument(
+        "--error", type=float, metavar="PERCENT", help="the smallest whose expected errors are no larger than that"
+    )
+    parser.add_argument(
+        "--kind", default="both", choices=["time", "memory", "both"], help="what it shall tell (default both)"
+    )
+    parser.add_argument(
+        "-a",
+        "--allocator",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="on which it is fitted (repeatable; default: all that are here, and the variants that matter)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the choice of windows (default 0)")
+    parser.add_argument("--json", action="store_true", help="what the trace says of its errors, and the ops asked for")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the distillate; prints what it keeps and its errors."""
+    import tempfile
+
+    from heaptape.distil.distil import Distiller
+    from heaptape.measure import replay
+
+    wanted = _wanted(arguments)
+    choices = _choices(arguments)
+    check_writable(arguments.output)
+    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, WorkProgress() as progress:
+        workload = replay.prepare(arguments.input, arguments.home, Path(scratch))
+        name = name_of(arguments.input)
+        distiller = Distiller(workload, name, choices, wanted, arguments.home, Path(scratch))
+        distiller.tell = progress.update
+        made = distiller.make(Path(arguments.output))
+    _print(made, wanted, arguments)
+    return 0
+
+
+def _wanted(arguments: argparse.Namespace) -> "Wanted":
+    """Raises UsageError."""
+    from heaptape.distil.distil import Wanted
+
+    if arguments.output == "-":
+        raise UsageError("distil -o: a file")
+    if arguments.ops is not None and arguments.ops < 1:
+        raise UsageError("distil --ops: a number of ops")
+    if arguments.ratio is not None and not 0 < arguments.ratio <= 1:
+        raise UsageError("distil --ratio: a share, above 0 and at most 1")
+    if arguments.error is not None and not arguments.error > 0:
+        raise UsageError("distil --error: percent, above 0")
+    if arguments.seed < 0:
+        raise UsageError("distil --seed: a number, 0 or more")
+    return Wanted(arguments.kind, arguments.ops, arguments.ratio, arguments.error, arguments.seed)
+
+
+def _choices(arguments: argparse.Namespace) -> list["Choice"]:
+    """Raises HeaptapeError, or UsageError where nothing could be left out."""
+    from heaptape.measure import registry
+
+    known = registry.load(arguments.home)
+    chosen = registry.choose_all(arguments.allocator, known)
+    if not arguments.allocator:
+        variants = [
+            (name, variant) for name, one in known.items() if one.found for variant in _that_matter(one.variants)
+        ]
+        present = {choice.allocator for choice in chosen}
+        chosen += [registry.choose(f"{name}:{variant}", known) for name, variant in variants if name in present]
+    if len({choice.allocator for choice in chosen}) < 3:
+        raise UsageError("distil -a: three allocators at least, as one after the other is left out")
+    return chosen
+
+
+def _that_matter(variants: dict) -> Sequence[str]:
+    return [name for name, variant in variants.items() if variant.advise == "always"]
+
+
+def _print(made: "Distilled", wanted: "Wanted", arguments: argparse.Namespace) -> None:
+    from heaptape.common.output import flush_standard_output
+    from heaptape.distil import text
+
+    lines = text.as_json(made) if arguments.json else "\n".join(text.lines(made, wanted, arguments.output)) + "\n"
+    flush_standard_output(lines)
+    for line in text.warnings(made, wanted):
+        console.warning(line)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""What the traces of a fleet ask of an allocator: profiled into Parquet files, asked in SQL and Python."""

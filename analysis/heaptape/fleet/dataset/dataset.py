@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT
+"""The dataset of a store: what its traces ask of an allocator, as Parquet files below dataset/ (docs/FLEET.md).
+
+A trace is one row, with its histogram and its sites as lists within it: so it is there whole or not at all, and a file
+is named by the traces that it holds. Partitions are folders KEY=VALUE, as DuckDB, Arrow, pandas and Dask read them.
+"""
+
+import hashlib
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.fleet.dataset.features import FEATURES
+from heaptape.fleet.store.store import READERS, Store
+from heaptape.profile.data import SITES
+
+FOLDER = "dataset"
+PARTITIONS = ("program", "build_id", "host_class", "day")
+UNKNOWN = "unknown"
+LONGEST_VALUE = 160  # of a folder's name; file systems bear 255 bytes
+HISTOGRAM = ("size_bytes", "age", "objects", "bytes")
+SITE_FIGURES = SITES[1:]  # all but the node, which means nothing outside its trace
+
+_histogram = pa.struct([("unit", pa.string()), *((name, pa.int64()) for name in HISTOGRAM)])
+_site = pa.struct([("stack", pa.string()), *((name, pa.int64()) for name in SITE_FIGURES)])
+IDENTITY = ("trace", "name", "source", "file_bytes", "allocator", "arch", "truncated", "part")
+SCHEMA = pa.schema([
+    *((name, pa.string()) for name in ("trace", "name", "source")),
+    ("file_bytes", pa.int64()),
+    *((name, pa.string()) for name in ("allocator", "arch")),
+    ("truncated", pa.bool_()),
+    ("part", pa.string()),
+    *((name, pa.int64() if feature.kind == "count" else pa.float64()) for name, feature in FEATURES.items()),
+    ("histogram", pa.list_(_histogram)),
+    ("sites", pa.list_(_site)),
+])  # fmt: skip
+PARTITION_SCHEMA = pa.schema([(name, pa.string()) for name in PARTITIONS])
+
+
+@dataclass(frozen=True)
+class Row:
+    """One trace. `partition`: its values of PARTITIONS. `values`: IDENTITY but for `part`, and FEATURES. `histogram`:
+    unit ("bytes" or "ns") -> rows of HISTOGRAM. `sites`: the stack in words, and the SITE_FIGURES.
+    """
+
+    partition: tuple[str, ...]
+    values: Mapping[str, object]
+    histogram: Mapping[str, np.ndarray]
+    sites: Sequence[tuple[str, Sequence[int]]]
+
+
+def put(store: Store, rows: Iterable[Row]) -> int:
+    """Writes rows, one file for each partition that they are of; how many files. Raises StoreError."""
+    partitions: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        partitions.setdefault(row.partition, []).append(row)
+    for partition, within in partitions.items():
+        ordered = sorted(within, key=lambda row: str(row.values["trace"]))
+        folders = "/".join(f"{key}={_folder(value)}" for key, value in zip(PARTITIONS, partition))
+        _write(store, f"{FOLDER}/{folders}", _table(ordered))
+    return len(partitions)
+
+
+def traces_in(store: Store) -> set[str]:
+    """The sha256 of every trace that is there. A file that can't be read is set aside, and its traces are not there."""
+
+    def traces(name: str) -> list[str]:
+        found = _read(store, name, ["trace"])
+        return found[1]["trace"].to_pylist() if found else []
+
+    with ThreadPoolExecutor(READERS) as pool:
+        return {trace for found in pool.map(traces, _files(store)) for trace in found}
+
+
+def take_over(source: Store, into: Store) -> tuple[int, list[str]]:
+    """Brings the traces that `into` lacks, each once, also where the source has it twice: how many files, and which of
+    the source's were damaged and are set aside. Raises StoreError.
+    """
+    names, there = _files(source), traces_in(into)
+    taken, damaged = 0, []
+    for name in names:
+        found = _read(source, name)
+        if found is None:
+            damaged.append(name)
+            continue
+        data, table = found
+        new = [trace not in there for trace in table["trace"].to_pylist()]
+        if all(new):
+            into.files.write(name, data)
+        elif any(new):
+            _write(into, name.rpartition("/")[0], table.filter(pa.array(new)).drop_columns("part"))
+        taken += any(new)
+        there.update(table["trace"].to_pylist())
+    return taken, damaged
+
+
+def opened(store: Store) -> pyarrow.dataset.Dataset:
+    """All files as one, of SCHEMA and PARTITION_SCHEMA. Raises HeaptapeError where there is none."""
+    names = _files(store)
+    if not names:
+        raise HeaptapeError(f"{store.url}: no trace was ingested: heaptape fleet ingest TAPES --store {store.url}")
+    options = pyarrow.dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
+    return pyarrow.dataset.dataset(
+        [store.files.path(name) for name in names],
+        schema=pa.unify_schemas([SCHEMA, PARTITION_SCHEMA]),
+        format=pyarrow.dataset.ParquetFileFormat(default_fragment_scan_options=options),
+        filesystem=store.files.system,
+        partitioning=pyarrow.dataset.partitioning(PARTITION_SCHEMA, flavor="hive"),
+        partition_base_dir=store.files.path(FOLDER),
+    )
+
+
+def traces(store: Store) -> pd.DataFrame:
+    """One row per trace, in the order of their hashes: PARTITIONS, IDENTITY but for `part`, FEATURES. Raises
+    HeaptapeError.
+    """
+    columns = [*IDENTITY, *PARTITIONS, *FEATURES]
+    try:
+        frame = opened(store).to_table(columns=columns).to_pandas()
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(store, error) from None
+    return frame.sort_values(["trace", "part"]).drop_duplicates("trace").drop(columns="part").reset_index(drop=True)
+
+
+def unreadable(store: Store, error: Exception) -> HeaptapeError:
+    """A file of the dataset is damaged: in one line, and what to do."""
+    return HeaptapeError(
+        f"{store.url}: {_in_one_line(error)}: ingest its traces again, which sets the damaged file aside"
+    )
+
+
+def _seal(data: bytes) -> str:
+    """Of a file's bytes, for its name."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _files(store: Store) -> list[str]:
+    return [name for name in store.files.names(FOLDER) if name.endswith(".parquet")]
+
+
+def _read(store: Store, name: str, columns: list[str] | None = None) -> tuple[bytes, pa.Table] | None:
+    """A file, and those columns of it; None where it has gone, or is set aside as damaged."""
+    data = store.files.read(name)
+    if data is None:
+        return None
+    try:
+        if name.endswith(f"-{_seal(data)}.parquet"):
+            return data, pq.read_table(io.BytesIO(data), columns=columns)
+        why = "half written or changed since"
+    except (pa.ArrowException, OSError) as error:
+        why = _in_one_line(error)
+    store.set_aside(name, why)
+    return None
+
+
+def _write(store: Store, folder: str, table: pa.Table) -> None:
+    """A file of these rows, which lack `part`."""
+    # The same traces from the same places by the same writer are the same bytes: written twice they are one file.
+    holds = list(zip(table["trace"].to_pylist(), table["source"].to_pylist()))
+    part = hashlib.sha256(repr((holds, folder, pa.__version__)).encode()).hexdigest()[:32]
+    table = table.add_column(SCHEMA.get_field_index("part"), "part", pa.array([part] * len(table)))
+    out = io.BytesIO()
+    pq.write_table(table, out, compression="zstd", write_page_checksum=True)
+    store.files.write(f"{folder}/{part}-{_seal(out.getvalue())}.parquet", out.getvalue())
+
+
+def _table(rows: Sequence[Row]) -> pa.Table:
+    """But for `part`."""
+    flat = [field for field in SCHEMA if field.name not in ("part", "histogram", "sites")]
+    columns = {field.name: pa.array([row.values[field.name] for row in rows], field.type) for field in flat}
+    columns["histogram"] = _histograms([row.histogram for row in rows])
+    columns["sites"] = _sites([row.sites for row in rows])
+    return pa.table(columns, schema=pa.schema([field for field in SCHEMA if field.name != "part"]))
+
+
+def _histograms(of_rows: Sequence[Mapping[str, np.ndarray]]) -> pa.Array:
+    parts = [(unit, rows) for histogram in of_rows for unit, rows in histogram.items()]
+    units = list(dict.fromkeys(unit for unit, _ in parts))
+    codes = np.repeat([units.index(unit) for unit, _ in parts], [len(rows) for _, rows in parts]).astype(np.int8)
+    named = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(units, pa.string())).dictionary_decode()
+    numbers = _columns(np.concatenate([rows for _, rows in parts]))
+    return _lists([sum(map(len, histogram.values())) for histogram in of_rows], _histogram, [named, *numbers])
+
+
+def _sites(of_rows: Sequence[Sequence[tuple[str, Sequence[int]]]]) -> pa.Array:
+    stacks = pa.array([stack for sites in of_rows for stack, _ in sites], pa.string())
+    figures = np.array([figures for sites in of_rows for _, figures in sites], np.int64)
+    numbers = _columns(figures.reshape(-1, len(SITE_FIGURES)))
+    return _lists([len(sites) for sites in of_rows], _site, [stacks, *numbers])
+
+
+def _columns(rows: np.ndarray) -> list[pa.Array]:
+    return [pa.array(column) for column in rows.T]
+
+
+def _lists(lengths: Sequence[int], kind: pa.StructType, columns: list[pa.Array]) -> pa.Array:
+    offsets = pa.array(np.append(0, np.cumsum(lengths)).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(columns, fields=list(kind)))
+
+
+def _folder(value: str) -> str:
+    """A value as a folder's name: it may be a stranger's. One that is too long ends in its hash."""
+    coded = re.sub("~", "%7E", quote(value or UNKNOWN, safe=""))
+    if len(coded) <= LONGEST_VALUE:
+        return coded
+    whole = re.sub(r"%[0-9A-F]?\Z", "", coded[:LONGEST_VALUE])
+    return f"{whole}-{hashlib.sha256(value.encode()).hexdigest()[:8]}"
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""How far the plans of a store are: what is done, who runs what, what failed and why, and when all will be ready."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+from heaptape.fleet.plans.done import final_failures
+from heaptape.fleet.plans.plan import Task, plans_of, tasks_of
+from heaptape.fleet.store.store import SIGN_OF_LIFE_S, Failure, Store
+from heaptape.outputs.fleets import Failed, FleetStatus
+
+SILENT_S = 6 * SIGN_OF_LIFE_S  # a worker that has said nothing for so long has probably gone
+SAMPLED = 100  # cells of each pass, by whose times those that are left are estimated
+
+
+def status(store: Store, now_s: float) -> FleetStatus:
+    """By listing the store; few cells are read. `now_s`: of the clock, since 1970."""
+    plans = plans_of(store)
+    tasks = tasks_of(plans)
+    there, failures = store.cell_keys(), store.failures()
+    finals = final_failures(failures)
+    planned = {key: task for task in tasks for key in task.keys}
+    left = {key: task for key, task in planned.items() if key not in there and key not in finals}
+    running = store.running()
+    alive = [one for one in running if now_s - one.unix_s <= SILENT_S]
+    left_s = _left_s(left, planned, there, store)
+    at_a_time = sum(max(1, len(one.cells)) for one in alive)
+    return FleetStatus(
+        schema=1,
+        store=store.url,
+        plans=len(plans),
+        cells=len(planned),
+        done=sum(1 for key in planned if key in there),
+        left=len(left),
+        failed=[
+            _failed(key, all_, key in finals) for key, all_ in failures.items() if key in planned and key not in there
+        ],
+        running=alive,
+        silent=[one for one in running if now_s - one.unix_s > SILENT_S],
+        left_s=left_s,
+        ready_in_s=left_s / at_a_time if left_s is not None and at_a_time else None,
+        damaged=len(store.files.names("damaged")),
+    )
+
+
+def _failed(key: str, failures: Sequence[Failure], final: bool) -> Failed:
+    last = failures[-1]
+    return Failed(key, last.workload, last.label, last.pass_, last.reason, last.machine, len(failures), final)
+
+
+def _left_s(left: Mapping[str, Task], planned: Mapping[str, Task], there: set[str], store: Store) -> float | None:
+    """Of one worker: by the mean of cells of the same pass that are done."""
+    total = 0.0
+    means: dict[str, float | None] = {}
+    passes = {key: _pass_of(key, task) for key, task in planned.items()}
+    for key in left:
+        pass_ = passes[key]
+        if pass_ not in means:
+            done = islice((other for other in planned if other in there and passes[other] == pass_), SAMPLED)
+            seconds = [record.seconds for record in store.records(list(done))]
+            means[pass_] = statistics.fmean(seconds) if seconds else None
+        mean = means[pass_]
+        if mean is None:
+            return None
+        total += mean
+    return total
+
+
+def _pass_of(key: str, task: Task) -> str:
+    if len(task.cells) == 1:
+        return task.cells[0].cell.pass_
+    return "block"
+
+
+def in_words(found: FleetStatus) -> str:
+    """For people."""
+    lines = [f"{found.store}: {found.cells:,} cells of {found.plans} plans: {found.done:,} done, {found.left:,} left"]
+    if found.damaged:
+        lines.append(f"{found.damaged} damaged files were set aside")
+    lines += [f"{one.worker} runs {', '.join(one.cells) or 'nothing'} ({one.done:,} done)" for one in found.running]
+    lines += [f"{one.worker} has said nothing for long: {', '.join(one.cells) or 'nothing'}" for one in found.silent]
+    for one in found.failed:
+        often = f"{one.attempts} attempts" if one.attempts > 1 else "1 attempt"
+        lines.append(f"failed: {one.workload}: {one.label}, {one.pass_} pass: {one.reason} ({often})")
+    if found.left and found.ready_in_s is not None:
+        lines.append(f"ready in {duration(found.ready_in_s)} with those who run now")
+    elif found.left and found.left_s is not None:
+        lines.append(f"nobody runs; {duration(found.left_s)} of one worker are left")
+    elif found.left:
+        lines.append("ready when: not known before some cells of each pass are done")
+    return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    """As people say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.1f} days"

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: MIT
+"""What a store's cells say of the fleet: which candidate each workload is best on, which suits all, what each change
+would save, and which workloads stand out. DataFrames in, DataFrames out.
+
+Workloads count by their weight: how much of the fleet each stands for.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.fleet.reading.blocks import against_baseline
+
+# What is decided by: figures of which less is better, each with what a change of it is called. Those that are counted
+# stand first.
+FIGURES = {
+    "total_instructions": "instructions of the allocator's calls",
+    "peak_rss": "peak RSS",
+    "mean_rss": "mean RSS",
+    "page_faults": "page faults",
+    "total_cycles": "cycles in the allocator's calls",
+    "bare_cpu": "CPU time of the replay",
+}
+FAR = 3.5  # robust standard deviations (Iglewicz and Hoaglin)
+FAR_PERCENT = 2.0  # and so far from the candidate's median at least: less is of no use to look at
+MAD_TO_DEVIATION = 1.4826
+
+TOTALS = [
+    "figure", "unit", "label", "workloads", "weight", "baseline_value", "value", "saved", "ratio", "worst_ratio",
+    "worst_workload",
+]  # fmt: skip
+BEST = ["workload", "name", "figure", "label", "ratio", "low", "high", "supported"]
+SINGLE = ["figure", "label", "ratio", "saved", "unit", "worst_ratio", "worst_workload", "left_out"]
+OUTLIERS = ["workload", "name", "figure", "label", "ratio", "median_ratio", "deviations"]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """`ratios`: rows of blocks.against_baseline, of FIGURES; the others as made of them: `totals` of TOTALS, `best` of
+    BEST, `single` of SINGLE, `outliers` of OUTLIERS. `worst_percent`: by so much the single choice may be worse than
+    the baseline on any workload.
+    """
+
+    baseline: str
+    worst_percent: float
+    ratios: pd.DataFrame
+    totals: pd.DataFrame
+    best: pd.DataFrame
+    single: pd.DataFrame
+    outliers: pd.DataFrame
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """By name."""
+        return {name: getattr(self, name) for name in ("ratios", "totals", "best", "single", "outliers")}
+
+
+def matrix(results: pd.DataFrame, baseline: str, worst_percent: float) -> Matrix:
+    """Of Store.results. Raises HeaptapeError where the baseline was not measured beside anything."""
+    if results.empty:
+        raise HeaptapeError("the store has no results yet")
+    labels = list(dict.fromkeys(results["label"]))
+    if baseline not in labels:
+        raise HeaptapeError(f"the baseline '{baseline}' was not measured: there are {', '.join(sorted(labels))}")
+    ratios = against_baseline(results[results["figure"].isin(FIGURES)], baseline)
+    if ratios.empty:
+        raise HeaptapeError(f"nothing was measured on the same workload as the baseline '{baseline}'")
+    all_ = totals(ratios)
+    return Matrix(
+        baseline, worst_percent, ratios, all_, best(ratios, baseline), single(all_, baseline, worst_percent),
+        outliers(ratios),
+    )  # fmt: skip
+
+
+def totals(ratios: pd.DataFrame) -> pd.DataFrame:
+    """Each label against the baseline over the fleet, of the `workloads` that both were measured on: rows of TOTALS.
+    `saved`: weighted sum, baseline less label, in the figure's unit; `ratio`: of the weighted sums.
+    """
+    rows = []
+    for (figure, unit, label), here in ratios.groupby(["figure", "unit", "label"], sort=False):
+        before, after = (float((here["weight"] * here[name]).sum()) for name in ("baseline_value", "value"))
+        worst = here.loc[here["ratio"].idxmax()]
+        rows.append((
+            figure, unit, label, len(here), float(here["weight"].sum()), before, after, before - after,
+            after / before if before > 0 else math.nan, worst["ratio"], worst["name"],
+        ))  # fmt: skip
+    return _by_figure(pd.DataFrame(rows, columns=TOTALS), ["ratio"])
+
+
+def best(ratios: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """The label with the least of a figure on each workload, the baseline where none is below it: rows of BEST.
+    `supported`: is it below the baseline by more than chance, here (blocks.py)?
+    """
+    least = ratios.loc[ratios.groupby(["workload", "figure"])["ratio"].idxmin()]
+    stays = least["ratio"] >= 1
+    found = least.assign(
+        label=least["label"].where(~stays, baseline), supported=~stays & (least["high"] < 1),
+        **{name: least[name].where(~stays, 1.0) for name in ("ratio", "low", "high")},
+    )  # fmt: skip
+    return _by_figure(found[BEST], ["name"])
+
+
+def single(all_: pd.DataFrame, baseline: str, worst_percent: float) -> pd.DataFrame:
+    """The one choice for all workloads, by each figure's total over the fleet, among those that are nowhere worse than
+    the baseline by more than that and were measured on every workload that any was: rows of SINGLE. `left_out`: those
+    that would save more, and why not.
+    """
+    rows = []
+    for figure, here in all_.groupby("figure", sort=False):
+        whole = here["workloads"] == here["workloads"].max()
+        bounded = here["worst_ratio"] <= 1 + worst_percent / 100
+        fit = here[whole & bounded & (here["ratio"] < 1)]
+        chosen = fit.loc[fit["ratio"].idxmin()] if len(fit) else None
+        limit = chosen["ratio"] if chosen is not None else 1.0
+        better = here[(here["ratio"] < limit) & ~(whole & bounded)]
+        reasons = [
+            f"{row.label} ({100 * (1 - row.ratio):.1f} % less): "
+            + (
+                f"{100 * (row.worst_ratio - 1):.1f} % more on {row.worst_workload}"
+                if row.worst_ratio > 1 + worst_percent / 100
+                else f"measured on {row.workloads} workloads only"
+            )
+            for row in better.itertuples()
+        ]
+        told = (figure, baseline, 1.0, 0.0, here["unit"].iloc[0], 1.0, "")
+        if chosen is not None:
+            told = (figure, *chosen[["label", "ratio", "saved", "unit", "worst_ratio", "worst_workload"]])
+        rows.append((*told, "; ".join(reasons)))
+    return pd.DataFrame(rows, columns=SINGLE)
+
+
+def outliers(ratios: pd.DataFrame) -> pd.DataFrame:
+    """Workloads on which a label does otherwise than on most, the farthest first: rows of OUTLIERS. `deviations`:
+    robust ones of the log ratio from the label's median.
+    """
+    rows = []
+    for (figure, label), here in ratios.groupby(["figure", "label"], sort=False):
+        logs = np.log(here["ratio"].to_numpy())
+        median = float(np.median(logs))
+        spread = max(MAD_TO_DEVIATION * float(np.median(np.abs(logs - median))), math.log1p(FAR_PERCENT / 100) / FAR)
+        for (_, row), log in zip(here.iterrows(), logs):
+            if abs(log - median) > FAR * spread:
+                deviations = (log - median) / spread
+                rows.append((row["workload"], row["name"], figure, label, row["ratio"], math.exp(median), deviations))
+    found = pd.DataFrame(rows, columns=OUTLIERS)
+    return found.sort_values("deviations", key=abs, ascending=False, kind="stable", ignore_index=True)
+
+
+def _by_figure(frame: pd.DataFrame, then: list[str]) -> pd.DataFrame:
+    order = {figure: number for number, figure in enumerate(FIGURES)}
+    ranked = frame.assign(rank=frame["figure"].map(order)).sort_values(["rank", *then], kind="stable")
+    return ranked.drop(columns="rank").reset_index(drop=True)

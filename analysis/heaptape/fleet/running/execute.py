@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: MIT
+"""Runs tasks on this machine: brings what they need, replays, and puts the cells into the store.
+
+A cell's execution is an ordinary engine run (measure/replay.py). What may go wrong is of three kinds. The allocator is
+at fault: the cell has failed, and would again. The run failed for another reason: it is worth another attempt. The
+machine can't: another machine may.
+"""
+
+import contextlib
+import errno
+import os
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home, cache_folder
+from heaptape.fleet.plans import done
+from heaptape.fleet.plans.engine import engine_hash, here_c_library, machine_id
+from heaptape.fleet.plans.plan import COMPANION_OF, Planned, Task
+from heaptape.fleet.running.cache import Cache, DamagedError, machine_for
+from heaptape.fleet.running.outcome import Outcome
+from heaptape.fleet.store.cell import NO_ALLOCATOR_PRELOADED
+from heaptape.fleet.store.files import StoreError
+from heaptape.fleet.store.store import (
+    SIGN_OF_LIFE_S,
+    Failure,
+    Record,
+    Running,
+    Store,
+    Workload,
+    file_of_companion,
+    file_of_library,
+    file_of_workload,
+)
+from heaptape.measure import exact, machine, replay
+from heaptape.measure.engine_process import Processes
+from heaptape.measure.registry import Choice
+from heaptape.measure.rounds import Run, Settings
+
+# Kept only where the plan says so: they are nine tenths of a run's bytes and more.
+CURVES = ("timeline", "memory_map", "fragmentation", "syscall_rows", "slowest")
+CURVES_OF_CALLS = ("histogram", "sizes")
+# Of the path of the folder that a cell's files lie in, wherever a machine keeps temporary files: the dynamic linker
+# copies and compares the names of libraries, and the engine that of the workload, which is seen in instructions and
+# misses.
+PLACE_BYTES = 240
+# Of a worker's environment, which is seen in instructions, too (an allocator that asks for its settings passes over all
+# that stand before), and whose settings of allocators are none of the cell's: only what the engine may need to start.
+KEPT = ("LD_LIBRARY_PATH", "PATH")
+
+
+@dataclass
+class Here:
+    """This process as a worker: where it takes from and puts to. `name`: among all workers. `machine_name`: not empty
+    where one computer is to count as several machines.
+    """
+
+    store: Store
+    home: Home
+    cache: Cache
+    name: str
+    machine_name: str = ""
+    processes: Processes = field(default_factory=lambda: Processes(environment()))
+
+    def __post_init__(self) -> None:
+        self.machine = machine_id(self.machine_name)
+        self._baselines: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._introduced = False
+        self._since = time.time()
+        self._cells: dict[int, str] = {}
+        self._done, self._failed, self._busy_s = 0, 0, 0.0
+
+    def run(self, task: Task) -> Outcome:
+        """Runs a task, or what of it the store does not have. Raises nothing: the outcome tells what went wrong."""
+        begun = time.monotonic()
+        outcome = Outcome(self.name)
+        try:
+            with self._at_work(task), machine_for(self.cache, self.machine, task.is_block):
+                disks = f"a disk of this machine ({self.cache.folder} or {tempfile.gettempdir()})"
+                self.store.files.patience.wait_for(lambda: self._run(task, outcome), disks, _is_full, HeaptapeError)
+        except (StoreError, DamagedError) as error:
+            outcome.retry = str(error)
+        except (HeaptapeError, OSError) as error:
+            outcome.retry, outcome.machine_at_fault = _line(error), True
+        outcome.seconds = time.monotonic() - begun
+        with self._lock:
+            self._done += len(outcome.done)
+            self._failed += len(outcome.failed)
+            self._busy_s += outcome.seconds
+        return outcome
+
+    def tell(self) -> None:
+        """The store what this worker does; a store that can't be written hears of it later."""
+        with self._lock:
+            counts = self._done, self._failed, round(self._busy_s, 3)
+            about = Running(self.name, self.machine, self._since, time.time(), *counts, list(self._cells.values()))
+        with contextlib.suppress(StoreError):
+            self.store.put_running(about)
+
+    def ended(self) -> None:
+        """No more tasks: what runs is ended, and the store told."""
+        self.processes.end()
+        with contextlib.suppress(StoreError):
+            self.store.remove_running(self.name)
+
+    @contextlib.contextmanager
+    def signs_of_life(self) -> Iterator[None]:
+        """As long as the context lasts the store is told from time to time that this worker lives."""
+        ended = threading.Event()
+
+        def tell() -> None:
+            self.tell()
+            while not ended.wait(SIGN_OF_LIFE_S):
+                self.tell()
+
+        teller = threading.Thread(target=tell, daemon=True)
+        teller.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            teller.join(timeout=SIGN_OF_LIFE_S)
+            self.ended()
+
+    @contextlib.contextmanager
+    def _at_work(self, task: Task) -> Iterator[None]:
+        first = task.cells[0].cell
+        what = f"repetition {first.repetition + 1}" if task.is_block else f"{first.label}, {first.pass_}"
+        with self._lock:
+            self._cells[id(task)] = f"{task.name}: {what}"
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._cells.pop(id(task), None)
+
+    def _run(self, task: Task, outcome: Outcome) -> None:
+        there = [record for record in map(self.store.cell, task.keys) if record]
+        if done.is_done(task, done.seen_of(there), {}):  # by a worker that was given up
+            outcome.done = task.keys
+            return
+        if any(planned.cell.engine != engine_hash(self.home) for planned in task.cells):
+            raise HeaptapeError(
+                "this machine has another engine or C library than the plan was made with, or at another path"
+            )
+        with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
+            place = _of_one_length(Path(scratch))
+            workload = self._workload(task, place)
+            begun = time.monotonic()
+            with _windows_file(workload, task) as windows:
+                made = self._made(task, workload, place, windows)
+            self._keep(task, made, workload, time.monotonic() - begun, outcome)
+
+    def _made(self, task: Task, workload: Workload, place: Path, windows: str) -> list[dict]:
+        """One run for each cell, as results have them."""
+        first = task.cells[0].cell
+        settings = Settings(
+            repeats=1,
+            order=first.order if not task.is_block else "",
+            passes=tuple({planned.cell.pass_ for planned in task.cells}),
+            timeout_s=task.timeout_s,
+            caches=first.caches,
+            tlbs=first.tlbs,
+            also_loaded=tuple(str(self._library(sha256, place)) for sha256 in first.beside),
+            windows=windows,
+            jobs=1,
+        )
+        path = place / "w.work"
+        engine = replay.Engine(
+            self.home.program("replay"),
+            path,
+            settings,
+            workload.ops,
+            self._baseline(first.workload, path),
+            self.processes,
+        )
+        choices = {id(planned): self._choice(planned, place) for planned in task.cells}
+        if task.is_block:
+            replay.warm_up(engine, list({choice.label: choice for choice in choices.values()}.values()))
+        runs = [Run(choices[id(p)], p.cell.pass_, p.cell.repetition) for p in task.cells]
+        return replay.make_runs(engine, runs)
+
+    def _keep(self, task: Task, made: Sequence[dict], workload: Workload, seconds: float, outcome: Outcome) -> None:
+        """Puts what was measured into the store, and what failed, each with its reason."""
+        if self.processes.ended:  # which says nothing of the allocators
+            outcome.retry = "the worker was ended"
+            return
+        block = uuid.uuid4().hex if task.is_block else None
+        if not self._introduced:
+            self.store.put_machine(self.machine, machine.describe())
+            self._introduced = True
+        for planned, run in zip(task.cells, made, strict=True):
+            cell, error = planned.cell, run.get("error")
+            if error is None:
+                result = run if task.whole else without_curves(run)
+                self.store.put_cell(Record(cell, result, self.machine, block, seconds / len(made), task.whole))
+                outcome.done.append(cell.key)
+                continue
+            final = is_of_allocator(error)
+            failure = Failure(cell.label, cell.pass_, workload.name, error, self.machine, time.time(), final)
+            self.store.put_failure(cell.key, failure)
+            if final:
+                outcome.failed[cell.key] = f"{workload.name}: {cell.label}, {cell.pass_} pass: {error}"
+            else:
+                outcome.retry = f"{cell.label}, {cell.pass_} pass: {error}"
+
+    def _about(self, sha256: str) -> Workload:
+        about = self.store.get(f"workloads/{sha256}.json", Workload)
+        if about is None:
+            raise DamagedError(f"{self.store.url}: workload {sha256} is missing: start 'fleet replay' with it again")
+        return about
+
+    def _workload(self, task: Task, place: Path) -> Workload:
+        """Puts it at PLACE/w.work, and what the passes need beside it."""
+        cell = task.cells[0].cell
+        about = self._about(cell.workload)
+        path = self.cache.file(self.store, file_of_workload(cell.workload), cell.workload)
+        (place / "w.work").symlink_to(path)
+        for planned in task.cells:
+            kind = COMPANION_OF.get(planned.cell.pass_)
+            beside = place / f"w.{kind}"
+            if kind and planned.cell.companion and not beside.exists():
+                beside.symlink_to(
+                    self.cache.file(self.store, file_of_companion(planned.cell.companion), planned.cell.companion)
+                )
+        return about
+
+    def _library(self, sha256: str, place: Path) -> Path:
+        path = place / f"{sha256}.so"
+        if not path.exists():
+            path.symlink_to(self.cache.file(self.store, file_of_library(sha256), sha256))
+        return path
+
+    def _choice(self, planned: Planned, place: Path) -> Choice:
+        cell = planned.cell
+        environment = dict(cell.environment)
+        if cell.allocator == NO_ALLOCATOR_PRELOADED:
+            return Choice(cell.allocator, planned.variant, here_c_library(), "", environment)
+        path = self._library(cell.library, place)
+        return Choice(cell.allocator, planned.variant, path, str(path), environment)
+
+    def _baseline(self, sha256: str, path: Path) -> int:
+        if sha256 not in self._baselines:
+            self._baselines[sha256] = replay.baseline(self.home.program("replay"), path, environment())
+        return self._baselines[sha256]
+
+
+def environment() -> dict[str, str]:
+    """Of the engine, beside the cell's settings: the same names on every machine."""
+    return {name: os.environ.get(name, "") for name in KEPT}
+
+
+def _of_one_length(scratch: Path) -> Path:
+    """A folder in it whose path is of PLACE_BYTES."""
+    missing = PLACE_BYTES - len(os.fsencode(scratch)) - 1
+    if missing < 1:
+        raise HeaptapeError(f"{scratch.parent}: too long a path for temporary files (TMPDIR)")
+    place = scratch / ("_" * missing)
+    place.mkdir()
+    return place
+
+
+@contextlib.contextmanager
+def _windows_file(workload: Workload, task: Task) -> Iterator[str]:
+    """The name of the file of a distillate's windows; empty for any other workload."""
+    wanted = any(planned.cell.pass_ == "instructions" for planned in task.cells)
+    file = replay.windows_of(Settings(), workload.about) if wanted else None
+    if file is None:
+        yield ""
+        return
+    with file:
+        yield file.name
+
+
+def is_of_allocator(error: str) -> bool:
+    """Is the allocator at fault? Not where the kernel or somebody killed the engine."""
+    return exact.is_of_allocator(error) and "(SIGKILL)" not in error
+
+
+def without_curves(run: dict) -> dict:
+    """A run without what only a drawing of it needs."""
+    kept = {key: value for key, value in run.items() if key not in CURVES}
+    calls = kept.get("calls")
+    if isinstance(calls, dict):
+        kept["calls"] = {
+            name: {key: value for key, value in call.items() if key not in CURVES_OF_CALLS}
+            for name, call in calls.items()
+            if isinstance(call, dict)
+        }
+    return kept
+
+
+def worker_here(store: Store, home: Home, machine_name: str = "") -> Here:
+    """This process as a worker, with this user's cache and a name that no other worker has."""
+    name = f"{machine_id(machine_name)}-{uuid.uuid4().hex[:8]}"
+    return Here(store, home, Cache(cache_folder("fleet")), name, machine_name)
+
+
+def _is_full(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _line(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return str(error)

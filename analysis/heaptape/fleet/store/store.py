@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: MIT
+"""The store: workloads and libraries by hash, results by cell, failures, machines, and who runs what (docs/FLEET.md).
+
+Every file that is read is checked: what it holds is of the type that it must be, and bytes that changed since they were
+written are found. Such a file is set aside under damaged/, told, and counts as missing.
+"""
+
+import hashlib
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pandas as pd
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.fleet.store.cell import Cell, Name, Sha
+from heaptape.fleet.store.files import Files, StoreError
+from heaptape.outputs.fleets import Running
+from heaptape.results.schema import Results, figures, label
+
+VERSION = 1
+ABOUT = "store.json"
+SIGN_OF_LIFE_S = 20.0  # a worker tells so often that it lives
+READERS = 16  # files that are read at a time: a store may be far away
+LONGEST_ASIDE = 200  # of the name of a damaged file; file systems bear 255 bytes
+SEAL = b'{"sha256":"'
+COLUMNS = [
+    *("workload", "name", "program", "weight", "allocator", "library", "label", "environment", "pass_", "order"),
+    *("repetition", "machine", "block", "figure", "unit", "value", "margin_percent"),
+]
+
+T = TypeVar("T")
+
+
+class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is known of a workload without reading it. `about`: as results have it. `companions`: the files that some
+    passes need beside it (accesses, origins) -> sha256. `source`: what it was made of, no path. `weight`: how much of
+    the fleet it stands for. `need_bytes`: memory that a replay of it may take.
+    """
+
+    sha256: Sha
+    name: str
+    program: str
+    ops: int
+    weight: float
+    source: str
+    file_bytes: int
+    need_bytes: int
+    about: dict
+    companions: dict[Name, Sha] = {}
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A cell that was run. `result`: the engine's run, as results files have it. `machine`: whose file is
+    machines/ID.json. `block`: of a timed cell, the same for all that were measured in turns with it. `seconds`: that it
+    took, of the clock. `whole`: the result has its curves (time lines, maps, histograms), too.
+    """
+
+    cell: Cell
+    result: dict
+    machine: str
+    block: str | None
+    seconds: float
+    whole: bool = False
+
+
+class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`final`: the allocator is at fault, and another run would end alike."""
+
+    label: str
+    pass_: str
+    workload: str
+    reason: str
+    machine: str
+    unix_s: float
+    final: bool = False
+
+
+class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """store.json."""
+
+    version: int
+    id: str
+
+
+class Store:
+    """`tell`: is given one line for each file that is damaged, and when the store is waited for. Methods raise
+    StoreError where it can't be read or written for so long as it is waited for.
+    """
+
+    def __init__(self, files: Files, about: About, tell: Callable[[str], None]) -> None:
+        self.files, self.id, self.tell = files, about.id, tell
+
+    @property
+    def url(self) -> str:
+        """As it was named."""
+        return self.files.url
+
+    # Cells
+
+    def cell_keys(self) -> set[str]:
+        """Of all cells that there are files of."""
+        return {key for name in self.files.names("cells") if (key := _key_of(name))}
+
+    def cell(self, key: str) -> Record | None:
+        """None if it is not there, or damaged."""
+        record = self.get(_of_cell(key), Record)
+        if record is None or record.cell.key == key:
+            return record
+        self.set_aside(_of_cell(key), "is another cell's")
+        return None
+
+    def put_cell(self, record: Record) -> None:
+        """Whole or not at all."""
+        self.put(_of_cell(record.cell.key), record)
+
+    def records(self, keys: Iterable[str] | None = None) -> Iterator[Record]:
+        """Those of the keys that are there, or all; in the order of the keys."""
+        wanted = sorted(self.cell_keys()) if keys is None else list(keys)
+        with ThreadPoolExecutor(READERS) as pool:
+            for start in range(0, len(wanted), 16 * READERS):
+                for record in pool.map(self.cell, wanted[start : start + 16 * READERS]):
+                    if record:
+                        yield record
+
+    # Workloads and libraries
+
+    def workloads(self) -> dict[str, Workload]:
+        """By sha256."""
+        names = [name for name in self.files.names("workloads") if name.endswith(".json")]
+        found = (self.get(name, Workload) for name in names)
+        return {workload.sha256: workload for workload in found if workload}
+
+    def put_workload(self, workload: Workload, path: Path, companions: Mapping[str, Path]) -> None:
+        """Its file and those beside it, and then what is known of it: so a workload that is listed is whole."""
+        self.files.upload(path, file_of_workload(workload.sha256))
+        for kind, companion in companions.items():
+            self.files.upload(companion, file_of_companion(workload.companions[kind]))
+        self.put_about_workload(workload)
+
+    def put_about_workload(self, workload: Workload) -> None:
+        """What is known of it."""
+        self.put(f"workloads/{workload.sha256}.json", workload)
+
+    def put_library(self, path: Path, sha256: str) -> None:
+        """A library."""
+        self.files.upload(path, file_of_library(sha256))
+
+    # Who ran what, and what became of it
+
+    def put_machine(self, machine: str, about: dict) -> None:
+        """What a machine is, unless it is known."""
+        name = f"machines/{machine}.json"
+        if self.files.size(name) is None:
+            self.put(name, about)
+
+    def machines(self) -> dict[str, dict]:
+        """By id."""
+        names = [name for name in self.files.names("machines") if name.endswith(".json")]
+        found = {Path(name).stem: self.get(name, dict) for name in names}
+        return {machine: about for machine, about in found.items() if about is not None}
+
+    def put_failure(self, key: str, failure: Failure) -> None:
+        """One more attempt of a cell that failed."""
+        folder = f"failures/{key}"
+        number = sum(1 for name in self.files.names(folder))
+        self.put(f"{folder}/{number}-{failure.machine}-{uuid.uuid4().hex[:8]}.json", failure)
+
+    def failures(self) -> dict[str, list[Failure]]:
+        """By cell, in their order; of cells that were done afterwards, too."""
+        found: dict[str, list[Failure]] = {}
+        for name in self.files.names("failures"):
+            failure = self.get(name, Failure)
+            if failure and name.count("/") == 2:
+                found.setdefault(name.split("/")[1], []).append(failure)
+        return {key: sorted(of_cell, key=lambda one: one.unix_s) for key, of_cell in found.items()}
+
+    def put_running(self, running: Running) -> None:
+        """What a worker does now."""
+        self.put(f"running/{running.worker}.json", running)
+
+    def remove_running(self, worker: str) -> None:
+        """It has ended."""
+        self.files.remove(f"running/{worker}.json")
+
+    def running(self) -> list[Running]:
+        """What all workers say of themselves, those that vanished included."""
+        found = [self.get(name, Running) for name in self.files.names("running")]
+        return [one for one in found if one]
+
+    def put(self, name: str, value: object) -> None:
+        """A sealed file, whole or not at all."""
+        self.files.write(name, sealed(msgspec.to_builtins(value)))
+
+    def get(self, name: str, kind: type[T]) -> T | None:
+        """A sealed file; None if it is not there, or damaged."""
+        data = self.files.read(name)
+        if data is None:
+            return None
+        try:
+            return msgspec.convert(unsealed(data), kind)
+        except (ValueError, RecursionError) as error:  # msgspec.ValidationError is a ValueError
+            self.set_aside(name, str(error))
+            return None
+
+    # Figures
+
+    def results(self) -> pd.DataFrame:
+        """Every figure of every cell, one per row: COLUMNS. `figure`, `unit`, `value`, `margin_percent`: those of
+        results.schema.figures (its metrics), each as the cell's own pass measured it. `workload`: sha256; `allocator`:
+        its name; `library`: its sha256; `label`: with the variant, as results have it; `environment`: NAME=VALUE,
+        sorted, divided by spaces.
+        """
+        workloads, records = self.workloads(), list(self.records())
+        files = [Results("", _as_results(record, workloads)) for record in records]
+        found = figures(files)
+        number = [int(round_.partition(":")[0]) for round_ in found["round"]]
+        about = pd.DataFrame(
+            [_columns(record, workloads) for record in records], columns=COLUMNS[: COLUMNS.index("figure")]
+        )
+        frame = about.iloc[number].reset_index(drop=True)
+        return frame.assign(
+            figure=found["metric"], unit=found["unit"], value=found["value"], margin_percent=found["margin_percent"]
+        )[COLUMNS]
+
+    def set_aside(self, name: str, why: str) -> None:
+        short = name.replace("/", "_")[-LONGEST_ASIDE:].lstrip(".=%")
+        aside = f"damaged/{short}.{uuid.uuid4().hex[:8]}"
+        self.tell(f"{self.url}: {name}: {why}: set aside as {aside}, and counts as missing")
+        try:
+            self.files.move(name, aside)
+        except StoreError as error:
+            self.tell(str(error))
+
+
+def open_store(
+    url: str,
+    create: bool = False,
+    patience_s: float = 0,
+    tell: Callable[[str], None] = lambda line: None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Store:
+    """The store at an URL. Raises HeaptapeError where there is none (it may be made) or one of another version."""
+    files = Files(url, patience_s, tell, sleep)
+    data = files.read(ABOUT)
+    if data is None:
+        if not create:
+            raise HeaptapeError(f"{url}: no store")
+        if files.is_empty(ABOUT):
+            files.create(ABOUT, sealed(msgspec.to_builtins(About(VERSION, uuid.uuid4().hex))))
+        data = files.read(ABOUT)  # another's, who was first
+        if data is None:
+            raise HeaptapeError(f"{url}: no store, and not empty either")
+    try:
+        about = msgspec.convert(unsealed(data or b""), About)
+    except ValueError as error:
+        raise HeaptapeError(f"{url}/{ABOUT}: {error}") from None
+    if about.version != VERSION:
+        raise HeaptapeError(f"{url}: a store of version {about.version}, and this heaptape reads {VERSION}")
+    return Store(files, about, tell)
+
+
+def sealed(value: object) -> bytes:
+    """An object as JSON whose first key is the sha256 of all bytes behind that key."""
+    body = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()[1:] + b"\n"
+    return SEAL + hashlib.sha256(body).hexdigest().encode() + b'",' + body
+
+
+def unsealed(data: bytes) -> dict:
+    """What `sealed` was given. Raises ValueError where a byte differs."""
+    told, body = data[len(SEAL) : len(SEAL) + 64], data[len(SEAL) + 66 :]
+    if not data.startswith(SEAL) or data[len(SEAL) + 64 : len(SEAL) + 66] != b'",':
+        raise ValueError("no file of a store")
+    if hashlib.sha256(body).hexdigest().encode() != told:
+        raise ValueError("half written or changed since")
+    return json.loads(b"{" + body)
+
+
+def file_of_workload(sha256: str) -> str:
+    """Its name in the store."""
+    return f"workloads/{sha256}.work"
+
+
+def file_of_companion(sha256: str) -> str:
+    """Of a file that passes need beside a workload."""
+    return f"workloads/{sha256}.beside"
+
+
+def file_of_library(sha256: str) -> str:
+    """Of an allocator's library."""
+    return f"libraries/{sha256}.so"
+
+
+def _of_cell(key: str) -> str:
+    return f"cells/{key[:2]}/{key}.json"
+
+
+def _key_of(name: str) -> str | None:
+    key = Path(name).stem
+    return key if name == _of_cell(key) and len(key) == 64 else None
+
+
+def _as_results(record: Record, workloads: Mapping[str, Workload]) -> dict:
+    """As a results file of this one run."""
+    workload = workloads.get(record.cell.workload)
+    about = workload.about | {"name": workload.name} if workload else {"name": record.cell.workload}
+    return {
+        "schema": 1,
+        "workload": about | {"sha256": record.cell.workload},
+        "runs": [record.result | {"allocator": record.cell.allocator}],
+    }
+
+
+def _columns(record: Record, workloads: Mapping[str, Workload]) -> tuple:
+    cell, workload = record.cell, workloads.get(record.cell.workload)
+    return (
+        cell.workload,
+        workload.name if workload else cell.workload,
+        workload.program if workload else "",
+        workload.weight if workload else 1.0,
+        cell.allocator,
+        cell.library,
+        label(cell.allocator, record.result.get("variant")),
+        " ".join(f"{name}={value}" for name, value in cell.environment),
+        cell.pass_,
+        cell.order,
+        cell.repetition,
+        record.machine,
+        record.block,
+    )

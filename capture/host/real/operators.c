@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/host/real/operators.h"
+
+#include "capture/host/real/entry_points.h"
+#include "capture/host/real/real.h"
+#include "capture/host/real/redirected.h"
+#include "capture/host/real/symbols.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+
+struct operators operators;
+
+/* Where a call made during an operator's call is a part of it. */
+enum { RANGES_MAX = 96 };
+struct ranges {
+  struct range {
+    uintptr_t from, to;
+  } range[RANGES_MAX];
+  uint32_t count;
+};
+static struct ranges standard, others;
+
+static const char *const symbols[] = {
+#define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param) symbol,
+#include "capture/host/real/entry_points.def"
+};
+enum { OPERATORS = sizeof symbols / sizeof *symbols };
+
+/* The functions to which the dynamic linker binds these names: ours, unless the program has its own. */
+static void *const winners[] = {
+#define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param) (void *)ident,
+#include "capture/host/real/entry_points.def"
+};
+
+/* For a name that cannot be found again, though somebody could call it: of a library that was loaded with dlopen and
+   has its operators from a third one. */
+#define OPERATOR_NEW_MISSING(ident, param) return param ? real.memalign(param, size) : real.malloc(size);
+#define OPERATOR_DELETE_MISSING(ident, param) real.free(object);
+#define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
+  _Pragma("GCC diagnostic push")                                                                                       \
+      _Pragma("GCC diagnostic ignored \"-Wunused-parameter\"") static result missing_##ident declaration{              \
+          OPERATOR_##kind##_MISSING(ident, param)} _Pragma("GCC diagnostic pop")
+#include "capture/host/real/entry_points.def"
+
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+static bool is_standard(const char *path) {
+  static const char *const standard[] = {"libstdc++.so", "libc++.so", "libc++abi.so"};
+  for (size_t i = 0; i < sizeof standard / sizeof *standard; i++)
+    if (strncmp(base_name(path), standard[i], strlen(standard[i])) == 0)
+      return true;
+  return false;
+}
+
+static bool is_among(const struct ranges *all, const void *address) {
+  for (uint32_t i = 0; i < all->count; i++)
+    if ((uintptr_t)address - all->range[i].from < all->range[i].to - all->range[i].from)
+      return true;
+  return false;
+}
+
+struct operators_hull operators_hull = {UINTPTR_MAX, 0};
+
+static void add_range(struct ranges *to, uintptr_t from, uintptr_t end) {
+  if (from < operators_hull.from)
+    operators_hull.from = from;
+  if (end > operators_hull.end)
+    operators_hull.end = end;
+  if (to->count < RANGES_MAX)
+    to->range[to->count++] = (struct range){from, end};
+}
+
+/* Adds the operators of each loaded standard library. */
+static int add_standard(struct dl_phdr_info *info, size_t bytes, void *context) {
+  (void)bytes;
+  if (!is_standard(info->dlpi_name))
+    return 0;
+  for (int i = 0; i < OPERATORS; i++) {
+    const ElfW(Sym) *symbol = symbols_find(info, symbols[i]);
+    if (symbol && symbol->st_shndx != SHN_UNDEF)
+      add_range(context, info->dlpi_addr + symbol->st_value, info->dlpi_addr + symbol->st_value + symbol->st_size);
+  }
+  return 0;
+}
+
+/* The library of a function that is neither the standard library's nor the allocator's: all of it counts, as its
+   operators may work through any function. */
+static void add_library_of(struct ranges *to, void *function) {
+  struct range library;
+  if (!is_among(to, function) && !real_is_allocator_code(function) &&
+      real_library_of(function, &library.from, &library.to))
+    add_range(to, library.from, library.to);
+}
+
+static bool of_standard(void *function) {
+  Dl_info info;
+  return dladdr(function, &info) && info.dli_fname && is_standard(info.dli_fname);
+}
+
+/* Sets the pointer at *target. Returns its flag of those in all that it has. */
+static uint32_t take(void **target, void *function, void *missing, uint32_t flag, struct ranges *to) {
+  if (function && real_is_ours(function))
+    function = NULL;
+  *target = function ? function : missing;
+  if (!function)
+    return flag;
+  if (of_standard(function))
+    return flag;
+  add_library_of(to, function);
+  return 0;
+}
+
+/* The operators as seen from handle. */
+static void look_up(void *handle) {
+  struct operators found = {.flags = OPERATORS_FOUND | OPERATORS_RECORDED};
+  struct ranges in_standard = {.count = 0}, in_others = {.count = 0};
+  dl_iterate_phdr(add_standard, &in_standard);
+  uint32_t plain = OPERATORS_NEW_IS_MALLOC | OPERATORS_DELETE_IS_FREE;
+  bool replaced = false;
+  int at = 0;
+#define OPERATOR_NEW_FLAG OPERATORS_NEW_IS_MALLOC
+#define OPERATOR_DELETE_FLAG OPERATORS_DELETE_IS_FREE
+/* A union turns the data pointer of dlsym into a function pointer without a cast that ISO C forbids. */
+#define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
+  {                                                                                                                    \
+    union {                                                                                                            \
+      void *data;                                                                                                      \
+      result(*code) declaration;                                                                                       \
+    } next, missing = {.code = missing_##ident};                                                                       \
+    uint32_t flag = take(&next.data, dlsym(handle, symbol), missing.data, OPERATOR_##kind##_FLAG, &in_others);         \
+    plain &= flag ? ~(uint32_t)0 : ~(uint32_t)OPERATOR_##kind##_FLAG;                                                  \
+    found.ident = next.code;                                                                                           \
+    replaced |= real_is_replaced(winners[at++]);                                                                       \
+  }
+#include "capture/host/real/entry_points.def"
+  if (real_malloc_is_the_programs() || (replaced && plain))
+    found.flags = OPERATORS_FOUND;
+  else
+    found.flags |= plain;
+  /* Two threads may do all this at the same time: they find the same. */
+  uint32_t flags = found.flags;
+  found.flags = operators.flags;
+  standard = in_standard;
+  others = in_others;
+  operators = found;
+  __atomic_store_n(&operators.flags, flags, __ATOMIC_RELEASE);
+}
+
+/* The operators as the recorder found them; see look_up. Those that the program lacks are never called through us. */
+static void take_told(const struct redirect_table *table) {
+  struct operators found = {.flags = OPERATORS_FOUND};
+  struct ranges in_standard = {.count = 0}, in_others = {.count = 0};
+  const struct redirect_call *call = table->call;
+  bool any = false;
+  uint32_t plain = OPERATORS_NEW_IS_MALLOC | OPERATORS_DELETE_IS_FREE;
+  while (call->kind != REDIRECT_OPERATOR)
+    call++;
+#define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
+  {                                                                                                                    \
+    union {                                                                                                            \
+      void *data;                                                                                                      \
+      result(*code) declaration;                                                                                       \
+    } told = {.data = (void *)call->real};                                                                             \
+    found.ident = told.data ? told.code : missing_##ident;                                                             \
+    any |= told.data != NULL;                                                                                          \
+    if (call->place == REDIRECT_STANDARD)                                                                              \
+      add_range(&in_standard, call->real, call->real + call->bytes);                                                   \
+    if (call->place == REDIRECT_OTHER) {                                                                               \
+      plain &= ~(uint32_t)OPERATOR_##kind##_FLAG;                                                                      \
+      if (!is_among(&in_others, told.data) && !real_is_allocator_code(told.data))                                      \
+        add_range(&in_others, call->from, call->to);                                                                   \
+    }                                                                                                                  \
+    call++;                                                                                                            \
+  }
+#include "capture/host/real/entry_points.def"
+  standard = in_standard;
+  others = in_others;
+  uint32_t flags = found.flags | (any ? OPERATORS_RECORDED | plain : 0);
+  found.flags = operators.flags;
+  operators = found;
+  __atomic_store_n(&operators.flags, flags, __ATOMIC_RELEASE);
+}
+
+static int find_standard(struct dl_phdr_info *info, size_t bytes, void *context) {
+  (void)bytes;
+  if (!is_standard(info->dlpi_name))
+    return 0;
+  *(const char **)context = info->dlpi_name;
+  return 1;
+}
+
+/* Of a library that came by dlopen, and perhaps is in nobody else's scope. Never closed: we call into it from now on.
+ */
+static void *library_with_operators(const void *caller) {
+  Dl_info info;
+  void *library = dladdr(caller, &info) ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  if (library && dlsym(library, "_Znwm"))
+    return library;
+  const char *standard;
+  return dl_iterate_phdr(find_standard, &standard) ? dlopen(standard, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+}
+
+static void find(const void *caller) {
+  int error = errno;
+  real_resolve();
+  if (redirected_table()) {
+    take_told(redirected_table());
+    errno = error;
+    return;
+  }
+  void *library = real_began_with_cpp() ? RTLD_NEXT : NULL;
+  if (!library) /* what dlopen does to the program's objects is recorded: it may free those of the dynamic linker */
+    library = library_with_operators(caller);
+  look_up(library ? library : RTLD_NEXT);
+  errno = error;
+}
+
+bool operators_find(const void *caller) {
+  if (__atomic_load_n(&operators.flags, __ATOMIC_ACQUIRE) == 0)
+    find(caller);
+  return __atomic_load_n(&operators.flags, __ATOMIC_ACQUIRE) & OPERATORS_RECORDED;
+}
+
+bool operators_are_at(const void *address, bool alike) {
+  if (alike && real_is_operator_code(address))
+    return true;
+  return operators_may_be_at(address) && ((alike && is_among(&standard, address)) || is_among(&others, address));
+}

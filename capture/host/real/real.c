@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/host/real/real.h"
+
+#include "capture/host/real/entry_points.h"
+#include "capture/host/real/redirected.h"
+#include "capture/host/real/symbols.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <string.h>
+
+_Alignas(16) char real_arena[REAL_ARENA_BYTES];
+static _Atomic size_t arena_used;
+static __thread bool resolving __attribute__((tls_model("initial-exec")));
+static _Atomic bool resolved;
+
+/* Each object is preceded by 16 bytes that hold its size. */
+static void *arena_take(size_t alignment, size_t size_bytes) {
+  if (alignment < 16)
+    alignment = 16;
+  size_t bytes = 16 + alignment + ((size_bytes + 15) & ~(size_t)15);
+  if (bytes < size_bytes || bytes > REAL_ARENA_BYTES)
+    return NULL;
+  size_t at = atomic_fetch_add(&arena_used, bytes);
+  if (at + bytes > REAL_ARENA_BYTES)
+    return NULL;
+  char *object = (char *)(((uintptr_t)real_arena + at + 16 + alignment - 1) & ~(alignment - 1));
+  memcpy(object - 16, &size_bytes, sizeof size_bytes);
+  return object;
+}
+
+size_t real_arena_usable(const void *object) {
+  size_t size_bytes;
+  memcpy(&size_bytes, (const char *)object - 16, sizeof size_bytes);
+  return size_bytes;
+}
+
+size_t real_arena_used_bytes(void) {
+  size_t bytes = atomic_load(&arena_used);
+  return bytes < REAL_ARENA_BYTES ? bytes : REAL_ARENA_BYTES;
+}
+
+void *real_arena_move(const void *object, size_t size_bytes) {
+  size_t old_bytes = real_arena_usable(object);
+  void *moved = real.malloc(size_bytes);
+  if (moved)
+    memcpy(moved, object, old_bytes < size_bytes ? old_bytes : size_bytes);
+  return moved;
+}
+
+/* The first values of real.*: while dlsym runs on this thread they take memory from the arena; otherwise they resolve
+   the real functions and call them. */
+static void *boot_memalign(size_t alignment, size_t size_bytes) {
+  if (resolving)
+    return arena_take(alignment, size_bytes);
+  real_resolve();
+  return real.memalign(alignment, size_bytes);
+}
+static void *boot_malloc(size_t size_bytes) {
+  if (resolving)
+    return arena_take(16, size_bytes);
+  real_resolve();
+  return real.malloc(size_bytes);
+}
+static void *boot_calloc(size_t count, size_t size_bytes) {
+  size_t bytes;
+  if (resolving) /* fresh static memory is zero */
+    return __builtin_mul_overflow(count, size_bytes, &bytes) ? NULL : arena_take(16, bytes);
+  real_resolve();
+  return real.calloc(count, size_bytes);
+}
+static void *boot_realloc(void *object, size_t size_bytes) {
+  if (resolving)
+    return object ? real_arena_move(object, size_bytes) : arena_take(16, size_bytes);
+  real_resolve();
+  return real.realloc(object, size_bytes);
+}
+static void *boot_reallocarray(void *object, size_t count, size_t size_bytes) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size_bytes, &bytes)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  return boot_realloc(object, bytes);
+}
+static void boot_free(void *object) {
+  if (resolving) /* no object can be older, and one of the arena is handled by the hook */
+    return;
+  real_resolve();
+  real.free(object);
+}
+static int boot_posix_memalign(void **result, size_t alignment, size_t size_bytes) {
+  real_resolve();
+  return resolving ? ENOMEM : real.posix_memalign(result, alignment, size_bytes);
+}
+static void *boot_valloc(size_t size_bytes) {
+  return boot_memalign(4096, size_bytes);
+}
+static size_t boot_malloc_usable_size(void *object) {
+  real_resolve();
+  return resolving ? 0 : real.malloc_usable_size(object);
+}
+static void boot_free_sized(void *object, size_t size_bytes) {
+  (void)size_bytes;
+  boot_free(object);
+}
+static void boot_free_aligned_sized(void *object, size_t alignment, size_t size_bytes) {
+  (void)alignment;
+  (void)size_bytes;
+  boot_free(object);
+}
+
+struct real_calls real = {
+    .malloc = boot_malloc,
+    .free = boot_free,
+    .calloc = boot_calloc,
+    .realloc = boot_realloc,
+    .reallocarray = boot_reallocarray,
+    .posix_memalign = boot_posix_memalign,
+    .aligned_alloc = boot_memalign,
+    .memalign = boot_memalign,
+    .valloc = boot_valloc,
+    .pvalloc = boot_valloc,
+    .malloc_usable_size = boot_malloc_usable_size,
+    .free_sized = boot_free_sized,
+    .free_aligned_sized = boot_free_aligned_sized,
+};
+
+static bool malloc_is_the_programs;
+
+/* What stands in for functions that the real library does not have. */
+static void missing_free_sized(void *object, size_t size_bytes) {
+  (void)size_bytes;
+  real.free(object);
+}
+static void missing_free_aligned_sized(void *object, size_t alignment, size_t size_bytes) {
+  (void)alignment;
+  (void)size_bytes;
+  real.free(object);
+}
+static void *plain_reallocarray(void *object, size_t count, size_t size_bytes) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size_bytes, &bytes)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  /* libc's would call the program's own realloc, where it has one: the object is of that. */
+  return malloc_is_the_programs ? realloc(object, bytes) : real.realloc(object, bytes);
+}
+
+enum { ALLOCATORS_MAX = 16 };
+static struct code {
+  const void *base;
+  uintptr_t from, to;
+} ours, allocators[ALLOCATORS_MAX + 1]; /* and an executable with one */
+static int allocator_count;
+static struct real_range executable, inner; /* see real_add_allocator */
+static char allocator_name[64] = "unknown";
+static bool has_usable_size;
+static bool began_with_cpp;
+static const void *libc_base;
+
+/* This library's own addresses. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+static int find_code(struct dl_phdr_info *info, size_t bytes, void *context) {
+  (void)bytes;
+  struct code *code = context;
+  uintptr_t from = UINTPTR_MAX, to = 0;
+  bool here = false;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+    if (header->p_type != PT_LOAD)
+      continue;
+    uintptr_t start = info->dlpi_addr + header->p_vaddr;
+    here = here || (uintptr_t)code->base - start < header->p_memsz;
+    from = start < from ? start : from;
+    to = start + header->p_memsz > to ? start + header->p_memsz : to;
+  }
+  if (!here)
+    return 0;
+  code->from = from;
+  code->to = to;
+  return 1;
+}
+
+static void *base_of(void *function) {
+  Dl_info info;
+  return function && dladdr(function, &info) ? info.dli_fbase : NULL;
+}
+
+static bool code_of(const void *function, struct code *code) {
+  Dl_info info;
+  if (!function || !dladdr(function, &info) || info.dli_fbase == libc_base)
+    return false;
+  code->base = info.dli_fbase;
+  return dl_iterate_phdr(find_code, code) == 1;
+}
+
+bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to) {
+  struct code code;
+  if (!code_of(address, &code))
+    return false;
+  *from = code.from;
+  *to = code.to;
+  return true;
+}
+
+static bool is_in(const struct code *code, const void *address) {
+  return (uintptr_t)address - code->from < code->to - code->from;
+}
+
+bool real_is_ours(const void *address) {
+  return is_in(&ours, address);
+}
+
+/* A program may have an entry in its symbol table for a function whose address it takes: that is no definition. */
+bool real_is_replaced(void *winner) {
+  Dl_info info;
+  if (real_is_ours(winner))
+    return false;
+  bool named = dladdr(winner, &info) && info.dli_sname;
+  const ElfW(Sym) *symbol = named ? symbols_find_near(winner, info.dli_sname) : NULL;
+  return !symbol || symbol->st_shndx != SHN_UNDEF;
+}
+
+static void note_allocator(const void *function) {
+  if (allocator_count == ALLOCATORS_MAX || real_is_allocator_code(function))
+    return;
+  if (code_of(function, &allocators[allocator_count]))
+    allocator_count++;
+}
+
+/* musl's own functions that call others of malloc's family by the dynamic linker, and so through us; glibc has none.
+   They are noted one by one: the rest of libc calls malloc as programs do. */
+static void note_musl(void) {
+  static const char *const names[] = {"calloc", "posix_memalign", "memalign", "valloc", "reallocarray"};
+  for (size_t i = 0; i < sizeof names / sizeof *names && allocator_count < ALLOCATORS_MAX; i++) {
+    const ElfW(Sym) *symbol = symbols_find_near(libc_base, names[i]);
+    uintptr_t from = symbol ? (uintptr_t)libc_base + symbol->st_value : 0;
+    if (symbol)
+      allocators[allocator_count++] = (struct code){libc_base, from, from + symbol->st_size};
+  }
+}
+
+/* Returns 1 if the library is added to the count that are there, 0 if it is one of them. */
+static int note_told_allocator(struct code *libraries, int count, const struct redirect_call *call) {
+  for (int i = 0; i < count; i++)
+    if (libraries[i].from == call->from)
+      return 0;
+  libraries[count] = (struct code){(const void *)call->from, call->from, call->to};
+  return 1;
+}
+
+static void note_name(void *function) {
+  Dl_info info;
+  if (!dladdr(function, &info) || !info.dli_fname)
+    return;
+  const char *slash = strrchr(info.dli_fname, '/');
+  strncpy(allocator_name, slash ? slash + 1 : info.dli_fname, sizeof allocator_name - 1);
+}
+
+static void *next(const char *name) {
+  return dlsym(RTLD_NEXT, name);
+}
+
+static void find_libc(void) {
+  libc_base = base_of(next("gnu_get_libc_version"));
+  if (libc_base)
+    return;
+  libc_base = base_of(next("__libc_start_main"));
+  note_musl();
+}
+
+/* The same from the recorder, without a look-up: that would take locks of the dynamic linker in the middle of the
+   program. Threads, and handlers that interrupt them, may do it at the same time: they write the same. */
+static void take_told(const struct redirect_table *table) {
+  struct real_calls told = real;
+  struct code libraries[ALLOCATORS_MAX + 1];
+  int count = 0;
+  const struct redirect_call *call = table->call;
+  ours = (struct code){__ehdr_start, (uintptr_t)__ehdr_start, (uintptr_t)_end};
+#define HOOK(ident, kind, result, declaration, arguments, size, param)                                                 \
+  {                                                                                                                    \
+    union {                                                                                                            \
+      void *data;                                                                                                      \
+      result(*code) declaration;                                                                                       \
+    } symbol = {.data = (void *)call->real};                                                                           \
+    if (symbol.data)                                                                                                   \
+      told.ident = symbol.code;                                                                                        \
+    if (call->place == REDIRECT_OTHER && count < ALLOCATORS_MAX)                                                       \
+      count += note_told_allocator(libraries, count, call);                                                            \
+    call++;                                                                                                            \
+  }
+#include "capture/host/real/entry_points.def"
+  if (!count) /* as in real_resolve */
+    told.reallocarray = plain_reallocarray;
+  const struct redirect_linked *linked = &table->linked;
+  if (linked->done.functions) {
+    libraries[count++] = (struct code){(const void *)linked->from, linked->from, linked->to};
+    executable = (struct real_range){linked->from, linked->to};
+    inner = (struct real_range){linked->done.code_from, linked->done.code_to};
+  }
+  memcpy(allocators, libraries, (size_t)count * sizeof *libraries);
+  allocator_count = count;
+  memcpy(allocator_name, table->allocator, sizeof allocator_name - 1);
+  has_usable_size = table->has_usable_size;
+  real = told;
+}
+
+static bool resolve_told(const struct redirect_table *table) {
+  if (!table->generation) /* nobody has redirected anything yet */
+    return false;
+  take_told(table);
+  atomic_store_explicit(&resolved, true, memory_order_release);
+  return true;
+}
+
+bool real_resolve(void) {
+  if (atomic_load_explicit(&resolved, memory_order_acquire))
+    return true;
+  if (redirected_table())
+    return resolve_told(redirected_table());
+  if (resolving)
+    return false;
+  int error = errno;
+  resolving = true;
+  find_libc();
+  code_of((void *)(uintptr_t)real_resolve, &ours);
+  struct real_calls found;
+  /* A union turns the data pointer of dlsym into a function pointer without a cast that ISO C forbids. */
+#define HOOK(ident, kind, result, declaration, arguments, size, param)                                                 \
+  {                                                                                                                    \
+    union {                                                                                                            \
+      void *data;                                                                                                      \
+      result(*code) declaration;                                                                                       \
+    } symbol = {.data = next(#ident)};                                                                                 \
+    found.ident = symbol.code;                                                                                         \
+    note_allocator(symbol.data); /* of each function, as they need not come from one library */                        \
+  }
+#include "capture/host/real/entry_points.def"
+  void *malloc_code = next("malloc"), *array_code = next("reallocarray");
+  /* libc's reallocarray calls realloc through us: it would be recorded as both, or as realloc. */
+  if (!found.reallocarray || base_of(array_code) == libc_base)
+    found.reallocarray = plain_reallocarray;
+  if (!found.free_sized)
+    found.free_sized = missing_free_sized;
+  if (!found.free_aligned_sized)
+    found.free_aligned_sized = missing_free_aligned_sized;
+  if (!found.valloc)
+    found.valloc = boot_valloc;
+  if (!found.pvalloc)
+    found.pvalloc = boot_valloc;
+  if (malloc_code)
+    note_name(malloc_code);
+  malloc_is_the_programs = real_is_replaced((void *)(uintptr_t)malloc);
+  has_usable_size = malloc_code && base_of(malloc_code) == base_of(next("malloc_usable_size"));
+  began_with_cpp = next("_Znwm") != NULL; /* here, as dlsym allocates where it finds nothing */
+  real = found;
+  atomic_store_explicit(&resolved, true, memory_order_release);
+  resolving = false;
+  errno = error;
+  return true;
+}
+
+void real_add_allocator(struct real_range all, struct real_range among) {
+  if (allocator_count < ALLOCATORS_MAX)
+    allocators[allocator_count++] = (struct code){(const void *)all.from, all.from, all.to};
+  executable = all;
+  inner = among;
+}
+
+bool real_has_usable_size(void) {
+  return has_usable_size;
+}
+
+bool real_began_with_cpp(void) {
+  return began_with_cpp;
+}
+
+bool real_malloc_is_the_programs(void) {
+  return malloc_is_the_programs;
+}
+
+const char *real_allocator_name(void) {
+  return allocator_name;
+}
+
+bool real_may_call_back(void) {
+  return allocator_count > 0;
+}
+
+static bool is_within(struct real_range range, const void *address) {
+  return (uintptr_t)address - range.from < range.to - range.from;
+}
+
+bool real_is_operator_code(const void *address) {
+  return is_within(executable, address) ? is_within(inner, address) : real_is_allocator_code(address);
+}
+
+bool real_is_allocator_code(const void *address) {
+  /* Where an allocator's function ends in a jump to another, the return address of that one is in our hook. */
+  if (is_in(&ours, address))
+    return true;
+  for (int i = 0; i < allocator_count; i++)
+    if (is_in(&allocators[i], address))
+      return true;
+  return false;
+}

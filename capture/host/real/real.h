@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* The real functions: those of the next library after ours, looked up on first use, and a small static arena for what
+   dlsym itself allocates meanwhile.
+
+   Not its job: recording. Invariants: real.* can be called at any time, from the very first call on; an arena object is
+   never passed to a real function. Async-signal-safe after real_resolve has returned. */
+#ifndef CAPTURE_HOST_REAL_REAL_H
+#define CAPTURE_HOST_REAL_REAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct real_calls {
+#define HOOK(ident, kind, result, declaration, arguments, size, param) result(*ident) declaration;
+#include "capture/host/real/entry_points.def"
+};
+extern struct real_calls real __attribute__((visibility("hidden")));
+
+/* Looks the real functions up; later calls return at once. False: this thread is in the middle of doing so (dlsym
+   allocates). Keeps errno. */
+bool real_resolve(void);
+
+/* Base name of the library whose malloc is called; valid after real_resolve. */
+const char *real_allocator_name(void);
+
+/* Does the allocator have a malloc_usable_size for its own objects? Valid after real_resolve. */
+bool real_has_usable_size(void);
+
+/* Does the program define malloc itself, so that no call of malloc reaches us? Valid after real_resolve. */
+bool real_malloc_is_the_programs(void);
+
+/* Had the program a C++ library when it began? Valid after real_resolve. */
+bool real_began_with_cpp(void);
+
+/* Is this code address ours? */
+bool real_is_ours(const void *address);
+
+/* winner: what the dynamic linker gives for the name of one of our hooks. True: the program has defined that name. */
+bool real_is_replaced(void *winner);
+
+/* The addresses that the library of this code occupies; false: libc, or not known. */
+bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to);
+
+/* Is this code address inside an allocator (of glibc none, which never calls its own malloc from within; of musl only
+   its functions)? Distinguishes calls that an allocator makes from those of a signal handler that interrupted it. */
+bool real_is_allocator_code(const void *address);
+
+/* The executable has an allocator of its own, whose functions are redirected to our hooks: its addresses are an
+   allocator's from now on. inner: those among which the functions lie. */
+struct real_range {
+  uintptr_t from, to;
+};
+void real_add_allocator(struct real_range executable, struct real_range inner);
+
+/* The same of an address from which an allocator's operator new calls, or a new-handler of the program: in an
+   executable with an allocator only what lies among the allocator's functions is the allocator's. */
+bool real_is_operator_code(const void *address);
+
+/* May the real functions call ours? glibc's never do. Valid after real_resolve. */
+bool real_may_call_back(void);
+
+/* The bootstrap arena. */
+extern char real_arena[] __attribute__((visibility("hidden")));
+enum { REAL_ARENA_BYTES = 1 << 16 };
+
+static inline bool real_in_arena(const void *object) {
+  return (uintptr_t)object - (uintptr_t)real_arena < REAL_ARENA_BYTES;
+}
+size_t real_arena_usable(const void *object);
+
+/* Bytes from its start that hold objects; final after real_resolve. */
+size_t real_arena_used_bytes(void);
+
+/* realloc of an arena object: a real one with its content; the old one is never reused. */
+void *real_arena_move(const void *object, size_t size_bytes);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* Symbols of loaded objects, read from their own tables: dlsym would need a handle, and dlopen, which gives one, takes
+   memory of the program; dladdr1 tells of a symbol's definition and size, and musl has none.
+
+   Not its job: which of several objects wins. Allocates nothing; takes the locks of dl_iterate_phdr only. */
+#ifndef CAPTURE_HOST_REAL_SYMBOLS_H
+#define CAPTURE_HOST_REAL_SYMBOLS_H
+
+#include <link.h>
+#include <stdint.h>
+
+/* What an entry of the dynamic section points to: glibc's loader has added the base to it, musl's has not. */
+static inline uintptr_t symbols_pointer(uintptr_t base, const ElfW(Dyn) * entry) {
+  return entry->d_un.d_ptr < base ? base + entry->d_un.d_ptr : entry->d_un.d_ptr;
+}
+
+/* That symbol of the object, defined there or not, or NULL; by its GNU hash table, which all linkers make now. */
+const ElfW(Sym) * symbols_find(const struct dl_phdr_info *object, const char *name);
+
+/* The same of the object in which that address lies. */
+const ElfW(Sym) * symbols_find_near(const void *address, const char *name);
+
+#endif

@@ -1,0 +1,780 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/host/recording/producer.h"
+
+#include "capture/host/process/signals.h"
+#include "capture/host/real/operators.h"
+#include "capture/host/real/real.h"
+#include "capture/host/real/redirected.h"
+#include "capture/host/recording/attach.h"
+#include "capture/host/stacks/stack.h"
+#include "capture/wire/heaptape.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* All threads have this one while they have no producer. */
+static struct producer_quick nobody = {.state = PRODUCER_NONE};
+
+__thread struct producer_quick *producer_mine __attribute__((tls_model("initial-exec"))) = &nobody;
+
+/* What a thread needs beside its producer, as it may have none. */
+static __thread struct {
+  bool beginning;
+  uint32_t excluded;
+  struct producer *parked; /* its producer during a pause, when producer_mine is nobody's, so that the fast path need
+                              not test for one */
+  uint32_t refused;        /* events lost since the thread could get no producer; 0: it has not been refused one */
+} mine __attribute__((tls_model("initial-exec")));
+
+enum {
+  RECORD_BYTES = 16,
+  LAP_FIRST_BYTES = 16 << 10, /* memory of an idle thread */
+  LAP_BUSY_TICKS = 8,         /* a lap completed in fewer makes the next one longer */
+  RESERVE_BYTES = PRODUCER_RESERVE * RECORD_BYTES,
+  WAIT_NS = 20000000,
+  POOL_BYTES = 64 << 10, /* so many bytes of producers are mapped at once */
+};
+
+static void have_no_producer(void) {
+  producer_mine = &nobody;
+}
+
+/* Precondition: state RECORDING. */
+static uint32_t position(const struct producer *producer) {
+  return (uint32_t)((char *)producer->cursor - producer->memory);
+}
+
+static void put_control(struct producer *producer, uint64_t head, uint64_t word) {
+  producer->cursor += 2;
+  HT_ASSERT(producer_fits(producer, producer->cursor));
+  record_put(producer->cursor - 2, head, word);
+}
+
+/* After a handler has left by longjmp the call that held next: lets go of it. That call may have been anywhere. */
+static void let_go(struct producer *producer) {
+  uint64_t next = producer->quick.next;
+  if (next >= PRODUCER_HELD)
+    next = producer->cursor ? (uintptr_t)producer->cursor : next - PRODUCER_HELD;
+  if (producer->jump_from && next == (uintptr_t)producer->jump_to)
+    record_put(producer->jump_from, RECORD_JUMP | (uint64_t)((char *)producer->jump_to - producer->memory) << 8, 0);
+  producer->jump_from = NULL;
+  producer->quick.limit = NULL; /* it may be of the lap before a jump */
+  producer->quick.next = next;
+  producer->cursor = NULL;
+}
+
+/* Is the thread still in a call that began in an earlier recording of the process? Its ring is nobody's any more. */
+static bool is_of_earlier_recording(const struct producer *producer) {
+  return redirected_table() && !mine.beginning && producer != (struct producer *)producer_mine &&
+         producer != mine.parked;
+}
+
+static struct process *stop_if_requested(struct producer *producer) {
+  if (is_of_earlier_recording(producer))
+    return NULL;
+  struct process *process = attach_process();
+  if (process && atomic_load_explicit(&process->region[0].memory->stop, memory_order_relaxed))
+    process_stop(process, NULL);
+  else if (process && host_collector_died())
+    process_stop(process, "the collector has ended; recording stops, the program goes on");
+  if (!process_is_off())
+    return process;
+  accesses_follow(true);
+  producer->quick.limit = NULL;
+  if (producer == producer_now()) /* so that the next calls find out by that alone that nothing is recorded */
+    have_no_producer();
+  return NULL;
+}
+
+/* Counts a call made in a pause. A plain store, as the ring has one writer. */
+static inline void count_skipped(struct producer *producer) {
+  uint64_t all = atomic_load_explicit(&producer->ring->skipped, memory_order_relaxed) + 1;
+  atomic_store_explicit(&producer->ring->skipped, all, memory_order_relaxed);
+  accesses_report_missing(producer->serial, 1);
+}
+
+/* Called when the tick has advanced, as it is after a change of the pauses. A resize that has begun must end first. */
+static bool park_if_paused(struct producer *producer) {
+  accesses_follow(host_paused());
+  accesses_follow_operator();
+  if (!host_paused() || producer->open || producer != producer_now())
+    return false;
+  if (!(host_paused() & PAUSED_FROM_START))
+    count_skipped(producer);
+  mine.parked = producer;
+  bool counts = !(host_paused() & PAUSED_FROM_START) && host_state.idle == PRODUCER_IDLE && !mine.excluded;
+  producer->parked = (struct producer_quick){.state = PRODUCER_NONE};
+  if (counts && !accesses_are_recorded())
+    producer->parked.common = (uint64_t)(uintptr_t)&producer->ring->skipped;
+  producer_mine = &producer->parked;
+  return true;
+}
+
+static void begin_lap(struct producer *producer) {
+  producer->lap_tick = ownership_tick();
+  producer->passed_bytes += position(producer);
+}
+
+static void count_dropped(struct producer *producer, uint64_t events) {
+  producer->dropped += events;
+  atomic_fetch_add_explicit(&producer->ring->dropped, events, memory_order_relaxed);
+  accesses_report_missing(producer->serial, events);
+}
+
+void producer_drop(struct producer *producer) {
+  count_dropped(producer, 1);
+  producer->quick.limit = NULL; /* so that the next step finds room, and writes first what was dropped */
+}
+
+/* Goes on at another place of the ring. */
+static void jump(struct producer *producer, uint32_t to_bytes) {
+  uint64_t *from = producer->cursor;
+  producer->jump_to = (uint64_t *)(producer->memory + to_bytes);
+  producer->jump_from = from;
+  atomic_signal_fence(memory_order_seq_cst);
+  producer->cursor = producer->jump_to;
+  record_put(from, RECORD_JUMP | (uint64_t)to_bytes << 8, 0);
+  atomic_signal_fence(memory_order_seq_cst);
+  producer->jump_from = NULL;
+}
+
+/* The first slot at or behind `at` that was given up; RING_BYTES: there is none. */
+static uint32_t next_given_up(const struct producer *producer, uint32_t at) {
+  if (!producer->given_up)
+    return RING_BYTES;
+  uint64_t least = ring_given_up_bit(at);
+  for (; at < RING_RECORDS_BYTES; at = (at / (16 * 64) + 1) * (16 * 64), least = 1) {
+    uint64_t bits = atomic_load_explicit(ring_given_up_bits(producer->memory, at), memory_order_relaxed) & -least;
+    if (bits)
+      return at / (16 * 64) * (16 * 64) + 16 * (uint32_t)__builtin_ctzll(bits);
+  }
+  return RING_BYTES;
+}
+
+/* Uses the slot at that place again. Where the interrupted call has written to it, its event came too late. */
+static void take_back(struct producer *producer, uint32_t place) {
+  uint64_t *slot = (uint64_t *)(producer->memory + place), head, word;
+  if (record_get(slot, &head, &word) && head != RECORD_VOID && (uint8_t)head != RECORD_PARAM)
+    count_dropped(producer, 1);
+  slot[0] = slot[1] = 0;
+  atomic_fetch_and(ring_given_up_bits(producer->memory, place), ~ring_given_up_bit(place));
+  producer->given_up--;
+}
+
+/* The first slot behind that place that was not given up, as both slots of one call may be. */
+static uint32_t behind_given_up(const struct producer *producer, uint32_t place) {
+  do
+    place += RECORD_BYTES;
+  while (place < RING_RECORDS_BYTES && ring_is_given_up(producer->memory, place));
+  return place;
+}
+
+/* Passes slots that were given up, in a later lap, and takes those back that have been written to after all. */
+static void pass_given_up(struct producer *producer, uint32_t from, uint32_t to) {
+  uint64_t head, word;
+  for (; from < to; from += RECORD_BYTES)
+    if (record_get((uint64_t *)(producer->memory + from), &head, &word) && head != RECORD_VOID)
+      take_back(producer, from);
+  jump(producer, to);
+}
+
+/* The ring is full. Does the collector wait for a slot that an interrupted call has taken and not filled? A handler
+   that interrupted it has then recorded a whole lap, or has left by longjmp. Either way it must go on: the slot is made
+   void, and not used again while that call may still write to it. */
+static void give_up_empty_slot(struct producer *producer) {
+  struct ring *ring = producer->ring;
+  uint32_t place = atomic_load_explicit(&ring->tail, memory_order_acquire);
+  uint64_t *slot = (uint64_t *)(producer->memory + place);
+  if (slot == producer->cursor || atomic_load((_Atomic uint64_t *)&slot[1]) != 0 ||
+      atomic_load(&ring->stopped) != place + 1)
+    return;
+  atomic_store_explicit((_Atomic uint64_t *)&slot[1], RECORD_VOID, memory_order_release);
+  if (producer->given_up == RING_GIVEN_UP) {
+    uint32_t next = next_given_up(producer, place);
+    take_back(producer, next < RING_BYTES ? next : next_given_up(producer, 0));
+  }
+  atomic_fetch_or(ring_given_up_bits(producer->memory, place), ring_given_up_bit(place));
+  producer->given_up++;
+}
+
+/* Moves limit on, into the next lap if need be. False: the ring is full. use_reserve: the reserve may be used then. */
+static bool find_room(struct producer *producer, bool use_reserve) {
+  for (;;) {
+    uint32_t at = position(producer);
+    uint32_t tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
+    HT_ASSERT(tail % RECORD_BYTES == 0 && tail < RING_BYTES && at < producer->lap);
+    bool ahead = tail > at; /* the collector is still in the lap before */
+    uint32_t end = ahead ? tail - RECORD_BYTES : producer->lap - RECORD_BYTES, given_up = next_given_up(producer, at);
+    uint32_t behind = given_up < end ? behind_given_up(producer, given_up) : end;
+    bool skip = behind + RESERVE_BYTES < end; /* else there is no room behind it, or no such slot */
+    end = given_up < end ? given_up : end;
+    uint32_t room = end > RESERVE_BYTES ? end - RESERVE_BYTES : 0;
+    uint32_t pending = ahead ? producer->lap - tail + at : at - tail;
+    if (pending >= producer->lap / 4)
+      host_wake_collector();
+    if (at < room) {
+      /* The thread comes here again after half a lap, so that it wakes the collector in time. */
+      uint32_t milestone = at + producer->lap / 2;
+      producer->quick.limit = (uint64_t *)(producer->memory + (milestone < room ? milestone : room));
+      HT_ASSERT(producer->cursor < producer->quick.limit && producer_fits(producer, producer->quick.limit));
+      return true;
+    }
+    if (skip) {
+      pass_given_up(producer, given_up, behind);
+      continue;
+    }
+    if (!ahead) {
+      bool busy = ownership_tick() - producer->lap_tick < LAP_BUSY_TICKS;
+      bool can_turn = tail > 2 * RESERVE_BYTES;
+      if (producer->lap < RING_RECORDS_BYTES && (busy || !can_turn)) {
+        producer->lap = 2 * producer->lap < RING_RECORDS_BYTES ? 2 * producer->lap : RING_RECORDS_BYTES;
+        atomic_store_explicit(&producer->ring->lap, producer->lap, memory_order_relaxed);
+        producer->lap_tick = ownership_tick();
+        continue;
+      }
+      if (can_turn) {
+        begin_lap(producer);
+        jump(producer, 0);
+        continue;
+      }
+    }
+    producer->quick.limit = NULL;
+    give_up_empty_slot(producer);
+    return use_reserve && at + 5 * RECORD_BYTES <= end;
+  }
+}
+
+/* Signals are blocked meanwhile, as there is only the small side buffer for a handler's events; they are delivered
+   between two waits. */
+static void wait_for_collector(struct producer *producer) {
+  enum { SPINS = 4096 };
+  struct ring *ring = producer->ring;
+  uint64_t mask;
+  uint32_t seen = atomic_load(&ring->drained), tail = atomic_load(&ring->tail);
+  if (host_sandboxed()) {
+    for (int i = 0; i < SPINS && tail == atomic_load(&ring->tail); i++)
+      os_spin_pause();
+    return;
+  }
+  signals_block(&mask);
+  atomic_store(&ring->waiting, 1);
+  if (tail == atomic_load(&ring->tail)) {
+    host_wake_collector();
+    os_futex_wait((const uint32_t *)&ring->drained, seen, WAIT_NS, true);
+  }
+  signals_restore(&mask);
+}
+
+static void put_missing(struct producer *producer) {
+  if (producer->dropped)
+    put_control(producer, RECORD_DROPPED | (uint64_t)MISSING_RING_FULL << 8, producer->dropped);
+  uint64_t skipped = atomic_load_explicit(&producer->ring->skipped, memory_order_relaxed);
+  if (skipped != producer->skipped_told)
+    put_control(producer, RECORD_DROPPED | (uint64_t)MISSING_PAUSED << 8, skipped - producer->skipped_told);
+  producer->dropped = 0;
+  producer->skipped_told = skipped;
+}
+
+/* Makes room for one call; waits for it unless the recording drops events instead. False: there is none, or the
+   recording has ended. */
+static bool reserve(struct producer *producer) {
+  bool drop = host_state.flags & ATTACH_DROP;
+  while (!find_room(producer, drop && producer->open)) {
+    if (!stop_if_requested(producer))
+      return false;
+    if (drop) {
+      count_dropped(producer, 1);
+      return false;
+    }
+    wait_for_collector(producer);
+  }
+  put_missing(producer);
+  return stop_if_requested(producer) != NULL;
+}
+
+static void begin_window(struct producer *producer) {
+  producer->window_bytes = producer->passed_bytes + position(producer);
+  producer->window_slow = producer->window_sampled = producer->window_foreign = 0;
+}
+
+/* Are so many events at least half of the window's? With 5/4 records per event, twice the events would fill 5/2 records
+   for each. */
+static bool is_half(const struct producer *producer, uint64_t events) {
+  return producer->passed_bytes + position(producer) - producer->window_bytes <= events * RECORD_BYTES * 5 / 2;
+}
+
+/* Chooses how the thread stamps. Stamping each event is cheaper than exchanging tags where at least half of all events
+   find a tag entry that another thread touched last, and dearer where less than a third do. The sampled tag entries
+   give that share under either way of stamping. (Before there were sampled entries, a thread that stamped each event
+   had to try tags from time to time, for longer and longer; these trials cost xmalloc a tenth.) Where a program's
+   objects lie in too few tag entries for a sample, all slow events are counted instead, and tags are tried now and
+   then. */
+void producer_choose_stamping(struct producer *producer, bool sampled, uint16_t before) {
+  enum { ENOUGH = 64, TOO_LONG = PRODUCER_SLOW_EVENTS };
+  bool each = producer->own == TAG_NONE;
+  if (sampled) {
+    producer->window_sampled++;
+    producer->window_foreign += before != 0 && (before & ~TAG_SHARED) != producer->tag;
+  }
+  if (each && producer->window_sampled >= ENOUGH) {
+    if (producer->window_foreign < ENOUGH / 3)
+      producer->own = producer->tag;
+  } else if (!each && producer->window_foreign >= ENOUGH / 2) {
+    if (is_half(producer, ENOUGH / 2 * TAG_SAMPLED))
+      producer->own = TAG_NONE;
+  } else if (producer->window_slow >= (each ? 16 * TOO_LONG : TOO_LONG)) {
+    if (each)
+      producer->own = producer->tag;
+    else if (producer->window_sampled < ENOUGH && is_half(producer, TOO_LONG))
+      producer->own = TAG_NONE;
+  } else {
+    return;
+  }
+  begin_window(producer);
+}
+
+static uint64_t stamp_of(struct producer *producer, const void *address) {
+  bool every = host_state.flags & ATTACH_STAMP_EVERY;
+  uint32_t tick = ownership_tick();
+  bool fresh = tick == producer->tick;
+  if (!address) {
+    if (fresh && !every)
+      return 0;
+    producer->tick = tick;
+    return ownership_stamp();
+  }
+  if (producer->own == TAG_NONE) {
+    producer->tick = tick;
+    uint16_t before;
+    uint64_t stamp = ownership_stamp_and_mark(address, producer->tag == TAG_NONE ? 0 : producer->tag, &before);
+    if (!every && producer->tag != TAG_NONE)
+      producer_count_slow(producer, ownership_is_sampled(address), before);
+    return stamp;
+  }
+  uint16_t tag = atomic_load_explicit(ownership_tag(address), memory_order_relaxed);
+  if (fresh && (tag == producer->own || (tag == 0 && ownership_claim(address, producer->own))))
+    return 0;
+  producer->tick = tick;
+  uint64_t stamp = ownership_take(address, producer->own);
+  if (tag != producer->own && tag != 0)
+    producer_count_slow(producer, ownership_is_sampled(address), tag);
+  return stamp;
+}
+
+/* Moves the side buffer's records into the ring. Precondition: state RECORDING. Signals are blocked where that can be
+   done, as a handler would add records; where it comes all the same, they are moved in another round. */
+static void move_side(struct producer *producer) {
+  uint64_t mask;
+  signals_block(&mask);
+  uint32_t count = atomic_load(&producer->side_count), moved = 0;
+  struct accesses_side side = {0};
+  HT_ASSERT(producer->quick.state == PRODUCER_RECORDING);
+  uint64_t lost = 0;
+  do {
+    HT_ASSERT(moved <= count && count <= PRODUCER_SIDE_RECORDS);
+    uint32_t first = moved;
+    for (; moved < count; moved++) {
+      if (producer->cursor >= producer->quick.limit && !reserve(producer))
+        break;
+      put_control(producer, producer->side[moved][0], producer->side[moved][1]);
+    }
+    for (uint32_t i = first; accesses_are_recorded() && i < moved; i++)
+      accesses_report_side_record(producer->serial, &side, producer->side[i]);
+    for (; moved < count; moved++) {
+      uint8_t op = (uint8_t)producer->side[moved][0];
+      lost += (op & CALL_ID_MASK) < RECORD_TEXT;
+    }
+  } while (!atomic_compare_exchange_strong(&producer->side_count, &count, 0));
+  lost += atomic_exchange(&producer->side_lost, 0);
+  if (lost && !process_is_off())
+    count_dropped(producer, lost);
+  signals_restore(&mask);
+}
+
+void producer_flush_side(struct producer *producer) {
+  int error = errno;
+  uint32_t was = producer->quick.state;
+  bool is_outermost = producer->frame == PRODUCER_NO_FRAME;
+  if (is_outermost)
+    producer_note_frame(producer, os_stack_pointer());
+  producer_hold(producer);
+  if (is_outermost)
+    producer_note_frame(producer, os_stack_pointer());
+  if (producer->ring)
+    move_side(producer);
+  producer_set_state(producer, was);
+  if (is_outermost)
+    producer_note_frame(producer, PRODUCER_NO_FRAME);
+  errno = error;
+}
+
+bool producer_step_slow(struct producer *producer, const void *address, uint64_t *stamp) {
+  if (!producer->ring || park_if_paused(producer))
+    return false;
+  int error = errno;
+  bool room = producer->cursor < producer->quick.limit || reserve(producer);
+  if (room) {
+    *stamp = stamp_of(producer, address);
+    while (room && atomic_load(&producer->side_count)) {
+      /* A handler came in between: its records go first, with stamps that may be later than our look at the entry. So
+         the step is ordered anew. */
+      move_side(producer);
+      room = producer->cursor < producer->quick.limit || reserve(producer);
+      producer->tick -= *stamp != 0; /* the entry may hold the thread's tag now, and yet the step is to have a stamp */
+      *stamp = stamp_of(producer, address);
+    }
+  }
+  errno = error;
+  return room;
+}
+
+/* A handler that comes in between lowers the limit, so that the step that follows finds its records. */
+void producer_note(struct producer_entry in, uint8_t op, const void *address, uint64_t word) {
+  struct producer *producer = in.producer;
+  if (in.was == PRODUCER_RECORDING || !producer->ring)
+    return;
+  int error = errno;
+  if (!producer->cursor)
+    producer_hold(producer);
+  atomic_signal_fence(memory_order_seq_cst);
+  bool wait = !(host_state.flags & ATTACH_DROP);
+  bool room = producer->cursor < producer->quick.limit || (wait && reserve(producer));
+  while (room && atomic_load(&producer->side_count)) {
+    move_side(producer);
+    room = producer->cursor < producer->quick.limit || (wait && reserve(producer));
+  }
+  if (room)
+    put_control(producer, op | (uint64_t)(uintptr_t)address << 8, word);
+  errno = error;
+}
+
+void producer_side_event(struct producer *producer, struct producer_event event) {
+  uint16_t before;
+  uint64_t stamp = ownership_stamp_and_mark(event.address, 0, &before);
+  uint32_t need = 1 + (event.param != NULL) + !event.stamped;
+  uint32_t at = atomic_load(&producer->side_count);
+  do {
+    if (at + need > PRODUCER_SIDE_RECORDS) {
+      atomic_fetch_add(&producer->side_lost, 1);
+      return;
+    }
+  } while (!atomic_compare_exchange_weak(&producer->side_count, &at, at + need));
+  uint64_t(*to)[2] = &producer->side[at];
+  if (event.param) {
+    (*to)[0] = RECORD_PARAM;
+    (*to++)[1] = *event.param;
+  }
+  if (!event.stamped) {
+    (*to)[0] = RECORD_STAMP;
+    (*to++)[1] = stamp;
+  }
+  (*to)[0] = event.op | (uint64_t)(uintptr_t)event.address << 8;
+  (*to)[1] = event.stamped ? stamp : event.word;
+  producer->quick.limit = NULL; /* so that the interrupted call finds the records */
+}
+
+static bool owner_is_dead(const struct process *process, struct producer *producer, int me) {
+  if (host_sandboxed())
+    return false;
+  int owner = atomic_load_explicit(&producer->owner, memory_order_acquire);
+  bool dead = owner == me || (syscall(SYS_tgkill, process->pid, owner, 0) != 0 && errno == ESRCH);
+  atomic_thread_fence(memory_order_acquire); /* the kernel has seen all that it wrote; from here on this thread does */
+  return dead;
+}
+
+/* The producer of a thread that has ended, among the next so many. */
+static struct producer *find_dead(struct process *process, uint32_t looks, int me) {
+  for (uint32_t i = 0; i < looks && i < process->producers; i++) {
+    process->probe = (process->probe + 1) % process->producers;
+    struct producer *producer = process->producer[process->probe];
+    if (owner_is_dead(process, producer, me))
+      return producer;
+  }
+  return NULL;
+}
+
+/* Precondition: no thread is in a hook, or goes to a producer. */
+static void release_all(const struct process *process) {
+  for (uint32_t i = 0; i < process->producers; i++)
+    stack_memo_free(process->producer[i]->memo);
+  for (uint32_t i = 0; i < process->producers; i += POOL_BYTES / PRODUCER_BYTES)
+    os_unmap(process->producer[i], POOL_BYTES);
+}
+
+static struct producer *new_producer(struct process *process) {
+  if (process->producers == PRODUCERS_MAX || (process->rings_left == 0 && !attach_region(process)))
+    return NULL;
+  if (process->pool_bytes < PRODUCER_BYTES) {
+    if (host_sandboxed())
+      return NULL;
+    process->pool = process_map_wiped(POOL_BYTES);
+    process->pool_bytes = process->pool ? POOL_BYTES : 0;
+    if (!process->pool)
+      return NULL;
+  }
+  struct producer *producer = (struct producer *)process->pool;
+  process->pool += PRODUCER_BYTES;
+  process->pool_bytes -= PRODUCER_BYTES;
+
+  uint32_t last = process->regions - 1, rings = process->region[last].rings, at = rings - process->rings_left--;
+  struct region *region = process->region[last].memory;
+  producer->ring = &region->rings[at];
+  producer->memory = (char *)region + region_header_bytes(rings) + (uint64_t)at * RING_BYTES;
+  producer->quick.next = (uintptr_t)producer->memory;
+  producer->quick.limit = (uint64_t *)producer->memory;
+  producer->lap = LAP_FIRST_BYTES;
+  producer->index = process->producers;
+  producer->own = producer->tag = producer->index < TAG_LAST ? (uint16_t)(producer->index + 1) : TAG_NONE;
+  HT_ASSERT(at < rings && producer->tag != 0 && producer->tag <= TAG_NONE);
+  atomic_store_explicit(&producer->ring->lap, producer->lap, memory_order_relaxed);
+  atomic_store_explicit(&region->used, at + 1, memory_order_release);
+  process->producer[process->producers++] = producer;
+  process->release = release_all;
+  return producer;
+}
+
+void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_PARTS]) {
+  part[0] = (struct redirect_thread_part){(uintptr_t)&producer_mine, sizeof producer_mine, (uintptr_t)&nobody};
+  part[1] = (struct redirect_thread_part){(uintptr_t)&mine, sizeof mine, 0};
+}
+
+static void reset(struct producer *producer) {
+  let_go(producer);
+  producer_hold(producer);
+  producer->open = 0;
+  producer->tick = ownership_tick() - 1; /* so that the first step has a stamp */
+  /* A thread that takes over a producer keeps its way of stamping, as threads that follow one another behave alike. */
+  if (host_state.flags & ATTACH_STAMP_EVERY)
+    producer->own = TAG_NONE;
+  begin_lap(producer);
+  begin_window(producer);
+}
+
+static struct producer *take_producer(struct process *process) {
+  int me = host_sandboxed() ? PRODUCER_OWNER_UNKNOWN : os_thread_id();
+  bool reused = true;
+  process_lock(process);
+  struct producer *producer = find_dead(process, 4, me);
+  if (!producer && process->rings_left == 0)
+    producer = find_dead(process, process->producers, me);
+  if (!producer) {
+    reused = false;
+    producer = new_producer(process);
+  }
+  if (producer)
+    atomic_store_explicit(&producer->owner, me, memory_order_release);
+  if (producer)
+    atomic_store_explicit(&producer->ring->owner, (uint32_t)me, memory_order_relaxed);
+  if (producer)
+    producer->serial = process->threads++;
+  process_unlock(process);
+  if (!producer) {
+    atomic_fetch_add(&process->region[0].memory->orphan, 1);
+    return NULL;
+  }
+  reset(producer);
+  if (reused) {
+    stack_memo_reset(producer->memo);
+    if (atomic_load(&producer->side_count))
+      move_side(producer);
+    while (!find_room(producer, true) && stop_if_requested(producer))
+      wait_for_collector(producer);
+    put_missing(producer);
+    put_control(producer, RECORD_THREAD, producer->serial);
+  } else if (accesses_are_recorded()) {
+    put_control(producer, RECORD_THREAD, producer->serial);
+  }
+  producer_set_state(producer, host_state.idle);
+  return producer;
+}
+
+/* Gives the thread a producer, at its first event or at a fork child's first. NULL: it can have none. */
+static struct producer *begin_thread(void) {
+  enum { REFUSED_RETRY = 4096 };
+  if (mine.beginning || mine.excluded || process_is_off())
+    return NULL;
+  if (mine.refused && mine.refused++ % REFUSED_RETRY) {
+    struct process *process = attach_process();
+    if (process)
+      atomic_fetch_add(&process->region[0].memory->orphan, 1);
+    return NULL;
+  }
+  int error = errno;
+  uint64_t mask;
+  mine.beginning = true;
+  mine.parked = NULL; /* the parent's, in a fork child */
+  signals_block(&mask);
+  struct process *process = attach_process();
+  struct producer *producer = process ? take_producer(process) : NULL;
+  if (producer)
+    producer_mine = &producer->quick;
+  else
+    have_no_producer();
+  atomic_signal_fence(memory_order_seq_cst);
+  if (producer && process != process_own()) { /* another recording has begun meanwhile: the next call begins in that */
+    have_no_producer();
+    producer = NULL;
+  }
+  mine.refused = process && !producer;
+  mine.beginning = false;
+  signals_restore(&mask);
+  errno = error;
+  return producer;
+}
+
+/* Did a handler leave by longjmp the call that holds the producer? Then this call's frame is at about the depth of that
+   call's, or above. A handler's frame is below it by more than the frame that the kernel makes, or on a stack of its
+   own; a new-handler, and what an operator calls to throw, is below it by any distance. */
+static bool is_abandoned(const struct producer *producer, uintptr_t frame) {
+  enum { SIGNAL_FRAME_BYTES = 512 }; /* at least; the saved registers alone are more */
+  uint32_t state = producer->quick.state;
+  if (frame + (state == PRODUCER_NEW || state == PRODUCER_DELETE ? 1 : SIGNAL_FRAME_BYTES) <= producer->frame)
+    return false;
+  if (host_sandboxed()) /* a record in the side buffer is better than a system call that may kill */
+    return false;
+  int error = errno;
+  stack_t stack;
+  bool apart = sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_ONSTACK);
+  errno = error;
+  return !apart;
+}
+
+/* The thread's producer again, after the pause for which it was parked. NULL: it has none; where mine.parked is still
+   set, the call is not to be recorded. */
+static struct producer *unpark(void) {
+  struct producer *producer = mine.parked;
+  if (!producer)
+    return NULL;
+  if (producer->quick.state == PRODUCER_WIPED) { /* a fork child */
+    mine.parked = NULL;
+    return NULL;
+  }
+  if (mine.excluded)
+    return NULL;
+  mine.parked = NULL;
+  accesses_follow(false);
+  producer_mine = &producer->quick;
+  producer->tick = ownership_tick() - 1;
+  producer->quick.limit = NULL; /* so that the next step finds room, and writes first what was skipped */
+  return producer;
+}
+
+/* Is the call a part of the one that holds the producer? An operator new may take memory from malloc but releases none:
+   a free from its code is the end of an exception. For a delete it is the other way round. */
+static bool is_part(struct producer *producer, uint32_t what, const void *caller) {
+  uint32_t state = producer->quick.state;
+  if (producer->unwinding) {
+    atomic_fetch_add_explicit(&producer->ring->nested, 1, memory_order_relaxed);
+    return true;
+  }
+  if (state == PRODUCER_NEW || state == PRODUCER_DELETE) {
+    bool releases = what & PRODUCER_RELEASES;
+    return operators_are_at(caller, releases == (state == PRODUCER_DELETE));
+  }
+  if (!real_is_allocator_code(caller))
+    return false;
+  atomic_fetch_add_explicit(&producer->ring->nested, 1, memory_order_relaxed);
+  return true;
+}
+
+/* The call's stack by a foreign unwinder. No handler may leave it by longjmp, as it may hold locks. */
+static __attribute__((noinline)) uint32_t take_unwound(struct producer *producer, const void *caller,
+                                                       const void *own_frame) {
+  uint64_t mask;
+  signals_block(&mask);
+  producer->unwinding = true;
+  uint32_t stack = stack_take(&producer->memo, caller, own_frame);
+  producer->unwinding = false;
+  signals_restore(&mask);
+  return stack;
+}
+
+static __attribute__((noinline)) struct producer_entry enter_rest(uint32_t what, const void *caller, uintptr_t frame,
+                                                                  const void *own_frame) {
+  struct producer *producer = producer_now() ? producer_now() : unpark();
+  if (!producer && !mine.parked)
+    producer = begin_thread();
+  else if (producer && producer->quick.state == PRODUCER_WIPED)
+    producer = begin_thread();
+  else if (!producer)
+    return (struct producer_entry){NULL, 0};
+  else if (producer->quick.state == PRODUCER_OFF)
+    producer = NULL;
+  if (!producer)
+    return (struct producer_entry){NULL, 0};
+  if (producer->quick.state != host_state.idle) {
+    if (is_part(producer, what, caller))
+      return (struct producer_entry){NULL, 0};
+    if (!is_abandoned(producer, frame)) {
+      struct producer_entry in = {producer, producer->quick.state};
+      if (in.was == PRODUCER_CALLING)
+        producer_set_state(producer, what & PRODUCER_STATES);
+      return in;
+    }
+    let_go(producer);
+  }
+  producer_note_frame(producer, frame);
+  producer_set_state(producer, what & PRODUCER_STATES);
+  producer_note_frame(producer, frame);
+  if (host_state.idle == PRODUCER_OPTIONAL && stack_settings.area) {
+    atomic_signal_fence(memory_order_seq_cst);
+    if (what & (PRODUCER_RELEASES | PRODUCER_TOUCHES))
+      producer->stack = 0;
+    else if (stack_is_unwound())
+      producer->stack = take_unwound(producer, caller, own_frame);
+    else
+      producer->stack = stack_take(&producer->memo, caller, own_frame);
+  }
+  return (struct producer_entry){producer, host_state.idle};
+}
+
+/* The cases where nothing is recorded at present come first, so that they cost the program little. */
+struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame) {
+  struct producer *parked = mine.parked;
+  if (!producer_now()) {
+    if (parked && parked->quick.state != PRODUCER_WIPED && host_paused()) {
+      if (!(host_paused() & PAUSED_FROM_START) && !mine.excluded && !operators_are_at(caller, true))
+        count_skipped(parked);
+      return (struct producer_entry){NULL, 0};
+    }
+    if (process_is_off())
+      return (struct producer_entry){NULL, 0};
+  }
+  return enter_rest(what, caller, frame, own_frame);
+}
+
+struct producer *producer_of_thread(void) {
+  struct producer *producer = producer_now() ? producer_now() : mine.parked;
+  if (!producer || producer->quick.state == PRODUCER_WIPED)
+    producer = begin_thread();
+  return process_is_off() ? NULL : producer;
+}
+
+bool producer_put_control(struct producer *producer, uint64_t head, uint64_t word) {
+  HT_ASSERT(producer->quick.state == PRODUCER_RECORDING);
+  while (producer->cursor >= producer->quick.limit && !find_room(producer, false)) {
+    if (!stop_if_requested(producer) || host_state.flags & ATTACH_DROP)
+      return false;
+    wait_for_collector(producer);
+  }
+  put_control(producer, head, word);
+  return true;
+}
+
+void heaptape_lib_exclude(void) {
+  mine.excluded++;
+  if (mine.parked && !producer_now()) /* so that its calls are looked at one by one */
+    have_no_producer();
+  struct producer *producer = producer_now();
+  if (producer && producer->quick.state == host_state.idle)
+    producer_set_state(producer, PRODUCER_OFF);
+}
+
+void heaptape_lib_include(void) {
+  struct producer *producer = producer_now();
+  if (mine.excluded && --mine.excluded == 0 && producer && producer->quick.state == PRODUCER_OFF)
+    producer_set_state(producer, host_state.idle);
+}

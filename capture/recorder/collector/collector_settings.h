@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* What is to be recorded and how, and the functions by which the collector reports: filled in from the command line,
+   read by all parts of the recorder.
+
+   Layout only. Invariant: nobody changes the settings while the collector serves. */
+#ifndef CAPTURE_RECORDER_COLLECTOR_COLLECTOR_SETTINGS_H
+#define CAPTURE_RECORDER_COLLECTOR_COLLECTOR_SETTINGS_H
+
+#include "capture/recorder/process/recorded_process.h"
+#include "capture/sampling/perf_source.h"
+
+#include <stdbool.h>
+
+/* Where bursts begin and end. Each text is a mark's, or "SIG..." for a signal that the recorder gets, "ctl" for the
+   operator alone, or empty for the program's start or end. */
+struct burst_ends {
+  const char *from, *to;
+  int from_signal, to_signal; /* 0: that end is no signal */
+};
+
+/* What the operator asks for. CHANGES: a burst ends if one has begun so, else one begins. */
+enum burst_request { BURST_NOT_REQUESTED, BURST_BEGINS, BURST_ENDS, BURST_CHANGES };
+
+/* One image of a process, whose trace has been closed. */
+struct process_summary {
+  int pid, parent_pid;
+  bool goes_on;    /* in the trace's next file */
+  uint32_t number; /* in the sequence in which they began, from 0 */
+  const char *name, *path;
+  const char *end; /* as in the trace's footer */
+  const struct process_totals *totals;
+};
+
+struct collector_settings {
+  const char *output;    /* -o, or NULL: NAME.PID.tape in the current directory */
+  const char *name;      /* program's base name, for that */
+  uint32_t flags;        /* enum attach_flags */
+  uint64_t filter_bytes; /* in front of the accesses, where flags has ATTACH_ACCESSES */
+  bool in_bursts;        /* accesses are recorded in bursts alone; where burst.from is empty, from the start */
+  struct burst_ends burst;
+  uint32_t stack_depth;      /* frames, where flags has ATTACH_STACKS */
+  uint32_t stack_unwind;     /* enum stack_unwind */
+  uint64_t touch_min_bytes;  /* resident OS pages of objects are recorded from this request on; UINT64_MAX: never */
+  uint64_t duration_ns;      /* from the start to the end of recording; 0: until the program ends */
+  uint64_t max_bytes;        /* recording ends before all traces together are larger; 0: no limit */
+  uint64_t sample_ns;        /* from one sample of memory to the next; 0: the default */
+  double budget;             /* share of the program's CPU time that recording may cost; 0: no limit */
+  uint64_t budget_after_ns;  /* from the recorder's start on until then everything is recorded */
+  uint64_t rotate_bytes;     /* a trace's next file begins at that size; 0: there is one */
+  uint32_t keep;             /* complete files of a trace beside the one that is written; UINT32_MAX: all */
+  bool start_paused;         /* nothing is recorded until the operator starts it (control.h) */
+  bool follow;               /* record the processes that the first one starts */
+  const char *describe_json; /* object for INFO's "describe", or NULL */
+  int first_pid;
+  int keeper_pid; /* of a process that ran before: the child that redirects it (keeper.h); 0: the first is our child */
+  /* Samples of data accesses: of which, one of how many (0: the default), and where they come from, which is opened
+     when first_pid is known. */
+  enum sampling_kind sampling;
+  uint64_t sampling_period;
+  struct perf_source *samples;
+  /* A trace is complete (error empty) or was given up (error has the reason). */
+  void (*report)(const struct process_summary *process, const struct error *error);
+  /* A process could not be recorded. */
+  void (*complain)(const struct error *error);
+};
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/recorder/collector/collector_state.h"
+
+#include "core/base/assert.h"
+#include "core/base/os.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool collector_counts(const struct collector *collector) {
+  return collector->settings->flags & ATTACH_COUNTER;
+}
+
+double collector_clock_hz(const struct collector *collector) {
+  if (collector_counts(collector))
+    return 0;
+  uint64_t ns = os_monotonic_ns() - collector->origin_ns, cycles = os_cycles() - collector->origin_cycles;
+  return ns == 0 ? 0 : (double)cycles * 1e9 / (double)ns;
+}
+
+uint64_t collector_stamp(const struct collector *collector) {
+  return collector_counts(collector) ? atomic_load(&collector->control->counter) : os_stamp();
+}
+
+struct recorded_process *collector_find(const struct collector *collector, int64_t pid) {
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    if (collector->processes.at[i]->pid == pid)
+      return collector->processes.at[i];
+  return NULL;
+}
+
+static void take_sample(void *context, const struct perf_sample *sample) {
+  struct recorded_process *process = collector_find(context, sample->pid);
+  if (process)
+    recorded_process_access_sample(process, &sample->access, sample->kernel);
+}
+
+uint64_t collector_take_samples(struct collector *collector, bool asked) {
+  struct perf_source *samples = collector->settings->samples;
+  if (!samples)
+    return 0;
+  uint64_t got = perf_source_read(samples, take_sample, collector);
+  uint64_t lost = perf_source_lost(samples, asked), throttled = perf_source_throttled(samples);
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    recorded_process_samples_lost(collector->processes.at[i], lost - collector->samples_lost,
+                                  throttled - collector->samples_throttled);
+  collector->samples_lost = lost;
+  collector->samples_throttled = throttled;
+  return got;
+}
+
+void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
+                           const struct process_end *how) {
+  HT_ASSERT(collector_find(collector, process->pid) == process);
+  collector_take_samples(collector, true); /* the last ones; those of its next image are another process's */
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    if (collector->processes.at[i] == process)
+      collector->processes.at[i] = collector->processes.at[--collector->processes.count];
+  char path[4096], name[sizeof process->name];
+  snprintf(path, sizeof path, "%s", process->path);
+  memcpy(name, process->name, sizeof name);
+  struct process_totals totals;
+  struct error error = {""};
+  struct process_summary summary = {.pid = process->pid,
+                                    .parent_pid = process->parent_pid,
+                                    .number = process->number,
+                                    .name = name,
+                                    .path = path,
+                                    .end = end,
+                                    .totals = &totals};
+  struct recording_end ending = {end, how, collector_clock_hz(collector)};
+  struct process_upkeep *upkeep = process_upkeep_end(&collector->upkeep, process);
+  recorded_process_close(process, &ending, &totals, &error);
+  process_upkeep_free(upkeep);
+  collector->closed_bytes += totals.totals.file_bytes;
+  collector->settings->report(&summary, &error);
+}
+
+void collector_advance_tick(struct collector *collector) {
+  control_advance_tick(collector->control);
+}
+
+/* Each thread is drained at another time, and a later one may show what follows from things that an earlier one does
+   not yet show: so all are cut at one stamp, and the pass that closes them has begun after it. The tick is advanced in
+   between, so that no step that follows what a stopped thread did not record can inherit a stamp below the cut. */
+void collector_end_recording(struct collector *collector, const char *why) {
+  collector->ended = true;
+  uint64_t stamp = collector_stamp(collector);
+  collector_advance_tick(collector);
+  for (uint32_t i = 0; i < collector->processes.count; i++) {
+    recorded_process_stop(collector->processes.at[i]);
+    recorded_process_cut(collector->processes.at[i], stamp, why);
+  }
+  while (collector->processes.count > 0)
+    collector_end_process(collector, collector->processes.at[0], "stopped", NULL);
+}

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: MIT
+"""Where a recording of data accesses is limited, ends early, or can't be made: what there is can be read, and the
+program goes on."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from heaptape.formats.tape_format import open_trace
+
+from capture.test.accesses.test_accesses import (  # noqa: F401 (a fixture)
+    THIRD,
+    accessed,
+    events_and_rows,
+    planted,
+    pytestmark,
+    requests,
+)
+from capture.test.driven import HANG_S, Driven
+from tests.support import CONVERT, HEAPTAPE, OUT, RECORD, check, info, run
+
+STATUS = 9  # of planted, mode asked
+
+
+@pytest.fixture
+def start(planted: Path, tmp_path: Path) -> Iterator:  # noqa: F811
+    """Starts a recording of planted, mode asked, into tmp_path/a.tape with these options."""
+    started: list[Driven] = []
+
+    def begin(*options: str, trace: Path = tmp_path / "a.tape") -> Driven:
+        started.append(Driven(trace, "--accesses=all", *options, program=[str(planted), "asked"], status=STATUS))
+        return started[-1]
+
+    yield begin
+    for recording in started:
+        recording.process.kill()
+
+
+def compile_trace(trace: Path) -> str:
+    """What the compiler of workloads complained of."""
+    folder = trace.parent
+    done = run(CONVERT, "compile", trace, "-o", folder / "a.work", "--accesses", folder / "a.accesses")
+    assert done.status == 0, done.stderr
+    return "\n".join(line for line in done.stderr.splitlines() if line.startswith("heaptape-convert:"))
+
+
+def calls_of(trace: Path) -> tuple[pd.DataFrame, pd.DataFrame, int]:
+    """Events, call rows, and how many calls the trace reports as missing."""
+    with open_trace(trace) as opened:
+        assert opened.differences == []
+        missing = opened.dropped
+    events, rows = events_and_rows(trace)
+    return events, rows[rows["kind"] == "call"], missing
+
+
+def test_accesses_of_a_late_start_begin_with_it(start):
+    recording = start("--start-paused")
+    recording.work()
+    done = run(HEAPTAPE, "ctl", str(recording.program_pid()), "start")
+    assert done.status == 0, done.stderr
+    for _ in range(2):
+        recording.work()
+    recording.end()
+    proof = check(recording.trace)
+    assert proof["ok"]
+    assert proof["lacks_start"]
+    events, rows = events_and_rows(recording.trace)
+    sizes = requests(events, rows)
+    # The first call after the start may be the one by which it is seen.
+    assert sizes.count(THIRD) in (1, 2)
+    assert accessed(rows, sizes, {THIRD}) == [(THIRD, 2)] * sizes.count(THIRD)
+    assert compile_trace(recording.trace) == ""
+
+
+def test_a_recording_never_started_has_no_accesses(start):
+    recording = start("--start-paused")
+    recording.work()
+    recording.end()
+    assert check(recording.trace)["ok"]
+    with open_trace(recording.trace) as trace:
+        counts = trace.footer["accesses"]
+    assert {counts[key] for key in ("calls", "objects", "other", "program_accesses", "program_instructions")} == {0}
+    assert compile_trace(recording.trace) == ""
+
+
+def test_a_size_limit_holds_for_accesses_too(start):
+    limit = 100_000
+    recording = start("--max-size", str(limit))
+    for _ in range(8):
+        recording.work()
+    told = recording.end()
+    assert "--max-size was reached" in told
+    assert recording.trace.stat().st_size <= limit
+    assert check(recording.trace)["ok"]
+    events, calls, missing = calls_of(recording.trace)
+    assert 0 < len(calls) <= len(events) + missing
+    told = compile_trace(recording.trace)
+    assert ("accesses end" in told) == (len(calls) < len(events) + missing), told
+
+
+@pytest.mark.parametrize("on_full", ["wait", "drop"])
+def test_while_the_recorder_stands_still_no_access_is_lost(start, on_full):
+    """Accesses are never dropped: the program waits under drop, too. Calls that are dropped keep their rows, but what
+    they handed out is not known: accesses to it are to other memory."""
+    asks = 12
+    recording = start("--on-full", on_full)
+    recording.work()
+    recording.process.send_signal(signal.SIGSTOP)
+    for _ in range(asks - 1):
+        recording.ask()
+    time.sleep(1)
+    recording.process.send_signal(signal.SIGCONT)
+    for _ in range(asks - 1):
+        recording.answer()
+    recording.end()
+    assert check(recording.trace)["ok"]
+    events, calls, missing = calls_of(recording.trace)
+    assert len(calls) == len(events) + missing > asks * 6000
+    assert missing == 0 or on_full == "drop"
+    with open_trace(recording.trace) as trace:
+        accesses = trace.footer["accesses"]
+    assert accesses["objects"] > (asks * 3000 - missing) * 69
+    assert "lost" not in accesses
+    assert compile_trace(recording.trace) == "" or missing
+
+
+def test_when_the_recorder_is_killed_the_program_goes_on(start):
+    recording = start()
+    for _ in range(8):  # more than a block, and what is still in the buffers
+        recording.work()
+    program = recording.program_pid()
+    recording.process.kill()
+    recording.process.wait()
+    for _ in range(3):
+        recording.work()
+    recording.process.stdin.close()
+    ends = time.monotonic() + HANG_S
+    while Path(f"/proc/{program}/exe").exists() and time.monotonic() < ends:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{program}/exe").exists()
+    summary = info(recording.trace)
+    assert summary["truncated"]
+    assert summary["accesses"]["rows"] >= 1 << 20
+    compile_trace(recording.trace)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root for a file system of its own")
+def test_a_full_disk_ends_the_trace_and_not_the_program(start, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", small], capture_output=True).returncode != 0:
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        recording = start(trace=small / "a.tape")
+        for _ in range(60):
+            recording.work()
+        told = recording.end()
+        assert len(told.splitlines()) == 1, told
+        assert "No space left on device" in told
+        assert str(recording.trace) in told
+        summary = info(recording.trace)
+        assert not summary["truncated"]
+        assert summary["dropped"] > 0
+        with open_trace(recording.trace) as trace:
+            assert trace.differences == []
+            assert trace.footer["accesses"]["lost"] > 0
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def program_of(trace: Path) -> str:
+    with open_trace(trace) as opened:
+        return opened.info["program"]
+
+
+def compile_c(path: Path, source: str, *flags: str) -> Path:
+    subprocess.run(["gcc", "-x", "c", "-", "-o", path, *flags], input=source, text=True, check=True)
+    return path
+
+
+def make_program(path: Path, kind: str) -> Path:
+    program = compile_c(path, "int main(void) { return 0; }", *(["-static"] if kind == "static" else []))
+    if kind == "setuid":
+        os.chown(program, 1, 1)
+        program.chmod(0o4755)
+    if kind == "32 bits":
+        image = bytearray(program.read_bytes())
+        image[4] = 1  # EI_CLASS
+        program.write_bytes(image)
+    return program
+
+
+@pytest.mark.parametrize("kind", ["static", "32 bits", "setuid"])
+def test_a_program_that_cannot_be_recorded_is_refused_in_one_line(tmp_path, kind):
+    if kind == "setuid" and os.getuid() != 0:
+        pytest.skip("needs root to give a file to another user")
+    done = run(RECORD, "-o", tmp_path / "a.tape", "--accesses", "--", make_program(tmp_path / "program", kind))
+    assert done.status == 1
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert kind in done.stderr
+    assert not list(tmp_path.glob("*.tape"))
+
+
+def test_a_child_that_valgrind_cannot_run_is_named_and_the_others_are_recorded(planted, tmp_path):  # noqa: F811
+    script = '"$1"; echo $?; "$2" objects; echo $?'
+    program = OUT / "test-programs" / "unknown_instruction"
+    done = run(RECORD, "-o", tmp_path / "a.tape", "--accesses", "--", "sh", "-c", script, "sh", program, planted)
+    assert done.status == 0, done.stderr
+    assert done.stdout.split() == [str(128 + signal.SIGILL), "0"]
+    told = [line for line in done.stderr.splitlines() if "Valgrind can't run it" in line]
+    assert len(told) == 1
+    assert "Unrecognised instruction" in told[0]
+    with_objects = [trace for trace in tmp_path.glob("*.tape") if program_of(trace) == "planted"]
+    assert len(with_objects) == 1
+    events, rows = events_and_rows(with_objects[0])
+    assert accessed(rows, requests(events, rows), {THIRD}) == [(THIRD, 1), (THIRD, 2)]
+
+
+def test_a_static_child_runs_unrecorded(tmp_path):
+    static = make_program(tmp_path / "static", "static")
+    done = run(RECORD, "-o", tmp_path / "a.tape", "--accesses", "--", "sh", "-c", '"$1"; echo $?', "sh", static)
+    assert done.status == 0, done.stderr
+    assert done.stdout.split() == ["0"]
+    assert all(program_of(trace) != "static" for trace in tmp_path.glob("*.tape"))

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: MIT
+"""Recorded in bursts, the data accesses inside of them are those of a whole recording, and outside there are none."""
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from heaptape.formats.tape_format import open_trace
+
+from capture.test.accesses.test_accesses import (
+    SECOND,
+    THIRD,
+    accessed,
+    events_and_rows,
+    filtered_by_hand,
+    planted,  # noqa: F401 (a fixture)
+    pytestmark,  # noqa: F401
+    requests,
+)
+from capture.test.accesses.test_accesses_failures import start  # noqa: F401 (a fixture)
+from tests import support
+from tests.support import CONVERT, HEAPTAPE, REPOSITORY, check, compile_c, info, run, succeed
+
+OLD, NEW, SENTINEL = 1088, 1104, 1120
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bursts") / "bursts"
+    return compile_c(path, Path(__file__).parent / "bursts.c", "-O1", f"-I{REPOSITORY}")
+
+
+def record(tape: Path, *command: str | Path, bursts: str | None = "begin..end", accesses: str = "all") -> str:
+    options = [f"--accesses={accesses}", *(["--burst", bursts] if bursts else [])]
+    return support.record(tape, *command, options=options).stderr
+
+
+def bursts_of(tape: Path) -> pd.DataFrame:
+    with open_trace(tape) as trace:
+        return trace.bursts()
+
+
+def in_words(tape: Path) -> list[str]:
+    """Rows as `dump` prints them, but for stack pointers."""
+    return [line.partition(" sp=")[0] for line in succeed(CONVERT, "dump", tape, "--accesses").stdout.splitlines()]
+
+
+def split(tape: Path) -> tuple[list[list[str]], list[str]]:
+    """Rows of each burst, and the accesses outside of bursts; checks that the two readers agree on where bursts are."""
+    inside: list[list[str]] = []
+    outside, open_now, row, places = [], False, 0, []
+    for line in in_words(tape):
+        if line.startswith("burst"):
+            open_now = line == "burst begins"
+            places.append(row)
+            inside += [[]] * open_now
+            continue
+        row += 1
+        if open_now:
+            inside[-1].append(line)
+        elif not line.startswith("call"):
+            outside.append(line)
+    found = bursts_of(tape)
+    both = zip(found["begin"], found["end"], strict=True)
+    assert [int(n) for pair in both for n in pair if pd.notna(n)] == places
+    return inside, outside
+
+
+def sentinel_of(tape: Path) -> int:
+    events, rows = events_and_rows(tape)
+    return requests(events, rows).index(SENTINEL)
+
+
+def test_each_burst_has_what_a_whole_recording_has_there(program, tmp_path):
+    record(tmp_path / "all.tape", program, "phases", "3", bursts=None)
+    told = record(tmp_path / "a.tape", program, "phases", "3")
+    assert "in 3 bursts" in told
+    whole, number = in_words(tmp_path / "all.tape"), sentinel_of(tmp_path / "a.tape")
+    first, last = f"object {number} +0x10", f"object {number} +0x20"
+    bursts, outside = split(tmp_path / "a.tape")
+    assert outside == []
+    begins = [place for place, line in enumerate(whole) if line == first]
+    ends = [place for place, line in enumerate(whole) if line == last]
+    assert len(bursts) == len(begins) == len(ends) == 3
+    for burst, begin, end in zip(bursts, begins, ends, strict=True):
+        start_at, end_at = burst.index(first), burst.index(last)
+        assert burst[start_at : end_at + 1] == whole[begin : end + 1]
+        assert start_at < 10
+        assert len(burst) - end_at < 10
+        assert len(burst) > 2000
+    assert check(tmp_path / "a.tape")["ok"]
+
+
+def test_the_filter_is_empty_where_a_burst_begins(program, tmp_path):
+    """So each burst alone, filtered by hand, is what the filter kept of it."""
+    record(tmp_path / "all.tape", program, "phases", "2")
+    record(tmp_path / "a.tape", program, "phases", "2", accesses="4096")
+    events, rows = events_and_rows(tmp_path / "all.tape")
+    _, kept = events_and_rows(tmp_path / "a.tape")
+    places, kept_places = bursts_of(tmp_path / "all.tape"), bursts_of(tmp_path / "a.tape")
+    assert len(places) == len(kept_places) == 2
+    for (begin, end), (kept_begin, kept_end) in zip(places.to_numpy(), kept_places.to_numpy(), strict=True):
+        before = rows["kind"][: int(begin)] == "call"
+        here = pd.concat([rows[: int(begin)][before], rows[int(begin) : int(end)]])
+        wanted = filtered_by_hand(events, here, 4096)
+        found = kept[int(kept_begin) : int(kept_end)]
+        found = found[found["kind"] != "call"]
+        numbers = [-1 if pd.isna(number) else int(number) for number in found["object"]]
+        assert list(zip(found["kind"], numbers, found["granule"].astype(int), strict=True)) == wanted
+
+
+def test_objects_from_before_a_burst_are_known_in_it(program, tmp_path):
+    record(tmp_path / "a.tape", program, "phases", "1")
+    events, rows = events_and_rows(tmp_path / "a.tape")
+    assert len(accessed(rows, requests(events, rows), {OLD})) > 1500
+    calls = rows[rows["kind"] == "call"]
+    assert len(calls) == len(events)
+
+
+def test_what_was_counted_inside_and_outside_is_the_whole(program, tmp_path):
+    record(tmp_path / "all.tape", program, "phases", "3", bursts=None)
+    record(tmp_path / "a.tape", program, "phases", "3")
+    whole, told = (info(tmp_path / f"{name}.tape")["accesses"] for name in ("all", "a"))
+    assert told["bursts"] == 3
+    assert "bursts" not in whole
+    assert "outside_program_instructions" not in whole
+    both = told["program_instructions"] + told["outside_program_instructions"]
+    assert abs(both - whole["program_instructions"]) <= 0.0001 * whole["program_instructions"]
+    assert 0.3 < told["program_instructions"] / both < 0.36  # one of three equal phases, of a program that does no more
+    assert told["allocator_instructions"] > 0
+    assert told["outside_allocator_instructions"] > told["allocator_instructions"]
+    assert told["program_syscalls"] == 0
+
+
+@pytest.mark.parametrize(
+    ("bursts", "count", "ended"), [("..end", 1, True), ("begin..", 1, False), ("begin..never", 1, False)]
+)
+def test_a_burst_may_begin_with_the_program_or_end_with_it(program, tmp_path, bursts, count, ended):
+    told = record(tmp_path / "a.tape", program, "phases", "2", bursts=bursts)
+    assert ("the last one up to the end" in told) is not ended
+    found = bursts_of(tmp_path / "a.tape")
+    assert len(found) == count
+    assert pd.notna(found["end"].iloc[-1]) == ended
+    inside, outside = split(tmp_path / "a.tape")
+    assert outside == []
+    assert len(inside[0]) > 2000
+
+
+def test_a_burst_that_never_begins_is_told_and_leaves_the_calls(program, tmp_path):
+    told = record(tmp_path / "a.tape", program, "phases", "2", bursts="nobody..end")
+    assert 'no burst began, so there are no data accesses: "nobody" has not come' in told
+    assert info(tmp_path / "a.tape")["accesses"]["bursts"] == 0
+    inside, outside = split(tmp_path / "a.tape")
+    assert inside == outside == []
+    events, rows = events_and_rows(tmp_path / "a.tape")
+    assert len(rows) == len(events) > 200
+    command = [HEAPTAPE, "replay", tmp_path / "a.tape", "-a", "glibc", "-n", "1", "-o", tmp_path / "r.json"]
+    assert "none began" in run(*command, "--passes", "misses").stderr
+    succeed(*command, "--passes", "memory")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--burst", "a..b"], "give --accesses"),
+        (["--accesses", "--burst", ".."], "FROM..TO"),
+        (["--accesses", "--burst", "begin"], "FROM..TO"),
+        (["--accesses", "--burst", f"{'x' * 256}..b"], "at most 255 bytes"),
+        (["--accesses", "--burst", "SIGTERM..b"], "needs that signal itself"),
+    ],
+)
+def test_a_burst_that_can_not_be_is_refused(options, says):
+    done = run(support.RECORD, *options, "--", "true")
+    assert done.status == 2
+    assert says in done.stderr
+
+
+def test_a_signal_to_the_recorder_begins_and_ends_bursts(start, tmp_path):  # noqa: F811
+    recording = start("--burst", "SIGUSR1..SIGUSR2")
+    for number in (None, signal.SIGUSR1, signal.SIGUSR2):
+        if number:
+            recording.process.send_signal(number)
+            while _asked_for(recording.process.pid) != (number == signal.SIGUSR1):
+                time.sleep(0.01)
+        recording.work()
+    assert "in 1 burst" in recording.end()
+    _one_burst_of_three_asks(recording.trace)
+
+
+def test_ctl_begins_and_ends_bursts(start):  # noqa: F811
+    recording = start("--burst", "ctl..ctl")
+    for verb in (None, "begin-burst", "end-burst"):
+        if verb:
+            succeed(HEAPTAPE, "ctl", str(recording.process.pid), verb)
+        recording.work()
+    recording.end()
+    _one_burst_of_three_asks(recording.trace)
+
+
+def _asked_for(pid: int) -> bool:
+    return json.loads(succeed(HEAPTAPE, "ctl", str(pid), "status", "--json").stdout)["burst_asked_for"]
+
+
+def _one_burst_of_three_asks(trace: Path) -> None:
+    """Of what an ask does, that is seen which comes after the first calls in it."""
+    inside, outside = split(trace)
+    assert outside == []
+    assert len(inside) == 1
+    events, rows = events_and_rows(trace)
+    sizes = requests(events, rows)
+    assert sizes.count(THIRD) == 3
+    touched = accessed(rows, sizes, {SECOND})
+    assert 2900 * 69 < len(touched) <= 3100 * 69  # 3,000 objects of 69 granules
+
+
+def test_ctl_refuses_bursts_of_a_recording_without(start):  # noqa: F811
+    recording = start()
+    recording.work()
+    done = run(HEAPTAPE, "ctl", str(recording.program_pid()), "begin-burst")
+    assert done.status == 1
+    assert "has no bursts" in done.stderr
+    recording.end()
+
+
+def test_a_forks_child_goes_on_in_the_burst(program, tmp_path):
+    record(tmp_path / "a.tape", program, "fork")
+    traces = sorted(tmp_path.glob("*.tape"))
+    assert len(traces) == 2
+    for trace in traces:
+        _, outside = split(trace)
+        assert outside == []
+        events, rows = events_and_rows(trace)
+        own = accessed(rows, requests(events, rows), {NEW, SENTINEL})
+        assert own == ([(SENTINEL, 1)] if trace.name == "a.tape" else [(NEW, 1)])
+        assert check(trace)["ok"]
+
+
+def test_another_program_begins_outside_of_bursts(program, tmp_path):
+    record(tmp_path / "a.tape", program, "exec")
+    (other,) = set(tmp_path.glob("*.tape")) - {tmp_path / "a.tape"}
+    assert [len(bursts_of(trace)) for trace in (tmp_path / "a.tape", other)] == [1, 2]
+    assert [pd.isna(bursts_of(trace)["end"].iloc[-1]) for trace in (tmp_path / "a.tape", other)] == [True, False]
+
+
+def test_bursts_survive_being_rewritten(program, tmp_path):
+    record(tmp_path / "a.tape", program, "phases", "2", accesses="4096")
+    wanted = [len(rows) for rows in split(tmp_path / "a.tape")[0]]
+    told = info(tmp_path / "a.tape")["accesses"]
+    for number, options in enumerate((["--archive"], ["--anonymise"])):
+        made = tmp_path / f"{number}.tape"
+        succeed(CONVERT, "convert", *options, tmp_path / "a.tape", made)
+        assert [len(rows) for rows in split(made)[0]] == wanted
+        kept = info(made)["accesses"]
+        assert {key: kept[key] for key in kept if key != "file_bytes"} == {
+            key: told[key] for key in told if key != "file_bytes"
+        }
+    assert '"bursts": {}' in json.dumps(info(tmp_path / "1.tape"))
+    assert '"from": "begin"' in json.dumps(info(tmp_path / "0.tape"))
+    sliced = tmp_path / "sliced.tape"
+    assert (
+        "data accesses are left out"
+        in succeed(CONVERT, "convert", "--slice", "progress=10%..20%", tmp_path / "a.tape", sliced).stderr
+    )

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""A program that runs, and recorders that are attached to it."""
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pandas as pd
+from heaptape.formats.tape_format import open_trace
+
+from tests.support import RECORD, compile_c, take_interrupts
+
+HANG_S = 120  # bounds a hang, and is no claim
+SOURCES = Path(__file__).parent
+FIRST_BYTES, LAST_BYTES, STEP_BYTES = 16, 16000, 16
+
+
+def compile_worker(folder: Path, *more: str | Path) -> tuple[Path, Path]:
+    """The worker, with more options or sources, and its plugin."""
+    plugin = compile_c(folder / "plugin.so", SOURCES / "plugin.c", "-shared", "-fPIC")
+    return compile_c(folder / "worker", SOURCES / "worker.c", "-O1", "-pthread", *more), plugin
+
+
+class Worker:
+    """`process`: worker.c with so many threads."""
+
+    def __init__(
+        self, programs: tuple[Path, Path], threads: int, *options: str, under: tuple[str | Path, ...] = ()
+    ) -> None:
+        self.process = subprocess.Popen(
+            [*under, programs[0], str(threads), programs[1], *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.pid = self.process.pid
+        self.obey("c")
+
+    def ask(self, command: str) -> None:
+        """Gives it a command; does not wait."""
+        assert self.process.stdin
+        self.process.stdin.write(command.encode())
+        self.process.stdin.flush()
+
+    def answer(self) -> None:
+        """Waits until a command was carried out."""
+        assert self.process.stdout
+        assert select.select([self.process.stdout], [], [], HANG_S)[0], "the program stands still"
+        assert os.read(self.process.stdout.fileno(), 1) == b"\n"
+
+    def obey(self, command: str) -> None:
+        """Gives it a command, and waits."""
+        self.ask(command)
+        self.answer()
+
+    def end(self) -> int:
+        """Lets it end; its exit status, which is 0 where all its objects were as they should be."""
+        assert self.process.stdin
+        self.process.stdin.close()
+        return self.process.wait(timeout=HANG_S)
+
+
+class Attached:
+    """A recorder that has begun to record a process."""
+
+    def __init__(self, pid: int, trace: Path, *options: str) -> None:
+        self.trace, self.told = trace, ""
+        self.process = subprocess.Popen(
+            [RECORD, "--attach", str(pid), "-o", trace, *options],
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=take_interrupts,
+        )
+        assert self.process.stderr
+        while "recording begins" not in self.told:
+            line = self.process.stderr.readline()
+            assert line, f"it has not begun: {self.told}"
+            self.told += line
+
+    def wait(self) -> str:
+        """Waits for its end; what it has printed."""
+        self.told += self.process.communicate(timeout=HANG_S)[1]
+        assert self.process.returncode == 0, self.told
+        return self.told
+
+    def stop(self) -> str:
+        """As by Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+        return self.wait()
+
+    def keeper(self) -> int:
+        """The process that redirects."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        assert len(children) == 1, children
+        return int(children[0])
+
+
+def requests(trace: Path) -> pd.DataFrame:
+    """Columns thread, bytes and acquires of all calls of malloc and free, in each thread's order."""
+    with open_trace(trace) as tape:
+        parts = list(tape.frames())
+    if not parts:
+        return pd.DataFrame({"thread": [], "call": [], "bytes": []})
+    events = pd.concat(parts, ignore_index=True).sort_values(["thread", "event"], kind="stable")
+    return pd.DataFrame(
+        {"thread": events["thread"], "call": events["call"].astype(str), "bytes": events["request_bytes"]}
+    )
+
+
+def worker_threads(calls: pd.DataFrame) -> dict[int, list[int]]:
+    """The requests of each of the worker's threads, in order: a thread of it makes no others than those known."""
+    acquired = calls[calls["call"] == "malloc"]
+    by_thread = {int(thread): list(map(int, part["bytes"])) for thread, part in acquired.groupby("thread")}
+    known = range(FIRST_BYTES, LAST_BYTES + 1, STEP_BYTES)
+    return {thread: sizes for thread, sizes in by_thread.items() if set(sizes) <= set(known)}
+
+
+def calls_of(calls: pd.DataFrame, name: str, size_bytes: int) -> int:
+    return int(((calls["call"] == name) & (calls["bytes"] == size_bytes)).sum())
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    """Bounds a hang, and is no claim."""
+    for _ in range(HANG_S * 20):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it does not come true")
+
+
+def follower(size_bytes: int) -> int:
+    """The request that comes after one in the known sequence."""
+    return FIRST_BYTES if size_bytes == LAST_BYTES else size_bytes + STEP_BYTES
+
+
+def jumps(sizes: list[int]) -> list[tuple[int, int]]:
+    """Where one request does not follow another: calls in between are missing."""
+    return [(one, other) for one, other in zip(sizes, sizes[1:], strict=False) if other != follower(one)]
+
+
+@contextmanager
+def running(*command: str | Path, ready: Callable[[], bool] | None = None) -> Iterator[subprocess.Popen]:
+    """A program of its own session, killed with all that it has started."""
+    process = subprocess.Popen(
+        [str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        waited = 0
+        while ready and not ready():
+            assert process.poll() is None, "the program has ended"
+            assert waited < HANG_S * 10, "the program has not begun"
+            waited += 1
+            select.select([], [], [], 0.1)
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

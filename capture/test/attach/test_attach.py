@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: MIT
+"""A process that runs is recorded from some moment on, loses nothing, and is as before when the recorder has gone.
+
+Long: a hundred recordings of a storm of threads, forks, loaded libraries and signals.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from heaptape.formats.tape_format import open_trace
+
+from capture.test.attach.attached import (
+    HANG_S,
+    Attached,
+    Worker,
+    calls_of,
+    compile_worker,
+    jumps,
+    requests,
+    wait_until,
+    worker_threads,
+)
+from tests.support import CONVERT, RECORD, REPLAY, check, refused, succeed
+
+pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is for x86-64 only")
+
+# docs/ATTACH.md: what a recording leaves mapped where a stack shows an address in a hook, as these threads' stacks do.
+LEFT_MAPPED = 5
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return compile_worker(tmp_path_factory.mktemp("attach"))
+
+
+@pytest.fixture
+def worker(programs: tuple[Path, Path]) -> Iterator[Callable[..., Worker]]:
+    """Starts a worker with so many threads."""
+    started: list[Worker] = []
+
+    def begin(threads: int, *options: str) -> Worker:
+        started.append(Worker(programs, threads, *options))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.process.kill()
+        one.process.wait()
+
+
+def library_mappings(pid: int) -> list[str]:
+    return [line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if "libheaptape-attach.so" in line]
+
+
+def redirected_references(pid: int) -> int:
+    """Words in the objects' writable and sealed memory that point into our library's code, its own objects left out."""
+    ours = [tuple(int(part, 16) for part in line.split()[0].split("-")) for line in library_mappings(pid)]
+    low, high = min(begin for begin, _ in ours), max(end for _, end in ours)
+    count = 0
+    with Path(f"/proc/{pid}/mem").open("rb", 0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            words = line.split()
+            if len(words) < 6 or "/" not in words[5] or "libheaptape-attach" in words[5] or "r" not in words[1]:
+                continue
+            begin, end = (int(part, 16) for part in words[0].split("-"))
+            memory.seek(begin)
+            data = memory.read(end - begin)
+            values = memoryview(data[: len(data) // 8 * 8]).cast("Q")
+            count += sum(low <= value < high for value in values) if "ld-linux" not in words[5] else 0
+    return count
+
+
+def test_no_call_of_any_thread_is_missing_from_its_first_one_on(worker, tmp_path: Path) -> None:
+    program = worker(4)
+    attached = Attached(program.pid, tmp_path / "t.tape")
+    for _ in range(20):
+        program.obey("c")
+    told = attached.stop()
+    assert "everything is put back" in told
+    calls = requests(attached.trace)
+    threads = worker_threads(calls)
+    assert len(threads) == 4
+    assert {thread: jumps(sizes) for thread, sizes in threads.items()} == dict.fromkeys(threads, [])
+    assert min(map(len, threads.values())) > 1000
+    assert calls_of(calls, "malloc", 4242) == 200_000
+    assert program.end() == 0
+
+
+def test_a_trace_is_legal_and_replays(worker, tmp_path: Path) -> None:
+    program = worker(2)
+    attached = Attached(program.pid, tmp_path / "t.tape")
+    program.obey("c")
+    attached.stop()
+    found = check(attached.trace)
+    assert found["ok"], found
+    assert 0 < found["unseen_frees"] <= 2 * 32, "what the threads held when it began"
+    assert found["double_frees"] == found["overlapping_acquires"] == 0
+    with open_trace(attached.trace) as tape:
+        assert {"start", "in_flight"} <= set(tape.info["lacks"])
+    workload = tmp_path / "t.work"
+    succeed(CONVERT, "compile", attached.trace, "-o", workload)
+    succeed(REPLAY, workload, "--pass", "time")
+
+
+def test_everything_is_put_back(worker, tmp_path: Path) -> None:
+    program = worker(2)
+    attached = Attached(program.pid, tmp_path / "t.tape")
+    assert redirected_references(program.pid) >= 4
+    attached.stop()
+    assert redirected_references(program.pid) == 0
+    size_bytes = attached.trace.stat().st_size
+    program.obey("c")
+    assert attached.trace.stat().st_size == size_bytes
+    assert program.end() == 0
+
+
+def test_objects_that_are_loaded_later_are_recorded_from_their_constructors_on(worker, tmp_path: Path) -> None:
+    program = worker(1)
+    attached = Attached(program.pid, tmp_path / "t.tape")
+    for _ in range(5):
+        program.obey("l")
+    attached.stop()
+    assert calls_of(requests(attached.trace), "malloc", 7777) == 5 * 1001
+    assert program.end() == 0
+
+
+def test_fork_children_get_traces_of_their_own(worker, tmp_path: Path) -> None:
+    program = worker(1)
+    attached = Attached(program.pid, tmp_path / "t.tape")
+    program.obey("c")  # so that the first trace is its own
+    for _ in range(3):
+        program.obey("f")
+    attached.stop()
+    children = [path for path in tmp_path.glob("*.tape") if path != attached.trace]
+    assert len(children) == 3
+    assert [calls_of(requests(path), "malloc", 3131) for path in children] == [500] * 3
+    assert program.end() == 0
+
+
+def test_a_fork_child_that_lives_on_is_put_back_too(worker, tmp_path: Path) -> None:
+    program = worker(1)
+    attached = Attached(program.pid, tmp_path / "t.tape")
+    program.obey("F")
+    children = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
+    assert len(children) == 1
+    assert redirected_references(int(children[0])) >= 4
+    assert "in its fork children too" in attached.stop()
+    assert redirected_references(int(children[0])) == 0
+
+
+def test_a_second_recording_is_as_the_first(worker, tmp_path: Path) -> None:
+    program = worker(2)
+    for number in range(3):
+        attached = Attached(program.pid, tmp_path / f"{number}.tape")
+        program.obey("c")
+        attached.stop()
+        calls = requests(attached.trace)
+        assert calls_of(calls, "malloc", 4242) == 10_000
+        assert [jumps(sizes) for sizes in worker_threads(calls).values()] == [[], []]
+        assert check(attached.trace)["ok"]
+    assert len({line.split()[4] for line in library_mappings(program.pid)}) == 1, "it was loaded twice"
+    assert program.end() == 0
+
+
+CPP = """
+#include <poll.h>
+#include <unistd.h>
+#include <new>
+int main() {
+  char word;
+  struct pollfd input = {0, POLLIN, 0};
+  for (;;) {
+    delete new int;
+    if (poll(&input, 1, 1) != 1)
+      continue;
+    if (read(0, &word, 1) != 1)
+      return 0;
+    for (int i = 0; i < 1000; i++)
+      delete[] new char[555];
+    if (write(1, "\\n", 1) != 1)
+      return 1;
+  }
+}
+"""
+
+
+def test_operators_of_cpp_are_recorded_as_such(tmp_path: Path) -> None:
+    source = tmp_path / "operators.cpp"
+    source.write_text(CPP)
+    program = tmp_path / "operators"
+    subprocess.run(["c++", "-O0", "-o", program, source], check=True)
+    worker = Worker((program, tmp_path), 0)
+    attached = Attached(worker.pid, tmp_path / "t.tape")
+    for _ in range(3):
+        worker.obey("c")
+    attached.stop()
+    calls = requests(attached.trace)
+    acquired = calls[calls["bytes"] == 555]
+    assert set(acquired["call"]) == {"operator new[]"}
+    assert len(acquired) == 3000
+    assert worker.end() == 0
+
+
+def test_the_recorder_killed_leaves_the_program_as_it_was(worker, tmp_path: Path) -> None:
+    program = worker(3)
+    attached = Attached(program.pid, tmp_path / "t.tape")
+    keeper = attached.keeper()
+    attached.process.kill()
+    attached.process.communicate(timeout=HANG_S)
+    wait_until(lambda: not Path(f"/proc/{keeper}").exists())
+    assert redirected_references(program.pid) == 0
+    again = Attached(program.pid, tmp_path / "again.tape")
+    program.obey("c")
+    again.stop()
+    assert calls_of(requests(again.trace), "malloc", 4242) == 10_000
+    assert program.end() == 0
+
+
+def test_the_keeper_killed_leaves_the_program_as_it_was(worker, tmp_path: Path) -> None:
+    program = worker(3)
+    attached = Attached(program.pid, tmp_path / "t.tape")
+    os.kill(attached.keeper(), signal.SIGKILL)
+    attached.process.communicate(timeout=HANG_S)
+    assert redirected_references(program.pid) == 0
+    assert check(attached.trace)["ok"]
+    assert program.end() == 0
+
+
+def test_both_killed_leave_a_program_that_runs_and_can_be_recorded_again(worker, tmp_path: Path) -> None:
+    program = worker(3)
+    attached = Attached(program.pid, tmp_path / "t.tape")
+    keeper = attached.keeper()
+    os.kill(keeper, signal.SIGSTOP)
+    attached.process.kill()
+    os.kill(keeper, signal.SIGKILL)
+    attached.process.communicate(timeout=HANG_S)
+    program.obey("c")
+    again = Attached(program.pid, tmp_path / "again.tape")
+    program.obey("c")
+    again.stop()
+    calls = requests(again.trace)
+    assert calls_of(calls, "malloc", 4242) == 10_000
+    assert [jumps(sizes) for sizes in worker_threads(calls).values()] == [[]] * 3
+    assert redirected_references(program.pid) == 0
+    assert program.end() == 0
+
+
+def test_the_program_killed_leaves_a_trace_of_all_up_to_then(worker, tmp_path: Path) -> None:
+    program = worker(2)
+    attached = Attached(program.pid, tmp_path / "t.tape")
+    program.obey("c")
+    program.process.kill()
+    attached.wait()
+    assert calls_of(requests(attached.trace), "malloc", 4242) == 10_000
+    assert check(attached.trace)["ok"]
+
+
+def test_a_duration_ends_it(worker, tmp_path: Path) -> None:
+    program = worker(1)
+    told = Attached(program.pid, tmp_path / "t.tape", "--duration", "0.3").wait()
+    assert "--duration is over" in told
+    assert redirected_references(program.pid) == 0
+    assert program.end() == 0
+
+
+def test_stacks_latency_and_usable_sizes_are_recorded(worker, tmp_path: Path) -> None:
+    program = worker(1)
+    attached = Attached(program.pid, tmp_path / "t.tape", "--stacks", "--usable")
+    program.obey("c")
+    attached.stop()
+    dumped = succeed(CONVERT, "dump", attached.trace, "--stacks").stdout
+    assert "worker" in dumped
+    assert program.end() == 0
+
+
+def test_a_process_that_is_being_recorded_is_refused(worker, tmp_path: Path) -> None:
+    program = worker(1)
+    attached = Attached(program.pid, tmp_path / "t.tape")
+    refused(RECORD, "--attach", str(program.pid), "-o", tmp_path / "second.tape", says="being recorded already")
+    program.obey("c")
+    attached.stop()
+    assert calls_of(requests(attached.trace), "malloc", 4242) == 10_000
+
+
+@pytest.mark.long
+def test_a_hundred_recordings_leave_a_storm_unharmed(worker, tmp_path: Path) -> None:
+    program = worker(6, "signals")
+    mappings = []
+    for number in range(100):
+        trace = tmp_path / "t.tape"
+        attached = Attached(program.pid, trace)
+        program.obey("c")
+        program.ask("s")
+        if number % 2:  # else it ends in the middle of the storm
+            program.answer()
+        attached.stop()
+        if number % 2 == 0:
+            program.answer()
+        threads = worker_threads(requests(trace))
+        assert len(threads) == 6 or number % 2 == 0, number
+        gaps = {thread: jumps(sizes) for thread, sizes in threads.items()}
+        assert gaps == dict.fromkeys(threads, []), number
+        assert check(trace)["ok"], number
+        mappings.append(len(Path(f"/proc/{program.pid}/maps").read_text().splitlines()))
+        for path in tmp_path.glob("*.tape"):
+            path.unlink()
+    assert redirected_references(program.pid) == 0
+    assert mappings[-1] - mappings[0] <= LEFT_MAPPED * (len(mappings) - 1), mappings
+    assert program.end() == 0

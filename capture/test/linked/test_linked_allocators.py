@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: MIT
+"""Allocators that are linked into the executable: their functions are redirected at their entries, so that each call is
+recorded once; what can't be redirected is refused with its reason.
+"""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support import CONVERT, OUT, REPLAY, Result, check, compile_c, info, record, run, succeed
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="functions are redirected on x86-64 alone")
+
+SOURCES = Path(__file__).parent
+LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
+ROUNDS = 50
+THREADS = 2
+# One round of every_call.c in one thread, and what it has more of with jemalloc's own functions.
+EACH_ROUND = Counter(
+    malloc=1, calloc=1, memalign=1, valloc=1, posix_memalign=1, realloc=1, malloc_usable_size=1, free=6
+)
+WITH_FLAGS = EACH_ROUND + Counter(
+    malloc=1, memalign=1, calloc=1, realloc=1, malloc_usable_size=1, free_sized=1, free_aligned_sized=1, free=1
+)
+# memalign and aligned_alloc are one function of tcmalloc's.
+OF_TCMALLOC = Counter({"aligned_alloc" if name == "memalign" else name: n for name, n in EACH_ROUND.items()})
+# What jemalloc's static library has that a program might define itself.
+JEMALLOC = (
+    "malloc free calloc realloc posix_memalign memalign valloc malloc_usable_size mallocx rallocx dallocx sdallocx "
+    "sallocx xallocx nallocx aligned_alloc mallctl mallctlbymib mallctlnametomib malloc_stats_print"
+)
+
+OWN_FUNCTIONS = """
+#include <stdio.h>
+#include <stdlib.h>
+struct menu { int items; };
+__attribute__((noipa)) void mi_free(struct menu *menu) { menu->items--; }
+__attribute__((noipa)) int mi_malloc(struct menu *menu, int n) { return menu->items += n; }
+__attribute__((noipa)) int tc_malloc(const char *text, int n) { return text[n]; }
+__attribute__((noipa)) void tc_free(int n) { printf("%d\\n", n); }
+int main(void) {
+  struct menu menu = {0};
+  for (int i = 0; i < 1000; i++) {
+    mi_malloc(&menu, 2);
+    mi_free(&menu);
+    free(malloc(777));
+  }
+  tc_free(tc_malloc("abc", 1) + menu.items);
+  return 0;
+}
+"""
+
+RESIZES_IN_PLACE = """
+#include <stdlib.h>
+size_t xallocx(void *, size_t, size_t, int);
+int main(void) {
+  for (int i = 0; i < 70; i++) {
+    void *object = malloc(777);
+    xallocx(object, 800, 0, 0);
+    free(object);
+  }
+  return 0;
+}
+"""
+
+STARTS_A_THREAD = """
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *wait(void *nothing) { pause(); return nothing; }
+static void *early;
+__attribute__((constructor)) static void start(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, wait, NULL);
+  early = malloc(88888);
+}
+__attribute__((destructor)) static void end(void) { free(early); }
+"""
+
+
+def library(name: str) -> Path:
+    """A static library of an allocator, from its -dev package."""
+    if not (LIBRARIES / name).exists():
+        pytest.skip(f"no {name} here")
+    return LIBRARIES / name
+
+
+@pytest.fixture(scope="module")
+def prefixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """jemalloc as programs embed it: each function with a prefix."""
+    path = tmp_path_factory.mktemp("prefixed") / "libje.a"
+    names = [f"--redefine-sym={name}=je_{name}" for name in JEMALLOC.split()]
+    succeed("objcopy", *names, library("libjemalloc_pic.a"), path)
+    return path
+
+
+def build(folder: Path, *options: str | Path) -> Path:
+    return compile_c(folder / "every_call", SOURCES / "every_call.c", "-O1", *options, "-pthread", "-lstdc++", "-lm")
+
+
+def assert_counted(program: Path, folder: Path, each_round: Counter[str]) -> None:
+    """Each call of each thread's rounds is one event, the history is legal, and it replays."""
+    trace = folder / "t.tape"
+    assert record(folder / "one.tape", program, "1").stdout == "done\n"
+    assert record(trace, program, str(ROUNDS + 1)).stdout == "done\n"
+    counted = Counter(info(trace)["calls"]) - Counter(info(folder / "one.tape")["calls"])
+    assert counted == Counter({name: n * ROUNDS * THREADS for name, n in each_round.items()})
+    proof = check(trace)
+    assert proof["ok"]
+    assert proof["unseen_frees"] == 0
+    assert proof["dropped"] == 0
+    assert info(trace)["info"]["lacks"] == ["usable_size"]
+    succeed(CONVERT, "compile", trace)
+    succeed(REPLAY, "--pass", "verify", trace.with_suffix(".work"))
+
+
+@pytest.mark.parametrize("pie", ["-pie", "-no-pie"])
+def test_each_call_of_a_jemalloc_in_the_executable_is_recorded_once(pie: str, tmp_path: Path) -> None:
+    options = ("-DFLAGS", pie, "-fPIE" if pie == "-pie" else "-fno-pie")
+    program = build(tmp_path, *options, library("libjemalloc.a" if pie == "-no-pie" else "libjemalloc_pic.a"))
+    assert_counted(program, tmp_path, WITH_FLAGS)
+    assert info(tmp_path / "t.tape")["info"]["allocator"] == "every_call"
+
+
+def test_each_call_of_a_tcmalloc_in_the_executable_is_recorded_once(tmp_path: Path) -> None:
+    program = build(tmp_path, "-no-pie", "-fno-pie", library("libtcmalloc_minimal.a"))
+    assert_counted(program, tmp_path, OF_TCMALLOC)
+
+
+def test_a_prefixed_allocator_and_libcs_are_both_recorded(prefixed: Path, tmp_path: Path) -> None:
+    program = build(tmp_path, "-DPREFIX=je_", "-DFLAGS", prefixed)
+    assert_counted(program, tmp_path, WITH_FLAGS)
+    assert info(tmp_path / "t.tape")["info"]["allocator"] == "libc.so.6 and every_call"
+    assert run(CONVERT, "dump", tmp_path / "t.tape").stdout.count(" malloc(54321) = ") == 1
+
+
+def test_columns_are_those_of_the_allocator_in_the_executable(prefixed: Path, tmp_path: Path) -> None:
+    program = build(tmp_path, "-DPREFIX=je_", "-DFLAGS", prefixed)
+    record(tmp_path / "t.tape", program, "20", options=("--stacks", "--usable", "--latency"))
+    assert check(tmp_path / "t.tape")["ok"]
+    lines = run(CONVERT, "dump", tmp_path / "t.tape").stdout.splitlines()
+    aligned = [line for line in lines if " memalign(1024, " in line]
+    assert len(aligned) == 20 * THREADS
+    assert all("usable=" in line and "latency=" in line for line in aligned)
+    stacks = run(CONVERT, "dump", "--stacks", tmp_path / "t.tape").stdout
+    assert re.search(r"# stack \d+\n#   rounds in every_call", stacks), "the caller's frame is the first"
+    assert "libheaptape" not in stacks
+    sizes = {int(line.split("usable=")[1].split()[0]) for line in aligned}
+    assert sizes == {1024}, "jemalloc's classes: libc's would have 8 bytes more"
+
+
+def test_names_of_mimalloc_mean_what_its_functions_do(tmp_path: Path) -> None:
+    program = compile_c(tmp_path / "names", SOURCES / "mimalloc_names.c", "-O2")
+    trace = tmp_path / "t.tape"
+    record(tmp_path / "one.tape", program, "1")
+    record(trace, program, str(ROUNDS + 1))
+    counted = Counter(info(trace)["calls"]) - Counter(info(tmp_path / "one.tape")["calls"])
+    each = Counter(malloc=2, calloc=3, memalign=2, realloc=2, reallocarray=1, free=5, free_sized=1)
+    each["free_aligned_sized"] = 1
+    assert counted == Counter({name: n * ROUNDS for name, n in each.items()})
+    assert check(trace)["ok"]
+    dump = run(CONVERT, "dump", trace).stdout
+    for call in (
+        "malloc(100)", "calloc(1, 200)", "calloc(3, 30)", "malloc(160)", "memalign(128, 500)", "memalign(64, 360)",
+        "calloc(7, 70)",
+    ):  # fmt: skip
+        assert dump.count(f" {call} = ") == ROUNDS + 1, call
+    assert dump.count(", 8, 40) = ") == ROUNDS + 1
+
+
+def test_calls_that_the_format_has_not_are_counted_as_dropped(tmp_path: Path) -> None:
+    names = compile_c(tmp_path / "names", SOURCES / "mimalloc_names.c", "-O2")
+    record(tmp_path / "strdup.tape", names, "30", "text")
+    proof = check(tmp_path / "strdup.tape")
+    assert proof["ok"]
+    assert proof["dropped"] == 30
+    program = compile_c(tmp_path / "in_place", RESIZES_IN_PLACE, library("libjemalloc_pic.a"), "-lstdc++", "-lm")
+    record(tmp_path / "t.tape", program)
+    proof = check(tmp_path / "t.tape")
+    assert proof["ok"]
+    assert proof["dropped"] == 70
+    assert info(tmp_path / "t.tape")["calls"]["malloc"] >= 70
+
+
+def test_a_program_with_functions_of_such_names_is_left_alone(tmp_path: Path) -> None:
+    program = compile_c(tmp_path / "program", OWN_FUNCTIONS, "-O1")
+    done = record(tmp_path / "t.tape", program)
+    assert done.stdout == f"{ord('b') + 1000}\n"
+    calls = info(tmp_path / "t.tape")["calls"]
+    assert calls["free"] == 1000
+    assert calls["malloc"] in (1000, 1001), "puts may take a buffer"
+
+
+def test_children_and_later_images_are_recorded_too(tmp_path: Path) -> None:
+    program = compile_c(tmp_path / "life", SOURCES / "life.c", library("libjemalloc_pic.a"), "-lstdc++", "-lm")
+    record(tmp_path / "t.tape", program)
+    traces = list(tmp_path.glob("*.tape"))
+    assert len(traces) == 3
+    sizes = {}
+    for trace in traces:
+        assert check(trace)["ok"]
+        assert "calls" not in info(trace)["info"]["lacks"]
+        dump = run(CONVERT, "dump", trace).stdout
+        sizes[tuple(dump.count(f" malloc({bytes}) = ") for bytes in (111, 222, 333))] = dump.count("free(0x")
+    assert sizes == {(10, 0, 0): 11, (0, 20, 0): 21, (0, 0, 30): 30}
+
+
+def operators(folder: Path, *arguments: str) -> tuple[Result, Counter[str]]:
+    if not shutil.which("g++"):
+        pytest.skip("no g++ here")
+    program = folder / "every_operator"
+    source = SOURCES.parent / "cpp" / "every_operator.cc"
+    if not program.exists():
+        succeed("g++", "-O1", "-fno-builtin", source, "-o", program, library("libjemalloc_pic.a"))
+    done = record(folder / "t.tape", program, *arguments)
+    proof = check(folder / "t.tape")
+    assert proof["ok"], proof
+    return done, Counter({n: k for n, k in info(folder / "t.tape")["calls"].items() if n.startswith("operator")})
+
+
+def test_operators_in_the_executable_are_recorded_as_such(tmp_path: Path) -> None:
+    _, first = operators(tmp_path, "1")
+    _, all_of_them = operators(tmp_path, str(ROUNDS + 1))
+    assert len(first) == 20, "each form of new and delete"
+    assert all_of_them == Counter({name: n * (ROUNDS + 1) for name, n in first.items()})
+
+
+def test_operators_in_the_executable_that_throw_are_recorded_as_failed(tmp_path: Path) -> None:
+    done, _ = operators(tmp_path, str(ROUNDS), "fail")
+    assert done.stdout == f"{4 * ROUNDS + 1} caught, {4 * ROUNDS} refused\n"
+    assert check(tmp_path / "t.tape")["failed_calls"] == 8 * ROUNDS + 1
+
+
+def test_a_program_that_the_loader_was_asked_to_start_is_left_alone(tmp_path: Path) -> None:
+    """/proc/PID/exe is the loader then."""
+    program = build(tmp_path, "-DFLAGS", library("libjemalloc_pic.a"))
+    done = record(tmp_path / "t.tape", "sh", "-c", f"/lib64/ld-linux-x86-64.so.2 {program} 5; true")
+    assert done.stdout == "done\n"
+    assert "defines malloc itself" in done.stderr
+    assert all(check(trace)["ok"] for trace in tmp_path.glob("*.tape"))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become a user who may not read the program")
+def test_an_executable_that_may_not_be_read_is_refused_and_runs(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        program = build(folder, "-DFLAGS", library("libjemalloc_pic.a"))
+        program.chmod(0o711)
+        for file in ("libexec/heaptape-record", "lib/libheaptape.so"):
+            (folder / file).parent.mkdir()
+            shutil.copy(OUT / file, folder / file)
+        command = [folder / "libexec" / "heaptape-record", "-o", folder / "t.tape", "--", program, "5"]
+        done = subprocess.run(command, user="nobody", extra_groups=[], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+        assert "its executable can't be read" in done.stderr
+        assert "calls" in info(folder / "t.tape")["info"]["lacks"]
+
+
+def with_a_thread(folder: Path, *options: str) -> Result:
+    """Records a program with a library that starts a thread, and acquires, as it is loaded."""
+    compile_c(folder / "libstarts.so", STARTS_A_THREAD, "-shared", "-fPIC", "-pthread", *options)
+    needs = ("-Wl,--no-as-needed", f"-L{folder}", "-lstarts", f"-Wl,-rpath,{folder}")
+    done = record(folder / "t.tape", build(folder, "-DFLAGS", library("libjemalloc_pic.a"), *needs), "5")
+    assert done.stdout == "done\n"
+    return done
+
+
+def test_what_libraries_do_as_they_are_loaded_is_recorded(tmp_path: Path) -> None:
+    with_a_thread(tmp_path)
+    proof = check(tmp_path / "t.tape")
+    assert proof["ok"]
+    assert proof["unseen_frees"] == 0
+    assert run(CONVERT, "dump", tmp_path / "t.tape").stdout.count(" malloc(88888) = ") == 1
+
+
+def test_an_executable_that_has_threads_before_us_is_refused(tmp_path: Path) -> None:
+    """Of two libraries that the loader is to initialise first it takes the one that it has loaded last."""
+    done = with_a_thread(tmp_path, "-Wl,-z,initfirst")
+    assert "it has 2 threads already: its allocator is not recorded" in done.stderr
+    assert "calls" in info(tmp_path / "t.tape")["info"]["lacks"]

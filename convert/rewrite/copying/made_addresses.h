@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* Addresses for objects of which nobody knows, or may know, where they were: each thread's lie one behind the other and
+   none is used twice, so that objects of two threads never overlap, and the reader's predictor expects each.
+
+   Memory is O(threads). Not thread-safe. */
+#ifndef CONVERT_REWRITE_COPYING_MADE_ADDRESSES_H
+#define CONVERT_REWRITE_COPYING_MADE_ADDRESSES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct made_addresses_thread {
+  uint64_t next_address, region_end;
+};
+
+struct made_addresses {
+  struct made_addresses_thread *threads;
+  uint64_t regions;
+};
+
+/* Threads given below are under that number. False: no memory; it can be freed either way. */
+bool made_addresses_init(struct made_addresses *made, uint32_t threads);
+void made_addresses_free(struct made_addresses *made);
+
+/* The next object's address. */
+uint64_t made_addresses_next(struct made_addresses *made, uint32_t thread, uint64_t request_bytes);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Lines on standard error, and how a user wants them: --color and --quiet, which every program of ours takes.
+
+   Job: the two options, defined here once; the form "PROGRAM: text"; colour, in one place. Not its job: deciding what
+   is told. Called by mains only, from one thread. Errors and warnings are always printed, notes and progress not with
+   --quiet. Colour: with --color auto, at a terminal that is not "dumb", unless NO_COLOR is set and not empty. Keeps
+   errno. */
+#ifndef CORE_COMMAND_DIAGNOSTICS_H
+#define CORE_COMMAND_DIAGNOSTICS_H
+
+#include <stdbool.h>
+
+/* For a table of getopt_long: their values are above those of the programs' own options. */
+enum { DIAGNOSTICS_COLOR = 0x4000, DIAGNOSTICS_QUIET };
+#define DIAGNOSTICS_COLOR_OPTION "color", required_argument, NULL, DIAGNOSTICS_COLOR
+#define DIAGNOSTICS_QUIET_OPTION "quiet", no_argument, NULL, DIAGNOSTICS_QUIET
+#define DIAGNOSTICS_HELP                                                                                               \
+  "  --color auto|always|never\n"                                                                                      \
+  "                       colour errors and warnings: at a terminal (auto, unless NO_COLOR is set), always or never\n" \
+  "  --quiet              neither progress nor notes on standard error; errors and warnings stay\n"
+
+/* Takes one of the two. False: it is neither, or --color has another value. */
+bool diagnostics_take(int option, const char *value);
+
+/* Are progress and notes unwanted? */
+bool diagnostics_quiet(void);
+
+/* Begins a line: the program's name, in colour where that is wanted. The text and its end are the caller's. */
+void diagnostics_begin_error(const char *program);
+void diagnostics_begin_warning(const char *program);
+
+/* Each a line, without its end in the format. */
+__attribute__((format(printf, 2, 3))) void diagnostics_error(const char *program, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void diagnostics_warning(const char *program, const char *format, ...);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* Progress with an estimate of the time left, on stderr: only if that is a terminal, and only once the work has taken 2
+ * seconds. */
+#ifndef CORE_COMMAND_PROGRESS_H
+#define CORE_COMMAND_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+  const char *label;
+  uint64_t total; /* 0: not known */
+  uint64_t began_ns, shown_ns;
+  bool terminal, shown;
+};
+
+void progress_begin(struct progress *progress, const char *label, uint64_t total);
+void progress_show(struct progress *progress, uint64_t done);
+
+/* Removes the line. */
+void progress_end(struct progress *progress);
+
+#endif
