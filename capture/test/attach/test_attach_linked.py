@@ -70,7 +70,7 @@ def worker(request: pytest.FixtureRequest, programs: dict[str, tuple[Path, Path]
 
 def text(pid: int) -> list[bytes]:
     """The executable's code, as it is in memory."""
-    program, code = os.readlink(f"/proc/{pid}/exe"), []
+    program, code = str(Path(f"/proc/{pid}/exe").readlink()), []
     with Path(f"/proc/{pid}/mem").open("rb", 0) as memory:
         for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
             words = line.split()

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rust programs with an allocator of a crate's: each of its calls is recorded, against what Valgrind counts; attached to,
-too.
+"""Rust programs with an allocator of a crate's: each of its calls is recorded, against what Valgrind counts.
 
 Long: cargo fetches and compiles two allocators. Adds to test_linked_allocators.py what compilers make of real ones.
 """
