@@ -10,7 +10,7 @@
 #ifndef CAPTURE_RECORDER_REDIRECT_LINKED_RUNNING_H
 #define CAPTURE_RECORDER_REDIRECT_LINKED_RUNNING_H
 
-#include "capture/recorder/redirect/linked_patches.h"
+#include "capture/recorder/redirect/entries/linked_patches.h"
 #include "capture/recorder/redirect/objects.h"
 #include "capture/recorder/redirect/references.h"
 

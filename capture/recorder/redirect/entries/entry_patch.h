@@ -12,8 +12,8 @@
    relative to the instruction are adjusted; a call is made with the function's own return address, so that unwinding
    and exceptions find the function and not the trampoline. After it, all registers and the stack are as they would be.
  */
-#ifndef CAPTURE_RECORDER_REDIRECT_ENTRY_PATCH_H
-#define CAPTURE_RECORDER_REDIRECT_ENTRY_PATCH_H
+#ifndef CAPTURE_RECORDER_REDIRECT_ENTRIES_ENTRY_PATCH_H
+#define CAPTURE_RECORDER_REDIRECT_ENTRIES_ENTRY_PATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>

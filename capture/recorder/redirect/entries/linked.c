@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/redirect/linked.h"
+#include "capture/recorder/redirect/entries/linked.h"
 
-#include "capture/recorder/redirect/linked_patches.h"
+#include "capture/recorder/redirect/entries/linked_patches.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/redirect/linked_patches.h"
+#include "capture/recorder/redirect/entries/linked_patches.h"
 
 #include <fcntl.h>
 #include <gelf.h>

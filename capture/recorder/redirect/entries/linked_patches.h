@@ -5,11 +5,11 @@
    Not its job: which functions there are (linked_functions.h), how one is redirected (entry_patch.h), writing
    (linked.h, linked_running.h). Invariants: reads alone. An allocator whose functions that acquire, release or resize
    can't be redirected all is left alone: a trace of some would not be a legal history. Allocates with malloc. */
-#ifndef CAPTURE_RECORDER_REDIRECT_LINKED_PATCHES_H
-#define CAPTURE_RECORDER_REDIRECT_LINKED_PATCHES_H
+#ifndef CAPTURE_RECORDER_REDIRECT_ENTRIES_LINKED_PATCHES_H
+#define CAPTURE_RECORDER_REDIRECT_ENTRIES_LINKED_PATCHES_H
 
-#include "capture/recorder/redirect/entry_patch.h"
-#include "capture/recorder/redirect/linked_functions.h"
+#include "capture/recorder/redirect/entries/entry_patch.h"
+#include "capture/recorder/redirect/entries/linked_functions.h"
 
 /* The memory near the executable, where a process that runs is redirected (linked_running.h): what is needed to put
    everything back, the hooks' table, and each function's stub and trampoline. At a multiple of LINKED_ROOM_BYTES. */

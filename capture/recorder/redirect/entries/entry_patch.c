@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/redirect/entry_patch.h"
+#include "capture/recorder/redirect/entries/entry_patch.h"
 
 #include <string.h>
 

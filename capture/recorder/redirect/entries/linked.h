@@ -6,8 +6,8 @@
    (linked_patches.h), processes that run (linked_running.h). Invariants: the process waits in its attaching meanwhile,
    and has one thread; else nothing is written. It may write what it likes at the addresses that it gave: they are its
    own. Allocates with malloc; prints nothing. */
-#ifndef CAPTURE_RECORDER_REDIRECT_LINKED_H
-#define CAPTURE_RECORDER_REDIRECT_LINKED_H
+#ifndef CAPTURE_RECORDER_REDIRECT_ENTRIES_LINKED_H
+#define CAPTURE_RECORDER_REDIRECT_ENTRIES_LINKED_H
 
 #include "capture/wire/linked.h"
 
