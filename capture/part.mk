@@ -45,6 +45,7 @@ HT_CAPTURE_TESTS := $(wildcard capture/test/hosts/*/*.c)
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,$(test),capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
 $(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,capture/recorder/redirect/entries,$(DECODER) -ldl)
+$(call c_test,capture/test/redirect/held_process_has_no_running_thread.c,,capture/recorder/redirect capture/recorder/redirect/entries core/base,$(DECODER) -ldl -pthread)
 $(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/process core/processes core/base,)
 $(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,capture/recorder/continuous core/base,)
 $(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/process core/base,-lm)

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -191,14 +192,20 @@ static void find_output(const struct collector_settings *settings, char *path, s
   file_set_path(&files, files.number, path, bytes);
 }
 
-/* Makes the first output file if it is not there, so that an unwritable one is found before the program runs. *made: it
-   was not there. */
-static int try_output(const char *path, bool *made, struct error *error) {
+/* Finds the first output file, and makes it if it is not there, so that an unwritable one is found before the program
+   runs. *made: it was not there, and is now. */
+static int try_output(const struct collector_settings *settings, char *path, size_t bytes, bool *made,
+                      struct error *error) {
+  find_output(settings, path, bytes);
   *made = access(path, F_OK) != 0;
   int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0)
     return error_errno(error, path, "cannot be written");
   close(fd);
+  if (*made && settings->rotate_bytes) { /* else the numbers would go on after it */
+    unlink(path);
+    *made = false;
+  }
   return 0;
 }
 
@@ -342,11 +349,12 @@ static void choose_clock(struct collector_settings *settings) {
 /* --- a process that runs --- */
 
 static void tell_keeper_waits(int pid) {
-  fprintf(stderr, "heaptape-record: process %d: no thread has called malloc at a safe moment yet: waiting for one\n",
-          pid);
+  diagnostics_warning(RECORD, "process %d: no thread has called malloc at a safe moment yet: waiting for one", pid);
 }
 
 static void tell_keeper_began(int pid, const struct redirection *redirection) {
+  if (diagnostics_quiet())
+    return;
   char functions[64] = "";
   if (redirection->functions)
     snprintf(functions, sizeof functions, "%u functions of an allocator in it, ", redirection->functions);
@@ -356,11 +364,11 @@ static void tell_keeper_began(int pid, const struct redirection *redirection) {
   char why[400];
   linked_patches_complain(&redirection->linked.patches, why, sizeof why);
   if (why[0])
-    fprintf(stderr, "heaptape-record: process %d: not recorded: %s\n", pid, why);
+    diagnostics_warning(RECORD, "process %d: not recorded: %s", pid, why);
 }
 
 static void tell_keeper_ended(int pid, uint32_t processes) {
-  if (processes)
+  if (processes && !diagnostics_quiet())
     fprintf(stderr, "heaptape: process %d: everything is put back%s\n", pid,
             processes > 1 ? ", in its fork children too" : "");
 }
@@ -396,10 +404,10 @@ static int record_attached(struct command *command) {
   char library[PATH_MAX], output[PATH_MAX], name[256];
   bool made;
   prepare_attached(command, library, name, sizeof name);
-  describe_first_path(settings, output, sizeof output);
   struct redirect_orders orders = {.pid = command->attach_pid, .loading = {.library = library}};
   struct keeper keeper;
-  if (try_output(output, &made, &error) != 0 || keeper_start(&keeper, &orders, &voice, &error) != 0)
+  if (try_output(settings, output, sizeof output, &made, &error) != 0 ||
+      keeper_start(&keeper, &orders, &voice, &error) != 0)
     fail(&error, 1);
   settings->keeper_pid = keeper.pid;
   if (collector_open(&serving, settings, &error) != 0)
@@ -411,12 +419,16 @@ static int record_attached(struct command *command) {
   collector_serve(serving);
   keeper_end(&keeper);
   bool done = keeper_did_its_work(&keeper, command->attach_pid);
-  tree_print(written.tree, stderr);
-  tree_free(written.tree);
   bool recorded = collector_recorded(serving) > 0;
+  if (recorded)
+    conclude_upkeep(command);
+  if (!diagnostics_quiet())
+    tree_print(written.tree, stderr);
+  tree_free(written.tree);
   if (done && !recorded)
-    fprintf(stderr, "heaptape-record: process %d: nothing was recorded: no call came\n", command->attach_pid);
-  if (!recorded && made)
+    diagnostics_warning(RECORD, "process %d: nothing was recorded: no call came", command->attach_pid);
+  struct stat status;
+  if (made && stat(output, &status) == 0 && status.st_size == 0) /* fork children alone made calls, if any */
     unlink(output);
   collector_close(serving);
   return done && recorded ? 0 : 1;
@@ -459,13 +471,8 @@ int main(int argc, char **argv) {
   raise_descriptor_limit();
   command.settings.first_pid = child_pid;
   bool made;
-  find_output(&command.settings, output, sizeof output);
-  if (try_output(output, &made, &error) != 0)
+  if (try_output(&command.settings, output, sizeof output, &made, &error) != 0)
     fail_launched(&error);
-  if (made && command.settings.rotate_bytes) { /* else the numbers would go on after it */
-    unlink(output);
-    made = false;
-  }
   if (command.settings.sampling && perf_source_open(&command.settings.samples, command.settings.sampling,
                                                     command.settings.sampling_period, child_pid, &error) != 0) {
     if (made)

@@ -22,6 +22,7 @@ from capture.test.driven import HANG_S, Driven, calling
 from tests.support import (
     CONVERT,
     HEAPTAPE,
+    HEAPTAPE_HERE,
     OUT,
     RECORD,
     check,
@@ -129,7 +130,7 @@ def test_each_file_checks_compiles_and_replays_by_itself(tmp_path: Path) -> None
         assert about["footer"]["end"] == ("exit" if trace == traces[-1] else "rotated")
         assert about["info"]["rotation"]["file"] == number
         assert about["info"]["rotation"]["set"] == rotation(traces[0])["set"]
-    succeed(HEAPTAPE, "replay", compile_trace(traces[1]), "-a", "glibc", "--verify")
+    succeed(HEAPTAPE_HERE, "replay", compile_trace(traces[1]), "-a", "glibc", "--verify", "-o", tmp_path / "r.json")
 
 
 def test_threads_that_go_on_are_named_in_the_file_before_and_each_file_has_its_stacks(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ALLOCATORS as KNOWN
-from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, call_heaptape, published, record, run, succeed
+from tests.support import HEAPTAPE_HERE, OUT, call_heaptape, published, record, run, succeed
 
 PROGRAM = OUT / "test-programs" / "planted_memory"
 MODES = ("leak", "retention", "fragmentation", "well")
@@ -156,7 +156,7 @@ def test_wrong_input_is_one_line(words: tuple[str, ...], tapes: dict[str, Path],
 
 
 def test_a_mark_that_is_not_there_is_one_line(tapes: dict[str, Path]) -> None:
-    done = run(HEAPTAPE, "blame", tapes["leak"], "--at", "later")
+    done = run(HEAPTAPE_HERE, "blame", tapes["leak"], "--at", "later")
     assert done.status == 1
     assert done.stderr.count("\n") == 1
     assert "later" in done.stderr

@@ -149,7 +149,7 @@ def test_a_programs_instructions_and_page_faults_on_another_allocator_are_predic
 @pytest.mark.skipif(not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(), reason="no Valgrind tool")
 def test_cpu_time_is_predicted_before_live_runs_and_later_sittings_add_to_them(tmp_path: Path) -> None:
     recipe = tmp_path / "phases.toml"
-    command = json.dumps([str(OUT / "workloads" / "phases"), "--objects=3000", "--phases=4"])
+    command = json.dumps([str(OUT / "workloads" / "phases"), "--objects=1000", "--phases=4"])
     recipe.write_text(f'summary = "phases"\nstands_for = "a test"\nset = "tuned"\ncommand = {command}\n')
     home, path = Home(OUT), tmp_path / "phases.json.zst"
     choices = [registry.choose(name, registry.load(home)) for name in ("glibc", "reference")]

@@ -28,14 +28,14 @@ class Lines:
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:
         """Marks the lines of all Python threads that begin here, and of this one."""
-        before = sys.gettrace()
+        before, of_threads = sys.gettrace(), threading.gettrace()
         threading.settrace(self._call)
         sys.settrace(self._call)
         try:
             yield
         finally:
             sys.settrace(before)
-            threading.settrace(before)
+            threading.settrace(of_threads)
             self._mark(NOWHERE)
 
     def where(self, place: int) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from synthetic_results import make_results, write
 from tests.support import CONVERT, HEAPTAPE, OUT, RECORD, call_heaptape, run
 
 ESCAPE = "\x1b["
-PYTHON = (HEAPTAPE, "compare", "nosuch.json")
+PYTHON = (HEAPTAPE, "ctl", "1", "status")  # imports no pandas
 IN_C = (CONVERT, "info", "nosuch.tape")
 OBSERVE = (OUT / "libexec" / "heaptape-observe", "--simulatte", "--", "true")
 RECORDER = (RECORD, "--lateny", "--", "true")

@@ -97,6 +97,16 @@ def test_what_is_missing_is_told() -> None:
     assert "7.00 k in pauses" in told
 
 
+def test_names_of_the_program_move_no_terminal() -> None:
+    process = SAMPLE["process"]
+    threads = [thread | {"name": "\x1b]0;title\x07\n\x9b2J"} for thread in process["threads"]]
+    sites = [site | {"name": "f\x1b[2J"} for site in process["sites"]]
+    shown = text(SAMPLE | {"process": process | {"name": "a\x1b[31m", "threads": threads, "sites": sites}})
+    assert shown.replace("\n", "").isprintable()
+    assert "?]0;title" in shown
+    assert "f?[2J" in shown
+
+
 def test_more_live_than_resident_is_told_in_words() -> None:
     assert "never touched" in text(made(counts(1, 100), counts(3, 200), rss=500))
     assert "beside live" in text(made(counts(1, 100), counts(3, 200), rss=None))

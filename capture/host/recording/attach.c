@@ -362,7 +362,7 @@ static bool attach(struct process *process) {
   int fds[2];
   bool done = false;
   if (exchange(&request, &reply, fds) != 0) {
-    if (!forked || !redirected_table()) /* else it was forked as the recorder went */
+    if (!redirected_table() || (!forked && errno != ECONNRESET)) /* else it came as the recorder went */
       tell_no_collector();
     reply = (struct attach_reply){.refused = 1};
   }

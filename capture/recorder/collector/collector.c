@@ -186,7 +186,7 @@ void collector_close(struct collector *collector) {
 /* Redirects the functions of an allocator in the executable of a fresh image, which waits on the connection. */
 static void redirect_linked(const struct collector *collector, int connection, struct attach_request *request,
                             struct attach_reply *reply) {
-  if (request->forked || collector->settings->keeper_pid) /* the keeper redirects */
+  if (request->forked || !request->linked.table)
     return;
   struct linked_result linked;
   linked_redirect(request->pid, connection, &request->linked, &linked);
@@ -208,6 +208,12 @@ static void redirect_linked(const struct collector *collector, int connection, s
   }
 }
 
+/* Is that the process whose trace has the name that was asked for: the first one, and of a process that ran before that
+   one, even if a fork child of it calls first? */
+static bool is_main(const struct collector *collector, int pid) {
+  return !collector->has_main && (!collector->settings->keeper_pid || pid == collector->settings->first_pid);
+}
+
 static struct recorded_process *add_process(struct collector *collector, const struct attach_request *request,
                                             int pid) {
   if (!vector_reserve(&collector->processes, collector->processes.count + 1))
@@ -216,7 +222,8 @@ static struct recorded_process *add_process(struct collector *collector, const s
   if (pid_fd < 0 && errno == ESRCH) /* killed while it waited for us: it has recorded nothing */
     return NULL;
   char path[4096 + 32];
-  if (collector->recorded == 0)
+  bool is_the_main = is_main(collector, pid);
+  if (is_the_main)
     describe_first_path(collector->settings, path, sizeof path);
   else
     describe_further_path(collector->settings, pid, path, sizeof path);
@@ -263,6 +270,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
   process->names = collector->settings->describe_json != NULL;
   watch(collector, pid_fd);
   collector->processes.at[collector->processes.count++] = process;
+  collector->has_main |= is_the_main;
   if (collector->recorded++ == 0)
     control_first_process(collector);
   return process;
@@ -564,7 +572,7 @@ static bool attached_is_over(struct collector *collector) {
     collector_end_recording(collector, "the recorder was stopped: later events are not in the trace");
   else if (collector->keeper_ended && !collector->ended)
     collector_end_recording(collector, "the program has gone, or executes another one");
-  return collector->ended || (collector->recorded && collector->processes.count == 0);
+  return collector->ended || (collector->has_main && collector->processes.count == 0);
 }
 
 int collector_serve(struct collector *collector) {

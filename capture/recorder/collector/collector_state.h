@@ -46,6 +46,7 @@ struct collector {
   uint32_t bursts;         /* as in struct region, likewise */
   struct upkeep upkeep;
   bool ended;                /* no process is recorded any more */
+  bool has_main;             /* the process whose trace has the name that was asked for has come */
   bool keeper_ended;         /* of a process that ran before */
   volatile bool child_ended; /* read by a signal handler */
   int child_status;

@@ -215,6 +215,11 @@ static void write_missing(struct recorded_process *process, struct ring_reader *
 void recorded_process_cut(struct recorded_process *process, uint64_t stamp, const char *why) {
   process->cut_stamp = stamp;
   process->cut_why = why;
+  for (uint32_t i = 0; i < process->readers.count; i++) {
+    struct ring_reader *reader = &process->readers.at[i];
+    reader->dropped_at_cut = atomic_load(&reader->ring->dropped);
+    reader->skipped_at_cut = atomic_load(&reader->ring->skipped);
+  }
 }
 
 /* The ring's owner has ended: another thread has taken the ring over, or the process or its recording has ended. */
@@ -705,11 +710,11 @@ static void settle(struct recorded_process *process) {
   uint64_t orphan = 0;
   for (uint32_t i = 0; i < process->readers.count; i++) {
     struct ring_reader *reader = &process->readers.at[i];
-    uint64_t dropped = atomic_load(&reader->ring->dropped);
-    if (dropped > reader->dropped_reported && !process->cut_stamp)
+    uint64_t dropped = process->cut_stamp ? reader->dropped_at_cut : atomic_load(&reader->ring->dropped);
+    if (dropped > reader->dropped_reported)
       write_missing(process, reader, MISSING_RING_FULL, dropped - reader->dropped_reported);
-    uint64_t skipped = atomic_load(&reader->ring->skipped);
-    if (skipped > reader->skipped_reported && !process->cut_stamp)
+    uint64_t skipped = process->cut_stamp ? reader->skipped_at_cut : atomic_load(&reader->ring->skipped);
+    if (skipped > reader->skipped_reported)
       write_missing(process, reader, MISSING_PAUSED, skipped - reader->skipped_reported);
     uint64_t marks = atomic_load(&reader->ring->marks_lost);
     if (marks)

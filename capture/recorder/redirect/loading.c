@@ -69,9 +69,10 @@ static int find_functions(struct bringing *b, const struct object *libc, struct 
 /* The end of a signal handler's frame: the only way back from one. */
 static uint64_t find_restorer(const struct tracee *tracee, const struct symbol *near) {
   static const char code[] = "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05";
+  static const uint64_t most = (uint64_t)64 << 20;
   struct area area;
   uint64_t found = 0;
-  if (!area_of(tracee, near->address, &area))
+  if (!area_of(tracee, near->address, &area) || area.to - area.from > most)
     return 0;
   char *text = malloc(area.to - area.from);
   if (text && tracee_read(tracee, area.from, text, area.to - area.from)) {

@@ -17,15 +17,15 @@ enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, ADDRESS =
 #endif
 
 /* Limits of what is believed. */
-enum { OBJECTS_MAX = 65536, HEADERS_MAX = 64, DYNAMIC_MAX = 256, CHAIN_MAX = 4096, NAME_BYTES = 64 };
+enum { OBJECTS_MAX = 65536, HEADERS_MAX = 64, DYNAMIC_MAX = 4096, CHAIN_MAX = 4096, NAME_BYTES = 64 };
 static const uint64_t TABLE_BYTES_MAX = (uint64_t)256 << 20;
 
 /* The first mapping that has one of these addresses. */
 static bool first_area(const struct tracee *tracee, uint64_t from, uint64_t to, struct area *area) {
-  char path[64], *line = NULL;
+  char path[TRACEE_PATH_BYTES], *line = NULL;
   size_t room = 0;
   bool found = false;
-  snprintf(path, sizeof path, "/proc/%d/maps", tracee->pid);
+  tracee_proc_path(tracee->pid, "maps", path);
   FILE *file = fopen(path, "re");
   while (file && !found && getline(&line, &room, file) > 0) {
     area->path[0] = '\0';
@@ -50,10 +50,10 @@ bool area_is_free(const struct tracee *tracee, uint64_t from, uint64_t to) {
 
 /* One word of the auxiliary vector; 0: it is not there. */
 static uint64_t auxiliary(const struct tracee *tracee, uint64_t type) {
-  char path[64];
+  char path[TRACEE_PATH_BYTES];
   Elf64_auxv_t entry;
   uint64_t value = 0;
-  snprintf(path, sizeof path, "/proc/%d/auxv", tracee->pid);
+  tracee_proc_path(tracee->pid, "auxv", path);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   while (fd >= 0 && !value && read(fd, &entry, sizeof entry) == sizeof entry)
     if (entry.a_type == type)

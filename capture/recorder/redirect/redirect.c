@@ -4,6 +4,7 @@
 #include "core/base/os.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -267,13 +268,14 @@ static bool is_unused(const struct view *view) {
   return true;
 }
 
-/* Does a recorder hold the process? The setting names it; one that was killed has left it there. */
+/* Does a recorder hold the process, perhaps another user's? The setting names it; one that was killed has left it
+ * there. */
 static bool is_recorded(const struct view *view) {
   char setting[sizeof view->table.setting];
   int recorder;
   return !tracee_read(view->tracee, view->table_at + offsetof(struct redirect_table, setting), setting,
                       sizeof setting) ||
-         (setting[0] && sscanf(setting, "heaptape-%d-", &recorder) == 1 && kill(recorder, 0) == 0);
+         (setting[0] && sscanf(setting, "heaptape-%d-", &recorder) == 1 && (kill(recorder, 0) == 0 || errno == EPERM));
 }
 
 /* Has the library begin anew: it meets the collector at the next call of a hook. */
@@ -458,8 +460,15 @@ bool redirect_keep(struct redirection *redirection) {
 
 /* --- the end --- */
 
-/* Puts back what one process has. */
-static int put_back(struct tracee *tracee, struct error *error) {
+/* Does another recorder hold it, that has begun since, or had attached to a fork child? */
+static bool is_anothers(const struct view *view, const char *setting) {
+  char its[sizeof view->table.setting] = "";
+  return tracee_read(view->tracee, view->table_at + offsetof(struct redirect_table, setting), its, sizeof its) &&
+         strncmp(its, setting, sizeof its) != 0 && is_recorded(view);
+}
+
+/* Puts back what one process has. 1: it is another's. */
+static int put_back(struct tracee *tracee, const char *setting, struct error *error) {
   struct view view;
   int result = -1;
   bool settled = false;
@@ -467,10 +476,13 @@ static int put_back(struct tracee *tracee, struct error *error) {
     result = view_open(&view, tracee, error);
     if (result == 0 && (result = tracee_hold(tracee, error)) == 0) {
       settled = objects_are_settled(&view.objects, tracee) || i == TRIES - 1;
-      struct change change = {.write = settled};
+      bool ours = !is_anothers(&view, setting);
+      struct change change = {.write = settled && ours};
       change_all(&view, &change);
-      if (settled && (change.failed || !clear_setting(&view)))
+      if (settled && ours && (change.failed || !clear_setting(&view)))
         result = error_set(error, "--attach", "the process's references can't be written");
+      if (settled && !ours)
+        result = 1;
       tracee_release(tracee);
     } else {
       settled = true;
@@ -484,9 +496,9 @@ static int put_back(struct tracee *tracee, struct error *error) {
 
 /* Fork children have the same token at the same place. */
 static bool is_copy(const struct redirection *redirection, int pid) {
-  char path[64];
+  char path[TRACEE_PATH_BYTES];
   uint64_t token = 0;
-  snprintf(path, sizeof path, "/proc/%d/mem", pid);
+  tracee_proc_path(pid, "mem", path);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return false;
@@ -496,30 +508,31 @@ static bool is_copy(const struct redirection *redirection, int pid) {
   return got == sizeof token && token == redirection->table.token;
 }
 
-static int put_back_copy(int pid, uint32_t *processes, struct error *error) {
+static int put_back_copy(int pid, const char *setting, uint32_t *processes, struct error *error) {
   struct tracee tracee;
   struct error its = {""};
   if (tracee_open(&tracee, pid, &its) != 0)
     return 0; /* it has ended */
-  int result = put_back(&tracee, &its);
+  int result = put_back(&tracee, setting, &its);
   bool lives = kill(pid, 0) == 0;
   tracee_close(&tracee);
   *processes += result == 0;
-  return result == 0 || !lives ? 0 : error_set(error, "--attach", "process %d: %s", pid, its.text);
+  return result >= 0 || !lives ? 0 : error_set(error, "--attach", "process %d: %s", pid, its.text);
 }
 
 int redirect_end(struct redirection *redirection, uint32_t *processes, struct error *error) {
   int result = put_functions_back(redirection, error);
   *processes = 0;
   if (is_there(redirection)) {
-    result = put_back(&redirection->tracee, error);
-    *processes += result == 0;
+    int put = put_back(&redirection->tracee, redirection->table.setting, error);
+    *processes += put == 0;
+    result = put < 0 ? -1 : result;
   }
   DIR *all = opendir("/proc");
   for (const struct dirent *entry; all && (entry = readdir(all));) {
     int pid = atoi(entry->d_name);
     if (pid > 0 && pid != redirection->tracee.pid && is_copy(redirection, pid) &&
-        put_back_copy(pid, processes, error) != 0)
+        put_back_copy(pid, redirection->table.setting, processes, error) != 0)
       result = -1;
   }
   if (all)

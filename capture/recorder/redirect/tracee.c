@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,10 +24,43 @@ enum {
   SIGNAL_MASK_BYTES = 8,
 };
 
+/* The state letter of a thread; 0: it has ended. */
+static char state_of(int pid, int tid) {
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return 0;
+  ssize_t got = read(fd, text, sizeof text - 1);
+  close(fd);
+  text[got > 0 ? got : 0] = '\0';
+  const char *after_name = strrchr(text, ')');
+  char state = after_name && after_name[1] ? after_name[2] : 0;
+  return state == 'Z' || state == 'X' ? 0 : state;
+}
+
+void tracee_proc_path(int pid, const char *file, char *path) {
+  snprintf(path, TRACEE_PATH_BYTES, "/proc/%d/%s", pid, file);
+  if (state_of(pid, pid))
+    return;
+  char tasks[64];
+  snprintf(tasks, sizeof tasks, "/proc/%d/task", pid);
+  DIR *threads = opendir(tasks);
+  for (const struct dirent *entry; threads && (entry = readdir(threads));) {
+    int tid = atoi(entry->d_name);
+    if (tid <= 0 || !state_of(pid, tid))
+      continue;
+    snprintf(path, TRACEE_PATH_BYTES, "/proc/%d/task/%d/%s", pid, tid, file);
+    break;
+  }
+  if (threads)
+    closedir(threads);
+}
+
 int tracee_open(struct tracee *tracee, int pid, struct error *error) {
-  char path[64];
+  char path[TRACEE_PATH_BYTES];
   *tracee = (struct tracee){.pid = pid};
-  snprintf(path, sizeof path, "/proc/%d/mem", pid);
+  tracee_proc_path(pid, "mem", path);
   tracee->memory_fd = open(path, O_RDWR | O_CLOEXEC);
   return tracee->memory_fd < 0 ? error_errno(error, path, "the process can't be looked into") : 0;
 }
@@ -47,21 +81,6 @@ bool tracee_write_word(const struct tracee *tracee, uint64_t address, uint64_t w
   return tracee_write(tracee, address, &word, sizeof word);
 }
 
-/* The state letter of a thread; 0: it has ended. */
-static char state_of(const struct tracee *tracee, int tid) {
-  char path[64], text[512];
-  snprintf(path, sizeof path, "/proc/%d/task/%d/stat", tracee->pid, tid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return 0;
-  ssize_t got = read(fd, text, sizeof text - 1);
-  close(fd);
-  text[got > 0 ? got : 0] = '\0';
-  const char *after_name = strrchr(text, ')');
-  char state = after_name && after_name[1] ? after_name[2] : 0;
-  return state == 'Z' || state == 'X' ? 0 : state;
-}
-
 static struct tracee_thread *find(const struct tracee *tracee, int tid) {
   for (size_t i = 0; i < tracee->threads.count; i++)
     if (tracee->threads.at[i].tid == tid)
@@ -72,7 +91,7 @@ static struct tracee_thread *find(const struct tracee *tracee, int tid) {
 /* Begins to trace a thread and asks it to stop. -1: it may not be traced. */
 static int call_thread(struct tracee *tracee, int tid, struct error *error) {
   if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) {
-    if (errno == ESRCH || !state_of(tracee, tid)) /* it has ended */
+    if (errno == ESRCH || !state_of(tracee->pid, tid)) /* it has ended */
       return 0;
     return error_errno(error, "ptrace", "the process can't be attached to");
   }
@@ -107,6 +126,41 @@ static int call_new_threads(struct tracee *tracee, bool *fresh, struct error *er
   return result;
 }
 
+#if defined(__x86_64__)
+
+/* Calls that the kernel does not make again by itself after a stop, unlike others: they would fail with EINTR in a
+   program that has no signal handler. They have done nothing where they say that. */
+static bool is_to_be_made_again(uint64_t number) {
+  static const uint16_t calls[] = {
+      SYS_read,  SYS_readv,      SYS_recvfrom,        SYS_recvmsg,      SYS_accept,        SYS_accept4,
+      SYS_write, SYS_writev,     SYS_sendto,          SYS_sendmsg,      SYS_epoll_wait,    SYS_epoll_pwait,
+      SYS_semop, SYS_semtimedop, SYS_rt_sigtimedwait, SYS_io_getevents, SYS_io_pgetevents, 441 /* epoll_pwait2 */};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+    if (calls[i] == number)
+      return true;
+  return false;
+}
+
+/* Precondition: the thread has been stopped by us. As the kernel has it for poll: made again where no handler is
+   called. */
+static void make_call_again(const struct tracee_thread *thread) {
+  static const unsigned long long restart_no_handler = -514ull;
+  struct user_regs_struct registers;
+  if (ptrace(PTRACE_GETREGS, thread->tid, NULL, &registers) != 0 || registers.rax != (unsigned long long)-EINTR ||
+      !is_to_be_made_again(registers.orig_rax))
+    return;
+  registers.rax = restart_no_handler;
+  ptrace(PTRACE_SETREGS, thread->tid, NULL, &registers);
+}
+
+#else
+
+static void make_call_again(const struct tracee_thread *thread) {
+  (void)thread;
+}
+
+#endif
+
 /* Looks whether a thread that was asked to has stopped. Returns false if it has ended. */
 static bool look(const struct tracee *tracee, struct tracee_thread *thread) {
   int status;
@@ -116,7 +170,9 @@ static bool look(const struct tracee *tracee, struct tracee_thread *thread) {
   if (got > 0) {
     thread->state = TRACEE_STOPPED;
     thread->signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
-  } else if (os_monotonic_ns() - tracee->held_since_ns > KERNEL_NS && state_of(tracee, thread->tid) == 'D') {
+    if (!thread->signal)
+      make_call_again(thread);
+  } else if (os_monotonic_ns() - tracee->held_since_ns > KERNEL_NS && state_of(tracee->pid, thread->tid) == 'D') {
     thread->state = TRACEE_IN_KERNEL;
   }
   return true;
@@ -143,9 +199,10 @@ int tracee_hold(struct tracee *tracee, struct error *error) {
     tracee->threads.at[i].state = TRACEE_CALLED;
   for (;;) {
     bool fresh = false;
+    size_t missing = look_at_all(tracee); /* before the list: until it stops, a thread can make one that is not in it */
     if (call_new_threads(tracee, &fresh, error) != 0)
       break;
-    if (look_at_all(tracee) == 0 && !fresh) {
+    if (missing == 0 && !fresh) {
       if (tracee->threads.count)
         return 0;
       error_set(error, "ptrace", "the process has ended");

@@ -45,6 +45,11 @@ void tracee_release(struct tracee *tracee);
 /* Lets go of threads that were held in the kernel and have come out of it since. */
 void tracee_settle(struct tracee *tracee);
 
+/* The path of a file in /proc of the process's; by a thread that lives, as a main thread that has ended shows no
+   memory. path: TRACEE_PATH_BYTES. */
+enum { TRACEE_PATH_BYTES = 80 };
+void tracee_proc_path(int pid, const char *file, char *path);
+
 /* False: those bytes are not there (any more). Writing needs no permission of the mapping's, but tracee_hold. */
 bool tracee_read(const struct tracee *tracee, uint64_t address, void *to, size_t bytes);
 bool tracee_write(const struct tracee *tracee, uint64_t address, const void *from, size_t bytes);

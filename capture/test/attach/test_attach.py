@@ -15,6 +15,7 @@ from heaptape.formats.tape_format import open_trace
 
 from capture.test.attach.attached import (
     HANG_S,
+    SOURCES,
     Attached,
     Worker,
     calls_of,
@@ -24,7 +25,7 @@ from capture.test.attach.attached import (
     wait_until,
     worker_threads,
 )
-from tests.support import CONVERT, RECORD, REPLAY, check, refused, succeed
+from tests.support import CONVERT, RECORD, REPLAY, check, compile_c, refused, succeed
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is for x86-64 only")
 
@@ -52,11 +53,11 @@ def worker(programs: tuple[Path, Path]) -> Iterator[Callable[..., Worker]]:
         one.process.wait()
 
 
-def library_mappings(pid: int) -> list[str]:
+def library_mappings(pid: int | str) -> list[str]:
     return [line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if "libheaptape-attach.so" in line]
 
 
-def redirected_references(pid: int) -> int:
+def redirected_references(pid: int | str) -> int:
     """Words in the objects' writable and sealed memory that point into our library's code, its own objects left out."""
     ours = [tuple(int(part, 16) for part in line.split()[0].split("-")) for line in library_mappings(pid)]
     low, high = min(begin for begin, _ in ours), max(end for _, end in ours)
@@ -110,6 +111,7 @@ def test_everything_is_put_back(worker, tmp_path: Path) -> None:
     program = worker(2)
     attached = Attached(program.pid, tmp_path / "t.tape")
     assert redirected_references(program.pid) >= 4
+    program.obey("c")  # else there may be no call, and no trace
     attached.stop()
     assert redirected_references(program.pid) == 0
     size_bytes = attached.trace.stat().st_size
@@ -164,6 +166,26 @@ def test_a_second_recording_is_as_the_first(worker, tmp_path: Path) -> None:
         assert check(attached.trace)["ok"]
     assert len({line.split()[4] for line in library_mappings(program.pid)}) == 1, "it was loaded twice"
     assert program.end() == 0
+
+
+# Of x86-64: epoll_wait, semtimedop, rt_sigtimedwait, recvfrom.
+WAITS = {"232", "220", "128", "45"}
+
+
+def kernel_calls(pid: int) -> set[str]:
+    """The system calls in which the process's threads wait."""
+    return {path.read_text().split()[0] for path in Path(f"/proc/{pid}/task").glob("*/syscall")}
+
+
+def test_calls_of_the_kernel_that_a_stop_would_end_are_made_again(tmp_path: Path) -> None:
+    waits = compile_c(tmp_path / "waits", SOURCES / "waits.c", "-O1", "-pthread")
+    program = Worker((waits, tmp_path), 0)
+    wait_until(lambda: kernel_calls(program.pid) >= WAITS)
+    attached = Attached(program.pid, tmp_path / "t.tape")
+    program.obey("c")
+    attached.stop()
+    wait_until(lambda: kernel_calls(program.pid) >= WAITS)
+    assert program.end() == 0, "one of them has returned"
 
 
 CPP = """
@@ -223,6 +245,7 @@ def test_the_recorder_killed_leaves_the_program_as_it_was(worker, tmp_path: Path
 def test_the_keeper_killed_leaves_the_program_as_it_was(worker, tmp_path: Path) -> None:
     program = worker(3)
     attached = Attached(program.pid, tmp_path / "t.tape")
+    program.obey("c")  # else there may be no call, and no trace
     os.kill(attached.keeper(), signal.SIGKILL)
     attached.process.communicate(timeout=HANG_S)
     assert redirected_references(program.pid) == 0

@@ -9,6 +9,7 @@
      f  forks a child that makes 500 objects of 3,131 bytes, and waits for it
      F  starts a child that does that again and again until its parent ends
      s  a storm: 20 times l and f
+     e  ends the main thread; another one carries out commands from then on
    At the end of the input: exit status 0 if all objects were as they should be. */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -104,6 +105,30 @@ static void obey(char command) {
   }
 }
 
+static void *go_on(void *unused);
+
+/* To the end of the input. Returns the process's exit status. */
+static int obey_all(void) {
+  for (char command; read(0, &command, 1) == 1;) {
+    pthread_t other;
+    if (command == '\n')
+      continue;
+    if (command == 'e' && pthread_create(&other, NULL, go_on, NULL) == 0)
+      pthread_exit(NULL);
+    obey(command);
+    if (write(1, "\n", 1) != 1)
+      return 2;
+  }
+  return 0;
+}
+
+static void *go_on(void *unused) {
+  if (write(1, "\n", 1) != 1)
+    exit(2);
+  exit(obey_all() || atomic_load(&damaged));
+  return unused;
+}
+
 static void count_signal(int signal) {
   (void)signal;
   atomic_fetch_add(&handled, 1);
@@ -112,7 +137,6 @@ static void count_signal(int signal) {
 int main(int count, char **argument) {
   pthread_t thread[THREADS_MAX];
   int threads = atoi(argument[1]);
-  char command;
   plugin = argument[2];
   if (count > 3) {
     struct sigaction action = {.sa_handler = count_signal, .sa_flags = SA_RESTART};
@@ -121,15 +145,9 @@ int main(int count, char **argument) {
   }
   for (int i = 0; i < threads; i++)
     pthread_create(&thread[i], NULL, work, NULL);
-  while (read(0, &command, 1) == 1) {
-    if (command == '\n')
-      continue;
-    obey(command);
-    if (write(1, "\n", 1) != 1)
-      return 2;
-  }
+  int status = obey_all();
   atomic_store(&ends, true);
   for (int i = 0; i < threads; i++)
     pthread_join(thread[i], NULL);
-  return atomic_load(&damaged) || (count > 3 && !atomic_load(&handled));
+  return status || atomic_load(&damaged) || (count > 3 && !atomic_load(&handled));
 }

@@ -198,6 +198,16 @@ def test_a_program_with_functions_of_such_names_is_left_alone(tmp_path: Path) ->
     assert calls["malloc"] in (1000, 1001), "puts may take a buffer"
 
 
+def test_a_function_whose_name_is_an_allocators_prefix_hinders_nothing(tmp_path: Path) -> None:
+    source = tmp_path / "prefixes.c"
+    source.write_text(
+        "#include <stdlib.h>\nint rp(int n) { return n; }\nvoid mi_(void) {}\n"
+        "int main(void) { free(malloc(777)); return rp(0); }\n"
+    )
+    record(tmp_path / "t.tape", compile_c(tmp_path / "prefixes", source))
+    assert info(tmp_path / "t.tape")["calls"]["malloc"] >= 1
+
+
 def test_children_and_later_images_are_recorded_too(tmp_path: Path) -> None:
     program = compile_c(tmp_path / "life", SOURCES / "life.c", library("libjemalloc_pic.a"), "-lstdc++", "-lm")
     record(tmp_path / "t.tape", program)

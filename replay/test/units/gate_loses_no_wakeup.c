@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { STEPS = 60000, WATCHERS = 4 };
+enum { STEPS = 20000, WATCHERS = 4 };
 static const uint64_t strides[WATCHERS] = {3, 5, 7, 11};
 
 static struct gate gates[2];

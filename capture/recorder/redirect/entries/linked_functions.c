@@ -45,7 +45,7 @@ static bool is_of(const struct described *function, const struct family *family)
 
 static bool is_among(const char *words, const char *name) {
   size_t length = strlen(name);
-  for (const char *at = words; (at = strstr(at, name)); at += length)
+  for (const char *at = words; length && (at = strstr(at, name)); at += length)
     if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
       return true;
   return false;
