@@ -187,6 +187,7 @@ struct change {
   bool to_hooks;
   bool write; /* else only count */
   uint32_t changed, elsewhere;
+  uint32_t left; /* at our hooks, as recorders that were killed leave them */
   bool failed;
 };
 
@@ -210,6 +211,8 @@ static void change_reference(const struct view *view, struct change *change, con
     change_word(view, change, reference->address, change->to_hooks ? hook : call->real);
   else if (value != hook)
     change->elsewhere++;
+  else if (change->to_hooks)
+    change->left++;
 }
 
 static void change_entry(const struct view *view, struct change *change, uint32_t i) {
@@ -337,7 +340,7 @@ static int write_begin(struct view *view, struct redirection *redirection, bool 
     return error_set(error, "--attach", "the process's references can't be written");
   }
   redirection->functions = view->table.linked.done.functions;
-  redirection->redirected = change.changed;
+  redirection->redirected = change.changed + change.left;
   redirection->elsewhere = change.elsewhere;
   redirection->objects = view->references.objects;
   redirection->table = view->table;

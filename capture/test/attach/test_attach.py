@@ -263,6 +263,7 @@ def test_both_killed_leave_a_program_that_runs_and_can_be_recorded_again(worker,
     attached.process.communicate(timeout=HANG_S)
     program.obey("c")
     again = Attached(program.pid, tmp_path / "again.tape")
+    assert " 0 references" not in again.told
     program.obey("c")
     again.stop()
     calls = requests(again.trace)
