@@ -33,7 +33,7 @@ $(HT_UNWIND_LIB): $(call c_pic_objects,$(wildcard capture/host/unwinder/*.c))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape-unwind.so -o $@ $^ -ldl
 
-RECORDER_COMPONENTS := capture/recorder capture/recorder/collector capture/recorder/redirect capture/recorder/continuous capture/recorder/process capture/sampling
+RECORDER_COMPONENTS := capture/recorder capture/recorder/collector capture/recorder/redirect capture/recorder/redirect/entries capture/recorder/continuous capture/recorder/process capture/sampling
 # Decodes the instructions of functions that are redirected: for x86-64 alone.
 DECODER := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-lZydis)
 $(call c_components,$(RECORDER_COMPONENTS))
@@ -44,8 +44,8 @@ $(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_ATTACH_LIB) $(HT_UNWIND_LIB)
 HT_CAPTURE_TESTS := $(wildcard capture/test/hosts/*/*.c)
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,$(test),capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
-$(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,capture/recorder/redirect,$(DECODER) -ldl)
-$(call c_test,capture/test/redirect/held_process_has_no_running_thread.c,,capture/recorder/redirect core/base,$(DECODER) -ldl -pthread)
+$(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,capture/recorder/redirect/entries,$(DECODER) -ldl)
+$(call c_test,capture/test/redirect/held_process_has_no_running_thread.c,,capture/recorder/redirect capture/recorder/redirect/entries core/base,$(DECODER) -ldl -pthread)
 $(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/process core/processes core/base,)
 $(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,capture/recorder/continuous core/base,)
 $(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/process core/base,-lm)

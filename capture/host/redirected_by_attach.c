@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/host/process/process.h"
 #include "capture/host/real/entry_points.h"
+#include "capture/host/real/linked.h"
 #include "capture/host/real/redirected.h"
 #include "capture/host/recording/producer.h"
 
@@ -36,4 +37,5 @@ __attribute__((constructor)) static void describe(void) {
   REDIRECT_SYMBOL.own = process_place();
   REDIRECT_SYMBOL.thread_pointer = (uint64_t)(uintptr_t)__builtin_thread_pointer();
   producer_describe_thread(REDIRECT_SYMBOL.thread);
+  linked_describe_hooks(REDIRECT_SYMBOL.linked.hook);
 }

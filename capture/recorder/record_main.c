@@ -355,8 +355,16 @@ static void tell_keeper_waits(int pid) {
 static void tell_keeper_began(int pid, const struct redirection *redirection) {
   if (diagnostics_quiet())
     return;
-  fprintf(stderr, "heaptape: process %d: recording begins: %u references in %u objects, held for %.1f ms at most\n",
-          pid, redirection->redirected, redirection->objects, (double)redirection->tracee.longest_hold_ns / 1e6);
+  char functions[64] = "";
+  if (redirection->functions)
+    snprintf(functions, sizeof functions, "%u functions of an allocator in it, ", redirection->functions);
+  fprintf(stderr, "heaptape: process %d: recording begins: %s%u references in %u objects, held for %.1f ms at most\n",
+          pid, functions, redirection->redirected, redirection->objects,
+          (double)redirection->tracee.longest_hold_ns / 1e6);
+  char why[400];
+  linked_patches_complain(&redirection->linked.patches, why, sizeof why);
+  if (why[0])
+    diagnostics_warning(RECORD, "process %d: not recorded: %s", pid, why);
 }
 
 static void tell_keeper_ended(int pid, uint32_t processes) {

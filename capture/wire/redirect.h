@@ -8,12 +8,14 @@
 #ifndef CAPTURE_WIRE_REDIRECT_H
 #define CAPTURE_WIRE_REDIRECT_H
 
+#include "capture/wire/linked.h"
+
 #include <stdint.h>
 
 #define REDIRECT_LIBRARY "libheaptape-attach.so"
 #define REDIRECT_SYMBOL heaptape_redirect
 #define REDIRECT_MAGIC 0x3172696465726174u
-enum { REDIRECT_VERSION = 1, REDIRECT_CALLS_MAX = 48, REDIRECT_THREAD_PARTS = 3 };
+enum { REDIRECT_VERSION = 2, REDIRECT_CALLS_MAX = 48, REDIRECT_THREAD_PARTS = 3 };
 
 /* Where a real function is. */
 enum redirect_place {
@@ -44,6 +46,14 @@ struct redirect_thread_part {
   uint64_t first;   /* value of the first 8 bytes; the others are 0 */
 };
 
+/* An allocator in the executable, whose functions are redirected at their entries. */
+struct redirect_linked {
+  uint64_t hook[LINKED_KINDS]; /* ours, by enum linked_kind */
+  uint64_t room;               /* the recorder's memory near the executable; 0: there is no such allocator */
+  uint64_t from, to;           /* what the executable occupies */
+  struct linked_done done;
+};
+
 struct redirect_table {
   uint64_t magic;
   uint32_t version;
@@ -56,6 +66,7 @@ struct redirect_table {
   uint64_t retired;        /* process state of the recording before, which no thread uses any more; 0: none */
   uint64_t thread_pointer; /* of the thread that loaded the library */
   struct redirect_thread_part thread[REDIRECT_THREAD_PARTS];
+  struct redirect_linked linked;
   struct redirect_call call[REDIRECT_CALLS_MAX];
 };
 

@@ -11,6 +11,9 @@
 
 #include "capture/wire/linked.h"
 
+/* The addresses of the hooks, by enum linked_kind. */
+void linked_describe_hooks(uint64_t hook[LINKED_KINDS]);
+
 /* Maps the memory, once per image. place->room is 0 where none is to be had. */
 void linked_offer(struct linked_place *place);
 

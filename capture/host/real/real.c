@@ -154,8 +154,9 @@ enum { ALLOCATORS_MAX = 16 };
 static struct code {
   const void *base;
   uintptr_t from, to;
-} ours, allocators[ALLOCATORS_MAX];
+} ours, allocators[ALLOCATORS_MAX + 1]; /* and an executable with one */
 static int allocator_count;
+static struct real_range executable, inner; /* see real_add_allocator */
 static char allocator_name[64] = "unknown";
 static bool has_usable_size;
 static bool began_with_cpp;
@@ -278,7 +279,7 @@ static void find_libc(void) {
    program. Threads, and handlers that interrupt them, may do it at the same time: they write the same. */
 static void take_told(const struct redirect_table *table) {
   struct real_calls told = real;
-  struct code libraries[ALLOCATORS_MAX];
+  struct code libraries[ALLOCATORS_MAX + 1];
   int count = 0;
   const struct redirect_call *call = table->call;
   ours = (struct code){__ehdr_start, (uintptr_t)__ehdr_start, (uintptr_t)_end};
@@ -295,10 +296,16 @@ static void take_told(const struct redirect_table *table) {
     call++;                                                                                                            \
   }
 #include "capture/host/real/entry_points.def"
-  memcpy(allocators, libraries, (size_t)count * sizeof *libraries);
-  allocator_count = count;
   if (!count) /* as in real_resolve */
     told.reallocarray = plain_reallocarray;
+  const struct redirect_linked *linked = &table->linked;
+  if (linked->done.functions) {
+    libraries[count++] = (struct code){(const void *)linked->from, linked->from, linked->to};
+    executable = (struct real_range){linked->from, linked->to};
+    inner = (struct real_range){linked->done.code_from, linked->done.code_to};
+  }
+  memcpy(allocators, libraries, (size_t)count * sizeof *libraries);
+  allocator_count = count;
   memcpy(allocator_name, table->allocator, sizeof allocator_name - 1);
   has_usable_size = table->has_usable_size;
   real = told;
@@ -358,8 +365,6 @@ bool real_resolve(void) {
   errno = error;
   return true;
 }
-
-static struct real_range executable, inner;
 
 void real_add_allocator(struct real_range all, struct real_range among) {
   if (allocator_count < ALLOCATORS_MAX)

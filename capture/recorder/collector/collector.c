@@ -5,7 +5,7 @@
 #include "capture/recorder/collector/control.h"
 #include "capture/recorder/collector/describe.h"
 #include "capture/recorder/collector/upkeep.h"
-#include "capture/recorder/redirect/linked.h"
+#include "capture/recorder/redirect/entries/linked.h"
 #include "core/base/os.h"
 
 #include <errno.h>

@@ -5,7 +5,8 @@ const char *const gate_calls[GATE_CALLS] = {"malloc", "calloc", "realloc", "free
 
 #if defined(__x86_64__)
 
-extern const char gate_begin[], gate_end[], gate_entry_0[], gate_entry_1[], gate_entry_2[], gate_entry_3[];
+extern const char gate_begin[], gate_end[], gate_entry_0[], gate_entry_1[], gate_entry_2[], gate_entry_3[],
+    gate_linked[];
 
 /* The data lie 4096 bytes behind gate_begin; nothing else is referred to, so that the code runs anywhere. System calls
    are made by number, as the C library's functions may be cancelled. */
@@ -25,6 +26,13 @@ __asm__(".pushsection .rodata.gate, \"a\", @progbits\n"
         ".balign 64\n"
         "gate_begin:\n"
         ENTRY(0, 64) ENTRY(1, 72) ENTRY(2, 80) ENTRY(3, 88)
+        ".globl gate_linked\n.hidden gate_linked\n"
+        "gate_linked:\n"
+        "  endbr64\n"
+        "  cmpl $1, " DATA(8) "\n"
+        "  jne 1f\n"
+        "  call gate_ask\n"
+        "1: jmp *(%r8)\n"
         "gate_ask:\n"
         "  push %rdi\n"
         "  push %rsi\n"
@@ -44,6 +52,8 @@ __asm__(".pushsection .rodata.gate, \"a\", @progbits\n"
         "  lock cmpxchg %ecx, " DATA(8) "\n"
         "  jne 9f\n"
         "  mov %rsp, " DATA(40) "\n"
+        "  mov %fs:0, %rax\n"
+        "  mov %rax, " DATA(120) "\n"
         "  mov $200, %ebx\n"
         "2: cmpl $2, " DATA(8) "\n"
         "  jne 4f\n"
@@ -72,7 +82,7 @@ __asm__(".pushsection .rodata.gate, \"a\", @progbits\n"
         "  call *" DATA(32) "\n"
         "  mov %rax, %rbp\n"
         "  mov (%rax), %ebx\n"
-        "  lea " DATA(120) ", %rdi\n"
+        "  lea " DATA(128) ", %rdi\n"
         "  mov $2, %esi\n" /* RTLD_NOW, RTLD_LOCAL */
         "  call *" DATA(16) "\n"
         "  mov %rax, " DATA(48) "\n"
@@ -115,6 +125,10 @@ uint64_t gate_entry_offset(unsigned call) {
   return (uint64_t)(entry[call] - gate_begin);
 }
 
+uint64_t gate_linked_offset(void) {
+  return (uint64_t)(gate_linked - gate_begin);
+}
+
 #else
 
 /* Never used: target_check refuses. */
@@ -128,6 +142,10 @@ size_t gate_code_bytes(void) {
 
 uint64_t gate_entry_offset(unsigned call) {
   (void)call;
+  return 0;
+}
+
+uint64_t gate_linked_offset(void) {
   return 0;
 }
 

@@ -2,7 +2,8 @@
 /* The gate: two OS pages that are put into a program so that one of its own threads loads our library, at a place where
    that is safe.
 
-   References to malloc, calloc, realloc and free are pointed at the gate's entries, which go on to the real functions.
+   References to malloc, calloc, realloc and free are pointed at the gate's entries, which go on to the real functions;
+   functions of an allocator in the executable are redirected to one, too.
    A thread that comes in at its entry is in no function of the allocator, and so holds none of its locks. The first one
    while the gate is armed waits, for 200 ms at most, until the recorder has looked at its stack and decided; then it
    loads the library, with all signals blocked, and goes on. All others go on at once, as all do in fork children.
@@ -40,9 +41,10 @@ struct gate_data {
   uint64_t real[GATE_CALLS];
   int64_t wait[2]; /* of one look at the state: struct timespec */
   uint64_t all_signals;
+  uint64_t thread_pointer; /* of the thread that asks */
   char library[3072];
 };
-_Static_assert(offsetof(struct gate_data, library) == 120, "the gate's code has other offsets");
+_Static_assert(offsetof(struct gate_data, library) == 128, "the gate's code has other offsets");
 _Static_assert(sizeof(struct gate_data) <= GATE_BYTES - GATE_CODE_BYTES, "the gate's data do not fit");
 
 extern const char *const gate_calls[GATE_CALLS]; /* names, in the order of the entries */
@@ -51,5 +53,9 @@ extern const char *const gate_calls[GATE_CALLS]; /* names, in the order of the e
 const void *gate_code(void);
 size_t gate_code_bytes(void);
 uint64_t gate_entry_offset(unsigned call);
+
+/* Of the entry for functions in the executable: it goes on to the function whose address stands where the fifth
+   parameter points to, and so is for functions of at most four. */
+uint64_t gate_linked_offset(void);
 
 #endif

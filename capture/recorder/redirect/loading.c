@@ -24,7 +24,7 @@ struct bringing {
   struct tracee *tracee;
   struct objects objects;
   struct references references;
-  struct symbol real[GATE_CALLS];
+  struct symbol real[GATE_CALLS]; /* address 0: in the executable */
   uint64_t syscall_instruction;
   struct code_range handlers; /* where signal handlers return to */
   struct gate_data data;
@@ -42,19 +42,6 @@ bool gate_entry_at(const struct tracee *tracee, uint64_t address, uint64_t *real
   return false;
 }
 
-/* The C library's own code has what we need. */
-static int find_code(struct bringing *b, const struct object *libc, struct error *error) {
-  unsigned char code[32];
-  struct symbol symbol;
-  if (!object_symbol(libc, b->tracee, "getppid", &symbol) || !tracee_read(b->tracee, symbol.address, code, sizeof code))
-    return error_set(error, "--attach", "the program's C library is not one that is known");
-  const unsigned char *found = memmem(code, sizeof code, "\x0f\x05", 2);
-  if (!found)
-    return error_set(error, "--attach", "no system call instruction in the program's C library");
-  b->syscall_instruction = symbol.address + (uint64_t)(found - code);
-  return 0;
-}
-
 static int find_functions(struct bringing *b, const struct object *libc, struct error *error) {
   const struct object *dl = objects_find(&b->objects, "libdl.so.2");
   struct symbol open, failure, number;
@@ -70,8 +57,10 @@ static int find_functions(struct bringing *b, const struct object *libc, struct 
     const struct object *object = definer_of(&b->objects, b->tracee, gate_calls[i], &b->real[i]);
     if (!object)
       return error_set(error, "--attach", "the program has no %s", gate_calls[i]);
-    if (object->is_executable)
+    if (object->is_executable && !linked_running_has_malloc(b->loading->linked))
       return error_set(error, "--attach", "the program defines %s itself: its calls are no references", gate_calls[i]);
+    if (object->is_executable)
+      b->real[i].address = 0;
     b->data.real[i] = b->real[i].address;
   }
   return 0;
@@ -106,7 +95,10 @@ static int prepare(struct bringing *b, struct error *error) {
   const struct object *libc = objects_find(&b->objects, "libc.so.6");
   if (!libc)
     return error_set(error, "--attach", "the program does not use the GNU C library");
-  if (find_code(b, libc, error) != 0 || find_functions(b, libc, error) != 0)
+  b->syscall_instruction = objects_syscall_instruction(&b->objects, b->tracee);
+  if (!b->syscall_instruction)
+    return error_set(error, "--attach", "the program's C library is not one that is known");
+  if (find_functions(b, libc, error) != 0)
     return -1;
   find_handlers(b, libc);
   b->data.magic = GATE_MAGIC;
@@ -150,7 +142,7 @@ static bool put_references(const struct bringing *b, bool at_gate) {
   for (size_t i = 0; i < b->references.all.count; i++) {
     const struct reference *reference = &b->references.all.at[i];
     uint64_t value, behind, real = b->real[reference->call].address;
-    if (!tracee_read_word(b->tracee, reference->address, &value))
+    if (!real || !tracee_read_word(b->tracee, reference->address, &value))
       continue;
     if (value == real || (gate_entry_at(b->tracee, value, &behind) && behind == real))
       all &= tracee_write_word(b->tracee, reference->address,
@@ -193,14 +185,36 @@ static bool loader_is_locked(const struct bringing *b) {
   return false;
 }
 
-/* Sets the gate up. *again: this moment is not a good one. */
-static int open_gate(struct bringing *b, bool *again, struct error *error) {
+/* Functions in the executable. *why: they can't be redirected now. */
+static int redirect_to_gate(struct bringing *b, const char **why, struct error *error) {
+  struct linked_orders orders = {.setting = b->loading->setting, .syscall_instruction = b->syscall_instruction};
+  bool again;
+  for (int i = 0; i < LINKED_KINDS; i++)
+    orders.hook[i] = b->gate + gate_linked_offset();
+  int result = linked_running_redirect(b->loading->linked, b->tracee, &orders, &again, error);
+  if (result == 0 && again)
+    *why = LINKED_THREAD_IN_THE_WAY;
+  return result;
+}
+
+static void put_all_back(const struct bringing *b, struct error *error) {
+  put_references(b, false);
+  linked_put_back(b->tracee, b->loading->linked->room, b->loading->setting, error);
+}
+
+/* Sets the gate up. *why: this moment is not a good one. */
+static int open_gate(struct bringing *b, const char **why, struct error *error) {
+  struct error ignored = {""};
   if (tracee_hold(b->tracee, error) != 0)
     return -1;
-  *again = !objects_are_settled(&b->objects, b->tracee) || loader_is_locked(b);
-  int result = *again ? 0 : make_gate(b, error);
-  if (!*again && result == 0 && (!put_references(b, true) || !set_state(b, GATE_ARMED))) {
-    put_references(b, false);
+  *why = !objects_are_settled(&b->objects, b->tracee) || loader_is_locked(b)
+             ? "a thread keeps the dynamic linker locked (in a constructor of a library?)"
+             : NULL;
+  int result = *why || b->gate ? 0 : make_gate(b, error);
+  if (!*why && result == 0)
+    result = redirect_to_gate(b, why, error);
+  if (!*why && result == 0 && (!put_references(b, true) || !set_state(b, GATE_ARMED))) {
+    put_all_back(b, &ignored);
     result = error_set(error, "--attach", "the process's references can't be written");
   }
   tracee_release(b->tracee);
@@ -221,27 +235,38 @@ static void renew(struct bringing *b) {
 }
 
 /* References that were bound since. */
-static void put_more_references(struct bringing *b, bool at_gate) {
+static void put_more_references(struct bringing *b) {
   struct error ignored = {""};
   renew(b);
   if (tracee_hold(b->tracee, &ignored) != 0)
     return;
-  put_references(b, at_gate);
-  if (!at_gate)
-    set_state(b, GATE_SHUT);
+  put_references(b, true);
   tracee_release(b->tracee);
+}
+
+static void shut_gate(struct bringing *b) {
+  struct error ignored = {""};
+  renew(b);
+  if (tracee_hold(b->tracee, &ignored) != 0)
+    return;
+  put_all_back(b, &ignored);
+  set_state(b, GATE_SHUT);
+  tracee_release(b->tracee);
+  linked_put_back_copies(b->tracee->pid, b->loading->linked->room, b->loading->setting, &ignored);
 }
 
 /* May the thread that asks load the library? */
 static bool is_safe(const struct bringing *b) {
   struct area area;
-  uint64_t stack;
+  uint64_t stack, end = 0;
   if (!tracee_read_word(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, stack), &stack) ||
       !area_of(b->tracee, stack, &area))
     return false;
   bool grows = strcmp(area.path, "[stack]") == 0;
+  tracee_read_word(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, thread_pointer), &end);
   return (grows || stack - area.from >= STACK_ROOM) && !loader_is_locked(b) &&
-         !stack_holds(b->tracee, stack, &b->handlers, 1);
+         !stack_holds(b->tracee, (struct stack_part){stack, end}, &b->handlers, 1) &&
+         !linked_running_calls_itself(b->loading->linked, b->tracee, stack);
 }
 
 static int take_result(struct bringing *b, struct error *error) {
@@ -274,7 +299,7 @@ static int wait_for_thread(struct bringing *b, struct error *error) {
     } else if (state == GATE_SHUT || state == GATE_PASS || (state == GATE_GO && now_ns - went_ns > STUCK_NS)) {
       set_state(b, GATE_ARMED);
     } else if (state == GATE_ARMED && now_ns - wrote_ns > REWRITE_NS) {
-      put_more_references(b, true);
+      put_more_references(b);
       wrote_ns = now_ns;
     }
     if (!told && now_ns - since_ns > TELL_NS && state != GATE_LOADING) {
@@ -289,16 +314,15 @@ static int wait_for_thread(struct bringing *b, struct error *error) {
 int loading_bring(const struct loading *loading, struct tracee *tracee, struct error *error) {
   struct bringing b = {.loading = loading, .tracee = tracee};
   int result = prepare(&b, error);
-  bool again = result == 0;
-  for (int i = 0; again && result == 0; i++) {
+  const char *why = "";
+  for (int i = 0; why && result == 0; i++) {
     if (i == TRIES)
-      result =
-          error_set(error, "--attach", "a thread keeps the dynamic linker locked (in a constructor of a library?)");
+      result = error_set(error, "--attach", "%s", why);
     else if (!loading->wanted(loading->context))
       result = -1;
     else
-      result = open_gate(&b, &again, error);
-    if (result == 0 && again) {
+      result = open_gate(&b, &why, error);
+    if (result == 0 && why) {
       usleep(TRY_US);
       renew(&b);
     }
@@ -306,7 +330,7 @@ int loading_bring(const struct loading *loading, struct tracee *tracee, struct e
   if (result == 0) {
     result = wait_for_thread(&b, error);
     if (result != 0)
-      put_more_references(&b, false);
+      shut_gate(&b);
   }
   objects_free(&b.objects);
   references_free(&b.references);

@@ -3,21 +3,23 @@
    allocator or of the dynamic linker (gate.h).
 
    Not its job: what is redirected to the library (redirect.h). Invariants: where the library is not loaded, all
-   references are as they were. Allocates with malloc. */
+   references and functions are as they were. Allocates with malloc. */
 #ifndef CAPTURE_RECORDER_REDIRECT_LOADING_H
 #define CAPTURE_RECORDER_REDIRECT_LOADING_H
 
-#include "capture/recorder/redirect/references.h"
+#include "capture/recorder/redirect/linked_running.h"
 
 struct loading {
   const char *library;                 /* path */
+  const char *setting;                 /* of the recorder */
+  struct linked_running *linked;       /* the allocator in the executable */
   bool (*wanted)(void *context);       /* false: give up */
   void (*tell_waiting)(void *context); /* no thread has come by for some seconds */
   void *context;
 };
 
 /* -1: it is not loaded; error is empty where it was not wanted any more. After success, references may be at the gate's
-   entries. */
+   entries, and functions of the executable are. */
 int loading_bring(const struct loading *loading, struct tracee *tracee, struct error *error);
 
 /* Is that the address of an entry of a gate, also of an earlier recorder's? *real: the function behind it. */

@@ -20,7 +20,8 @@ enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, ADDRESS =
 enum { OBJECTS_MAX = 65536, HEADERS_MAX = 64, DYNAMIC_MAX = 4096, CHAIN_MAX = 4096, NAME_BYTES = 64 };
 static const uint64_t TABLE_BYTES_MAX = (uint64_t)256 << 20;
 
-bool area_of(const struct tracee *tracee, uint64_t address, struct area *area) {
+/* The first mapping that has one of these addresses. */
+static bool first_area(const struct tracee *tracee, uint64_t from, uint64_t to, struct area *area) {
   char path[TRACEE_PATH_BYTES], *line = NULL;
   size_t room = 0;
   bool found = false;
@@ -30,12 +31,21 @@ bool area_of(const struct tracee *tracee, uint64_t address, struct area *area) {
     area->path[0] = '\0';
     if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %255[^\n]", &area->from, &area->to, area->permissions,
                area->path) >= 3)
-      found = address >= area->from && address < area->to;
+      found = from < area->to && to > area->from;
   }
   free(line);
   if (file)
     fclose(file);
   return found;
+}
+
+bool area_of(const struct tracee *tracee, uint64_t address, struct area *area) {
+  return first_area(tracee, address, address + 1, area);
+}
+
+bool area_is_free(const struct tracee *tracee, uint64_t from, uint64_t to) {
+  struct area area;
+  return !first_area(tracee, from, to, &area);
 }
 
 /* One word of the auxiliary vector; 0: it is not there. */
@@ -51,6 +61,10 @@ static uint64_t auxiliary(const struct tracee *tracee, uint64_t type) {
   if (fd >= 0)
     close(fd);
   return value;
+}
+
+uint64_t objects_entry(const struct tracee *tracee) {
+  return auxiliary(tracee, AT_ENTRY);
 }
 
 /* The executable's dynamic section; 0: it has none. */
@@ -296,4 +310,15 @@ bool object_references(const struct object *object, const struct tracee *tracee,
   free(table.symbol);
   free(table.names);
   return whole;
+}
+
+uint64_t objects_syscall_instruction(const struct objects *objects, const struct tracee *tracee) {
+  unsigned char code[32];
+  struct symbol symbol;
+  const struct object *libc = objects_find(objects, "libc.so.6");
+  if (!libc || !object_symbol(libc, tracee, "getppid", &symbol) ||
+      !tracee_read(tracee, symbol.address, code, sizeof code))
+    return 0;
+  const unsigned char *found = memmem(code, sizeof code, "\x0f\x05", 2);
+  return found ? symbol.address + (uint64_t)(found - code) : 0;
 }

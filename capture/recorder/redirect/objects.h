@@ -39,6 +39,9 @@ const char *object_name(const struct object *object);
 /* The dynamic linker itself; NULL: it is not in the list. */
 const struct object *objects_loader(const struct objects *objects);
 
+/* The address of an instruction in the program's C library that calls the kernel; 0: there is none. */
+uint64_t objects_syscall_instruction(const struct objects *objects, const struct tracee *tracee);
+
 struct symbol {
   uint64_t address, bytes;
   uint64_t entry; /* of the symbol table: where its value stands */
@@ -61,6 +64,12 @@ struct area {
   char path[256];
 };
 bool area_of(const struct tracee *tracee, uint64_t address, struct area *area);
+
+/* Is nothing mapped there? */
+bool area_is_free(const struct tracee *tracee, uint64_t from, uint64_t to);
+
+/* Where the executable begins to run; 0: not known. */
+uint64_t objects_entry(const struct tracee *tracee);
 
 /* From the first to the last of the neighbouring mappings of the same file. False: no mapping is there. */
 bool object_extent(const struct tracee *tracee, uint64_t inside, struct area *extent);

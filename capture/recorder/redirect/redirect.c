@@ -22,6 +22,7 @@ struct view {
   const struct object *library;
   struct redirect_table table;
   uint64_t table_at;
+  bool own_malloc; /* the program has one, which is redirected at its entry: references to its kin are left alone */
   char text[REDIRECT_CALLS_MAX][NAME_BYTES];
   const char *name[REDIRECT_CALLS_MAX];
   uint32_t calls;
@@ -122,6 +123,8 @@ static int find_real(struct view *view, uint32_t i, bool operators, struct error
   forget(call);
   if (!object || (call->kind == REDIRECT_OPERATOR && !operators))
     return 0;
+  if (view->own_malloc && call->kind != REDIRECT_OTHER_CALL) /* what libraries have of the others calls the program's */
+    return 0;
   if (object->is_executable && call->kind == REDIRECT_CALL)
     return error_set(error, "--attach", "the program defines %s itself: its own calls are no references",
                      view->name[i]);
@@ -137,17 +140,43 @@ static int find_real(struct view *view, uint32_t i, bool operators, struct error
   return 0;
 }
 
+static void describe_program(int pid, char *name, size_t bytes) {
+  char path[64], program[4096] = "";
+  snprintf(path, sizeof path, "/proc/%d/exe", pid);
+  ssize_t length = readlink(path, program, sizeof program - 1);
+  program[length < 0 ? 0 : length] = '\0';
+  const char *slash = strrchr(program, '/');
+  snprintf(name, bytes, "%.*s", (int)bytes - 1, slash ? slash + 1 : program);
+}
+
+/* The functions in the executable, and what the trace calls the allocator. */
+static void describe_linked(struct view *view, const struct linked_running *linked, const struct object *allocator) {
+  struct redirect_linked *its = &view->table.linked;
+  char program[32];
+  its->done = linked_running_done(linked);
+  its->room = linked->room;
+  its->from = linked->patches.from;
+  its->to = linked->patches.to;
+  describe_program(view->tracee->pid, program, sizeof program);
+  snprintf(view->table.allocator, sizeof view->table.allocator, "%.20s%s%s", object_name(allocator),
+           view->own_malloc ? "" : " and ", program);
+}
+
 /* For the first recording of the process. The library keeps them for good. */
-static int find_reals(struct view *view, struct error *error) {
+static int find_reals(struct view *view, const struct linked_running *linked, struct error *error) {
   struct symbol symbol, size;
   const struct object *allocator = definer_of(&view->objects, view->tracee, "malloc", &symbol);
   if (!allocator)
     return error_set(error, "--attach", "the program has no malloc");
+  view->own_malloc = allocator->is_executable && linked_running_has_malloc(linked);
   bool operators = operators_are_known(view, allocator);
   for (uint32_t i = 0; i < view->calls; i++)
     if (find_real(view, i, operators, error) != 0)
       return -1;
-  snprintf(view->table.allocator, sizeof view->table.allocator, "%s", object_name(allocator));
+  if (linked->patches.count)
+    describe_linked(view, linked, allocator);
+  else
+    snprintf(view->table.allocator, sizeof view->table.allocator, "%s", object_name(allocator));
   view->table.has_usable_size = definer_of(&view->objects, view->tracee, "malloc_usable_size", &size) == allocator;
   return 0;
 }
@@ -158,6 +187,7 @@ struct change {
   bool to_hooks;
   bool write; /* else only count */
   uint32_t changed, elsewhere;
+  uint32_t left; /* at our hooks, as recorders that were killed leave them */
   bool failed;
 };
 
@@ -181,6 +211,8 @@ static void change_reference(const struct view *view, struct change *change, con
     change_word(view, change, reference->address, change->to_hooks ? hook : call->real);
   else if (value != hook)
     change->elsewhere++;
+  else if (change->to_hooks)
+    change->left++;
 }
 
 static void change_entry(const struct view *view, struct change *change, uint32_t i) {
@@ -262,6 +294,18 @@ static bool begin_generation(struct view *view, const char *setting) {
   return put_table(view) && tracee_write_word(view->tracee, place, 0);
 }
 
+/* Functions of the executable, of this process and of its fork children. The recording is over, or has not begun. */
+static int put_functions_back(struct redirection *redirection, struct error *error) {
+  struct tracee *tracee = &redirection->tracee;
+  uint64_t room = redirection->linked.room, word;
+  int result = 0;
+  if (room && tracee_read_word(tracee, room, &word) && (result = tracee_hold(tracee, error)) == 0) {
+    result = linked_put_back(tracee, room, redirection->setting, error);
+    tracee_release(tracee);
+  }
+  return linked_put_back_copies(tracee->pid, room, redirection->setting, error) == 0 ? result : -1;
+}
+
 /* --- beginning --- */
 
 static uint64_t chain_of(const struct objects *objects) {
@@ -271,18 +315,32 @@ static uint64_t chain_of(const struct objects *objects) {
   return chain;
 }
 
-static int write_begin(struct view *view, const char *setting, struct redirection *redirection, struct error *error) {
+/* Functions of the executable, to our hooks. */
+static int redirect_functions(const struct view *view, struct redirection *redirection, bool *again,
+                              struct error *error) {
+  struct linked_orders orders = {.setting = redirection->setting,
+                                 .syscall_instruction = objects_syscall_instruction(&view->objects, view->tracee)};
+  memcpy(orders.hook, view->table.linked.hook, sizeof orders.hook);
+  return linked_running_redirect(&redirection->linked, &redirection->tracee, &orders, again, error);
+}
+
+/* What fails here is put back by redirect_begin. *again: a thread stands in the way, and nothing is redirected. */
+static int write_begin(struct view *view, struct redirection *redirection, bool *again, struct error *error) {
   struct change change = {.to_hooks = true, .write = true};
   if (is_recorded(view))
     return error_set(error, "--attach", "the process is being recorded already");
-  if (!begin_generation(view, setting))
+  int result = redirect_functions(view, redirection, again, error);
+  if (result != 0 || *again)
+    return result;
+  if (!begin_generation(view, redirection->setting))
     return error_set(error, "--attach", "a thread can't be prepared now");
   change_all(view, &change);
   if (change.failed) {
     change_all(view, &(struct change){.write = true});
     return error_set(error, "--attach", "the process's references can't be written");
   }
-  redirection->redirected = change.changed;
+  redirection->functions = view->table.linked.done.functions;
+  redirection->redirected = change.changed + change.left;
   redirection->elsewhere = change.elsewhere;
   redirection->objects = view->references.objects;
   redirection->table = view->table;
@@ -291,53 +349,71 @@ static int write_begin(struct view *view, const char *setting, struct redirectio
   return 0;
 }
 
-/* One try. *again: the dynamic linker is at work. */
-static int try_begin(struct redirection *redirection, const struct redirect_orders *orders, bool *again,
-                     struct error *error) {
+/* One try. *why: the reason to try again. */
+static int try_begin(struct redirection *redirection, const char **why, struct error *error) {
   struct view view;
-  *again = false;
+  bool again = false;
+  *why = NULL;
   int result = view_open(&view, &redirection->tracee, error);
   if (result == 0 && !view.table.generation) {
-    result = find_reals(&view, error);
+    result = find_reals(&view, &redirection->linked, error);
     view.table.token = redirection->table.token;
   }
   if (result == 0 && (result = tracee_hold(&redirection->tracee, error)) == 0) {
-    *again = !objects_are_settled(&view.objects, &redirection->tracee);
-    if (!*again)
-      result = write_begin(&view, orders->setting, redirection, error);
+    if (!objects_are_settled(&view.objects, &redirection->tracee))
+      *why = "the dynamic linker does not come to rest";
+    else
+      result = write_begin(&view, redirection, &again, error);
+    if (again)
+      *why = LINKED_THREAD_IN_THE_WAY;
     tracee_release(&redirection->tracee);
   }
   view_close(&view);
   return result;
 }
 
-/* Is our library there from an earlier recording? */
-static bool is_loaded(struct redirection *redirection, struct error *error) {
-  struct objects objects;
-  bool loaded = objects_read(&objects, &redirection->tracee, error) == 0 && objects_find(&objects, REDIRECT_LIBRARY);
-  if (objects_find(&objects, "libheaptape.so"))
-    error_set(error, "--attach", "the program was started under heaptape record: it has libheaptape.so already");
-  objects_free(&objects);
+/* Is our library there from an earlier recording? *room: see struct redirect_linked. */
+static bool is_loaded(struct redirection *redirection, uint64_t *room, struct error *error) {
+  struct view view = {.tracee = &redirection->tracee};
+  bool loaded = objects_read(&view.objects, view.tracee, error) == 0 &&
+                (view.library = objects_find(&view.objects, REDIRECT_LIBRARY)) != NULL;
+  *room = loaded && read_table(&view) ? view.table.linked.room : 0;
+  view_close(&view);
   return loaded;
 }
 
+/* Brings the library in, and redirects to it. */
+static int begin(struct redirection *redirection, const struct redirect_orders *orders, struct error *error) {
+  uint64_t room;
+  bool loaded = is_loaded(redirection, &room, error);
+  if (error->text[0] || linked_running_open(&redirection->linked, &redirection->tracee, room, error) != 0)
+    return -1;
+  struct loading loading = orders->loading;
+  loading.setting = orders->setting;
+  loading.linked = &redirection->linked;
+  if (!loaded && loading_bring(&loading, &redirection->tracee, error) != 0)
+    return -1;
+  const char *why = "";
+  for (int i = 0; i < TRIES && why; i++) {
+    if (!loading.wanted(loading.context) || try_begin(redirection, &why, error) != 0)
+      return -1;
+    if (why)
+      usleep(TRY_US);
+  }
+  return why ? error_set(error, "--attach", "%s", why) : 0;
+}
+
 int redirect_begin(struct redirection *redirection, const struct redirect_orders *orders, struct error *error) {
-  *redirection = (struct redirection){.table = {.token = 0}};
+  struct error ignored = {""};
+  *redirection = (struct redirection){.linked = {.patches = {.executable = -1}}, .setting = orders->setting};
   if (tracee_open(&redirection->tracee, orders->pid, error) != 0)
     return -1;
   if (getrandom(&redirection->table.token, sizeof redirection->table.token, 0) != sizeof redirection->table.token)
     return error_errno(error, "--attach", "no random number");
-  bool loaded = is_loaded(redirection, error);
-  if (error->text[0] || (!loaded && loading_bring(&orders->loading, &redirection->tracee, error) != 0))
-    return -1;
-  bool again = true;
-  for (int i = 0; i < TRIES && again; i++) {
-    if (!orders->loading.wanted(orders->loading.context) || try_begin(redirection, orders, &again, error) != 0)
-      return -1;
-    if (again)
-      usleep(TRY_US);
-  }
-  return again ? error_set(error, "--attach", "the dynamic linker does not come to rest") : 0;
+  int result = begin(redirection, orders, error);
+  if (result != 0)
+    put_functions_back(redirection, &ignored);
+  return result;
 }
 
 /* --- while it is recorded --- */
@@ -448,12 +524,12 @@ static int put_back_copy(int pid, const char *setting, uint32_t *processes, stru
 }
 
 int redirect_end(struct redirection *redirection, uint32_t *processes, struct error *error) {
-  int result = 0;
+  int result = put_functions_back(redirection, error);
   *processes = 0;
   if (is_there(redirection)) {
     int put = put_back(&redirection->tracee, redirection->table.setting, error);
     *processes += put == 0;
-    result = put < 0 ? -1 : 0;
+    result = put < 0 ? -1 : result;
   }
   DIR *all = opendir("/proc");
   for (const struct dirent *entry; all && (entry = readdir(all));) {
@@ -468,21 +544,25 @@ int redirect_end(struct redirection *redirection, uint32_t *processes, struct er
 }
 
 int redirect_undo(int pid, const char *setting, uint32_t *processes, struct error *error) {
-  struct redirection redirection = {.table_at = 0};
+  struct redirection redirection = {.linked = {.patches = {.executable = -1}}, .setting = setting};
   struct view view;
   *processes = 0;
   if (tracee_open(&redirection.tracee, pid, error) != 0)
     return -1;
+  redirection.linked.room = linked_find_room(&redirection.tracee);
   int result = view_open(&view, &redirection.tracee, error);
   redirection.table = view.table;
   redirection.table_at = view.table_at;
   view_close(&view);
   if (result == 0 && strncmp(view.table.setting, setting, sizeof view.table.setting) == 0)
     result = redirect_end(&redirection, processes, error);
+  else
+    put_functions_back(&redirection, error);
   redirect_close(&redirection);
   return result;
 }
 
 void redirect_close(struct redirection *redirection) {
+  linked_running_close(&redirection->linked);
   tracee_close(&redirection->tracee);
 }

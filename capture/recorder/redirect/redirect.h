@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Records a process that runs: brings our library in, redirects references to malloc's family to its hooks, and puts
-   everything back.
+/* Records a process that runs: brings our library in, redirects references to malloc's family, and the functions of an
+   allocator in the executable, to its hooks, and puts everything back.
 
    Not its job: what the hooks record (capture/host), who collects it. Invariants: a reference is redirected only where
    it goes to the function that its name means in the program, and put back only where it goes to our hook; both while
@@ -9,6 +9,7 @@
 #ifndef CAPTURE_RECORDER_REDIRECT_REDIRECT_H
 #define CAPTURE_RECORDER_REDIRECT_REDIRECT_H
 
+#include "capture/recorder/redirect/linked_running.h"
 #include "capture/recorder/redirect/loading.h"
 #include "capture/wire/redirect.h"
 
@@ -17,16 +18,19 @@
 struct redirect_orders {
   int pid;
   const char *setting;    /* collector_address */
-  struct loading loading; /* of our library */
+  struct loading loading; /* of our library; linked and setting are filled in */
 };
 
 struct redirection {
   struct tracee tracee;
+  struct linked_running linked;
+  const char *setting;
   struct redirect_table table;
   uint64_t table_at; /* in the process */
   uint64_t chain;    /* tells one list of objects from another */
   uint32_t rounds;   /* of redirect_keep since it changed */
   uint32_t redirected, objects;
+  uint32_t functions; /* in the executable */
   uint32_t elsewhere; /* references by one of the names that go to another function, or nowhere yet */
 };
 

@@ -84,19 +84,34 @@ static const struct code_range *range_of(uint64_t address, const struct code_ran
   return NULL;
 }
 
-bool stack_holds(const struct tracee *tracee, uint64_t stack, const struct code_range *ranges, size_t count) {
+/* One range around all of them. */
+static struct code_range span_of(const struct code_range *ranges, size_t count) {
+  struct code_range span = {UINT64_MAX, 0, false};
+  for (size_t i = 0; i < count; i++) {
+    span.from = ranges[i].from < span.from ? ranges[i].from : span.from;
+    span.to = ranges[i].to > span.to ? ranges[i].to : span.to;
+  }
+  return span;
+}
+
+bool stack_holds(const struct tracee *tracee, struct stack_part stack, const struct code_range *ranges, size_t count) {
   enum { WORDS = 4096 };
   static const uint64_t most = (uint64_t)64 << 20;
   struct area area;
-  uint64_t word[WORDS];
-  stack &= ~(uint64_t)7;
-  if (!area_of(tracee, stack, &area) || area.to - stack > most)
+  uint64_t word[WORDS], from = stack.from & ~(uint64_t)7;
+  const struct code_range span = span_of(ranges, count);
+  if (!area_of(tracee, from, &area))
     return true;
-  for (uint64_t at = stack; at < area.to; at += sizeof word) {
-    uint64_t bytes = area.to - at < sizeof word ? area.to - at : sizeof word;
+  uint64_t end = stack.end > from && stack.end < area.to ? stack.end : area.to;
+  if (end - from > most)
+    return true;
+  for (uint64_t at = from; at < end; at += sizeof word) {
+    uint64_t bytes = end - at < sizeof word ? end - at : sizeof word;
     if (!tracee_read(tracee, at, word, bytes))
       return true;
     for (size_t i = 0; i < bytes / sizeof *word; i++) {
+      if (word[i] - span.from >= span.to - span.from)
+        continue;
       const struct code_range *range = range_of(word[i], ranges, count);
       if (range &&
           (range->ends_handlers ? is_signal_frame(tracee, at + i * sizeof *word) : is_behind_call(tracee, word[i])))
@@ -111,5 +126,5 @@ bool thread_is_inside(const struct tracee *tracee, const struct tracee_thread *t
   struct tracee_registers registers;
   if (!tracee_registers(thread, &registers) || range_of(registers.instruction, ranges, count))
     return true;
-  return stack_holds(tracee, registers.stack, ranges, count);
+  return stack_holds(tracee, (struct stack_part){registers.stack, registers.thread_pointer}, ranges, count);
 }

@@ -37,9 +37,14 @@ struct code_range {
   bool ends_handlers; /* signal handlers return there: it counts at the head of what the kernel puts on their stack */
 };
 
-/* Does that part of a stack, from its innermost word on, hold a return address into one of the ranges? What lies there
-   unused counts, so true may be wrong, and false is right. */
-bool stack_holds(const struct tracee *tracee, uint64_t stack, const struct code_range *ranges, size_t count);
+/* A stack from its innermost word on; `end` is a guess: what does not lie above, in the same mapping, is none. */
+struct stack_part {
+  uint64_t from, end;
+};
+
+/* Does that part of a stack hold a return address into one of the ranges? What lies there unused counts, so true may be
+   wrong, and false is right. */
+bool stack_holds(const struct tracee *tracee, struct stack_part stack, const struct code_range *ranges, size_t count);
 
 /* Is a held thread inside one of the ranges, or will it return there? True where that can't be seen. */
 bool thread_is_inside(const struct tracee *tracee, const struct tracee_thread *thread, const struct code_range *ranges,

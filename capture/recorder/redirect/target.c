@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/redirect/target.h"
 
-#include "capture/recorder/redirect/linked_functions.h"
+#include "capture/recorder/redirect/linked_running.h"
 #include "core/processes/proc.h"
 
 #include <elf.h>
@@ -11,6 +11,7 @@
 #include <linux/kcmp.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -127,23 +128,29 @@ static int check_interpreter(int pid, int fd, const Elf64_Phdr *segment, struct 
                                  : 0;
 }
 
-/* Its calls would not be seen, as they are no references, and what they release would seem to live. */
-static int check_allocator(int pid, int fd, struct error *error) {
-  struct linked_functions functions = {.found = {.count = 0}};
-  elf_version(EV_CURRENT);
-  Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-  if (!elf || linked_functions_find(&functions, elf) != 0)
-    functions.found.count = 0;
-  int result = 0;
-  if (functions.found.count) {
-    char why[256];
-    snprintf(why, sizeof why,
-             "has an allocator in its executable (%s%s), whose calls are no references: start it by heaptape record",
-             functions.found.at[0].prefix, functions.found.at[0].name);
-    result = refuse(error, pid, why);
-  }
-  linked_functions_free(&functions);
-  elf_end(elf);
+static int check_library(int pid, struct error *error) {
+  char path[64], *line = NULL;
+  size_t room = 0;
+  bool there = false;
+  snprintf(path, sizeof path, "/proc/%d/maps", pid);
+  FILE *file = fopen(path, "re");
+  while (file && !there && getline(&line, &room, file) > 0)
+    there = strstr(line, "/libheaptape.so\n");
+  free(line);
+  if (file)
+    fclose(file);
+  return there ? refuse(error, pid, "was started under heaptape record: it has libheaptape.so already") : 0;
+}
+
+/* Functions of an allocator in its executable must be such that they can be redirected. */
+static int check_allocator(int pid, struct error *error) {
+  struct tracee tracee;
+  struct linked_running linked;
+  if (tracee_open(&tracee, pid, error) != 0)
+    return -1;
+  int result = linked_running_open(&linked, &tracee, 0, error);
+  linked_running_close(&linked);
+  tracee_close(&tracee);
   return result;
 }
 
@@ -169,9 +176,11 @@ static int check_program(int pid, struct error *error) {
     }
   }
   if (result == 0 && !interpreted)
-    result = refuse(error, pid, "statically linked: its calls of malloc are no references that could be redirected");
+    result = refuse(error, pid, "statically linked: it has no dynamic linker, which could load our library");
   if (result == 0)
-    result = check_allocator(pid, fd, error);
+    result = check_library(pid, error);
+  if (result == 0)
+    result = check_allocator(pid, error);
   close(fd);
   return result;
 }

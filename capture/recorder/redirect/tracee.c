@@ -262,6 +262,14 @@ bool tracee_registers(const struct tracee_thread *thread, struct tracee_register
   return true;
 }
 
+bool tracee_move(const struct tracee_thread *thread, uint64_t instruction) {
+  struct user_regs_struct all;
+  if (thread->state != TRACEE_STOPPED || ptrace(PTRACE_GETREGS, thread->tid, NULL, &all) != 0)
+    return false;
+  all.rip = instruction;
+  return ptrace(PTRACE_SETREGS, thread->tid, NULL, &all) == 0;
+}
+
 /* Executes one instruction. A signal that comes before it is kept for later. */
 static int step(struct tracee_thread *thread) {
   int status;
@@ -319,6 +327,12 @@ int tracee_make_syscall(struct tracee *tracee, const struct tracee_syscall *call
 bool tracee_registers(const struct tracee_thread *thread, struct tracee_registers *registers) {
   (void)thread;
   (void)registers;
+  return false;
+}
+
+bool tracee_move(const struct tracee_thread *thread, uint64_t instruction) {
+  (void)thread;
+  (void)instruction;
   return false;
 }
 

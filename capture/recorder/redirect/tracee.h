@@ -62,6 +62,9 @@ struct tracee_registers {
 };
 bool tracee_registers(const struct tracee_thread *thread, struct tracee_registers *registers);
 
+/* Has a held thread go on at another instruction. False: it can't be done. */
+bool tracee_move(const struct tracee_thread *thread, uint64_t instruction);
+
 /* A system call, made by one of the held threads at an instruction that makes one. -1: it could not be made. */
 struct tracee_syscall {
   uint64_t instruction; /* address of a system call instruction */

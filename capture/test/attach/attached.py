@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,10 +20,10 @@ SOURCES = Path(__file__).parent
 FIRST_BYTES, LAST_BYTES, STEP_BYTES = 16, 16000, 16
 
 
-def compile_worker(folder: Path) -> tuple[Path, Path]:
-    """The worker and its plugin."""
+def compile_worker(folder: Path, *more: str | Path) -> tuple[Path, Path]:
+    """The worker, with more options or sources, and its plugin."""
     plugin = compile_c(folder / "plugin.so", SOURCES / "plugin.c", "-shared", "-fPIC")
-    return compile_c(folder / "worker", SOURCES / "worker.c", "-O1", "-pthread"), plugin
+    return compile_c(folder / "worker", SOURCES / "worker.c", "-O1", "-pthread", *more), plugin
 
 
 class Worker:
@@ -114,6 +115,19 @@ def worker_threads(calls: pd.DataFrame) -> dict[int, list[int]]:
     by_thread = {int(thread): list(map(int, part["bytes"])) for thread, part in acquired.groupby("thread")}
     known = range(FIRST_BYTES, LAST_BYTES + 1, STEP_BYTES)
     return {thread: sizes for thread, sizes in by_thread.items() if set(sizes) <= set(known)}
+
+
+def calls_of(calls: pd.DataFrame, name: str, size_bytes: int) -> int:
+    return int(((calls["call"] == name) & (calls["bytes"] == size_bytes)).sum())
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    """Bounds a hang, and is no claim."""
+    for _ in range(HANG_S * 20):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it does not come true")
 
 
 def follower(size_bytes: int) -> int:

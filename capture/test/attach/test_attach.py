@@ -7,11 +7,9 @@ Long: a hundred recordings of a storm of threads, forks, loaded libraries and si
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from heaptape.formats.tape_format import open_trace
 
@@ -20,9 +18,11 @@ from capture.test.attach.attached import (
     SOURCES,
     Attached,
     Worker,
+    calls_of,
     compile_worker,
     jumps,
     requests,
+    wait_until,
     worker_threads,
 )
 from tests.support import CONVERT, RECORD, REPLAY, check, compile_c, refused, succeed, take_interrupts
@@ -51,10 +51,6 @@ def worker(programs: tuple[Path, Path]) -> Iterator[Callable[..., Worker]]:
     for one in started:
         one.process.kill()
         one.process.wait()
-
-
-def calls_of(calls: pd.DataFrame, name: str, size_bytes: int) -> int:
-    return int(((calls["call"] == name) & (calls["bytes"] == size_bytes)).sum())
 
 
 def library_mappings(pid: int | str) -> list[str]:
@@ -137,6 +133,7 @@ def test_objects_that_are_loaded_later_are_recorded_from_their_constructors_on(w
 def test_fork_children_get_traces_of_their_own(worker, tmp_path: Path) -> None:
     program = worker(1)
     attached = Attached(program.pid, tmp_path / "t.tape")
+    program.obey("c")  # so that the first trace is its own
     for _ in range(3):
         program.obey("f")
     attached.stop()
@@ -266,6 +263,7 @@ def test_both_killed_leave_a_program_that_runs_and_can_be_recorded_again(worker,
     attached.process.communicate(timeout=HANG_S)
     program.obey("c")
     again = Attached(program.pid, tmp_path / "again.tape")
+    assert " 0 references" not in again.told
     program.obey("c")
     again.stop()
     calls = requests(again.trace)
@@ -373,15 +371,6 @@ def test_a_process_that_is_being_recorded_is_refused(worker, tmp_path: Path) -> 
     program.obey("c")
     attached.stop()
     assert calls_of(requests(attached.trace), "malloc", 4242) == 10_000
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    """Bounds a hang, and is no claim."""
-    for _ in range(HANG_S * 20):
-        if true():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it does not come true")
 
 
 @pytest.mark.long

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from capture.test.attach.attached import HANG_S, SOURCES, Attached, Worker, requests
-from capture.test.attach.test_attach import calls_of, programs, redirected_references, wait_until, worker
+from capture.test.attach.attached import HANG_S, SOURCES, Attached, Worker, calls_of, requests, wait_until
+from capture.test.attach.test_attach import programs, redirected_references, worker
 from tests.support import CONVERT, RECORD, check, compile_c, info, succeed
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is for x86-64 only")

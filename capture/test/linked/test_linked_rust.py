@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from capture.test.attach.attached import Attached, Worker, requests
+from capture.test.attach.test_attach_linked import text
 from tests.support import check, info, record, run, succeed
 
 pytestmark = [
@@ -53,7 +55,27 @@ fn work(thread: u64) -> usize {
     }
     kept.len()
 }
+// Until its input ends: two threads work, and each byte of it is answered by 1,000 objects and a line.
+fn serve() {
+    use std::io::{Read, Write};
+    for t in 0..2u64 {
+        std::thread::spawn(move || loop {
+            work(t);
+        });
+    }
+    let mut byte = [0u8; 1];
+    while std::io::stdin().read(&mut byte).unwrap() == 1 {
+        for _ in 0..1000 {
+            std::hint::black_box(Vec::<u8>::with_capacity(4243));
+        }
+        std::io::stdout().write_all(b"\n").unwrap();
+        std::io::stdout().flush().unwrap();
+    }
+}
 fn main() {
+    if std::env::args().count() > 1 {
+        return serve();
+    }
     let threads: Vec<_> = (0..4u64).map(|t| std::thread::spawn(move || work(t))).collect();
     println!("{}", threads.into_iter().map(|t| t.join().unwrap()).sum::<usize>());
 }
@@ -111,3 +133,22 @@ def test_each_call_of_a_crates_allocator_is_recorded(name: str, programs: Path, 
         seen = sum(counted(programs / name, function) for function in functions)
         assert seen > 1000
         assert seen <= calls[call] <= seen + libcs, call
+
+
+@pytest.mark.parametrize("name", sorted(ALLOCATORS))
+def test_a_server_with_a_crates_allocator_is_recorded_while_it_runs(name: str, programs: Path, tmp_path: Path) -> None:
+    server = Worker((programs / name, tmp_path), 2)
+    before = text(server.pid)
+    for _ in range(3):
+        attached = Attached(server.pid, tmp_path / "t.tape")
+        for _ in range(5):
+            server.obey("c")
+        attached.stop()
+        assert text(server.pid) == before
+        calls = requests(attached.trace)
+        acquired = calls[calls["call"].isin(["malloc", "memalign"])]
+        assert (acquired["bytes"] == 4243).sum() == 5000
+        proof = check(attached.trace)
+        assert proof["ok"], proof
+        assert proof["double_frees"] == proof["overlapping_acquires"] == proof["dropped"] == 0
+    assert server.end() == 0

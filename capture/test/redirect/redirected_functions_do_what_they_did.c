@@ -2,7 +2,7 @@
 /* Random functions of instructions that depend on their place, and the functions of libm, are redirected to a hook that
    counts and calls the trampoline: their results, and the return addresses that they give to what they call, are those
    they had. What can't be moved is refused for its reason. */
-#include "capture/recorder/redirect/entry_patch.h"
+#include "capture/recorder/redirect/entries/entry_patch.h"
 #include "core/base/split_mix.h"
 
 #include <dlfcn.h>

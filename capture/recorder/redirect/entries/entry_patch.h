@@ -12,8 +12,8 @@
    relative to the instruction are adjusted; a call is made with the function's own return address, so that unwinding
    and exceptions find the function and not the trampoline. After it, all registers and the stack are as they would be.
  */
-#ifndef CAPTURE_RECORDER_REDIRECT_ENTRY_PATCH_H
-#define CAPTURE_RECORDER_REDIRECT_ENTRY_PATCH_H
+#ifndef CAPTURE_RECORDER_REDIRECT_ENTRIES_ENTRY_PATCH_H
+#define CAPTURE_RECORDER_REDIRECT_ENTRIES_ENTRY_PATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,6 +23,7 @@ enum {
   ENTRY_JUMP_BYTES = 5,   /* jmp rel32 */
   ENTRY_PATCH_MOST = 24,  /* overwritten bytes, at most: four, and one instruction more */
   ENTRY_ROOM_BYTES = 192, /* stub and trampoline */
+  ENTRY_HOOK_AT = 16,     /* in the room of a function whose stub has an argument: 8 bytes, the hook's address */
 };
 
 struct entry_function {
@@ -45,7 +46,8 @@ struct entry_patch {
   uint64_t at;    /* address of the first overwritten byte: the function's, or that behind its endbr64 */
   uint32_t bytes; /* overwritten */
   uint8_t code[ENTRY_PATCH_MOST], original[ENTRY_PATCH_MOST];
-  uint64_t trampoline; /* address; called as the function is */
+  uint8_t moved[ENTRY_PATCH_MOST]; /* where in the room the instruction at that byte stands; 0: none begins there */
+  uint64_t trampoline;             /* address; called as the function is */
   uint32_t room_bytes;
   uint8_t room[ENTRY_ROOM_BYTES]; /* to be written there before `code` */
 };

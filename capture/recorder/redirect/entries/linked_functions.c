@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/redirect/linked_functions.h"
+#include "capture/recorder/redirect/entries/linked_functions.h"
 
 #include "core/trace/event.h"
 
@@ -12,7 +12,7 @@ static const struct family {
   const char *prefix, *marks;
 } families[] = {
 #define FAMILY(letter, prefix, marks) {letter, prefix, marks},
-#include "capture/recorder/redirect/linked_functions.def"
+#include "capture/recorder/redirect/entries/linked_functions.def"
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 _Static_assert((int)FAMILIES <= (int)LINKED_FAMILIES_MOST, "too many families");
@@ -24,7 +24,7 @@ static const struct described {
 } table[] = {
 #define FUNCTION(letters, name, kind, call, object, size, param, count, style)                                         \
   {letters, name, {0, 0, LINKED_##kind, CALL_##call, LINKED_##style, object, size, param, count, 0}},
-#include "capture/recorder/redirect/linked_functions.def"
+#include "capture/recorder/redirect/entries/linked_functions.def"
 };
 #undef N
 enum { FUNCTIONS = sizeof table / sizeof *table };

@@ -4,8 +4,8 @@
    Job: read the executable's symbols (.symtab and .dynsym), compare them with linked_functions.def. Not its job: the
    process (linked.h). Invariants: the file is untrusted: what is damaged is left out. A function at several names is
    found once, by the first of the table. Names of a family count only with one of its marks. Allocates with malloc. */
-#ifndef CAPTURE_RECORDER_REDIRECT_LINKED_FUNCTIONS_H
-#define CAPTURE_RECORDER_REDIRECT_LINKED_FUNCTIONS_H
+#ifndef CAPTURE_RECORDER_REDIRECT_ENTRIES_LINKED_FUNCTIONS_H
+#define CAPTURE_RECORDER_REDIRECT_ENTRIES_LINKED_FUNCTIONS_H
 
 #include "capture/wire/linked.h"
 #include "core/base/vector.h"

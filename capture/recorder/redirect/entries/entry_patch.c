@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/redirect/entry_patch.h"
+#include "capture/recorder/redirect/entries/entry_patch.h"
 
 #include <string.h>
 
@@ -215,6 +215,8 @@ static const char *move_instructions(const struct entry_function *function, stru
     size_t next = at + decoded.instruction.length;
     if (behind && (!is_padding(&decoded) || (function->address + at) % PADDING_ALIGN == 0))
       return "is too short";
+    if (!behind && at - begin < ENTRY_PATCH_MOST)
+      patch->moved[at - begin] = (uint8_t)writer->used;
     const char *why = behind ? NULL : put_instruction(writer, &decoded, next - begin >= ENTRY_JUMP_BYTES);
     if (why)
       return why;

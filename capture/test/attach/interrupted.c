@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* A program, to be linked with own_malloc.c, whose three threads do nothing but acquire and release. A signal
+   interrupts it at malloc's first instructions, or where these are executed while it is recorded: there SIGUSR1's
+   handler writes a line, and waits for a byte. SIGUSR2 ends it, with exit status 0 if all objects were as they should
+   be. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+enum { THREADS = 2, FIRST_BYTES = 6, STUB_BYTES = 192, JUMP = 0xe9, JUMP_BYTES = 5 };
+
+static atomic_bool ends;
+
+static bool is_inside(uintptr_t instruction) {
+  const uint8_t *code = (const uint8_t *)(uintptr_t)malloc;
+  int32_t distance;
+  if (code[0] != JUMP)
+    return instruction - ((uintptr_t)code + 1) < FIRST_BYTES - 1;
+  memcpy(&distance, code + 1, sizeof distance);
+  return instruction - ((uintptr_t)code + JUMP_BYTES + (uintptr_t)(intptr_t)distance) < STUB_BYTES;
+}
+
+static void wait_inside(int signal, siginfo_t *information, void *context) {
+  char byte;
+  (void)signal, (void)information;
+  if (is_inside((uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP]) && write(1, "\n", 1) == 1 &&
+      read(0, &byte, 1) != 1)
+    _exit(3);
+}
+
+static void end(int signal) {
+  (void)signal;
+  atomic_store(&ends, true);
+}
+
+static void *work(void *unused) {
+  for (unsigned i = 0; !atomic_load(&ends); i++) {
+    unsigned *object = malloc(sizeof *object), *other = malloc(sizeof *other);
+    *object = i;
+    *other = ~i;
+    if (*object != ~*other)
+      _exit(4);
+    free(object);
+    free(other);
+  }
+  return unused;
+}
+
+int main(void) {
+  pthread_t thread[THREADS];
+  sigset_t signals;
+  struct sigaction action = {.sa_sigaction = wait_inside, .sa_flags = SA_SIGINFO | SA_RESTART};
+  sigaction(SIGUSR1, &action, NULL);
+  signal(SIGUSR2, end);
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &signals, NULL);
+  for (int i = 0; i < THREADS; i++)
+    pthread_create(&thread[i], NULL, work, NULL);
+  pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+  if (write(1, "\n", 1) != 1)
+    return 2;
+  work(NULL);
+  for (int i = 0; i < THREADS; i++)
+    pthread_join(thread[i], NULL);
+  return 0;
+}
