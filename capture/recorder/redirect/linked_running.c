@@ -93,7 +93,7 @@ bool linked_running_calls_itself(const struct linked_running *linked, const stru
   for (size_t i = 0; i < linked->patches.count; i++) {
     const struct linked_found *found = &linked->patches.functions.found.at[i];
     uint64_t from = linked->patches.place.bias + found->address;
-    range[i] = (struct code_range){from, from + found->bytes, false};
+    range[i] = (struct code_range){from, from + found->bytes, COUNTS_BEHIND_CALL};
   }
   return linked->patches.count &&
          stack_holds(tracee, (struct stack_part){stack, stack + NEAR_BYTES}, range, linked->patches.count);
@@ -190,8 +190,8 @@ static size_t find_insides(const struct linked_patches *patches, const struct tr
   size_t count = 0;
   for (size_t i = 0; i < patches->count; i++)
     if (linked_patches_takes(patches, i) && !is_redirected(patches, tracee, i))
-      inside[count++] =
-          (struct code_range){patches->patch[i].at + 1, patches->patch[i].at + patches->patch[i].bytes, true};
+      inside[count++] = (struct code_range){patches->patch[i].at + 1, patches->patch[i].at + patches->patch[i].bytes,
+                                            COUNTS_WHERE_IT_LIES};
   return count;
 }
 

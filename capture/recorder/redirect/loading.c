@@ -86,7 +86,7 @@ static uint64_t find_restorer(const struct tracee *tracee, const struct symbol *
 static void find_handlers(struct bringing *b, const struct object *libc) {
   struct symbol symbol;
   uint64_t restorer = object_symbol(libc, b->tracee, "getppid", &symbol) ? find_restorer(b->tracee, &symbol) : 0;
-  b->handlers = (struct code_range){restorer, restorer + 1, true};
+  b->handlers = (struct code_range){restorer, restorer + 1, COUNTS_AT_FRAME};
 }
 
 static int prepare(struct bringing *b, struct error *error) {

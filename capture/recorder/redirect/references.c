@@ -86,12 +86,23 @@ static const struct code_range *range_of(uint64_t address, const struct code_ran
 
 /* One range around all of them. */
 static struct code_range span_of(const struct code_range *ranges, size_t count) {
-  struct code_range span = {UINT64_MAX, 0, false};
+  struct code_range span = {.from = UINT64_MAX};
   for (size_t i = 0; i < count; i++) {
     span.from = ranges[i].from < span.from ? ranges[i].from : span.from;
     span.to = ranges[i].to > span.to ? ranges[i].to : span.to;
   }
   return span;
+}
+
+static bool counts(const struct tracee *tracee, uint64_t at, uint64_t word, const struct code_range *range) {
+  switch (range->counts) {
+  case COUNTS_BEHIND_CALL:
+    return is_behind_call(tracee, word);
+  case COUNTS_AT_FRAME:
+    return is_signal_frame(tracee, at);
+  default:
+    return true;
+  }
 }
 
 bool stack_holds(const struct tracee *tracee, struct stack_part stack, const struct code_range *ranges, size_t count) {
@@ -113,8 +124,7 @@ bool stack_holds(const struct tracee *tracee, struct stack_part stack, const str
       if (word[i] - span.from >= span.to - span.from)
         continue;
       const struct code_range *range = range_of(word[i], ranges, count);
-      if (range &&
-          (range->ends_handlers ? is_signal_frame(tracee, at + i * sizeof *word) : is_behind_call(tracee, word[i])))
+      if (range && counts(tracee, at + i * sizeof *word, word[i], range))
         return true;
     }
   }

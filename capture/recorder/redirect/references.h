@@ -34,7 +34,11 @@ const struct object *definer_of(const struct objects *objects, const struct trac
 /* Code in which a thread may be. */
 struct code_range {
   uint64_t from, to;
-  bool ends_handlers; /* signal handlers return there: it counts at the head of what the kernel puts on their stack */
+  enum {
+    COUNTS_BEHIND_CALL,  /* as a return address: where it stands behind a call instruction */
+    COUNTS_AT_FRAME,     /* signal handlers return there: at the head of what the kernel puts on their stack */
+    COUNTS_WHERE_IT_LIES /* also as what a signal has interrupted */
+  } counts;
 };
 
 /* A stack from its innermost word on; `end` is a guess: what does not lie above, in the same mapping, is none. */
