@@ -22,10 +22,12 @@ endif
 # has them, and so has OPT="-O2 -g".
 OPT    ?= -O2 -g1
 CFLAGS ?=
+# WERROR=-Werror: warnings are errors. Not in CFLAGS, which make passes on to what tests build, programs of others too.
+WERROR ?=
 PYTHON ?= python3
 VENV   := .venv
 
-HT_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -fvisibility=hidden -fno-plt -I. $(OPT) $(CFLAGS)
+HT_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -fvisibility=hidden -fno-plt -I. $(OPT) $(WERROR) $(CFLAGS)
 
 # As many compilers at a time as there are processors, unless make was given -j.
 BUILD = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
@@ -189,13 +191,13 @@ fidelity-timed: setup-test ## CPU time predicted from counts, against live runs 
 fidelity-document: ## write docs/FIDELITY.md and the errors that comparisons carry from docs/fidelity/
 	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst $(wildcard docs/fidelity/counted/*.json.zst docs/fidelity/timed/*.json.zst) --write docs/FIDELITY.md --table analysis/heaptape/results/fidelity.json
 
-# With CFLAGS=-Werror, as .ci/run gives it, gcc compiles what the other targets take too.
+# With WERROR=-Werror, as .ci/run gives it, gcc compiles what the other targets take too.
 lint: lint-c lint-python ## formatting and warnings: clang-format, ruff, and both compilers with -Werror
 lint-c: setup-test
 	@tools/setup @lint
 	clang-format --dry-run -Werror $(shell git ls-files '*.[ch]')
-	+@$(BUILD) CC=tools/clang-warnings AR=tools/clang-warnings OUT=$(OUT)/clang CFLAGS=-Werror VENV=$(VENV) lint-programs
-	+@$(BUILD) CC=gcc OUT=$(if $(filter -Werror,$(CFLAGS)),$(OUT),$(OUT)/gcc) CFLAGS=-Werror VENV=$(VENV) lint-programs
+	+@$(BUILD) CC=tools/clang-warnings AR=tools/clang-warnings OUT=$(OUT)/clang WERROR=-Werror VENV=$(VENV) lint-programs
+	+@$(BUILD) CC=gcc OUT=$(if $(WERROR),$(OUT),$(OUT)/gcc) WERROR=-Werror VENV=$(VENV) lint-programs
 
 # Assertions everywhere, and undefined behaviour traps. AddressSanitizer only where nothing else defines malloc, as its
 # runtime does: core/ here, the importers and readers in `make fuzz`, the engine in `make sanitize`.

@@ -17,7 +17,7 @@ ALL += $(VALGRIND_TOOL)
 VALGRIND_OBJECTS := $(patsubst %.c,$(OUT)/valgrind/%.o,$(call c_component_sources,observe/valgrind $(addprefix observe/valgrind/,simulate accesses common)))
 # As Valgrind compiles its own tools: no C library, so nothing that needs one. Valgrind reads the debug information of
 # its own tools, and 3.19 stumbles over clang's DWARF 5. The client's flags (sanitizers) are not for it.
-VALGRIND_CFLAGS := -std=gnu11 -O2 -gdwarf-4 -Wall -Wextra $(filter -Werror,$(CFLAGS)) -I. -isystem $(VALGRIND_INCLUDE) \
+VALGRIND_CFLAGS := -std=gnu11 -O2 -gdwarf-4 -Wall -Wextra $(WERROR) -I. -isystem $(VALGRIND_INCLUDE) \
   -DVGA_amd64=1 -DVGO_linux=1 -DVGP_amd64_linux=1 -DVGPV_amd64_linux_vanilla=1 \
   -m64 -fno-stack-protector -fno-builtin -fno-strict-aliasing -fno-pie
 $(OUT)/valgrind/%.o: %.c
