@@ -4,7 +4,7 @@
 
    Each thread's requests are FIRST_BYTES, FIRST_BYTES + 16 ... LAST_BYTES, and again from the start; each object holds
    its request and is looked at before it is freed. Commands, each answered by a line:
-     c  10,000 times free(malloc(4242))
+     c  10,000 times free(malloc(4242)); and waits until each thread has allocated meanwhile
      l  loads PLUGIN, has it make 1,000 objects of 7,777 bytes and free them, closes it
      f  forks a child that makes 500 objects of 3,131 bytes, and waits for it
      F  starts a child that does that again and again until its parent ends
@@ -26,10 +26,11 @@
 enum { FIRST_BYTES = 16, LAST_BYTES = 16000, STEP_BYTES = 16, KEPT = 32, THREADS_MAX = 64 };
 
 static atomic_bool ends, damaged;
-static atomic_uint handled;
+static atomic_uint handled, made[THREADS_MAX];
+static int threads;
 static const char *plugin;
 
-static void *work(void *unused) {
+static void *work(void *its_made) {
   size_t *kept[KEPT] = {0}, bytes = FIRST_BYTES;
   for (unsigned i = 0; !atomic_load(&ends); i++) {
     size_t **place = &kept[i % KEPT];
@@ -38,6 +39,7 @@ static void *work(void *unused) {
       atomic_store(&damaged, true);
     free(*place);
     *place = malloc(bytes);
+    atomic_fetch_add((atomic_uint *)its_made, 1);
     ((char *)*place)[bytes - 1] = 'e';
     (*place)[0] = bytes;
     (*place)[1] = ~bytes;
@@ -45,7 +47,14 @@ static void *work(void *unused) {
     if (i % 256 == 0)
       usleep(1000);
   }
-  return unused;
+  return NULL;
+}
+
+/* A busy machine may let one sleep while the others work. */
+static void wait_for_each(const unsigned before[THREADS_MAX]) {
+  for (int i = 0; i < threads; i++)
+    while (atomic_load(&made[i]) == before[i])
+      usleep(100);
 }
 
 static void make(unsigned times, size_t bytes) {
@@ -91,8 +100,13 @@ static void start_child(void) {
 }
 
 static void obey(char command) {
-  if (command == 'c')
+  if (command == 'c') {
+    unsigned before[THREADS_MAX];
+    for (int i = 0; i < threads; i++)
+      before[i] = atomic_load(&made[i]);
     make(10000, 4242);
+    wait_for_each(before);
+  }
   if (command == 'l')
     load();
   if (command == 'f')
@@ -136,7 +150,7 @@ static void count_signal(int signal) {
 
 int main(int count, char **argument) {
   pthread_t thread[THREADS_MAX];
-  int threads = atoi(argument[1]);
+  threads = atoi(argument[1]);
   plugin = argument[2];
   if (count > 3) {
     struct sigaction action = {.sa_handler = count_signal, .sa_flags = SA_RESTART};
@@ -144,7 +158,7 @@ int main(int count, char **argument) {
     setitimer(ITIMER_REAL, &(struct itimerval){{0, 2000}, {0, 2000}}, NULL);
   }
   for (int i = 0; i < threads; i++)
-    pthread_create(&thread[i], NULL, work, NULL);
+    pthread_create(&thread[i], NULL, work, &made[i]);
   int status = obey_all();
   atomic_store(&ends, true);
   for (int i = 0; i < threads; i++)
