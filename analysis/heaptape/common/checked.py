@@ -16,7 +16,7 @@ def checked(path: str | Path, data: object, kind: type[T]) -> T:
     """The data as that type. Raises HeaptapeError, `PATH: runs[3].timeline: Expected ...`, where it is of another."""
     try:
         return msgspec.convert(data, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half of a surrogate pair is no text
         what, _, place = str(error).partition(" - at `$")
         where = f"{place[:-1].lstrip('.')}: " if place else ""
         raise HeaptapeError(f"{path}: {where}{what}") from None

@@ -5,6 +5,7 @@ The manifest is INFO's `distilled` (core/trace/FORMAT.md). `runs`: pass -> run, 
 and misses counted between `edges`.
 """
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -106,7 +107,7 @@ def estimates(runs: Mapping[str, Mapping], manifest: Mapping) -> pd.DataFrame:
 
 
 def _estimated(figure: str, run: Mapping, manifest: Mapping) -> float:
-    correction = manifest.get("corrections", {}).get(figure, {"model": "none", "value": 1})
+    correction = (manifest.get("corrections") or {}).get(figure, {"model": "none", "value": 1})
     return corrected(correction, uncorrected(figure, run, manifest))
 
 
@@ -119,6 +120,7 @@ def estimate(figure: str, run: Mapping, manifest: Mapping) -> float | None:
         return None
     try:
         known = figure in manifest["expected"] and run.get("pass") == pass_of(figure)
-        return _estimated(figure, run, manifest) if known else None
+        estimated = _estimated(figure, run, manifest) if known else math.nan
+        return estimated if math.isfinite(estimated) else None
     except (KeyError, IndexError, TypeError, ValueError):
         return None

@@ -88,6 +88,17 @@ def test_instructions_of_a_kind_of_call_and_misses_are_those_of_the_whole() -> N
     assert table.loc["misses/program/cache_64"].tolist() == [9.0, margins.NONE_KNOWN]
 
 
+def test_a_manifest_may_have_null_for_what_it_lacks() -> None:
+    plain, nulls = (distillate({"glibc": 70}, distilled=MANIFEST | more) for more in ({}, {"corrections": None}))
+    assert figures([plain]).equals(figures([nulls]))
+
+
+def test_what_comes_out_beyond_all_numbers_is_no_estimate() -> None:
+    correction = {"rss-peak": {"model": "factor", "value": 1e308}}
+    table = figures([distillate({"glibc": 70}, distilled=MANIFEST | {"corrections": correction})]).set_index("metric")
+    assert table.loc["peak_rss", "value"].tolist() == [70, 70]
+
+
 @pytest.mark.parametrize("manifest", [MANIFEST, MANIFEST | {"version": 3}])
 def test_what_cannot_be_estimated_is_the_runs_own_without_a_margin(manifest: dict) -> None:
     version = manifest["version"]
