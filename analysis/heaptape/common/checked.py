@@ -26,7 +26,7 @@ def read_toml(path: Path) -> dict:
     """What a file holds. Raises HeaptapeError, naming it, if that can't be read."""
     try:
         return tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise HeaptapeError(f"{path}: {error}") from None
 
 

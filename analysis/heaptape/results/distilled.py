@@ -45,10 +45,10 @@ def until(figure: str, run: Mapping) -> tuple[list[int], np.ndarray]:
     if figure.startswith("misses"):
         windows = run["misses"]["windows"]
         return windows["positions"], misses.until(figure, windows)
-    by_kind = run["windows"]["instructions"]
-    wanted = list(by_kind.values()) if figure == INSTRUCTIONS else [by_kind[figure.removeprefix(OF_KIND)]]
-    per_window = np.sum(wanted, axis=0, dtype=np.float64)
-    return run["windows"]["positions"], np.concatenate([[0.0], np.cumsum(per_window)])
+    positions, by_kind = run["windows"]["positions"], run["windows"]["instructions"]
+    kinds = by_kind if figure == INSTRUCTIONS else {figure.removeprefix(OF_KIND)} & set(by_kind)  # none: no such calls
+    per_window = sum((np.array(by_kind[kind], np.float64) for kind in kinds), np.zeros(len(positions) - 1))
+    return positions, np.concatenate([[0.0], np.cumsum(per_window)])
 
 
 def counted(figure: str, run: Mapping, manifest: Mapping) -> np.ndarray:
