@@ -3,8 +3,8 @@
 
 What is concluded from their figures is about the whole that they stand for. Each figure carries a margin: by how many
 percent of the whole's figure it may be off, up or down, as half of a 95 % interval for an allocator that was not
-measured when the stand-in was made (docs/DISTILLATION.md). So the whole's lies in `bounds`, without an upper one from
-100 % on. A figure whose error was never measured has no margin: it is told, and nothing is ranked by it.
+measured when the stand-in was made (docs/use/DISTILLATION.md). So the whole's lies in `bounds`, without an upper one
+from 100 % on. A figure whose error was never measured has no margin: it is told, and nothing is ranked by it.
 """
 
 import math
