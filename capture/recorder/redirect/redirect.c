@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum { NAME_BYTES = 64, TRIES = 200, TRY_US = 10000 };
@@ -271,14 +273,26 @@ static bool is_unused(const struct view *view) {
   return true;
 }
 
-/* Does a recorder hold the process, perhaps another user's? The setting names it; one that was killed has left it
- * there. */
+/* Does a recorder hold the process, perhaps another user's? The setting names its socket, on which it listens for as
+   long as it lives; one that was killed has left the setting there. */
 static bool is_recorded(const struct view *view) {
+  static const char name[] = "heaptape-";
   char setting[sizeof view->table.setting];
-  int recorder;
-  return !tracee_read(view->tracee, view->table_at + offsetof(struct redirect_table, setting), setting,
-                      sizeof setting) ||
-         (setting[0] && sscanf(setting, "heaptape-%d-", &recorder) == 1 && (kill(recorder, 0) == 0 || errno == EPERM));
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  if (!tracee_read(view->tracee, view->table_at + offsetof(struct redirect_table, setting), setting, sizeof setting))
+    return true;
+  const char *end = memchr(setting, ':', sizeof setting);
+  size_t bytes = end ? (size_t)(end - setting) : 0;
+  if (bytes >= sizeof address.sun_path || memcmp(setting, name, sizeof name - 1) != 0)
+    return false;
+  memcpy(address.sun_path + 1, setting, bytes);
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  bool listens =
+      connect(fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + bytes)) == 0 ||
+      errno != ECONNREFUSED;
+  if (fd >= 0)
+    close(fd);
+  return listens;
 }
 
 /* Has the library begin anew: it meets the collector at the next call of a hook. */
