@@ -338,16 +338,19 @@ static int redirect_functions(const struct view *view, struct redirection *redir
   return linked_running_redirect(&redirection->linked, &redirection->tracee, &orders, again, error);
 }
 
-/* What fails here is put back by redirect_begin. *again: a thread stands in the way, and nothing is redirected. */
-static int write_begin(struct view *view, struct redirection *redirection, bool *again, struct error *error) {
+/* What fails here is put back by redirect_begin. *why: a thread stands in the way, and nothing is recorded. */
+static int write_begin(struct view *view, struct redirection *redirection, const char **why, struct error *error) {
   struct change change = {.to_hooks = true, .write = true};
+  bool again;
   if (is_recorded(view))
     return error_set(error, "--attach", "the process is being recorded already");
-  int result = redirect_functions(view, redirection, again, error);
-  if (result != 0 || *again)
+  int result = redirect_functions(view, redirection, &again, error);
+  if (again)
+    *why = LINKED_THREAD_IN_THE_WAY;
+  else if (result == 0 && !begin_generation(view, redirection->setting))
+    *why = "a thread can't be prepared: it sleeps in the kernel";
+  if (result != 0 || *why)
     return result;
-  if (!begin_generation(view, redirection->setting))
-    return error_set(error, "--attach", "a thread can't be prepared now");
   change_all(view, &change);
   if (change.failed) {
     change_all(view, &(struct change){.write = true});
@@ -366,7 +369,6 @@ static int write_begin(struct view *view, struct redirection *redirection, bool 
 /* One try. *why: the reason to try again. */
 static int try_begin(struct redirection *redirection, const char **why, struct error *error) {
   struct view view;
-  bool again = false;
   *why = NULL;
   int result = view_open(&view, &redirection->tracee, error);
   if (result == 0 && !view.table.generation) {
@@ -377,9 +379,7 @@ static int try_begin(struct redirection *redirection, const char **why, struct e
     if (!objects_are_settled(&view.objects, &redirection->tracee))
       *why = "the dynamic linker does not come to rest";
     else
-      result = write_begin(&view, redirection, &again, error);
-    if (again)
-      *why = LINKED_THREAD_IN_THE_WAY;
+      result = write_begin(&view, redirection, why, error);
     tracee_release(&redirection->tracee);
   }
   view_close(&view);
