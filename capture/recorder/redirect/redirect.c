@@ -206,10 +206,14 @@ static void change_word(const struct view *view, struct change *change, uint64_t
 static void change_reference(const struct view *view, struct change *change, const struct reference *reference) {
   const struct redirect_call *call = &view->table.call[reference->call];
   uint64_t value, behind = 0, hook = hook_of(call);
-  if (call->place == REDIRECT_NOWHERE || !tracee_read_word(view->tracee, reference->address, &value))
+  if (!tracee_read_word(view->tracee, reference->address, &value))
     return;
-  bool real = value == call->real || (gate_entry_at(view->tracee, value, &behind) && behind == call->real);
-  if (change->to_hooks ? real : (value == hook || (real && value != call->real)))
+  bool at_gate = gate_entry_at(view->tracee, value, &behind);
+  if (at_gate && !change->to_hooks)
+    change_word(view, change, reference->address, behind);
+  else if (call->place == REDIRECT_NOWHERE)
+    return;
+  else if (change->to_hooks ? value == call->real || (at_gate && behind == call->real) : value == hook)
     change_word(view, change, reference->address, change->to_hooks ? hook : call->real);
   else if (value != hook)
     change->elsewhere++;
@@ -308,6 +312,8 @@ static bool begin_generation(struct view *view, const char *setting) {
   return put_table(view) && tracee_write_word(view->tracee, place, 0);
 }
 
+/* --- putting back --- */
+
 /* Functions of the executable, of this process and of its fork children. The recording is over, or has not begun. */
 static int put_functions_back(struct redirection *redirection, struct error *error) {
   struct tracee *tracee = &redirection->tracee;
@@ -318,6 +324,40 @@ static int put_functions_back(struct redirection *redirection, struct error *err
     tracee_release(tracee);
   }
   return linked_put_back_copies(tracee->pid, room, redirection->setting, error) == 0 ? result : -1;
+}
+
+/* Does another recorder hold it, that has begun since, or had attached to a fork child? */
+static bool is_anothers(const struct view *view, const char *setting) {
+  char its[sizeof view->table.setting] = "";
+  return tracee_read(view->tracee, view->table_at + offsetof(struct redirect_table, setting), its, sizeof its) &&
+         strncmp(its, setting, sizeof its) != 0 && is_recorded(view);
+}
+
+/* Puts back what one process has. 1: it is another's. */
+static int put_back(struct tracee *tracee, const char *setting, struct error *error) {
+  struct view view;
+  int result = -1;
+  bool settled = false;
+  for (int i = 0; i < TRIES && !settled && !error->text[0]; i++) {
+    result = view_open(&view, tracee, error);
+    if (result == 0 && (result = tracee_hold(tracee, error)) == 0) {
+      settled = objects_are_settled(&view.objects, tracee) || i == TRIES - 1;
+      bool ours = !is_anothers(&view, setting);
+      struct change change = {.write = settled && ours};
+      change_all(&view, &change);
+      if (settled && ours && (change.failed || !clear_setting(&view)))
+        result = error_set(error, "--attach", "the process's references can't be written");
+      if (settled && !ours)
+        result = 1;
+      tracee_release(tracee);
+    } else {
+      settled = true;
+    }
+    view_close(&view);
+    if (!settled)
+      usleep(TRY_US);
+  }
+  return result;
 }
 
 /* --- beginning --- */
@@ -425,8 +465,10 @@ int redirect_begin(struct redirection *redirection, const struct redirect_orders
   if (getrandom(&redirection->table.token, sizeof redirection->table.token, 0) != sizeof redirection->table.token)
     return error_errno(error, "--attach", "no random number");
   int result = begin(redirection, orders, error);
-  if (result != 0)
+  if (result != 0) {
     put_functions_back(redirection, &ignored);
+    put_back(&redirection->tracee, orders->setting, &(struct error){""});
+  }
   return result;
 }
 
@@ -476,40 +518,6 @@ bool redirect_keep(struct redirection *redirection) {
 }
 
 /* --- the end --- */
-
-/* Does another recorder hold it, that has begun since, or had attached to a fork child? */
-static bool is_anothers(const struct view *view, const char *setting) {
-  char its[sizeof view->table.setting] = "";
-  return tracee_read(view->tracee, view->table_at + offsetof(struct redirect_table, setting), its, sizeof its) &&
-         strncmp(its, setting, sizeof its) != 0 && is_recorded(view);
-}
-
-/* Puts back what one process has. 1: it is another's. */
-static int put_back(struct tracee *tracee, const char *setting, struct error *error) {
-  struct view view;
-  int result = -1;
-  bool settled = false;
-  for (int i = 0; i < TRIES && !settled && !error->text[0]; i++) {
-    result = view_open(&view, tracee, error);
-    if (result == 0 && (result = tracee_hold(tracee, error)) == 0) {
-      settled = objects_are_settled(&view.objects, tracee) || i == TRIES - 1;
-      bool ours = !is_anothers(&view, setting);
-      struct change change = {.write = settled && ours};
-      change_all(&view, &change);
-      if (settled && ours && (change.failed || !clear_setting(&view)))
-        result = error_set(error, "--attach", "the process's references can't be written");
-      if (settled && !ours)
-        result = 1;
-      tracee_release(tracee);
-    } else {
-      settled = true;
-    }
-    view_close(&view);
-    if (!settled)
-      usleep(TRY_US);
-  }
-  return result;
-}
 
 /* Fork children have the same token at the same place. */
 static bool is_copy(const struct redirection *redirection, int pid) {

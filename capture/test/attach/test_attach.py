@@ -58,9 +58,16 @@ def library_mappings(pid: int | str) -> list[str]:
     return [line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if "libheaptape-attach.so" in line]
 
 
-def redirected_references(pid: int | str) -> int:
-    """Words in the objects' writable and sealed memory that point into our library's code, its own objects left out."""
-    ours = [tuple(int(part, 16) for part in line.split()[0].split("-")) for line in library_mappings(pid)]
+def gate_mappings(pid: int | str) -> list[str]:
+    """Code without a file: the program has none of its own."""
+    return [line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if re.search(r" r-xp .* 0 *$", line)]
+
+
+def redirected_references(pid: int | str, mapped: Callable[[int | str], list[str]] = library_mappings) -> int:
+    """Words in the objects' writable and sealed memory that point into what is `mapped`, our library as a rule; its own
+    objects are left out.
+    """
+    ours = [tuple(int(part, 16) for part in line.split()[0].split("-")) for line in mapped(pid)]
     low, high = min(begin for begin, _ in ours), max(end for _, end in ours)
     count = 0
     with Path(f"/proc/{pid}/mem").open("rb", 0) as memory:
@@ -187,6 +194,15 @@ def test_calls_of_the_kernel_that_a_stop_would_end_are_made_again(tmp_path: Path
     attached.stop()
     wait_until(lambda: kernel_calls(program.pid) >= WAITS)
     assert program.end() == 0, "one of them has returned"
+
+
+def test_what_is_refused_when_the_library_is_there_is_put_back(tmp_path: Path) -> None:
+    source = tmp_path / "valloc.c"
+    source.write_text("char *valloc(unsigned long bytes) { return (char *)bytes; }")
+    program = Worker(compile_worker(tmp_path, source, "-rdynamic"), 1)
+    refused(RECORD, "--attach", program.pid, "-o", tmp_path / "t.tape", says="the program defines valloc itself")
+    assert redirected_references(program.pid, gate_mappings) == 0
+    assert program.end() == 0
 
 
 def test_a_process_that_lets_nothing_become_code_is_recorded(tmp_path: Path) -> None:
