@@ -96,7 +96,7 @@ def corrected(correction: Mapping, figure: float) -> float:
 
 def estimates(runs: Mapping[str, Mapping], manifest: Mapping) -> pd.DataFrame:
     """One row a figure that the manifest can tell and whose pass is among the runs: figure, value (of the whole: bytes,
-    or a count), percent (half the width of its 95 % interval, for an allocator not seen).
+    or a count), percent (of that: half of the estimate's 95 % interval, for an allocator not seen).
     """
     rows: list[tuple[str, float, float]] = []
     for figure, percent in manifest["expected"].items():
