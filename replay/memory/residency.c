@@ -7,6 +7,7 @@
 #include <link.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { LEFT_OUT_LIMIT = 256, SCANNED_RANGES = 512, MAP_TEXT_BYTES = 64 << 10, PAGEMAP_ENTRIES = 4096 };
@@ -20,10 +21,11 @@ struct scan_request {
   uint64_t inverted, all_of, any_of, returned;
 };
 #define SCAN_PAGES _IOWR('f', 16, struct scan_request)
-enum { SCAN_FILE = 1 << 2, SCAN_PRESENT = 1 << 3, SCAN_ZERO_PAGE = 1 << 5 };
+enum { SCAN_FILE = 1 << 2, SCAN_PRESENT = 1 << 3, SCAN_SWAPPED = 1 << 4, SCAN_ZERO_PAGE = 1 << 5 };
 
 /* Bits of an entry of /proc/self/pagemap. FILE: also anonymous memory that is shared. */
-static const uint64_t PAGEMAP_PRESENT = (uint64_t)1 << 63, PAGEMAP_FILE = (uint64_t)1 << 61;
+static const uint64_t PAGEMAP_PRESENT = (uint64_t)1 << 63, PAGEMAP_SWAPPED = (uint64_t)1 << 62,
+                      PAGEMAP_FILE = (uint64_t)1 << 61;
 
 static const uint64_t ADDRESS_LIMIT = ((uint64_t)1 << 47) - 4096; /* what programs get without asking for more */
 
@@ -156,6 +158,19 @@ static void visit_kept(uint64_t first, uint64_t last, void (*visit)(uint64_t add
   }
 }
 
+/* What the kernel is moving to make room for huge pages is said to be swapped, although it is in memory all the time,
+   and RssAnon has it. */
+static bool is_moving(uint64_t address) {
+  unsigned char in_memory = 0;
+  return mincore((void *)(uintptr_t)address, os_page_bytes(), &in_memory) == 0 && (in_memory & 1);
+}
+
+static void visit_moving(uint64_t first, uint64_t last, void (*visit)(uint64_t address, uint64_t bytes)) {
+  for (uint64_t os_page = os_page_bytes(); first < last; first += os_page)
+    if (is_moving(first))
+      visit_kept(first, first + os_page, visit);
+}
+
 static void visit_by_scan(void (*visit)(uint64_t address, uint64_t bytes)) {
   static struct scan_range found[SCANNED_RANGES];
   struct scan_request request = {.size = sizeof request,
@@ -163,12 +178,13 @@ static void visit_by_scan(void (*visit)(uint64_t address, uint64_t bytes)) {
                                  .ranges = (uint64_t)(uintptr_t)found,
                                  .range_count = SCANNED_RANGES,
                                  .inverted = SCAN_FILE | SCAN_ZERO_PAGE,
-                                 .all_of = SCAN_PRESENT | SCAN_FILE | SCAN_ZERO_PAGE,
+                                 .all_of = SCAN_FILE | SCAN_ZERO_PAGE,
+                                 .any_of = SCAN_PRESENT | SCAN_SWAPPED,
                                  .returned = SCAN_PRESENT};
   while (request.start < request.end) {
     int count = ioctl(pagemap_fd, SCAN_PAGES, &request);
     for (int index = 0; index < count; index++)
-      visit_kept(found[index].start, found[index].end, visit);
+      (found[index].categories & SCAN_PRESENT ? visit_kept : visit_moving)(found[index].start, found[index].end, visit);
     if (count < 0 || request.walk_end <= request.start)
       return;
     request.start = request.walk_end;
@@ -185,7 +201,8 @@ static void visit_mapping(struct range range, void (*visit)(uint64_t address, ui
     if (bytes <= 0)
       break;
     for (size_t index = 0; index < (size_t)bytes / sizeof *entries; index++, address += os_page) {
-      if ((entries[index] & (PAGEMAP_PRESENT | PAGEMAP_FILE)) == PAGEMAP_PRESENT) {
+      uint64_t entry = entries[index];
+      if (!(entry & PAGEMAP_FILE) && (entry & PAGEMAP_PRESENT || (entry & PAGEMAP_SWAPPED && is_moving(address)))) {
         run += os_page;
       } else if (run > 0) {
         visit_kept(address - run, address, visit);

@@ -3,6 +3,8 @@
 the drawn picture; on real ones the parts are never negative and add up to RSS."""
 
 import os
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from .engine import OUT, PLANTED, make
 
 REFERENCE = OUT / "lib/libreference.so"
 OS_PAGE = 4096
+COMPACT = Path("/proc/sys/vm/compact_memory")
 # RssAnon itself is exact from Linux 6.17 on, and residency without the kernel's zero page from 6.7 on.
 EXACT_RSS = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 17)
 needs_exact_rss = pytest.mark.skipif(not EXACT_RSS, reason="RssAnon is late before Linux 6.17")
@@ -100,6 +103,21 @@ def test_what_is_unmapped_is_forgotten(small):
     frame = fragmentation.decode(memory_pass(small, OS_PAGES=1)).frame
     live, _, _, _ = history(small)[frame["position"]].T
     assert frame["empty_bytes"].max() <= OS_PAGE * 20  # live objects of no bytes
+    assert (frame["os_pages_10"] + frame["os_pages_20"]).tolist() == live.tolist()
+
+
+@pytest.mark.long
+@needs_exact_rss
+@pytest.mark.skipif(not os.access(COMPACT, os.W_OK), reason="to have the kernel move OS pages takes root")
+def test_os_pages_that_the_kernel_moves_meanwhile_are_resident(tmp_path):
+    path = tmp_path / "many.work"
+    make(path, ops=60000, threads=1, live_objects=3000, size_limit=512, only_malloc_free=1)
+    with subprocess.Popen(["sh", "-c", f"while echo 1 >{COMPACT}; do :; done"]) as moves:
+        try:
+            frame = fragmentation.decode(memory_pass(path, OS_PAGES=1)).frame
+        finally:
+            moves.kill()
+    live, _, _, _ = history(path)[frame["position"]].T
     assert (frame["os_pages_10"] + frame["os_pages_20"]).tolist() == live.tolist()
 
 

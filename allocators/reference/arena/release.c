@@ -41,9 +41,7 @@ size_t arena_release(struct arena *arena, struct chunk *chunk) {
     chunk_set_head(chunk, bytes | CHUNK_PREV_USED);
     arena->top = chunk;
     COUNT(coalescings);
-    if (arena->chunk_flag && chunk == heap_first_chunk(arena->heap)) /* the main arena keeps its heaps */
-      heap_drop_empty(arena);
-    return chunk_bytes(arena->top);
+    return bytes;
   }
   size_t next_bytes = head_bytes(next_head);
   if (!chunk_prev_used(chunk_at(next, (ptrdiff_t)next_bytes))) {
@@ -92,6 +90,8 @@ static __attribute__((noinline)) void trim(struct arena *arena, size_t limit) {
 void arena_trim(struct arena *arena, size_t merged_bytes) {
   size_t limit = tunable_now(&tunables.trim_threshold) + tunables.top_pad / 2;
   bool at_top = merged_bytes == chunk_bytes(arena->top);
+  if (arena->chunk_flag) /* the main arena keeps its heaps */
+    heap_drop_empty(arena);
   if (!at_top || top_dirty_bytes(arena) >= limit)
     trim(arena, limit);
 }

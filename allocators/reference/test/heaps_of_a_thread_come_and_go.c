@@ -22,7 +22,8 @@ static void *fill_and_empty(void *unused) {
       memcpy(objects[index], &index, sizeof index);
     }
     struct arena *arena = arena_lock_mine();
-    most_bytes = arena_system_bytes(arena);
+    if (most_bytes < arena_system_bytes(arena))
+      most_bytes = arena_system_bytes(arena);
     arena_unlock(arena);
     for (int step = 0; step < OBJECTS; step++) {
       int index = round % 2 ? step : OBJECTS - 1 - step;
@@ -31,7 +32,8 @@ static void *fill_and_empty(void *unused) {
       allocator_free(objects[index]);
     }
     arena = arena_lock_mine();
-    least_bytes = arena_system_bytes(arena);
+    if (least_bytes < arena_system_bytes(arena))
+      least_bytes = arena_system_bytes(arena);
     arena_unlock(arena);
   }
   return NULL;

@@ -16,7 +16,7 @@ def checked(path: str | Path, data: object, kind: type[T]) -> T:
     """The data as that type. Raises HeaptapeError, `PATH: runs[3].timeline: Expected ...`, where it is of another."""
     try:
         return msgspec.convert(data, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half of a surrogate pair is no text
         what, _, place = str(error).partition(" - at `$")
         where = f"{place[:-1].lstrip('.')}: " if place else ""
         raise HeaptapeError(f"{path}: {where}{what}") from None
@@ -26,7 +26,7 @@ def read_toml(path: Path) -> dict:
     """What a file holds. Raises HeaptapeError, naming it, if that can't be read."""
     try:
         return tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise HeaptapeError(f"{path}: {error}") from None
 
 

@@ -80,8 +80,8 @@ def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.Dat
     repetition, no telling), reason (why the percentage should not be shown as a number: the interval spans a
     factor of two or more; else empty), exact (the same in every repetition, of both). The last rows have the workloads
     "geometric mean" and "arithmetic mean". A metric that the baseline lacks, or where it is zero, has no row. Of
-    workloads that stand for another (results/margins.py) margin_percent is that of the ratio (else 0; the mean of them
-    in the mean rows), low and high have it, and nothing is exact.
+    workloads that stand for another (results/margins.py) margin_percent is that of either figure (else 0; of the mean
+    rows that of the geometric mean, or the largest), low and high have both, and nothing is exact.
     """
     rows: list[dict] = []
     of_figure = margins.by_figure(table)
@@ -98,17 +98,18 @@ def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.Dat
         if ratio is not None:
             ratios.setdefault((metric, allocator), []).append(ratio)
             about = {"workload": workload, "allocator": allocator, "metric": metric}
-            margin = margins.OF_TWO * of_figure.get((workload, metric), 0.0)
+            margin = of_figure.get((workload, metric), 0.0)
             same = is_exact(base) and is_exact(values) and margin == 0
             rows.append(about | percent_row(ratio, method, margin) | {"exact": same})
     carried = {(row["metric"], row["allocator"], row["workload"]): row["margin_percent"] for row in rows}
     exact = {(row["metric"], row["allocator"], row["workload"]): row["exact"] for row in rows}
     for (metric, allocator), found in ratios.items():
         here = [known for (m, a, _), known in exact.items() if (m, a) == (metric, allocator)]
-        margin = float(np.mean([known for (m, a, _), known in carried.items() if (m, a) == (metric, allocator)]))
+        each = [known for (m, a, _), known in carried.items() if (m, a) == (metric, allocator)]
+        margin = margins.of_geometric_mean(each)
         about = {"allocator": allocator, "metric": metric, "exact": all(here)}
         rows.append({"workload": GEOMETRIC} | about | percent_row(mean_of(found), method, margin))
-        rows.append({"workload": ARITHMETIC} | about | arithmetic_row(found, method, margin))
+        rows.append({"workload": ARITHMETIC} | about | arithmetic_row(found, method, max(each)))
     columns = [
         "workload",
         "allocator",
@@ -182,8 +183,8 @@ def as_shown(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def percent_row(ratio: LogRatio, method: Method = "t", margin: float = 0.0) -> dict:
-    """The keys percent, low, high, repetitions, supported, reason, margin_percent of `relative`. `margin`: of the
-    ratio, in percent.
+    """The keys percent, low, high, repetitions, supported, reason, margin_percent of `relative`. `margin`: of
+    either figure, in percent.
     """
     low, high = ratio.interval(method=method)
     return _row((100 * ratio.ratio, 100 * low, 100 * high), ratio.repetitions, margin)

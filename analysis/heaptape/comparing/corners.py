@@ -9,7 +9,6 @@ against B alone) and B/A.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
@@ -59,7 +58,7 @@ def four_corners(table: pd.DataFrame, metric: str, corners: Corners, method: Met
 
     From `results_file.figures`. Columns: workload, column (of CORNERS: the mean over repetitions, in the metric's unit;
     of COMPARISONS: percent), low, high, repetitions, supported, reason, margin_percent (as in
-    `compare.relative`; of CORNERS NaN, None, empty, and the margin of the value). After the workloads, the rows
+    `compare.relative`; of CORNERS NaN, None, empty). After the workloads, the rows
     "geometric mean" and "arithmetic mean" of the percentages, over the workloads that have them. A workload that lacks
     a corner lacks what needs it.
     """
@@ -81,13 +80,13 @@ def four_corners(table: pd.DataFrame, metric: str, corners: Corners, method: Met
             ratio = log_ratio(series[against], series[measured])
             if ratio is not None:
                 ratios[name].append(ratio)
-                carried[name].append(margins.OF_TWO * of_figure.get((str(workload), metric), 0.0))
-                rows.append(_comparison_row(workload, name, percent_row(ratio, method, carried[name][-1])))
+                carried[name].append(margin)
+                rows.append(_comparison_row(workload, name, percent_row(ratio, method, margin)))
     for name, found in ratios.items():
         if found:
-            margin = float(np.mean(carried[name]))
+            margin = margins.of_geometric_mean(carried[name])
             rows.append(_comparison_row(GEOMETRIC, name, percent_row(mean_of(found), method, margin)))
-            rows.append(_comparison_row(ARITHMETIC, name, arithmetic_row(found, method, margin)))
+            rows.append(_comparison_row(ARITHMETIC, name, arithmetic_row(found, method, max(carried[name]))))
     columns = ["workload", "column", "value", "low", "high", "repetitions", "supported", "reason", "margin_percent"]
     frame = pd.DataFrame(rows, columns=columns)
     return frame.astype({"value": float, "low": float, "high": float, "supported": object, "margin_percent": float})

@@ -98,7 +98,7 @@ def sweep(
             if name in swept:
                 about = {"workload": workload, "allocator": name, "tunable": tunable, "figure": metric, "unit": unit}
                 here = {points[label][1]: values for label, values in series.items() if points[label][0] == name}
-                margin = margins.OF_TWO * of_figure.get((str(workload), str(metric)), 0.0)
+                margin = of_figure.get((str(workload), str(metric)), 0.0)
                 rows += [about | row for row in _curve_rows(here, method, margin)]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"value": float, "supported": object})
 
@@ -116,7 +116,7 @@ def _curve_rows(points: dict[float | None, pd.Series], method: Method, margin: f
         if value == known[0] or ratio is None:
             percent = 100.0 if value == known[0] else float("nan")
             row |= {"percent": percent, "low": float("nan"), "high": float("nan"), "supported": None}
-            row |= {"reason": "", "margin_percent": 0.0}
+            row |= {"reason": "", "margin_percent": margin}
         else:
             row |= percent_row(ratio, method, margin)
         rows.append(row | {"repetitions": len(values)})

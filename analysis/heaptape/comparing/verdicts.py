@@ -92,8 +92,8 @@ def verdicts(
     95 % interval (NaN if exact, or one repetition); effect: Hedges' g (`effects.hedges_g`) of the paired log ratios;
     NaN if exact;
     cliffs_delta: of the repetitions (1: every one of a's is larger); repetitions; exact; p_value and p_adjusted
-    (Holm); comparisons: how many were adjusted for; margin_percent: of the ratio of two figures of a workload that
-    stands for another (margins.py; else 0), which low and high then have; nothing of it is exact; verdict: "more",
+    (Holm); comparisons: how many were adjusted for; margin_percent: of either figure of a workload that stands for
+    another (margins.py; else 0), which low and high then have; nothing of it is exact; verdict: "more",
     "less", "same" (exactly), "not shown", "not told" (one repetition), "too noisy" (not shown, and the interval spans a
     factor of two or more), "within error", "within margin" or "no margin"; reason:
     why percent should not be shown as a number (its interval spans a factor of two or more; the direction may still be
@@ -197,7 +197,7 @@ def _comparisons(table: pd.DataFrame, pairs: list[tuple[str, str]], figures: Seq
                 b,
                 ratio,
                 exact,
-                margins.OF_TWO * of_figure.get((workload, figure), 0.0),
+                of_figure.get((workload, figure), 0.0),
                 math.nan if exact else _effect(ratio),
                 cliffs_delta(base.to_numpy(), other.to_numpy()),
             )
@@ -207,7 +207,7 @@ def _comparisons(table: pd.DataFrame, pairs: list[tuple[str, str]], figures: Seq
         for (figure, a, b), found in per_pair.items():
             if len(found) > 1:
                 mean = mean_of([c.ratio for c in found])
-                margin = float(np.mean([c.margin for c in found]))
+                margin = margins.of_geometric_mean([c.margin for c in found])
                 yield _Comparison(GEOMETRIC, figure, a, b, mean, all(c.exact for c in found), margin)
 
 
@@ -218,44 +218,34 @@ def _effect(ratio: LogRatio) -> float:
 
 
 def _row(c: _Comparison, p_value: float, p_adjusted: float, count: int, method: Method, error_of: ErrorOf) -> dict:
-    low, high = (math.nan, math.nan) if c.exact else (100 * bound - 100 for bound in c.ratio.interval(method=method))
-    percent = 100 * math.expm1(c.ratio.mean)
-    row = {"workload": c.workload, "figure": c.figure, "a": c.a, "b": c.b, "percent": percent, "low": low, "high": high}
-    row |= {"effect": c.effect, "cliffs_delta": c.delta, "repetitions": c.ratio.repetitions, "exact": c.exact}
-    row |= {"p_value": p_value, "p_adjusted": p_adjusted, "comparisons": count}
+    least, most = (c.ratio.ratio, c.ratio.ratio) if c.exact else c.ratio.interval(method=method)
+    low, high = (100 * bound - 100 for bound in margins.widened(least, most, c.margin))
     error = abs(error_of(c.figure, c.a, c.b))
-    row |= {"margin_percent": c.margin, "verdict": _verdict(row, max(error, c.margin))}
-    row["reason"] = too_noisy(1 + low / 100, 1 + high / 100, c.ratio.repetitions)
+    row = {"workload": c.workload, "figure": c.figure, "a": c.a, "b": c.b, "percent": 100 * math.expm1(c.ratio.mean)}
+    row |= {"low": low, "high": high, "effect": c.effect, "cliffs_delta": c.delta, "repetitions": c.ratio.repetitions}
+    row |= {"exact": c.exact and not c.margin, "p_value": p_value, "p_adjusted": p_adjusted, "comparisons": count}
+    row |= {"margin_percent": c.margin, "verdict": _verdict(c, row, error)}
+    row["reason"] = too_noisy(least, most, c.ratio.repetitions)
     if row["reason"] and row["verdict"] in ("not shown", "within error"):
         row["verdict"] = "too noisy"
-    if c.margin:
-        row |= _with_margin(row, c.margin, error)
+    if row["exact"]:
+        row |= {"low": math.nan, "high": math.nan}
     return row | {"sentence": _sentence(row, error)}
 
 
-def _with_margin(row: dict, margin: float, error: float) -> dict:
-    """What is another in the row of a workload that stands for another."""
-    least, most = (row["percent"], row["percent"]) if row["exact"] else (row["low"], row["high"])
-    low, high = margins.widened(100 + least, 100 + most, margin)
-    changed = {"exact": False, "low": low - 100, "high": high - 100}
-    if margin == margins.NONE_KNOWN:
-        return changed | {"verdict": "no margin"}
-    if row["verdict"] == "same" or (row["verdict"] == "within error" and margin >= error):
-        return changed | {"verdict": "within margin"}
-    return changed
-
-
-def _verdict(row: dict, error: float) -> str:
-    if row["exact"]:
-        if row["percent"] == 0:
-            return "same"
-        nearest = abs(row["percent"])
-    elif math.isnan(row["low"]):
+def _verdict(c: _Comparison, row: dict, error: float) -> str:
+    """`row`: with the ends of what there may be, those of an exact ratio, too."""
+    if c.margin == margins.NONE_KNOWN:
+        return "no margin"
+    if row["exact"] and row["percent"] == 0:
+        return "same"
+    if math.isnan(row["low"]):
         return "not told"
-    elif not row["p_adjusted"] <= 1 - LEVEL:
+    if not (c.exact or row["p_adjusted"] <= 1 - LEVEL):
         return "not shown"
-    else:
-        nearest = min(abs(row["low"]), abs(row["high"])) if row["low"] * row["high"] > 0 else 0.0
+    nearest = min(abs(row["low"]), abs(row["high"])) if row["low"] * row["high"] > 0 else 0.0
+    if nearest == 0 and c.margin:
+        return "within margin"
     if nearest <= error:
         return "within error" if error > 0 else "not shown"
     return "more" if row["percent"] > 0 else "less"
@@ -324,8 +314,9 @@ def _no_claim(row: dict, pair: str, error: float) -> str:
             return f"of {pair} is the measured workload's own, without a known error, so there is no verdict"
         case "within margin":
             margin = margins.percent_text(row["margin_percent"])
-            within = f"no more than the margin of their ratio, {margin} ({alone})"
-            return f"{pair} may differ by {within}, so there is no verdict"
+            if row["margin_percent"] >= margins.UNBOUNDED:
+                return f"a margin of {margin} forbids ranking {pair} ({_signed(row['percent'])} %)"
+            return f"{pair} may be in either order within a margin of {margin} each ({alone}), so there is no verdict"
         case "not told":
             return f"one repetition only of {pair}, so there is no verdict"
         case "within error":

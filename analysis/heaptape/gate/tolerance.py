@@ -2,6 +2,7 @@
 """How much worse the new allocator may be: `rss=1%,instructions=2%,syscalls=10%`, `rss-peak=1%+64KiB`, `syscalls=5`."""
 
 import re
+from decimal import Decimal
 
 from heaptape.common.errors import UsageError
 from heaptape.gate.condition import Condition, parse, parse_amount
@@ -35,7 +36,7 @@ def _beyond(figure: str, text: str) -> Condition:
     percent = _PERCENT.fullmatch(text)
     amount = percent[2] if percent else text
     if (amount is None or parse_amount(figure, amount) is not None) and (percent or amount):
-        share = f"{100 + float(percent[1]):g}%*" if percent else ""
+        share = f"{(100 + Decimal(percent[1])).normalize():f}%*" if percent else ""
         return parse(f"{figure}>{share}old" + (f"+{amount}" if amount else ""))
     example = "1%, 64 KiB or 1%+64 KiB" if FIGURES[figure].unit == "bytes" else "1%, 5 or 1%+5"
     raise UsageError(f"--tolerate: '{text}' is no tolerance of {figure}: {example}")

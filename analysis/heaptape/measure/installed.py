@@ -150,7 +150,7 @@ def write(folder: Path, record: Record) -> None:
 def _read(path: Path) -> Record:
     try:
         data = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise HeaptapeError(f"{path}: {error}") from None
     record = checked(path, data, Record)
     if record.schema != SCHEMA:

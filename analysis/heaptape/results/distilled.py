@@ -5,6 +5,7 @@ The manifest is INFO's `distilled` (core/trace/FORMAT.md). `runs`: pass -> run, 
 and misses counted between `edges`.
 """
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -44,10 +45,10 @@ def until(figure: str, run: Mapping) -> tuple[list[int], np.ndarray]:
     if figure.startswith("misses"):
         windows = run["misses"]["windows"]
         return windows["positions"], misses.until(figure, windows)
-    by_kind = run["windows"]["instructions"]
-    wanted = list(by_kind.values()) if figure == INSTRUCTIONS else [by_kind[figure.removeprefix(OF_KIND)]]
-    per_window = np.sum(wanted, axis=0, dtype=np.float64)
-    return run["windows"]["positions"], np.concatenate([[0.0], np.cumsum(per_window)])
+    positions, by_kind = run["windows"]["positions"], run["windows"]["instructions"]
+    kinds = by_kind if figure == INSTRUCTIONS else {figure.removeprefix(OF_KIND)} & set(by_kind)  # none: no such calls
+    per_window = sum((np.array(by_kind[kind], np.float64) for kind in kinds), np.zeros(len(positions) - 1))
+    return positions, np.concatenate([[0.0], np.cumsum(per_window)])
 
 
 def counted(figure: str, run: Mapping, manifest: Mapping) -> np.ndarray:
@@ -95,7 +96,7 @@ def corrected(correction: Mapping, figure: float) -> float:
 
 def estimates(runs: Mapping[str, Mapping], manifest: Mapping) -> pd.DataFrame:
     """One row a figure that the manifest can tell and whose pass is among the runs: figure, value (of the whole: bytes,
-    or a count), percent (half the width of its 95 % interval, for an allocator not seen).
+    or a count), percent (of that: half of the estimate's 95 % interval, for an allocator not seen).
     """
     rows: list[tuple[str, float, float]] = []
     for figure, percent in manifest["expected"].items():
@@ -106,7 +107,7 @@ def estimates(runs: Mapping[str, Mapping], manifest: Mapping) -> pd.DataFrame:
 
 
 def _estimated(figure: str, run: Mapping, manifest: Mapping) -> float:
-    correction = manifest.get("corrections", {}).get(figure, {"model": "none", "value": 1})
+    correction = (manifest.get("corrections") or {}).get(figure, {"model": "none", "value": 1})
     return corrected(correction, uncorrected(figure, run, manifest))
 
 
@@ -119,6 +120,7 @@ def estimate(figure: str, run: Mapping, manifest: Mapping) -> float | None:
         return None
     try:
         known = figure in manifest["expected"] and run.get("pass") == pass_of(figure)
-        return _estimated(figure, run, manifest) if known else None
+        estimated = _estimated(figure, run, manifest) if known else math.nan
+        return estimated if math.isfinite(estimated) else None
     except (KeyError, IndexError, TypeError, ValueError):
         return None

@@ -2,13 +2,13 @@
 """Workloads that stand for another: a distillate of a trace, or one drawn from a profile.
 
 What is concluded from their figures is about the whole that they stand for. Each figure carries a margin: by how many
-percent the whole's may be off, as half of a 95 % interval for an allocator that was not measured when the stand-in was
-made (docs/use/DISTILLATION.md). A figure whose error was never measured has no margin: it is told, and nothing is
-ranked by it.
+percent of the whole's figure it may be off, up or down, as half of a 95 % interval for an allocator that was not
+measured when the stand-in was made (docs/use/DISTILLATION.md). So the whole's lies in `bounds`, without an upper one
+from 100 % on. A figure whose error was never measured has no margin: it is told, and nothing is ranked by it.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -28,9 +28,9 @@ FIGURES = {
 KNOWN = ("ideal_rss",)
 # Key of R.json's workload -> what such a workload is called.
 KINDS = {"distilled": "distillate", "synthetic": "synthetic workload"}
-# By so much more two figures may differ than each of them is off: two errors that have nothing to do with each other.
-OF_TWO = math.sqrt(2)
+UNBOUNDED = 100.0  # from this margin on, the whole's figure may be any number of times as large
 MARK = "†"  # of a figure without a margin
+FORBIDDEN = "‡"  # of a ratio of two figures with UNBOUNDED or more
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class StandIn:
     manifest: Mapping | None = None
 
     def margin(self, metric: str) -> float:
-        """Percent by which the whole's figure may be off; NONE_KNOWN if that was not measured."""
+        """Percent of the whole's figure by which its estimate may be off; NONE_KNOWN if that was not measured."""
         return 0.0 if metric in KNOWN else self.expected.get(FIGURES.get(metric, metric), NONE_KNOWN)
 
     def of_whole(self, metric: str, run: Mapping, value: float | None) -> tuple[float | None, float]:
@@ -73,10 +73,11 @@ class StandIn:
         what = self._what(name)
         if not known:
             return f"{what}: how far its figures are from the whole's is not known, and nothing is ranked by them."
+        wide = ", ".join(figure for figure, percent in self.expected.items() if percent >= UNBOUNDED)
         return (
             f"{what}: its figures are expected to be within {known} of the whole's (95 %); a ratio of two has both "
-            f"margins, and nothing is ranked within them. Figures with {MARK} or no margin are of the {self.kind} "
-            "itself."
+            f"margins, and nothing is ranked within them{f', nor at all by {wide} (100 % or more)' if wide else ''}. "
+            f"Figures with {MARK} or no margin are of the {self.kind} itself."
         )
 
 
@@ -116,11 +117,25 @@ def by_figure(table: pd.DataFrame) -> dict[tuple[str, str], float]:
     return {(str(workload), str(metric)): float(value) for (workload, metric), value in found.items()}
 
 
+def bounds(estimate: float, margin: float) -> tuple[float, float]:
+    """Between which the whole's figure lies: those that the estimate is no more than the margin (percent) off from."""
+    high = estimate / (1 - margin / 100) if margin < UNBOUNDED else math.inf
+    return estimate / (1 + margin / 100), high
+
+
 def widened(low: float, high: float, margin: float) -> tuple[float, float]:
-    """The ends of a ratio's interval with the margin of a ratio (percent) around it; NaN where none is known."""
-    if margin == NONE_KNOWN:
-        return math.nan, math.nan
-    return low / (1 + margin / 100), high * (1 + margin / 100)
+    """The ends of a ratio's interval, where each of the two figures has the margin: of all ratios that the whole's may
+    have. Independent errors would need less, the root of their squares' sum; those of one fit are not independent.
+    """
+    factor = (100 + margin) / (100 - margin) if margin < UNBOUNDED else math.inf
+    return low / factor, high * factor
+
+
+def of_geometric_mean(ratios: Sequence[float]) -> float:
+    """Of the geometric mean of ratios of two figures with these margins: it widens by the mean of their factors."""
+    if max(ratios) >= UNBOUNDED:
+        return max(ratios)
+    return 100 * math.tanh(sum(math.atanh(margin / 100) for margin in ratios) / len(ratios))
 
 
 def percent_text(percent: float) -> str:

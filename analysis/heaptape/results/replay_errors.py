@@ -27,7 +27,7 @@ NAMES = {
 
 
 def error_percent(figure: str, allocator: str) -> float | None:
-    """By how much a replay's figure may be off, in percent of the figure: what 9 of 10 programs stayed within.
+    """By how much a replay's figure may be off, in percent of the live program's: what 9 of 10 programs stayed within.
 
     `figure`: a metric of `results_file.figures`. `allocator`: a label; a variant has its allocator's error, an
     allocator that was not measured the error of all together. None where it was never measured; 0 for the allocator

@@ -80,8 +80,8 @@ class Correction(msgspec.Struct):
 
 class Distilled(msgspec.Struct):
     """What a distillate stands for (core/trace/FORMAT.md). `segments`: rows of from, counted, to, whole_from, whole_to,
-    weight; `map`: rows of positions, in it and in the whole. `expected`: figure -> half of the 95 % interval;
-    `sampling`: the part of it that is of the choice of windows; `ages`: label -> percent.
+    weight; `map`: rows of positions, in it and in the whole. `expected`: figure -> half of the 95 % interval, in
+    percent of the whole's; `sampling`: the part of it that is of the choice of windows; `ages`: label -> percent.
     """
 
     version: Count = None
@@ -107,7 +107,7 @@ class DrawnFrom(msgspec.Struct):
 
 class Synthetic(msgspec.Struct):
     """How a workload was drawn from a profile (core/trace/FORMAT.md). `lacks`: what the profile does not say.
-    `expected`: figure -> half of the 95 % interval.
+    `expected`: figure -> half of the 95 % interval, in percent of the profiled trace's.
     """
 
     version: Count = None

@@ -10,7 +10,7 @@ import pandas as pd
 from heaptape.comparing.compare import allocator_order
 from heaptape.results import bursts, misses
 from heaptape.results.schema import Results, figures, unique_name
-from heaptape.tables.usual import MISSING, Cell, Table, rounded
+from heaptape.tables.usual import MISSING, Cell, Table, rounded, with_margin
 
 NOTE = (
     "The program's recorded data accesses and the allocator's own, simulated: each outer cache as if it were the only "
@@ -26,8 +26,8 @@ SHARES_NOTE = "program, allocator: their shares of the same whole, so that they 
 
 def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     """Columns workload, allocator (label), side (all, program, allocator), count (results/misses.py), value (mean over
-    the repetitions), percent (of the baseline's of side `all`; NaN where it has none) and bursts (what the counts are
-    of where they are not of the whole program, in words; else empty).
+    the repetitions), margin_percent (its margin), percent (of the baseline's of side `all`; NaN where it has none) and
+    bursts (what the counts are of where they are not of the whole program, in words; else empty).
     """
     table = figures(files)
     found = table[table["metric"].str.startswith("misses/")]
@@ -36,13 +36,14 @@ def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     keys = ["workload", "allocator", "side", "count"]
     rank = {label: number for number, label in enumerate(allocator_order(files))}
     found = found.sort_values("allocator", key=lambda labels: labels.map(rank), kind="stable")
-    means = found.groupby(keys, sort=False)["value"].mean().reset_index()
+    of_each = {"value": ("value", "mean"), "margin_percent": ("margin_percent", "max")}
+    means = found.groupby(keys, sort=False).agg(**of_each).reset_index()
     whole = means[(means["allocator"] == baseline) & (means["side"] == "all")]
     whole = whole.rename(columns={"value": "whole"})[["workload", "count", "whole"]]
     joined = means.merge(whole, on=["workload", "count"], how="left")
     percent = 100 * joined["value"] / joined["whole"].where(joined["whole"] > 0)
     told = joined["workload"].map(_bursts(files)).astype(object).fillna("").astype(str)
-    return joined.assign(percent=percent, bursts=told)[[*keys, "value", "percent", "bursts"]]
+    return joined.assign(percent=percent, bursts=told)[[*keys, *of_each, "percent", "bursts"]]
 
 
 def _bursts(files: Sequence[Results]) -> dict[str, str]:
@@ -80,7 +81,9 @@ def usual(files: Sequence[Results], baseline: str) -> list[Table]:
 
 def _thousands(cells: pd.DataFrame, key: tuple[str, str, str]) -> Cell:
     value = _value(cells, key, "value")
-    return Cell(MISSING) if value is None else Cell(rounded(value / 1000), value)
+    if value is None:
+        return Cell(MISSING)
+    return with_margin(Cell(rounded(value / 1000), value), cells.at[key, "margin_percent"])
 
 
 def _share(cells: pd.DataFrame, label: str, side: str, counts: list[str]) -> list[Cell]:

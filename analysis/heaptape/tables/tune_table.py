@@ -115,16 +115,16 @@ def conclusion(data: Mapping) -> list[str]:
 
 def _margins(data: Mapping, name: str) -> Iterator[str]:
     """Of workloads that stand for another: is the change of this figure beyond what theirs may be off?"""
-    gain = abs(100 * (_ratio(data["winner"], name) - 1))
+    ratio = _ratio(data["winner"], name)
     for workload, one in data.get("stand_ins", {}).items():
         what = f"{workload} is a {one['kind']}"
         if name not in one["expected"]:
             yield f"{what}, of whose {name} no error is known: the whole's may change otherwise."
         else:
-            margin = margins.OF_TWO * one["expected"][name]
-            beyond = "beyond" if gain > margin else "not beyond"
-            off = f"a change of {name} is {margins.percent_text(margin)} off at most (95 %)"
-            yield f"{what}: {off}; this one is {beyond} it."
+            low, high = margins.widened(ratio, ratio, one["expected"][name])
+            beyond = "not beyond" if low <= 1 <= high else "beyond"
+            within = f"{name} is within {margins.percent_text(one['expected'][name])} of the whole's (95 %)"
+            yield f"{what}: its {within}; the change is {beyond} what that allows."
 
 
 def _ratio(best: Mapping, name: str) -> float:

@@ -56,6 +56,7 @@ MARKS: dict[str, tuple[Callable[[str], bool], str]] = {
     "?": (lambda text: "?" in text, "one repetition, so there is no interval"),
     "≈": (lambda text: "≈" in text, "within the error of replaying CPU time, so the two are not ranked by it"),
     margins.MARK: (lambda text: margins.MARK in text, "of a workload that stands for another, without a known error"),
+    margins.FORBIDDEN: (lambda text: margins.FORBIDDEN in text, "a margin of 100 % or more forbids ranking"),
     "–": (lambda text: text == MISSING, "no figure, or one below the cost of reading the counter"),
 }
 
@@ -372,8 +373,9 @@ def percent_cell(row: Any, error: float = 0.0) -> Cell:  # noqa: ANN401
     """
     if row.reason:
         return Cell(NOISY, None, True, reason=row.reason)
-    if getattr(row, "margin_percent", 0.0) == margins.NONE_KNOWN:
-        return Cell(f"{row.percent:,.1f} {margins.MARK}", row.percent, True)
+    if (margin := getattr(row, "margin_percent", 0.0)) >= margins.UNBOUNDED:
+        mark = margins.MARK if margin == margins.NONE_KNOWN else margins.FORBIDDEN
+        return Cell(f"{row.percent:,.1f} {mark}", row.percent, True)
     if error > 0 and abs(row.percent - 100) <= error:
         plain = percent_cell(row)
         return Cell(f"≈{plain.text.removeprefix('~')}", plain.value, True)

@@ -77,7 +77,7 @@ def _cells(found: pd.DataFrame, original: str, name: str, metrics: list[str]) ->
         if row is None:
             cells += [Cell(MISSING)] * 2
         else:
-            cells += [_value(row.value, metric, row.margin_percent / margins.OF_TWO), percent_cell(row)]
+            cells += [_value(row.value, metric, row.margin_percent), percent_cell(row)]
     return cells
 
 

@@ -40,6 +40,14 @@ def test_a_saving_counts_beyond_the_error_and_from_two_percent_on(peak, error, s
     assert why in pick.why
 
 
+@given(st.floats(1, 1000), st.floats(1, 1000), st.floats(0, 99), st.floats(-1, 1))
+def test_what_is_apart_is_so_live_whichever_of_the_two_was_replayed_with_the_error(exact, live, error, share):
+    measured, replayed = row(NOW, exact), row("replayed", live * (1 + share * error / 100))
+    for pair in ((measured, replayed), (replayed, measured)):
+        apart = Judge(error_of(error)).memory_apart(*pair)
+        assert not apart or (replayed.peak_bytes > measured.peak_bytes) == (live > exact)
+
+
 def test_of_ties_in_memory_the_one_of_least_cpu_time_is_picked():
     rows = [row(NOW, 100, 1000), row("leanest", 60, 1500), row("tie", 61, 800), row("apart", 70, 100)]
     pick = picks(rows, MEMORY, error_of(3.0))[MEMORY]

@@ -44,6 +44,13 @@ def test_the_interval_covers_the_error_on_another_allocator_as_often_as_it_says(
     assert 0.935 <= covered / tries <= 0.975
 
 
+def test_of_a_kind_of_call_that_a_distillate_has_none_of_nothing_is_counted():
+    run = {"windows": {"positions": [0, 10, 20], "instructions": {"free": [5, 7]}}}
+    positions, counts = distilled.until("instructions/calloc", run)
+    assert (positions, counts.tolist()) == ([0, 10, 20], [0, 0, 0])
+    assert distilled.until("instructions", run)[1].tolist() == [0, 5, 12]
+
+
 def manifest():
     return {
         "segments": [[0, 0, 10, 0, 10, 1.0], [15, 20, 30, 40, 50, 3.0]],

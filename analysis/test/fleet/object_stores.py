@@ -25,11 +25,14 @@ Answer = Callable[..., object]
 
 
 class Trouble:
-    """A web application before another's: what the next requests of a method meet instead of it. `met`: how many."""
+    """A web application before another's: what the next requests of a method meet instead of it. `met`: how many.
+    `watch`: is shown each request, and may say what it meets.
+    """
 
     def __init__(self, behind: Callable[[dict, Answer], Iterable[bytes]]) -> None:
         self._behind, self._lock = behind, threading.Lock()
         self._kind, self._method, self._left, self.met = "", "", 0, 0
+        self.watch: Callable[[dict], str] = lambda request: ""
 
     def next(self, kind: str, method: str, count: int) -> None:
         """`refused`: status 503; `denied`: 403; `broken off`: an answer that ends in its midst; `late`: after longer
@@ -39,7 +42,7 @@ class Trouble:
             self._kind, self._method, self._left, self.met = kind, method, count, 0
 
     def __call__(self, request: dict, answer: Answer) -> Iterable[bytes]:
-        kind = self._taken(request["REQUEST_METHOD"])
+        kind = self.watch(request) or self._taken(request["REQUEST_METHOD"])
         if kind == "late":
             time.sleep(LATE_S)
         elif kind == "broken off":

@@ -5,6 +5,7 @@ renaming, by several workers at a time. The long one adds workers that are kille
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,8 +18,9 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet import frames
 from heaptape.fleet.merge import merge
+from heaptape.fleet.plans.status import status
 from heaptape.fleet.store.files import Files, StoreError
-from heaptape.fleet.store.store import open_store
+from heaptape.fleet.store.store import Running, open_store
 
 from analysis.test.fleet.fleets import ALLOCATORS, figures, make_workloads, plan, started
 from analysis.test.fleet.object_stores import SECRETS, serving
@@ -193,6 +195,53 @@ def test_a_scheduler_s_workers_on_s3_give_the_same_figures_and_no_key_is_told_to
     assert not [secret for secret in SECRETS if secret.encode() in kept]
 
 
+@pytest.mark.parametrize(
+    ("passes", "stops_at", "others"),
+    [("bare", 1, ()), ("bare", 2, ()), ("memory", 1, ("--curves",))],
+    ids=["before a block", "within a block", "before a cell that others want with its curves"],
+)
+def test_a_worker_that_stood_still_while_another_did_its_task_changes_nothing_of_it(
+    passes, stops_at, others, s3, workloads, monkeypatch
+):
+    """It is stopped as it brings its cell of that number, which it has to bring again when it goes on."""
+    store, seen = f"{s3.bucket()}/fleet", []
+    assert plan(store, workloads[0], "--reps", 1, passes=passes).status == 0
+    with started("work", store, "--jobs", 1) as process:
+
+        def stop(request):
+            if request["REQUEST_METHOD"] == "PUT" and "/cells/" in request["PATH_INFO"]:
+                seen.append(request)
+                if len(seen) == stops_at:
+                    process.send_signal(signal.SIGSTOP)
+                    return "refused"
+            return ""
+
+        monkeypatch.setattr(s3.trouble, "watch", stop)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        monkeypatch.setattr(s3.trouble, "watch", lambda request: "")
+        assert plan(store, workloads[0], "--reps", 1, *others, passes=passes).status == 0
+        other = call_heaptape("fleet", "work", store, "--machine", "another")
+        assert other.stdout.startswith("2 cells done here, 0 were there"), other.stderr
+        before = {record.cell.key: record for record in open_store(store).records()}
+        process.send_signal(signal.SIGCONT)
+        out, told = process.communicate(timeout=HANG_S)
+        assert process.returncode == 0, told
+    assert out.startswith("2 cells done here"), told
+    assert {record.cell.key: record for record in open_store(store).records()} == before
+    assert len({record.block for record in before.values()}) == 1
+    assert {record.whole for record in before.values()} == {bool(others)}
+
+
+def test_whether_a_worker_lives_is_known_by_the_store_s_clock_whatever_its_own_says(url):
+    store, now_s = open_store(url, create=True), time.time()
+    for name, ahead_s in (("ahead", 3600), ("behind", -3600)):
+        store.put_running(Running(name, "m", now_s + ahead_s, now_s + ahead_s, 0, 0, 0.0, []))
+    for later_s, alive in ((0, {"ahead", "behind"}), (1800, set())):
+        found = status(store, now_s + later_s)
+        assert {one.worker for one in found.running} == alive
+        assert {one.worker for one in found.running + found.silent} == {"ahead", "behind"}
+
+
 def open_store_or_none(url):
     """Its cells, as soon as there is one."""
     try:
@@ -256,7 +305,7 @@ def test_a_store_is_used_by_a_process_and_those_that_it_forks(s3):
     """Connections and their threads do not outlive a fork: each process has its own."""
     code = f"""
 import os
-from heaptape.fleet.store.store import open_store
+from heaptape.fleet.store.store import Running, open_store
 store = open_store({s3.bucket() + "/s"!r}, create=True)
 child = os.fork()
 store.files.write(f"plans/{{'parent' if child else 'child'}}.json", b"x")

@@ -106,6 +106,8 @@ def test_a_cell_that_somebody_else_wrote_is_refused_where_it_is_none(change):
         ("repetitions = 0", "repetitions"),
         ('store = "/"', "unknown field `store`"),
         ("tapes = [", "plan.toml"),
+        ("tapes = " + "[" * 10_000 + "]" * 10_000, "plan.toml"),
+        ("repetitions = 1" + "0" * 10_000, "plan.toml"),
     ],
 )
 def test_a_plan_leads_to_nothing_but_what_lies_beside_it(text, says, tmp_path):

@@ -72,3 +72,9 @@ def test_the_default_tolerances_are_of_memory_system_calls_and_instructions():
     }
     assert parse_tolerances("rss-peak=1%+64KiB")["rss-peak"].bound(100) == 101 + 65536
     assert parse_tolerances("syscalls=5")["syscalls"].bound(7) == 12
+
+
+@pytest.mark.parametrize("percent", ["0", "1.", ".5", "0.0004", "12.3456789", "1000000"])
+def test_a_tolerance_in_percent_is_not_rounded(percent):
+    tolerance = parse_tolerances(f"faults={percent}%")["faults"]
+    assert tolerance.bound(10**9) == pytest.approx(10**9 * (1 + float(percent) / 100), rel=1e-12)

@@ -10,9 +10,8 @@
 #include <unistd.h>
 
 void sampler_open(struct sampler *sampler, int pid) {
-  sampler->opened_ns = os_monotonic_ns();
-  sampler->status_fd = proc_open(pid, "status");
-  sampler->stat_fd = proc_open(pid, "stat");
+  *sampler = (struct sampler){
+      .opened_ns = os_monotonic_ns(), .status_fd = proc_open(pid, "status"), .stat_fd = proc_open(pid, "stat")};
 }
 
 void sampler_close(struct sampler *sampler) {

@@ -4,15 +4,18 @@ a fit on the others (its variants are left out with it), which also says what er
 each error is.
 
     python -m tests.bench.decisions.distilled F... [--ratio R ...] [--misses] [--results FOLDER] [--keep-in FOLDER]
+    python -m tests.bench.decisions.distilled --misses [--ratio R ...] [--results FOLDER]
     python -m tests.bench.decisions.distilled --results FOLDER
 
-Without F: what the folder has; without both: the synthetic patterns of PATTERNS, written at millions of ops. What a
-folder has of a workload is not measured again. Workloads of the names in HELD_OUT are summed up apart: nothing was
-chosen by them. Exact passes only, so that what else the machine does changes nothing.
+Without F: what the folder has; without both: the synthetic patterns of PATTERNS, written at millions of ops; without F
+and with --misses: PROGRAMS, recorded with their accesses. What a folder has of a workload is not measured again.
+Workloads of the names in HELD_OUT are summed up apart: nothing was chosen by them. Exact passes only, so that what else
+the machine does changes nothing.
 """
 
 import argparse
 import functools
+import os
 import pickle
 import subprocess
 import sys
@@ -41,6 +44,32 @@ PATTERNS = {
     "random_mix_live": ["--rounds=5000000", "--slots=20000"],
     "string_building": ["--lines=300000"],
 }
+# Single commands without an input, so that a recording with accesses takes seconds.
+PROGRAMS = {
+    "sqlite3": [
+        "sqlite3", ":memory:",
+        "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT);"
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 24000)"
+        "INSERT INTO t SELECT i, 'row ' || (i * 7919 % 10007) FROM n;"
+        "CREATE INDEX u ON t(b); SELECT count(*) FROM t AS x JOIN t AS y ON x.b = y.b;"
+        "UPDATE t SET b = upper(b) WHERE a % 3 = 0",
+    ],
+    "jq": [
+        "jq", "-nc",
+        '[range(3000) | {id: ., name: "n\\(. * 7919 % 1009)", tags: [range(. % 4)]}]'
+        "| group_by(.id % 97) | map({n: length, names: (map(.name) | sort)})",
+    ],
+    "awk": [
+        "gawk",
+        'BEGIN { for (i = 0; i < 60000; i++) { k = "w" (i * 7919 % 6007); text[k] = text[k] " " i; n[k]++ }'
+        "print asorti(n, order) }",
+    ],
+    "perl": [
+        "perl", "-e",
+        'for $turn (1 .. 30) { my %t; for (1 .. 2000) { $t{"w" . $_ * 7919 % 607} .= " $_"; push @{$l{$turn % 3}}, $_ }'
+        "delete $l{$turn % 3}; @o = sort { $t{$a} cmp $t{$b} } keys %t }",
+    ],
+}  # fmt: skip
 ALLOCATORS = (
     "glibc", "glibc:no-tcache", "jemalloc", "jemalloc:no-tcache", "mimalloc", "tcmalloc", "tbbmalloc", "reference",
     "bucket", "magazine",
@@ -65,7 +94,8 @@ def main() -> None:
     parser.add_argument("--results", metavar="FOLDER", help="a file for each workload and ratio")
     parser.add_argument("--keep-in", metavar="FOLDER", help="keeps what was measured of the whole, for the next time")
     arguments = parser.parse_args()
-    tables = list(_measured(arguments)) if arguments.inputs or not arguments.results else _kept(arguments.results)
+    measured_now = arguments.inputs or arguments.misses or not arguments.results
+    tables = list(_measured(arguments)) if measured_now else _kept(arguments.results)
     every = pd.concat(tables)
     print(_summary(every).to_string(index=False))
     for name, part in every.groupby(every["workload"].isin(HELD_OUT)):
@@ -81,7 +111,7 @@ def _measured(arguments: argparse.Namespace) -> Iterator[pd.DataFrame]:
     home = default_home()
     choices = registry.choose_all(arguments.allocator or ALLOCATORS, registry.load(home))
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
-        for workload in _workloads(arguments.inputs, home, Path(scratch)):
+        for workload in _workloads(arguments, home, Path(scratch)):
             for ratio in arguments.ratio or [0.01]:
                 yield _of_ratio(workload, ratio, choices, arguments, home)
 
@@ -100,15 +130,25 @@ def _of_ratio(
     return table
 
 
-def _workloads(inputs: Sequence[str], home: Home, scratch: Path) -> Iterator[Path]:
-    for name in inputs:
+def _workloads(arguments: argparse.Namespace, home: Home, scratch: Path) -> Iterator[Path]:
+    for name in arguments.inputs or (_recorded(home, scratch) if arguments.misses else ()):
         yield replay.prepare(name, home, scratch)
-    for name, options in PATTERNS.items() if not inputs else ():
+    for name, options in PATTERNS.items() if not (arguments.inputs or arguments.misses) else ():
         written = scratch / f"{name}.work"
         command = [str(home.directory / "workloads" / name), *options, "--quiet=1", f"--work={written}"]
         subprocess.run(command, check=True)
         yield written
         written.unlink()
+
+
+def _recorded(home: Home, scratch: Path) -> Iterator[str]:
+    """PROGRAMS, with their accesses."""
+    for name, command in PROGRAMS.items():
+        tape = str(scratch / f"{name}.tape")
+        record = [str(home.program("record")), "--accesses", "-o", tape, "--", *command]
+        environment = os.environ | {"PERL_HASH_SEED": "0", "PERL_PERTURB_KEYS": "0"}
+        subprocess.run(record, check=True, stdout=subprocess.DEVNULL, env=environment)
+        yield tape
 
 
 def _table(
@@ -261,14 +301,14 @@ def _pairs(part: pd.DataFrame) -> tuple[int, int]:
 
 
 def _ranked(part: pd.DataFrame) -> str:
-    """Pairs of a workload that `compare` ranks, as their estimates differ by more than the margin of a ratio; and how
-    many of them are so on the whole.
+    """Pairs of a workload that `compare` ranks, as their bounds have nothing in common; and how many of them are so on
+    the whole.
     """
     right = pairs = 0
     for _, of_one in part.groupby("workload"):
-        one, other = _of_pairs(of_one)
-        margin = margins.OF_TWO * np.maximum(one["percent"], other["percent"])
-        beyond = np.abs(np.log(one["value"] / other["value"])) > np.log1p(margin / 100)
+        low, high = zip(*map(margins.bounds, of_one["value"], of_one["percent"]), strict=True)
+        one, other = _of_pairs(of_one.assign(low=low, high=high))
+        beyond = (one["low"] > other["high"]) | (other["low"] > one["high"])
         right, pairs = right + int((_alike(one, other) & beyond).sum()), pairs + int(beyond.sum())
     return f"{right}/{pairs}"
 

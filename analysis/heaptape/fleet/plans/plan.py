@@ -192,8 +192,8 @@ def plans_of(store: Store) -> list[Plan]:
 
 
 def tasks_of(plans: Sequence[Plan]) -> list[Task]:
-    """Of all plans, each once."""
-    found = {tuple(task.keys): task for plan in plans for task in plan.tasks()}
+    """Of all plans, each once: with its curves, if one of them wants those."""
+    found = {tuple(task.keys): task for plan in sorted(plans, key=lambda one: one.whole) for task in plan.tasks()}
     return list(found.values())
 
 

@@ -141,9 +141,8 @@ class Here:
                 self._cells.pop(id(task), None)
 
     def _run(self, task: Task, outcome: Outcome) -> None:
-        there = [record for record in map(self.store.cell, task.keys) if record]
-        if done.is_done(task, done.seen_of(there), {}):  # by a worker that was given up
-            outcome.done = task.keys
+        there = self._there(task, outcome)
+        if outcome.done:
             return
         if any(planned.cell.engine != engine_hash(self.home) for planned in task.cells):
             raise HeaptapeError(
@@ -155,7 +154,14 @@ class Here:
             begun = time.monotonic()
             with _windows_file(workload, task) as windows:
                 made = self._made(task, workload, place, windows)
-            self._keep(task, made, workload, time.monotonic() - begun, outcome)
+            self._keep(task, made, time.monotonic() - begun, there, outcome)
+
+    def _there(self, task: Task, outcome: Outcome) -> set[str]:
+        """Its cells that the store has; where that is all of it, by another worker, the outcome says so."""
+        seen = done.seen_of(record for record in map(self.store.cell, task.keys) if record)
+        if done.is_done(task, seen, {}):
+            outcome.done = task.keys
+        return set(seen)
 
     def _made(self, task: Task, workload: Workload, place: Path, windows: str) -> list[dict]:
         """One run for each cell, as results have them."""
@@ -186,8 +192,11 @@ class Here:
         runs = [Run(choices[id(p)], p.cell.pass_, p.cell.repetition) for p in task.cells]
         return replay.make_runs(engine, runs)
 
-    def _keep(self, task: Task, made: Sequence[dict], workload: Workload, seconds: float, outcome: Outcome) -> None:
-        """Puts what was measured into the store, and what failed, each with its reason."""
+    def _keep(self, task: Task, made: Sequence[dict], seconds: float, there: set[str], outcome: Outcome) -> None:
+        """Puts what was measured into the store, and what failed, each with its reason. `there`: cells that the store
+        had before: they are replaced when all others are added. Where one can't be added, another worker has run the
+        task meanwhile, as this one stood still.
+        """
         if self.processes.ended:  # which says nothing of the allocators
             outcome.retry = "the worker was ended"
             return
@@ -195,18 +204,25 @@ class Here:
         if not self._introduced:
             self.store.put_machine(self.machine, machine.describe())
             self._introduced = True
-        for planned, run in zip(task.cells, made, strict=True):
+        for planned, run in sorted(zip(task.cells, made, strict=True), key=lambda pair: pair[0].cell.key in there):
             cell, error = planned.cell, run.get("error")
             if error is None:
                 result = run if task.whole else without_curves(run)
-                self.store.put_cell(Record(cell, result, self.machine, block, seconds / len(made), task.whole))
+                record = Record(cell, result, self.machine, block, seconds / len(made), task.whole)
+                if cell.key in there:
+                    self.store.put_cell(record)
+                elif not self.store.add_cell(record):
+                    outcome.done = []
+                    self._there(task, outcome)
+                    outcome.retry = "" if outcome.done else "another worker is running it"
+                    return
                 outcome.done.append(cell.key)
                 continue
             final = is_of_allocator(error)
-            failure = Failure(cell.label, cell.pass_, workload.name, error, self.machine, time.time(), final)
+            failure = Failure(cell.label, cell.pass_, task.name, error, self.machine, time.time(), final)
             self.store.put_failure(cell.key, failure)
             if final:
-                outcome.failed[cell.key] = f"{workload.name}: {cell.label}, {cell.pass_} pass: {error}"
+                outcome.failed[cell.key] = f"{task.name}: {cell.label}, {cell.pass_} pass: {error}"
             else:
                 outcome.retry = f"{cell.label}, {cell.pass_} pass: {error}"
 

@@ -201,6 +201,19 @@ class Files:
 
         return self._patiently(size, "can't be read")
 
+    def modified_s(self, name: str) -> float | None:
+        """When it was written, since 1970, by the clock of what has the files; None if there is no such file."""
+        path = self.path(name)
+
+        def modified_s() -> float | None:
+            try:
+                self.system.invalidate_cache()
+                return self.system.modified(path).timestamp()
+            except FileNotFoundError:
+                return None
+
+        return self._patiently(modified_s, "can't be read")
+
     def names(self, folder: str) -> list[str]:
         """Of all files below it, sorted; those that are being written are not among them."""
         path = self.path(folder)

@@ -119,6 +119,11 @@ class Store:
         """Whole or not at all."""
         self.put(_of_cell(record.cell.key), record)
 
+    def add_cell(self, record: Record) -> bool:
+        """The same, but where there is none. False: another has put his there, whatever either's clock says."""
+        name, data = _of_cell(record.cell.key), sealed(msgspec.to_builtins(record))
+        return self.files.create(name, data) or self.files.read(name) == data  # an answer may have been lost
+
     def records(self, keys: Iterable[str] | None = None) -> Iterator[Record]:
         """Those of the keys that are there, or all; in the order of the keys."""
         wanted = sorted(self.cell_keys()) if keys is None else list(keys)
@@ -189,9 +194,11 @@ class Store:
         self.files.remove(f"running/{worker}.json")
 
     def running(self) -> list[Running]:
-        """What all workers say of themselves, those that vanished included."""
-        found = [self.get(name, Running) for name in self.files.names("running")]
-        return [one for one in found if one]
+        """What all workers say of themselves, those that vanished included. `unix_s` is of the store's clock: the
+        workers' may differ.
+        """
+        found = [(self.get(name, Running), self.files.modified_s(name)) for name in self.files.names("running")]
+        return [msgspec.structs.replace(one, unix_s=told_s) for one, told_s in found if one and told_s is not None]
 
     def put(self, name: str, value: object) -> None:
         """A sealed file, whole or not at all."""
