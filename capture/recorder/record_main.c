@@ -383,7 +383,7 @@ static bool keeper_did_its_work(struct keeper *keeper, int pid) {
   /* The collector has reaped it: it ended by itself. */
   if (redirect_undo(pid, collector_address(serving), &processes, &error) != 0 && error.text[0] && kill(pid, 0) == 0)
     complain(&error);
-  return collector_recorded(serving) > 0;
+  return collector_recorded(serving) > 0 || collector_keeper_did(serving);
 }
 
 static void prepare_attached(struct command *command, char *library, char *name, size_t name_bytes) {

@@ -188,6 +188,30 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t bytes) 
     assert set(told.read_text().split()) == {str(seconds)}
 
 
+def test_another_preloaded_library_may_allocate_in_what_attaching_calls(tmp_path: Path) -> None:
+    """As libfakeroot, whose fstat looks for the real one at its first call: dlsym's failures allocate."""
+    shim, source = tmp_path / "shim.so", tmp_path / "shim.c"
+    source.write_text(
+        """
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int fstat(int fd, struct stat *status) {
+  free(malloc(100));
+  return (int)syscall(SYS_fstat, fd, status);
+}
+void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset) {
+  free(malloc(100));
+  return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+}
+"""
+    )
+    compile_c(shim, source, "-shared", "-fPIC", "-fno-builtin")
+    record(tmp_path / "t.tape", "sort", "/etc/passwd", env={"LD_PRELOAD": str(shim)})
+    assert check(tmp_path / "t.tape")["ok"]
+
+
 @needs_root
 def test_a_program_in_a_memory_cgroup_keeps_its_memory(tmp_path: Path) -> None:
     group = Path("/sys/fs/cgroup/memory") / f"heaptape-test-{os.getpid()}"

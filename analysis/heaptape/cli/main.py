@@ -6,6 +6,8 @@ subcommand needs is imported when it runs: `heaptape --help` must not wait for n
 """
 
 import argparse
+import io
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -76,6 +78,10 @@ def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str], home: Home) -> int:
     """Of a process of its own: the command, with the process's signals as it needs them. Returns its exit status."""
+    if sys.stdout is None:  # closed: one that takes nothing either
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    assert isinstance(sys.stdout, io.TextIOWrapper)
+    sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: not all locales have all our signs
     # Python ignores SIGPIPE; a filter whose reader went away should just end, and programs that we exec inherit it.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     # Ended by others, we too stop the engine and remove our files. What is ignored (nohup) stays ignored.

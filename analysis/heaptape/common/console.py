@@ -65,6 +65,11 @@ def reset() -> None:
     _wanted.color, _wanted.quiet = "auto", False
 
 
+def printable(name: str) -> str:
+    """A name that others chose, without what would move a terminal's cursor, set its title, or is no text at all."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name)
+
+
 def is_quiet() -> bool:
     """Are progress and notes unwanted?"""
     return _wanted.quiet

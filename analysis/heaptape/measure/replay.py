@@ -177,7 +177,7 @@ def describe_workload(path: Path, name: str) -> dict:
     """The results' "workload": name, hash, header figures, and what its info says of the recording. Sizes in bytes."""
     workload = read_workload(path)
     about = {
-        "name": name or workload.info.get("name") or path.stem,
+        "name": console.printable(name or workload.info.get("name") or path.stem),
         "sha256": sha256_of(path),
         "ops": workload.ops,
         "threads": workload.threads,

@@ -195,4 +195,5 @@ def _draw(
 
 
 def _legend_above(axes: Axes) -> None:
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4, fontsize=8, columnspacing=1.0, handlelength=1.4)
+    if axes.get_legend_handles_labels()[0]:  # else matplotlib warns
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4, fontsize=8, columnspacing=1.0, handlelength=1.4)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from heaptape.common import console
 from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
 from heaptape.formats.embedded import is_page, unpack
@@ -58,7 +59,7 @@ class Results:
     @property
     def name(self) -> str:
         """The workload's name, or the file's if it has none."""
-        return str(self.workload.get("name") or Path(self.path).stem)
+        return console.printable(str(self.workload.get("name") or Path(self.path).stem))
 
     @property
     def runs(self) -> list[dict]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
+from heaptape.common import console
 from heaptape.common.quantities import size
 
 SPARKS = " ▁▂▃▄▅▆▇█"
@@ -58,8 +59,7 @@ def lines(sample: Sample, history: History, view: View) -> list[Text]:
     if view.keys and view.height > 1:
         drawn += [Text()] * (view.height - len(drawn) - 1) + [_keys(sample)]
     for line in drawn:
-        # Names are the program's: what would move a terminal's cursor, or set its title, is not for it to say.
-        line.plain = "".join(letter if letter.isprintable() else "?" for letter in line.plain)
+        line.plain = console.printable(line.plain)
         line.truncate(view.width, overflow="ellipsis")
     return drawn
 

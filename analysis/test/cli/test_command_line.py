@@ -256,12 +256,30 @@ def test_termination_leaves_no_files(out, small_tape, tmp_path):
     assert not (tmp_path / "x.json").exists()
 
 
-@pytest.mark.parametrize("arguments", ["compare {results} --format csv", "report {results} -o -", "allocators"])
+@pytest.mark.parametrize(
+    "arguments", ["compare {results} --format csv", "report {results} -o -", "allocators", "--help", "help replay"]
+)
 def test_full_disk_is_one_line(arguments, heaptape, few_results):
     with Path("/dev/full").open("w") as full:
         done = heaptape(*arguments.format(results=few_results).split(), stdout=full)
     assert done.returncode == 1
     assert done.stderr == "heaptape: standard output: can't be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("arguments", ["compare {results}", "report {results} -o -", "--help"])
+def test_closed_standard_output_is_one_line(arguments, heaptape, few_results):
+    done = heaptape(*arguments.format(results=few_results).split(), stdout=None, preexec_fn=lambda: os.close(1))
+    assert done.returncode == 1
+    assert done.stderr == "heaptape: standard output: can't be written: Bad file descriptor\n"
+
+
+def test_a_name_that_is_no_text_or_commands_a_terminal_is_shown_without(few_results, tmp_path):
+    odd = tmp_path / os.fsdecode(b"a b\nc\xff\x1b[31m.json")
+    data = json.loads(few_results.read_text())
+    data.get("workload", {}).pop("name", None)
+    odd.write_text(json.dumps(data))
+    assert "a b?c??[31m" in call_heaptape("report", odd, "-o", "-").stdout
+    assert "a b?c??[31m" in call_heaptape("compare", odd, few_results, "--format", "csv", "--table", "cost").stdout
 
 
 def test_output_that_cannot_be_written_is_named(few_results):

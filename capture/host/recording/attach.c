@@ -326,7 +326,8 @@ static bool collector_has_gone(void) {
 }
 
 static void tell_no_collector(void) {
-  message_print(collector_has_gone() ? "the collector has ended: this process is not recorded"
+  message_print(collector_has_gone()
+                    ? "the collector has ended, or is in another network name space: this process is not recorded"
                 : errno == EAGAIN || errno == EWOULDBLOCK
                     ? "the collector does not answer: this process is not recorded"
                     : "cannot reach the collector: this process is not recorded");
@@ -393,7 +394,7 @@ static bool attach(struct process *process) {
         take_access_stream(process);
       done = true;
     } else {
-      message_print("no memory for the rings: this process is not recorded");
+      message_print("no memory or no file descriptor for the rings: this process is not recorded");
       unmap_inherited();
     }
   }
@@ -401,7 +402,7 @@ static bool attach(struct process *process) {
   return done;
 }
 
-struct process *attach_process(void) {
+static struct process *attach_once(void) {
   if (!real_resolve()) /* before the lock: what dlsym allocates comes back to us */
     return NULL;
   struct process *process = process_own();
@@ -418,6 +419,16 @@ struct process *attach_process(void) {
     process_unlock(process);
   }
   return atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_RECORDING ? process : NULL;
+}
+
+struct process *attach_process(void) {
+  static __thread bool attaching __attribute__((tls_model("initial-exec")));
+  if (attaching) /* another preloaded library has a function that we call here (mmap), and it allocates */
+    return NULL;
+  attaching = true;
+  struct process *process = attach_once();
+  attaching = false;
+  return process;
 }
 
 /* Adds or removes a pause by the program. The tick is advanced so that the other threads look at it. */

@@ -50,6 +50,10 @@ uint32_t collector_recorded(const struct collector *collector) {
   return collector->recorded;
 }
 
+bool collector_keeper_did(const struct collector *collector) {
+  return collector->keeper_did;
+}
+
 bool collector_budget_used(const struct collector *collector, double *percent, uint32_t *bursts) {
   *percent = budget_used_percent(&collector->upkeep.budget);
   *bursts = collector->upkeep.bursts;
@@ -455,7 +459,10 @@ static bool reap(struct collector *collector) {
       collector->child_ended = true;
       collector->child_status = status;
     }
-    collector->keeper_ended |= pid == collector->settings->keeper_pid;
+    if (pid == collector->settings->keeper_pid) {
+      collector->keeper_ended = true;
+      collector->keeper_did = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    }
     if (process)
       reaped_process(collector, process, &how, status, &usage);
     info.si_pid = 0;

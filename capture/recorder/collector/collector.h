@@ -42,6 +42,9 @@ bool collector_child_ended(const struct collector *collector);
 /* How many processes were recorded. */
 uint32_t collector_recorded(const struct collector *collector);
 
+/* Has the keeper ended by itself, and said that it did its work? */
+bool collector_keeper_did(const struct collector *collector);
+
 /* How many asked to be recorded and could not be, each with its complaint. */
 uint32_t collector_refused(const struct collector *collector);
 

@@ -48,6 +48,7 @@ struct collector {
   bool ended;                /* no process is recorded any more */
   bool has_main;             /* the process whose trace has the name that was asked for has come */
   bool keeper_ended;         /* of a process that ran before */
+  bool keeper_did;           /* ... and its status says that all was put back */
   volatile bool child_ended; /* read by a signal handler */
   int child_status;
 };

@@ -69,6 +69,26 @@ int main(void) {
 }
 """
 
+# Calls malloc until our library is there, by which it is loaded, and then no more.
+QUIET_ONCE_LOADED = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static char maps[1 << 16];
+static int loaded(void) {
+  size_t used = 0; ssize_t got; int fd = open("/proc/self/maps", O_RDONLY);
+  while ((got = read(fd, maps + used, sizeof maps - used)) > 0) used += got;
+  close(fd);
+  return memmem(maps, used, "libheaptape", 11) != 0;
+}
+int main(void) {
+  while (!loaded()) { malloc(10); usleep(1000); }
+  for (;;) pause();
+}
+"""
+
 
 def wait_for_line(process: subprocess.Popen) -> str:
     assert process.stdout
@@ -247,3 +267,15 @@ def test_a_process_that_calls_no_malloc_is_waited_for_and_let_go(start, tmp_path
     time.sleep(0)
     assert "libheaptape" not in mappings(process.pid)
     assert process.poll() is None
+
+
+def test_a_process_that_ends_without_a_call_is_told(start, tmp_path: Path) -> None:
+    process = start(QUIET_ONCE_LOADED, "-fno-builtin")
+    command = [RECORD, "--attach", str(process.pid), "-o", tmp_path / "t.tape"]
+    recorder = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert recorder.stderr
+    assert "recording begins" in recorder.stderr.readline()
+    process.kill()
+    told = recorder.communicate(timeout=HANG_S)[1]
+    assert recorder.returncode == 1
+    assert told.endswith(f"heaptape-record: process {process.pid}: nothing was recorded: no call came\n")

@@ -49,9 +49,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def status_of(work: Callable[[], int]) -> int:
     """The exit status of a command: what `work` returns, or that of the error it raises, which is printed."""
     try:
-        status = work()
-        flush_standard_output()
-        return status
+        try:
+            return work()
+        finally:  # of --help too, which ends by SystemExit; what print could not write fails again, with its name
+            flush_standard_output()
     except UsageError as error:
         console.error(str(error))
         return 2
@@ -60,17 +61,8 @@ def status_of(work: Callable[[], int]) -> int:
             console.error(str(error))
         return 1
     except OSError as error:
-        console.error(_message(error))
+        named = f"{error.filename}: " if error.filename else ""
+        console.error(f"{named}{error.strerror or error}")
         return 1
     except KeyboardInterrupt:
         return 130
-
-
-def _message(error: OSError) -> str:
-    """An error with the file that it is about: print names none, so what it left behind is tried again."""
-    try:
-        flush_standard_output()
-    except HeaptapeError as lost:
-        return str(lost)
-    named = f"{error.filename}: " if error.filename else ""
-    return f"{named}{error.strerror or error}"
