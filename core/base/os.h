@@ -11,6 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* How a stamp is taken: as text for both processors, which tests/model explores. */
+#define OS_STAMP_X86 "lfence\n\trdtsc\n\tlfence"
+#define OS_STAMP_ARMV8 "dsb ish\n\tisb\n\tmrs %0, cntvct_el0"
+#define OS_STAMP_ARMV8_END "eor %0, %1, %1\n\tadd %0, sp, %0\n\tldar xzr, [%0]"
+
 #if defined(__x86_64__)
 #include <x86intrin.h>
 
@@ -26,10 +31,9 @@ static inline uint64_t os_cycles(void) {
    needed: the stamp must lie between the tag's exchange and its recheck (core/trace/FORMAT.md, order). About 18 ns in a
    virtual machine. */
 static inline uint64_t os_stamp(void) {
-  _mm_lfence();
-  uint64_t stamp = __rdtsc();
-  _mm_lfence();
-  return stamp;
+  uint32_t low, high;
+  __asm__ volatile(OS_STAMP_X86 : "=a"(low), "=d"(high)::"memory");
+  return (uint64_t)high << 32 | low;
 }
 
 /* The counter before and after a span of code, such that it counts what the span does, all of it and nothing else: the
@@ -114,11 +118,11 @@ static inline uint64_t os_cycles(void) {
    one was begun. That the value is above the first also tells that it was read later. */
 static inline uint64_t os_stamp(void) {
   uint64_t before, value, address;
-  __asm__ volatile("dsb ish\n\tisb\n\tmrs %0, cntvct_el0" : "=r"(before)::"memory");
+  __asm__ volatile(OS_STAMP_ARMV8 : "=r"(before)::"memory");
   do
     value = os_cycles();
   while (value <= before);
-  __asm__ volatile("eor %0, %1, %1\n\tadd %0, sp, %0\n\tldar xzr, [%0]" : "=&r"(address) : "r"(value) : "memory");
+  __asm__ volatile(OS_STAMP_ARMV8_END : "=&r"(address) : "r"(value) : "memory");
   return value;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a hook takes of the stack beyond what the C library's function takes is at most what docs/RECORDING.md says, in
    slow cases too: the first call of a thread and of a fork child, a full ring, a new region; in threads, and in
-   handlers on an alternate stack. Threads with the smallest stack that there is, 16 KiB, live. */
+   handlers on an alternate stack. Threads with the smallest stack that there is, 16 KiB on x86-64, live. */
 #include "capture/test/hosts/recording.h"
 
 #include <fcntl.h>
@@ -107,10 +107,7 @@ int host(void) {
   pthread_barrier_init(&together, NULL, THREADS + 1);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  if (pthread_attr_setstacksize(&attributes, SMALLEST_BYTES) != 0) {
-    puts("no stacks of 16 KiB here");
-    return 77;
-  }
+  pthread_attr_setstacksize(&attributes, (size_t)sysconf(_SC_THREAD_STACK_MIN));
   pthread_t threads[THREADS];
   for (int i = 0; i < THREADS; i++)
     if (pthread_create(&threads[i], &attributes, in_smallest_thread, NULL) != 0)
@@ -149,7 +146,8 @@ int test(void) {
   };
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
     long bytes = deeper(options[i]);
-    CHECK(bytes <= MOST_BYTES, "%ld bytes of stack with options %zu", bytes, i);
+    printf("%ld bytes with options %zu\n", bytes, i);
+    CHECK(bytes <= MOST_BYTES, "more than %d", MOST_BYTES);
   }
   return 0;
 }
