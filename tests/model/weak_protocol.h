@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What threads that record do, and what the collector does, as operations of weak_machine.h: each step of
-   docs/ORDERING.md with its fences, the passing on of an object, the tick, the mark, the cut, a record's way through a
-   ring, and the gates of replays.
+   docs/methods/ORDERING.md with its fences, the passing on of an object, the tick, the mark, the cut, a record's way
+   through a ring, and the gates of replays.
 
    Job: to build the threads, as the code has them or with one fence less. The functions of ownership.h, ring.h and
    gate.h themselves are run for it, with atomic operations that are noted here, and os_stamp's instructions are read;
