@@ -7,7 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+static inline uint64_t append_instruction(const char *text);
+
 #define os_stamp os_stamp_of_this_machine
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#undef __rdtsc
+#define __rdtsc() append_instruction("rdtsc")
+#define _mm_lfence() append_instruction("lfence")
+#endif
 #include "core/base/os.h"
 #undef os_stamp
 
@@ -147,7 +155,7 @@ static void append_traced(struct weak_op op) {
     tracing.stamp = number;
 }
 
-static void append_instruction(const char *text) {
+static inline uint64_t append_instruction(const char *text) {
   static const struct {
     const char *text;
     struct weak_op op;
@@ -165,7 +173,7 @@ static void append_instruction(const char *text) {
   static const char *const making[] = {"eor %0, %1, %1", "add %0, sp, %0"};
   if (made_of_stamp < 2 && strcmp(text, making[made_of_stamp]) == 0) {
     made_of_stamp++;
-    return;
+    return 0;
   }
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(text, known[i].text) == 0) {
@@ -177,7 +185,7 @@ static void append_instruction(const char *text) {
         op.after_stamp = made_of_stamp == 2;
       made_of_stamp = 0;
       append_traced(op);
-      return;
+      return 0;
     }
   abort();
 }
@@ -191,7 +199,11 @@ static void append_instructions(const char *text) {
 
 static uint64_t os_stamp(void) {
   if (tracing.builder->run->machine == WEAK_X86) {
-    append_instructions(OS_STAMP_X86);
+#if defined(__x86_64__)
+    os_stamp_of_this_machine();
+#else
+    append_instructions("lfence\n\trdtsc\n\tlfence");
+#endif
   } else {
     append_instructions(OS_STAMP_ARMV8);
     append_instructions(OS_STAMP_ARMV8_END);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a hook takes of the stack beyond what the C library's function takes is at most what docs/RECORDING.md says, in
-   slow cases too: the first call of a thread and of a fork child, a full ring, a new region; in threads, and in
+/* What a hook takes of the stack beyond what the C library's function takes is at most what docs/use/RECORDING.md says,
+   in slow cases too: the first call of a thread and of a fork child, a full ring, a new region; in threads, and in
    handlers on an alternate stack. Threads with the smallest stack that there is, 16 KiB on x86-64, live. */
 #include "capture/test/hosts/recording.h"
 
@@ -146,8 +146,7 @@ int test(void) {
   };
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
     long bytes = deeper(options[i]);
-    printf("%ld bytes with options %zu\n", bytes, i);
-    CHECK(bytes <= MOST_BYTES, "more than %d", MOST_BYTES);
+    CHECK(bytes <= MOST_BYTES, "%ld bytes of stack with options %zu", bytes, i);
   }
   return 0;
 }
