@@ -66,6 +66,11 @@ static bool gains_rights(const char *path, const struct stat *status) {
   return getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
+static bool file_begins(const char *path, const char *start) {
+  const char *slash = strrchr(path, '/');
+  return strncmp(slash ? slash + 1 : path, start, strlen(start)) == 0;
+}
+
 static int check_elf(int fd, const char *path, const struct stat *status, struct error *error) {
   Elf64_Ehdr header;
   if (pread(fd, &header, sizeof header, 0) != sizeof header || header.e_ident[EI_CLASS] != ELFCLASS64 ||
@@ -80,7 +85,7 @@ static int check_elf(int fd, const char *path, const struct stat *status, struct
       return refuse(error, path, "a damaged ELF file");
     interpreted |= segment.p_type == PT_INTERP;
   }
-  if (!interpreted)
+  if (!interpreted && !file_begins(path, "ld-linux") && !file_begins(path, "ld-musl-")) /* those run others */
     return refuse(error, path, "statically linked: its malloc can't be reached from outside");
   if (gains_rights(path, status))
     return refuse(error, path, "setuid, setgid or with capabilities: the loader ignores LD_PRELOAD for it");
@@ -160,8 +165,7 @@ static void read_loader(const char *program, char *loader, size_t bytes) {
 static bool is_of_musl(const char *program) {
   char loader[PATH_MAX];
   read_loader(program, loader, sizeof loader);
-  const char *slash = strrchr(loader, '/');
-  return slash && strncmp(slash, "/ld-musl-", strlen("/ld-musl-")) == 0;
+  return file_begins(*loader ? loader : program, "ld-musl-");
 }
 
 /* Whatever is linked against glibc names the versions of the symbols that it needs of it. */

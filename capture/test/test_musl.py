@@ -99,6 +99,28 @@ int main(int count, char **arguments) {
   work();
   return dlclose(library);
 }"""
+SMALL_STACKS = """
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+static void *work(void *object) {
+  for (int i = 0; i < 20000; i++)
+    object = realloc(object, 100 + i % 300);
+  free(object);
+  return NULL;
+}
+int main(void) {
+  pthread_t threads[40];
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN);
+  for (int i = 0; i < 40; i++)
+    if (pthread_create(&threads[i], &attributes, work, NULL) != 0)
+      return 1;
+  for (int i = 0; i < 40; i++)
+    pthread_join(threads[i], NULL);
+  return 0;
+}"""
 LOADED = "#include <stdlib.h>\nvoid work(void) { for (int i = 0; i < 500; i++) free(malloc(i)); }"
 
 
@@ -195,6 +217,12 @@ def test_stacks_are_walked_by_unwind_tables(tmp_path):
     assert frames[:4] == ["inner", "middle", "outer", "main"]
 
 
+@pytest.mark.parametrize("options", [(), ("--stacks=256", "--latency", "--usable")])
+def test_threads_with_the_smallest_stacks_live(tmp_path, options):
+    tape = recorded(tmp_path, musl(tmp_path / "program", SMALL_STACKS), options=options)
+    assert info(tape)["calls"]["realloc"] == 40 * 20000
+
+
 def test_processes_of_both_libcs_start_one_another_and_all_are_recorded(tmp_path):
     of_musl, of_glibc = musl(tmp_path / "m", RUNS_ANOTHER), compile_c(tmp_path / "g", RUNS_ANOTHER)
     chain = (of_musl, of_glibc, of_musl, "/usr/bin/env", of_musl, of_glibc)
@@ -206,6 +234,13 @@ def test_processes_of_both_libcs_start_one_another_and_all_are_recorded(tmp_path
         allocators[info(tape)["info"]["allocator"]] += 1
     # A process, the fork children that become the next one, and what they become.
     assert allocators == {"ld-musl-x86_64.so.1": 3 + 3, "libc.so.6": 3 + 1}
+
+
+def test_a_program_that_the_loader_is_asked_to_start_is_recorded(tmp_path):
+    """/proc/PID/exe is the loader then, and malloc is in it."""
+    program = musl(tmp_path / "every_call", REPOSITORY / "tests/programs/every_call.c")
+    about = info(recorded(tmp_path, LOADER, program, "2", "500"))
+    assert about["calls"]["malloc"] > 100
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change the root folder")

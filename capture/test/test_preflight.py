@@ -34,9 +34,17 @@ def test_file_without_execute_right_is_126(tmp_path: Path) -> None:
     assert_refused(recorded(tmp_path, tmp_path / "data"), 126, "not an executable file", tmp_path)
 
 
-def test_static_program_is_refused(tmp_path: Path) -> None:
-    program = compile_c(tmp_path / "program", "int main(void) { return 0; }", "-static")
+@pytest.mark.parametrize("kind", ["-static", "-static-pie"])
+def test_static_program_is_refused(kind: str, tmp_path: Path) -> None:
+    program = compile_c(tmp_path / "program", "int main(void) { return 0; }", kind)
     assert_refused(recorded(tmp_path, program), 1, "statically linked", tmp_path)
+
+
+def test_program_that_the_loader_is_asked_to_start_is_recorded(tmp_path: Path) -> None:
+    """The loader itself names none, as static programs don't."""
+    [loader] = Path("/lib64").glob("ld-linux-*.so.2")
+    assert recorded(tmp_path, loader, workload("malloc_pairs")).status == 0
+    assert info(tmp_path / "t.tape")["calls"]["malloc"] > 0
 
 
 def test_script_of_a_static_interpreter_is_refused(tmp_path: Path) -> None:

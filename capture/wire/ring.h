@@ -51,10 +51,15 @@ static inline uint64_t record_quick(uint8_t id, uint64_t size_bytes) {
   return size_bytes | (0xffffffff80000000 | (uint64_t)id << 24);
 }
 
+/* The words as they are stored. */
+static inline void record_put_words(uint64_t *to, uint64_t first, uint64_t second) {
+  to[0] = first;
+  atomic_store_explicit((_Atomic uint64_t *)&to[1], second, memory_order_release);
+}
+
 /* Writes a record, with a constant op in few instructions. */
 static inline void record_put(uint64_t *to, uint64_t head, uint64_t word) {
-  to[0] = word;
-  atomic_store_explicit((_Atomic uint64_t *)&to[1], head >> 8 | head << 56, memory_order_release);
+  record_put_words(to, word, head >> 8 | head << 56);
 }
 
 /* True: the slot held a record, which is now in *head and *word; *head is RECORD_VOID where it is void. */
@@ -126,6 +131,15 @@ struct ring {
   _Atomic uint32_t drained;           /* futex: changes when tail has moved and the host waits */
   _Atomic uint32_t stopped;           /* tail plus 1 while the collector has found an empty slot there; else 0 */
 };
+
+/* What the collector has read: it has made those slots zero before, and the host writes to them after. Sequentially
+   consistent, as each looks next at what the other does: whether it sleeps, or has read on. */
+static inline void ring_set_tail(struct ring *ring, uint32_t tail) {
+  atomic_store(&ring->tail, tail);
+}
+static inline uint32_t ring_tail(const struct ring *ring) {
+  return atomic_load_explicit(&ring->tail, memory_order_acquire);
+}
 
 /* Bits of region.paused: no call is recorded while any is set. */
 enum pause_reason {

@@ -11,6 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* How a stamp is taken on ARMv8: on other machines too, for tests/model. */
+#define OS_STAMP_ARMV8 "dsb ish\n\tisb\n\tmrs %0, cntvct_el0"
+#define OS_STAMP_ARMV8_END "eor %0, %1, %1\n\tadd %0, sp, %0\n\tldar xzr, [%0]"
+
 #if defined(__x86_64__)
 #include <x86intrin.h>
 
@@ -114,11 +118,11 @@ static inline uint64_t os_cycles(void) {
    one was begun. That the value is above the first also tells that it was read later. */
 static inline uint64_t os_stamp(void) {
   uint64_t before, value, address;
-  __asm__ volatile("dsb ish\n\tisb\n\tmrs %0, cntvct_el0" : "=r"(before)::"memory");
+  __asm__ volatile(OS_STAMP_ARMV8 : "=r"(before)::"memory");
   do
     value = os_cycles();
   while (value <= before);
-  __asm__ volatile("eor %0, %1, %1\n\tadd %0, sp, %0\n\tldar xzr, [%0]" : "=&r"(address) : "r"(value) : "memory");
+  __asm__ volatile(OS_STAMP_ARMV8_END : "=&r"(address) : "r"(value) : "memory");
   return value;
 }
 

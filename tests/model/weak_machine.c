@@ -51,7 +51,7 @@ static bool is_done(const struct state *state, unsigned thread, unsigned op, boo
 static bool memory_waits(const struct weak_op *before, bool before_writes, const struct weak_op *op, bool writing) {
   if (before->acquire && !before_writes)
     return true;
-  if (writing && op->release)
+  if ((writing && op->release) || (before_writes && before->sequential && op->sequential))
     return true;
   if (writing && !before_writes && branches(before)) /* a store does not go ahead of a branch */
     return true;
@@ -88,7 +88,7 @@ static bool x86_waits(const struct weak_op *before, bool before_writes, const st
     return before->kind != WEAK_STORE;
   if (!in_memory(op) || !in_memory(before))
     return false;
-  bool plain_store = before_writes && before->kind == WEAK_STORE;
+  bool plain_store = before_writes && before->kind == WEAK_STORE && !before->sequential;
   return !(plain_store && op->kind == WEAK_LOAD && !writing);
 }
 

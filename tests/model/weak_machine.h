@@ -6,7 +6,8 @@
    time, in any order that the rules of the machine allow. Memory is one: what is written is seen by all other threads
    at once, and by its own thread before. Not its job: what the threads mean (weak_protocol.h). Invariants: ours allows
    what ARMv8 does, but for this: an exchange waits for its thread's earlier writes to the same place. In these it
-   allows more than ARMv8: a load with acquire semantics does not wait for a store with release semantics before it, an
+   allows more than ARMv8: a load with acquire semantics waits for a store with release semantics before it only where
+   both are sequentially consistent (so that it may be LDAPR), an
    exchange is no barrier for what follows its reading, reading the counter waits for nothing but ISB, and addresses do
    not keep stores from going ahead. */
 #ifndef TESTS_MODEL_WEAK_MACHINE_H
@@ -40,7 +41,7 @@ struct weak_op {
   uint8_t place, value;
   enum weak_expect expect; /* of what it reads: otherwise this is not the way that the thread took */
   uint8_t expected;
-  bool acquire, release;
+  bool acquire, release, sequential;
   bool no_branch;   /* the thread goes on as it would had it read another value */
   bool after_stamp; /* its address is made of the last stamp before it */
 };

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* What threads that record do, and what the collector does, as operations of weak_machine.h: each step of
-   docs/methods/ORDERING.md with its fences, the passing on of an object, the tick, the mark, the cut, and a record's
-   way through a ring.
+   docs/methods/ORDERING.md with its fences, the passing on of an object, the tick, the mark, the cut, a record's way
+   through a ring, and the gates of replays.
 
-   Job: to build the threads, as designed or with one fence less. Not its job: to judge (weak_machine.h, and the test).
+   Job: to build the threads, as the code has them or with one fence less. The functions of ownership.h, ring.h and
+   gate.h themselves are run for it, with atomic operations that are noted here, and os_stamp's instructions are read;
+   written here are only plain accesses, and what is in no header. Not its job: to judge (weak_machine.h, and the test).
    Invariants: a thread that follows another has read, with acquire semantics, what that one wrote with release
    semantics, and nothing more: as little as a program needs to pass an object on. */
 #ifndef TESTS_MODEL_WEAK_PROTOCOL_H
@@ -12,7 +14,8 @@
 #include "tests/model/weak_machine.h"
 
 /* Places of memory. */
-enum { ENTRY, TICK, BATON, STOP, COUNTER, WORD_FIRST = ENTRY, WORD_SECOND = TICK, TAIL = STOP };
+enum { ENTRY, TICK, BATON, STOP, COUNTER, WORD_FIRST = ENTRY, WORD_SECOND = TICK, TAIL = STOP, WAITING = BATON };
+enum { GATE = ENTRY, GATE_WAKE_AT = TICK };
 
 /* What a tag entry holds: the tag of thread 0, 1 or 2 is its number plus 1. */
 enum { UNTOUCHED = 0, SHARED = 4 };
@@ -37,7 +40,8 @@ enum weak_variant {
   /* of a step */
   WEAK_NO_RECHECK,
   WEAK_CLAIM_STORES,
-  WEAK_PLAIN_EXCHANGE, /* exchanges and claims without acquire and release semantics */
+  WEAK_PLAIN_EXCHANGE, /* without acquire and release semantics, as all that is plain */
+  WEAK_PLAIN_CLAIM,
   WEAK_PLAIN_MARK,
   WEAK_PLAIN_RECHECK,
   /* of the tick */
@@ -45,11 +49,20 @@ enum weak_variant {
   WEAK_STOP_BEFORE_TICK, /* recording is stopped, then the tick advanced */
   WEAK_PLAIN_STOP,
   WEAK_TICK_BEFORE_MARK, /* the tick is advanced, then the mark's stamp taken */
+  WEAK_PLAIN_TICK,
   /* of the ring */
   WEAK_PLAIN_RECORD,
   WEAK_PLAIN_DRAIN,
   WEAK_PLAIN_TAIL,
+  WEAK_PLAIN_ROOM, /* the host reads the tail in any order */
+  /* of the gate */
+  WEAK_PLAIN_PUBLISHING,
+  WEAK_PLAIN_WAITING,
+  WEAK_UNFENCED, /* what is published at a fenced gate, as at another */
 };
+
+/* Was anything built since the last call other than the code has it? Also true of variants that are other threads. */
+bool weak_is_changed(enum weak_variant variant);
 
 /* The ways that a step can take. */
 enum weak_step {
@@ -94,5 +107,15 @@ void weak_find_stopped(const struct weak_builder *builder, unsigned thread);
 void weak_write_record(const struct weak_builder *builder, unsigned thread, uint8_t number, bool after_tail);
 void weak_read_record(const struct weak_builder *builder, unsigned thread, uint8_t number, bool whole);
 void weak_drain_record(const struct weak_builder *builder, unsigned thread);
+void weak_set_tail(const struct weak_builder *builder, unsigned thread);
+
+/* What is written, then read by a thread that is about to sleep, or by one that would wake it: 1 at the one place, and
+   0 at the other. */
+void weak_set(const struct weak_builder *builder, unsigned thread, uint8_t place);
+void weak_look(const struct weak_builder *builder, unsigned thread, uint8_t place);
+
+/* The thread publishes a value at the gate, and sees no sleeper; another finds it, and not what was written before. */
+void weak_publish(const struct weak_builder *builder, unsigned thread, bool fenced);
+void weak_pass_gate(const struct weak_builder *builder, unsigned thread);
 
 #endif

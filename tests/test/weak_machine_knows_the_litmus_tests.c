@@ -9,8 +9,9 @@
 enum { X, Y, Z };
 
 /* A test is text: threads by "|", operations by blanks. Wx1: store 1 to x, wx1 with release semantics; Rx1: load from x
-   that reads 1, on which the thread branches, Lx1 without a branch, rx1 with acquire semantics; Ex1: exchange, with
-   both semantics; D: DMB, I: ISB. end: "x1" asks for an end in which x holds 1. */
+   that reads 1, on which the thread branches, Lx1 without a branch, rx1 with acquire semantics; Sx1, Qx1: store, load,
+   sequentially consistent; Ex1: exchange, with both semantics; D: DMB, I: ISB. end: "x1" asks for an end in which x
+   holds 1. */
 struct litmus {
   const char *name, *threads, *end;
   bool armv8, x86; /* is it possible? */
@@ -20,6 +21,8 @@ static const struct litmus tests[] = {
     {"SB", "Wx1 Ry0 | Wy1 Rx0", NULL, true, true},
     {"SB, barriers", "Wx1 D Ry0 | Wy1 D Rx0", NULL, false, true},
     {"SB, exchanges", "Ex1 Ry0 | Ey1 Rx0", NULL, true, false},
+    {"SB, release and acquire", "wx1 ry0 | wy1 rx0", NULL, true, true},
+    {"SB, sequentially consistent", "Sx1 Qy0 | Sy1 Qx0", NULL, false, false},
     {"MP", "Wx1 Wy1 | Ry1 Rx0", NULL, true, false},
     {"MP, release", "Wx1 wy1 | Ry1 Rx0", NULL, true, false},
     {"MP, acquire", "Wx1 Wy1 | ry1 Rx0", NULL, true, false},
@@ -59,10 +62,11 @@ static struct weak_op op_of(const char *text) {
     op.kind = *text == 'D' ? WEAK_BARRIER : WEAK_FLUSH;
     return op;
   }
-  op.kind = strchr("RLr", *text) ? WEAK_LOAD : *text == 'E' ? WEAK_EXCHANGE : WEAK_STORE;
+  op.kind = strchr("RLrQ", *text) ? WEAK_LOAD : *text == 'E' ? WEAK_EXCHANGE : WEAK_STORE;
   op.place = (uint8_t)place_of(text[1]);
-  op.acquire = *text == 'r' || *text == 'E';
-  op.release = *text == 'w' || *text == 'E';
+  op.sequential = *text == 'S' || *text == 'Q';
+  op.acquire = strchr("rQE", *text);
+  op.release = strchr("wSE", *text);
   op.no_branch = *text == 'L';
   op.expect = op.kind == WEAK_LOAD ? WEAK_IS : WEAK_ANY;
   op.value = op.expected = (uint8_t)(text[2] - '0');

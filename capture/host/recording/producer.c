@@ -186,7 +186,7 @@ static void pass_given_up(struct producer *producer, uint32_t from, uint32_t to)
    void, and not used again while that call may still write to it. */
 static void give_up_empty_slot(struct producer *producer) {
   struct ring *ring = producer->ring;
-  uint32_t place = atomic_load_explicit(&ring->tail, memory_order_acquire);
+  uint32_t place = ring_tail(ring);
   uint64_t *slot = (uint64_t *)(producer->memory + place);
   if (slot == producer->cursor || atomic_load((_Atomic uint64_t *)&slot[1]) != 0 ||
       atomic_load(&ring->stopped) != place + 1)
@@ -204,7 +204,7 @@ static void give_up_empty_slot(struct producer *producer) {
 static bool find_room(struct producer *producer, bool use_reserve) {
   for (;;) {
     uint32_t at = position(producer);
-    uint32_t tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
+    uint32_t tail = ring_tail(producer->ring);
     HT_ASSERT(tail % RECORD_BYTES == 0 && tail < RING_BYTES && at < producer->lap);
     bool ahead = tail > at; /* the collector is still in the lap before */
     uint32_t end = ahead ? tail - RECORD_BYTES : producer->lap - RECORD_BYTES, given_up = next_given_up(producer, at);

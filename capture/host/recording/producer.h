@@ -319,12 +319,10 @@ static inline __attribute__((always_inline)) bool producer_record_quick(struct p
     record_put(to, RECORD_PARAM, *event.param);
     to += 2;
   }
-  if (event.small && !event.param) {
-    to[0] = (uint64_t)(uintptr_t)event.address;
-    atomic_store_explicit((_Atomic uint64_t *)&to[1], record_quick(event.op, event.word), memory_order_release);
-  } else {
+  if (event.small && !event.param)
+    record_put_words(to, (uint64_t)(uintptr_t)event.address, record_quick(event.op, event.word));
+  else
     record_put(to, event.op | (uint64_t)(uintptr_t)event.address << 8, event.word);
-  }
   return true;
 }
 

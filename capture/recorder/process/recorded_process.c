@@ -480,7 +480,7 @@ static uint64_t drain_ring(struct recorded_process *process, struct ring_reader 
     return 0;
   atomic_store(&ring->stopped, 0);
   uint64_t records = read_ring(process, reader);
-  atomic_store(&ring->tail, reader->tail);
+  ring_set_tail(ring, reader->tail);
   reader->stopped = is_at_empty_slot(reader);
   if (reader->stopped)
     atomic_store(&ring->stopped, reader->tail + 1);

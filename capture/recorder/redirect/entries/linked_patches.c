@@ -72,8 +72,7 @@ static const char *make_patch(const struct linked_patches *patches, int memory, 
   const char *why = "can't be read", *expected = in_file(patches->elf, found->address, found->bytes);
   if (!code || !expected || !read_code(memory, code, known, address)) {
     /* nothing is known of it */
-  } else if (memcmp(code, expected, found->bytes) !=
-             0) { /* started by ld.so, which is /proc/PID/exe then; or patched */
+  } else if (memcmp(code, expected, found->bytes) != 0) { /* patched */
     why = "is not in memory as it is in the file";
   } else {
     struct entry_function function = {address, code, found->bytes, known};
@@ -132,6 +131,16 @@ static bool is_needed(const struct linked_patches *patches, size_t number) {
   return kind != LINKED_TOUCH && kind != LINKED_OTHER;
 }
 
+/* A loader names no other: a program that was started by it by name is not /proc/PID/exe, and libc may be in it. */
+static bool names_loader(Elf *elf) {
+  size_t headers;
+  GElf_Phdr header;
+  for (size_t i = 0; elf_getphdrnum(elf, &headers) == 0 && i < headers; i++)
+    if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_INTERP)
+      return true;
+  return false;
+}
+
 int linked_patches_open(struct linked_patches *patches, int pid) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/exe", pid);
@@ -140,7 +149,7 @@ int linked_patches_open(struct linked_patches *patches, int pid) {
     return -1;
   elf_version(EV_CURRENT);
   patches->elf = elf_begin(patches->executable, ELF_C_READ_MMAP, NULL);
-  if (patches->elf && elf_kind(patches->elf) == ELF_K_ELF &&
+  if (patches->elf && elf_kind(patches->elf) == ELF_K_ELF && names_loader(patches->elf) &&
       linked_functions_find(&patches->functions, patches->elf) == 0)
     patches->count = patches->functions.found.count < LINKED_MOST ? patches->functions.found.count : LINKED_MOST;
   return 0;
