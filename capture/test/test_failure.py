@@ -263,3 +263,31 @@ def test_a_daemon_that_is_held_up_before_its_first_call_is_recorded(tmp_path: Pa
                 }"""
     done = record(tmp_path / "t.tape", compile_c(tmp_path / "program", source))
     assert [info(tape)["events"] for tape in tmp_path.glob("t.*.tape")] == [10000], done.stderr
+
+
+def test_a_process_that_has_connected_is_recorded_even_if_the_recorder_is_not_told_for_long(tmp_path: Path) -> None:
+    """As on a busy machine: the recorder's thread that watches its socket comes late."""
+    late, source = (
+        """#include <sys/syscall.h>
+           #include <unistd.h>
+           int epoll_wait(int fd, void *events, int most, int timeout_ms) {
+             usleep(1500000);
+             return (int)syscall(SYS_epoll_pwait, fd, events, most, timeout_ms, NULL, 8);
+           }""",
+        """#include <stdlib.h>
+           #include <unistd.h>
+           int main(void) {
+             if (fork() != 0)
+               _exit(0);
+             usleep(100000);
+             for (int i = 0; i < 5000; i++) {
+               void *volatile object = malloc(10);
+               free(object);
+             }
+             _exit(0);
+           }""",
+    )
+    shim = compile_c(tmp_path / "late.so", late, "-shared", "-fPIC")
+    program = compile_c(tmp_path / "program", source)
+    done = record(tmp_path / "t.tape", program, env={"LD_PRELOAD": str(shim)})
+    assert [info(tape)["events"] for tape in tmp_path.glob("t.*.tape")] == [10000], done.stderr

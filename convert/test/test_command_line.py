@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.support import CONVERT, published, run, succeed
+from tests.support import CONVERT, REPOSITORY, published, run, succeed
 
 TEXT = "# heaptape-text 1 clock=nanoseconds\n0 0 malloc(24) = 0x1000\n5 1 free(0x1000)\n"
 
@@ -92,6 +92,16 @@ def test_full_disk_is_an_error_and_leaves_no_file(tape):
     assert result.status == 1
     assert "/dev/full" in result.stderr
     assert "No space left" in run("sh", "-c", f"{CONVERT} dump {tape} > /dev/full").stderr
+
+
+@pytest.mark.parametrize("command", ["compile {} -o {}", "convert {} {}"])
+def test_a_file_that_can_not_be_written_is_named_as_it_was_asked_for(tmp_path, command):
+    out = tmp_path / "t.tape"
+    call = command.format(REPOSITORY / "workloads" / "corpus" / "git.tape", out)
+    done = run("sh", "-c", f"trap '' XFSZ; ulimit -f 8; exec {CONVERT} {call}")
+    assert done.status == 1
+    assert one_line(done).startswith(f"heaptape-convert: {out}: can't write")
+    assert not list(tmp_path.iterdir())
 
 
 def test_failed_conversion_keeps_the_old_output(tmp_path, tape):

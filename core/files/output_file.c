@@ -70,11 +70,19 @@ static int commit(struct output_file *file, struct error *error) {
   return -1;
 }
 
+/* Whoever wrote the file knows its temporary name alone. */
+static void give_up(const struct output_file *file, struct error *error) {
+  size_t temporary_bytes = strlen(file->temporary), path_bytes = strlen(file->path);
+  unlink(file->temporary);
+  if (strncmp(error->text, file->temporary, temporary_bytes) == 0)
+    memmove(error->text + path_bytes, error->text + temporary_bytes, strlen(error->text + temporary_bytes) + 1);
+}
+
 int output_file_end(struct output_file *file, int result, struct error *error) {
   if (result == 0)
     result = commit(file, error);
   else if (!file->direct)
-    unlink(file->temporary);
+    give_up(file, error);
   remove_when_interrupted(NULL);
   forget(file);
   return result;

@@ -26,8 +26,8 @@ struct output_file {
 /* Chooses the temporary name and proves that it can be created. Returns 0, or -1 with error. */
 int output_file_begin(struct output_file *file, const char *path, struct error *error);
 
-/* Puts the file in its place if result is 0, else removes what was written. Returns result, or -1 with error if it
-   can't be put there. */
+/* Puts the file in its place if result is 0, else removes what was written, and an error that names the temporary file
+   names the path. Returns result, or -1 with error if it can't be put there. */
 int output_file_end(struct output_file *file, int result, struct error *error);
 
 /* The same with a stream open on it; a path of "-" is standard output, for which file is not used. */

@@ -173,6 +173,23 @@ def test_live_bytes_and_sites_are_those_that_the_program_keeps(start, keeping) -
     recording.end()
 
 
+RENAMED = """
+import pathlib, sys
+for number, line in enumerate(sys.stdin):
+    pathlib.Path("/proc/self/comm").write_text(f"name {number}")
+    print(flush=True)
+"""
+
+
+def test_a_thread_has_the_name_that_it_has_now(start) -> None:
+    recording = start(program=["/usr/bin/python3", "-c", RENAMED])
+    watch = recording.watch()
+    for number in range(2):
+        assert watch.next()["process"]["threads"][0]["name"] == f"name {number}"
+        recording.work()
+    recording.end()
+
+
 def test_without_stacks_there_are_no_sites(start) -> None:
     recording = start()
     assert recording.watch().next()["process"]["sites"] is None

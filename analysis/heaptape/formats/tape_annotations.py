@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""What a trace holds beside events and samples: stacks, modules, marks, names of threads, and what was touched at the
-end (core/trace/FORMAT.md, sections 4a and 6). Used through heaptape.formats.tape_format.Trace.
+"""What a trace holds beside events and samples: stacks, modules, marks and names of threads (core/trace/FORMAT.md,
+sections 4a and 6). Used through heaptape.formats.tape_format.Trace.
 """
 
 import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import FormatError
-from heaptape.formats.tape_blocks import MARKS, MAX_THREAD, MODULES, STACKS, THREADS, TOUCHED, Block, BlockFile
+from heaptape.formats.tape_blocks import MARKS, MAX_THREAD, MODULES, STACKS, THREADS, Block, BlockFile
 from heaptape.formats.tape_numbers import Malformed, exactly, leb, zigzag
 
 LARGEST_NUMBER = 2**63 - 1
@@ -20,19 +20,6 @@ def _numbers(trace: BlockFile, block: Block, names: dict[int, str]) -> list[np.n
         return [exactly(leb(raw.get(number, b""), name), block.rows, name) for number, name in names.items()]
     except Malformed as error:
         raise FormatError(trace.path, block.offset, str(error)) from error
-
-
-def touched(trace: BlockFile) -> pd.DataFrame:
-    """Trace.touched_at_end."""
-    parts = []
-    for block in trace.blocks:
-        if block.type == TOUCHED:
-            differences, os_pages = _numbers(trace, block, {1: "address", 2: "resident OS pages"})
-            if (os_pages >= np.uint64(0xFFFFFFFF)).any():
-                raise FormatError(trace.path, block.offset, "more OS pages than can be")
-            addresses = np.cumsum(zigzag(differences), dtype=np.uint64)
-            parts.append(pd.DataFrame({"address": addresses, "os_pages": os_pages}))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["address", "os_pages"])
 
 
 def stacks(trace: BlockFile) -> pd.DataFrame:

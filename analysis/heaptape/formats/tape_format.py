@@ -99,10 +99,6 @@ class Trace(BlockFile):
         parts = [self._samples(block) for block in self.blocks if block.type == SAMPLES]
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["stamp"])
 
-    def touched_at_end(self) -> pd.DataFrame:
-        """Large objects live at the end: address, os_pages (resident). Raises FormatError."""
-        return tape_annotations.touched(self)
-
     def stacks(self) -> pd.DataFrame:
         """The tree of call stacks, indexed by node from 1: parent (0: the outermost frame), instruction, modules (how
         many rows of `modules` stand before it). Raises FormatError.

@@ -61,9 +61,9 @@ class Watch:
         names: dict[int, str] = {}
         if process:
             names = self._names.of_sites(process)
-            for thread in process["threads"]:
-                if thread["tid"] not in self._threads:
-                    self._threads[thread["tid"]] = thread_name(process["pid"], thread["tid"])
+            tids = [thread["tid"] for thread in process["threads"]]
+            # A thread that has ended keeps the name that it had.
+            self._threads = {tid: thread_name(process["pid"], tid) or self._threads.get(tid, "") for tid in tids}
         made = sample(before or after, after, names, self._threads)
         self.history(made).add(made)
         return made

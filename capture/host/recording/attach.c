@@ -108,9 +108,10 @@ static bool parse_setting(struct sockaddr_un *address, socklen_t *address_bytes,
 
 static long retry(long number, long a, const void *b, long c, long d) {
   long got;
-  do
+  do {
+    errno = 0;
     got = syscall(number, a, b, c, d, 0, 0);
-  while (got < 0 && errno == EINTR);
+  } while (got < 0 && errno == EINTR);
   return got;
 }
 
@@ -140,7 +141,6 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
   struct msghdr message = {
       .msg_iov = &part, .msg_iovlen = 1, .msg_control = rights.bytes, .msg_controllen = sizeof rights.bytes};
   /* MSG_NOSIGNAL: a collector that ends now must not cost the host a SIGPIPE. */
-  errno = 0;
   if (retry(SYS_connect, sock, &address, address_bytes, 0) == 0 &&
       retry(SYS_sendto, sock, &with_secret, sizeof with_secret, MSG_NOSIGNAL) == sizeof with_secret &&
       retry(SYS_recvmsg, sock, &message, MSG_CMSG_CLOEXEC, 0) == sizeof *reply && reply->magic == ATTACH_MAGIC) {
@@ -148,8 +148,8 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
     if (head && head->cmsg_type == SCM_RIGHTS)
       memcpy(fds, CMSG_DATA(head), head->cmsg_len >= CMSG_LEN(2 * sizeof(int)) ? 2 * sizeof(int) : sizeof(int));
     result = 0;
-  } else if (errno == 0) {
-    errno = EPROTO;
+  } else if (errno == 0 || errno == EPIPE) { /* it has closed its end */
+    errno = ECONNRESET;
   }
   int error = errno;
   syscall(SYS_close, sock);
@@ -320,8 +320,13 @@ static void except_places(void) {
 /* Do calls of malloc not reach us? A fork child's do if its parent's did. */
 static bool bypassed;
 
+/* Has it ended before we came, or before it answered? */
+static bool collector_has_gone(void) {
+  return errno == ECONNREFUSED || errno == ECONNRESET;
+}
+
 static void tell_no_collector(void) {
-  message_print(errno == ECONNREFUSED ? "the collector has ended: this process is not recorded"
+  message_print(collector_has_gone() ? "the collector has ended: this process is not recorded"
                 : errno == EAGAIN || errno == EWOULDBLOCK
                     ? "the collector does not answer: this process is not recorded"
                     : "cannot reach the collector: this process is not recorded");
@@ -362,7 +367,7 @@ static bool attach(struct process *process) {
   int fds[2];
   bool done = false;
   if (exchange(&request, &reply, fds) != 0) {
-    if (!redirected_table() || (!forked && errno != ECONNRESET)) /* else it came as the recorder went */
+    if (!redirected_table() || !collector_has_gone())
       tell_no_collector();
     reply = (struct attach_reply){.refused = 1};
   }

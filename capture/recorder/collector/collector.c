@@ -547,17 +547,30 @@ static bool a_child_is_held_up(void) {
 }
 
 struct lingering {
-  uint64_t since_ns, quiet_since_ns; /* 0: it is not waiting for orphans */
+  uint64_t since_ns, looked_ns, quiet_ns; /* since_ns 0: it is not waiting for orphans */
 };
 
-/* Called when no process is recorded any more and the first has ended: is it time to end, though there are children? */
+/* Called when no process is recorded any more and the first has ended: is it time to end, though there are children?
+   Where we have waited for a processor ourselves, nobody has looked at them meanwhile. */
 static bool has_lingered(const struct collector *collector, struct lingering *lingering) {
-  uint64_t now_ns = os_monotonic_ns();
+  uint64_t now_ns = os_monotonic_ns(), passed_ns = now_ns - lingering->looked_ns;
   if (!lingering->since_ns)
-    lingering->since_ns = lingering->quiet_since_ns = now_ns;
+    lingering->since_ns = now_ns, passed_ns = 0;
+  lingering->looked_ns = now_ns;
+  lingering->quiet_ns += passed_ns < 2 * IDLE_NS ? passed_ns : 2 * IDLE_NS;
   if (collector->pending_count > 0 || a_child_is_held_up())
-    lingering->quiet_since_ns = now_ns;
-  return now_ns - lingering->quiet_since_ns > LINGER_NS || now_ns - lingering->since_ns > LINGER_MOST_NS;
+    lingering->quiet_ns = 0;
+  return lingering->quiet_ns > LINGER_NS || now_ns - lingering->since_ns > LINGER_MOST_NS;
+}
+
+/* Likewise. What has connected is served first: that may not have been told to us yet. children: are there any? */
+static bool nobody_comes(struct collector *collector, struct lingering *lingering, bool children) {
+  if (collector->ended)
+    return true;
+  if (children && !has_lingered(collector, lingering))
+    return false;
+  serve_connections(collector);
+  return collector->processes.count == 0 && (collector->pending_count == 0 || has_lingered(collector, lingering));
 }
 
 static void watch_samples(const struct collector *collector) {
@@ -572,11 +585,13 @@ static bool attached_is_over(struct collector *collector) {
     collector_end_recording(collector, "the recorder was stopped: later events are not in the trace");
   else if (collector->keeper_ended && !collector->ended)
     collector_end_recording(collector, "the program has gone, or executes another one");
+  if (!collector->ended && collector->has_main && collector->processes.count == 0)
+    serve_connections(collector); /* fork children that were not told to us yet */
   return collector->ended || (collector->has_main && collector->processes.count == 0);
 }
 
 int collector_serve(struct collector *collector) {
-  struct lingering lingering = {0, 0};
+  struct lingering lingering = {0};
   uint32_t idle_passes = 0;
   watch(collector, (int)syscall(SYS_pidfd_open, collector->settings->first_pid, 0));
   control_begin(collector);
@@ -606,10 +621,10 @@ int collector_serve(struct collector *collector) {
     if (attention || nothing_left) {
       bool children = serve_ends(collector);
       if (collector->processes.count == 0 && collector->child_ended) {
-        if (!children || collector->ended || has_lingered(collector, &lingering))
+        if (nobody_comes(collector, &lingering, children))
           return collector->child_status;
       } else {
-        lingering = (struct lingering){0, 0};
+        lingering = (struct lingering){0};
       }
     }
     if (collector->settings->keeper_pid && attached_is_over(collector))

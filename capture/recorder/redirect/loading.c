@@ -113,27 +113,39 @@ static int prepare(struct bringing *b, struct error *error) {
              : error_set(error, "--attach", "out of memory");
 }
 
+static int call_kernel(const struct bringing *b, const struct tracee_syscall *call, int64_t *result,
+                       const char *failure, struct error *error) {
+  if (tracee_make_syscall(b->tracee, call, result, error) != 0)
+    return -1;
+  return *result < 0 && *result > -4096 ? error_set(error, "--attach", "%s: %s", failure, strerror((int)-*result)) : 0;
+}
+
+static int fill_gate(const struct bringing *b, uint64_t at, struct error *error) {
+  struct tracee_syscall protect = {b->syscall_instruction,
+                                   SYS_mprotect,
+                                   {at + GATE_CODE_BYTES, GATE_BYTES - GATE_CODE_BYTES, PROT_READ | PROT_WRITE}};
+  int64_t done;
+  if (!tracee_write(b->tracee, at, gate_code(), gate_code_bytes()) ||
+      !tracee_write(b->tracee, at + GATE_CODE_BYTES, &b->data, sizeof b->data))
+    return error_set(error, "--attach", "the process's memory can't be written");
+  return call_kernel(b, &protect, &done, "no memory in the process", error);
+}
+
+/* As code from the start: a process may have forbidden itself to make code of what was writable (PR_SET_MDWE). */
 static int make_gate(struct bringing *b, struct error *error) {
   struct tracee_syscall map = {b->syscall_instruction,
                                SYS_mmap,
-                               {0, GATE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0}};
-  int64_t at;
-  if (tracee_make_syscall(b->tracee, &map, &at, error) != 0)
+                               {0, GATE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0}};
+  struct error ignored = {""};
+  int64_t at, done;
+  if (call_kernel(b, &map, &at, "no code may be added to the process", error) != 0)
     return -1;
-  if (at < 0 && at > -4096)
-    return error_set(error, "--attach", "no memory in the process: %s", strerror((int)-at));
-  struct tracee_syscall protect = {
-      b->syscall_instruction, SYS_mprotect, {(uint64_t)at, GATE_CODE_BYTES, PROT_READ | PROT_EXEC}};
-  if (!tracee_write(b->tracee, (uint64_t)at, gate_code(), gate_code_bytes()) ||
-      !tracee_write(b->tracee, (uint64_t)at + GATE_CODE_BYTES, &b->data, sizeof b->data))
-    return error_set(error, "--attach", "the process's memory can't be written");
-  int64_t refused;
-  if (tracee_make_syscall(b->tracee, &protect, &refused, error) != 0)
-    return -1;
-  if (refused)
-    return error_set(error, "--attach", "no code may be added to the process: %s", strerror((int)-refused));
-  b->gate = (uint64_t)at;
-  return 0;
+  if (fill_gate(b, (uint64_t)at, error) == 0) {
+    b->gate = (uint64_t)at;
+    return 0;
+  }
+  struct tracee_syscall unmap = {b->syscall_instruction, SYS_munmap, {(uint64_t)at, GATE_BYTES}};
+  return call_kernel(b, &unmap, &done, "", &ignored), -1;
 }
 
 /* Puts references to the real functions, or to a gate, at this one's entries, or back. */

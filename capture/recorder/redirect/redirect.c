@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum { NAME_BYTES = 64, TRIES = 200, TRY_US = 10000 };
@@ -204,10 +206,14 @@ static void change_word(const struct view *view, struct change *change, uint64_t
 static void change_reference(const struct view *view, struct change *change, const struct reference *reference) {
   const struct redirect_call *call = &view->table.call[reference->call];
   uint64_t value, behind = 0, hook = hook_of(call);
-  if (call->place == REDIRECT_NOWHERE || !tracee_read_word(view->tracee, reference->address, &value))
+  if (!tracee_read_word(view->tracee, reference->address, &value))
     return;
-  bool real = value == call->real || (gate_entry_at(view->tracee, value, &behind) && behind == call->real);
-  if (change->to_hooks ? real : (value == hook || (real && value != call->real)))
+  bool at_gate = gate_entry_at(view->tracee, value, &behind);
+  if (at_gate && !change->to_hooks)
+    change_word(view, change, reference->address, behind);
+  else if (call->place == REDIRECT_NOWHERE)
+    return;
+  else if (change->to_hooks ? value == call->real || (at_gate && behind == call->real) : value == hook)
     change_word(view, change, reference->address, change->to_hooks ? hook : call->real);
   else if (value != hook)
     change->elsewhere++;
@@ -271,14 +277,26 @@ static bool is_unused(const struct view *view) {
   return true;
 }
 
-/* Does a recorder hold the process, perhaps another user's? The setting names it; one that was killed has left it
- * there. */
+/* Does a recorder hold the process, perhaps another user's? The setting names its socket, on which it listens for as
+   long as it lives; one that was killed has left the setting there. */
 static bool is_recorded(const struct view *view) {
+  static const char name[] = "heaptape-";
   char setting[sizeof view->table.setting];
-  int recorder;
-  return !tracee_read(view->tracee, view->table_at + offsetof(struct redirect_table, setting), setting,
-                      sizeof setting) ||
-         (setting[0] && sscanf(setting, "heaptape-%d-", &recorder) == 1 && (kill(recorder, 0) == 0 || errno == EPERM));
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  if (!tracee_read(view->tracee, view->table_at + offsetof(struct redirect_table, setting), setting, sizeof setting))
+    return true;
+  const char *end = memchr(setting, ':', sizeof setting);
+  size_t bytes = end ? (size_t)(end - setting) : 0;
+  if (bytes >= sizeof address.sun_path || memcmp(setting, name, sizeof name - 1) != 0)
+    return false;
+  memcpy(address.sun_path + 1, setting, bytes);
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  bool listens =
+      connect(fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + bytes)) == 0 ||
+      errno != ECONNREFUSED;
+  if (fd >= 0)
+    close(fd);
+  return listens;
 }
 
 /* Has the library begin anew: it meets the collector at the next call of a hook. */
@@ -294,6 +312,8 @@ static bool begin_generation(struct view *view, const char *setting) {
   return put_table(view) && tracee_write_word(view->tracee, place, 0);
 }
 
+/* --- putting back --- */
+
 /* Functions of the executable, of this process and of its fork children. The recording is over, or has not begun. */
 static int put_functions_back(struct redirection *redirection, struct error *error) {
   struct tracee *tracee = &redirection->tracee;
@@ -304,6 +324,40 @@ static int put_functions_back(struct redirection *redirection, struct error *err
     tracee_release(tracee);
   }
   return linked_put_back_copies(tracee->pid, room, redirection->setting, error) == 0 ? result : -1;
+}
+
+/* Does another recorder hold it, that has begun since, or had attached to a fork child? */
+static bool is_anothers(const struct view *view, const char *setting) {
+  char its[sizeof view->table.setting] = "";
+  return tracee_read(view->tracee, view->table_at + offsetof(struct redirect_table, setting), its, sizeof its) &&
+         strncmp(its, setting, sizeof its) != 0 && is_recorded(view);
+}
+
+/* Puts back what one process has. 1: it is another's. */
+static int put_back(struct tracee *tracee, const char *setting, struct error *error) {
+  struct view view;
+  int result = -1;
+  bool settled = false;
+  for (int i = 0; i < TRIES && !settled && !error->text[0]; i++) {
+    result = view_open(&view, tracee, error);
+    if (result == 0 && (result = tracee_hold(tracee, error)) == 0) {
+      settled = objects_are_settled(&view.objects, tracee) || i == TRIES - 1;
+      bool ours = !is_anothers(&view, setting);
+      struct change change = {.write = settled && ours};
+      change_all(&view, &change);
+      if (settled && ours && (change.failed || !clear_setting(&view)))
+        result = error_set(error, "--attach", "the process's references can't be written");
+      if (settled && !ours)
+        result = 1;
+      tracee_release(tracee);
+    } else {
+      settled = true;
+    }
+    view_close(&view);
+    if (!settled)
+      usleep(TRY_US);
+  }
+  return result;
 }
 
 /* --- beginning --- */
@@ -324,16 +378,19 @@ static int redirect_functions(const struct view *view, struct redirection *redir
   return linked_running_redirect(&redirection->linked, &redirection->tracee, &orders, again, error);
 }
 
-/* What fails here is put back by redirect_begin. *again: a thread stands in the way, and nothing is redirected. */
-static int write_begin(struct view *view, struct redirection *redirection, bool *again, struct error *error) {
+/* What fails here is put back by redirect_begin. *why: a thread stands in the way, and nothing is recorded. */
+static int write_begin(struct view *view, struct redirection *redirection, const char **why, struct error *error) {
   struct change change = {.to_hooks = true, .write = true};
+  bool again;
   if (is_recorded(view))
     return error_set(error, "--attach", "the process is being recorded already");
-  int result = redirect_functions(view, redirection, again, error);
-  if (result != 0 || *again)
+  int result = redirect_functions(view, redirection, &again, error);
+  if (again)
+    *why = LINKED_THREAD_IN_THE_WAY;
+  else if (result == 0 && !begin_generation(view, redirection->setting))
+    *why = "a thread can't be prepared: it sleeps in the kernel";
+  if (result != 0 || *why)
     return result;
-  if (!begin_generation(view, redirection->setting))
-    return error_set(error, "--attach", "a thread can't be prepared now");
   change_all(view, &change);
   if (change.failed) {
     change_all(view, &(struct change){.write = true});
@@ -352,7 +409,6 @@ static int write_begin(struct view *view, struct redirection *redirection, bool 
 /* One try. *why: the reason to try again. */
 static int try_begin(struct redirection *redirection, const char **why, struct error *error) {
   struct view view;
-  bool again = false;
   *why = NULL;
   int result = view_open(&view, &redirection->tracee, error);
   if (result == 0 && !view.table.generation) {
@@ -363,9 +419,7 @@ static int try_begin(struct redirection *redirection, const char **why, struct e
     if (!objects_are_settled(&view.objects, &redirection->tracee))
       *why = "the dynamic linker does not come to rest";
     else
-      result = write_begin(&view, redirection, &again, error);
-    if (again)
-      *why = LINKED_THREAD_IN_THE_WAY;
+      result = write_begin(&view, redirection, why, error);
     tracee_release(&redirection->tracee);
   }
   view_close(&view);
@@ -411,8 +465,10 @@ int redirect_begin(struct redirection *redirection, const struct redirect_orders
   if (getrandom(&redirection->table.token, sizeof redirection->table.token, 0) != sizeof redirection->table.token)
     return error_errno(error, "--attach", "no random number");
   int result = begin(redirection, orders, error);
-  if (result != 0)
+  if (result != 0) {
     put_functions_back(redirection, &ignored);
+    put_back(&redirection->tracee, orders->setting, &(struct error){""});
+  }
   return result;
 }
 
@@ -462,40 +518,6 @@ bool redirect_keep(struct redirection *redirection) {
 }
 
 /* --- the end --- */
-
-/* Does another recorder hold it, that has begun since, or had attached to a fork child? */
-static bool is_anothers(const struct view *view, const char *setting) {
-  char its[sizeof view->table.setting] = "";
-  return tracee_read(view->tracee, view->table_at + offsetof(struct redirect_table, setting), its, sizeof its) &&
-         strncmp(its, setting, sizeof its) != 0 && is_recorded(view);
-}
-
-/* Puts back what one process has. 1: it is another's. */
-static int put_back(struct tracee *tracee, const char *setting, struct error *error) {
-  struct view view;
-  int result = -1;
-  bool settled = false;
-  for (int i = 0; i < TRIES && !settled && !error->text[0]; i++) {
-    result = view_open(&view, tracee, error);
-    if (result == 0 && (result = tracee_hold(tracee, error)) == 0) {
-      settled = objects_are_settled(&view.objects, tracee) || i == TRIES - 1;
-      bool ours = !is_anothers(&view, setting);
-      struct change change = {.write = settled && ours};
-      change_all(&view, &change);
-      if (settled && ours && (change.failed || !clear_setting(&view)))
-        result = error_set(error, "--attach", "the process's references can't be written");
-      if (settled && !ours)
-        result = 1;
-      tracee_release(tracee);
-    } else {
-      settled = true;
-    }
-    view_close(&view);
-    if (!settled)
-      usleep(TRY_US);
-  }
-  return result;
-}
 
 /* Fork children have the same token at the same place. */
 static bool is_copy(const struct redirection *redirection, int pid) {

@@ -132,9 +132,10 @@ static int call_new_threads(struct tracee *tracee, bool *fresh, struct error *er
    program that has no signal handler. They have done nothing where they say that. */
 static bool is_to_be_made_again(uint64_t number) {
   static const uint16_t calls[] = {
-      SYS_read,  SYS_readv,      SYS_recvfrom,        SYS_recvmsg,      SYS_accept,        SYS_accept4,
-      SYS_write, SYS_writev,     SYS_sendto,          SYS_sendmsg,      SYS_epoll_wait,    SYS_epoll_pwait,
-      SYS_semop, SYS_semtimedop, SYS_rt_sigtimedwait, SYS_io_getevents, SYS_io_pgetevents, 441 /* epoll_pwait2 */};
+      SYS_read,         SYS_readv,         SYS_recvfrom,       SYS_recvmsg, SYS_recvmmsg,   SYS_accept,
+      SYS_accept4,      SYS_connect,       SYS_write,          SYS_writev,  SYS_sendto,     SYS_sendmsg,
+      SYS_sendmmsg,     SYS_epoll_wait,    SYS_epoll_pwait,    SYS_semop,   SYS_semtimedop, SYS_rt_sigtimedwait,
+      SYS_io_getevents, SYS_io_pgetevents, SYS_io_uring_enter, 441 /* epoll_pwait2 */};
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
     if (calls[i] == number)
       return true;

@@ -5,6 +5,7 @@ Long: a hundred recordings of a storm of threads, forks, loaded libraries and si
 """
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ from tests.support import CONVERT, RECORD, REPLAY, check, compile_c, refused, su
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is for x86-64 only")
 
-# docs/ATTACH.md: what a recording leaves mapped where a stack shows an address in a hook, as these threads' stacks do.
+# docs/use/ATTACH.md: what a recording leaves mapped where a stack shows an address in a hook, as these threads' do.
 LEFT_MAPPED = 5
 
 
@@ -57,9 +58,16 @@ def library_mappings(pid: int | str) -> list[str]:
     return [line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if "libheaptape-attach.so" in line]
 
 
-def redirected_references(pid: int | str) -> int:
-    """Words in the objects' writable and sealed memory that point into our library's code, its own objects left out."""
-    ours = [tuple(int(part, 16) for part in line.split()[0].split("-")) for line in library_mappings(pid)]
+def gate_mappings(pid: int | str) -> list[str]:
+    """Code without a file: the program has none of its own."""
+    return [line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if re.search(r" r-xp .* 0 *$", line)]
+
+
+def redirected_references(pid: int | str, mapped: Callable[[int | str], list[str]] = library_mappings) -> int:
+    """Words in the objects' writable and sealed memory that point into what is `mapped`, our library as a rule; its own
+    objects are left out.
+    """
+    ours = [tuple(int(part, 16) for part in line.split()[0].split("-")) for line in mapped(pid)]
     low, high = min(begin for begin, _ in ours), max(end for _, end in ours)
     count = 0
     with Path(f"/proc/{pid}/mem").open("rb", 0) as memory:
@@ -168,8 +176,8 @@ def test_a_second_recording_is_as_the_first(worker, tmp_path: Path) -> None:
     assert program.end() == 0
 
 
-# Of x86-64: epoll_wait, semtimedop, rt_sigtimedwait, recvfrom.
-WAITS = {"232", "220", "128", "45"}
+# Of x86-64: epoll_wait, semtimedop, rt_sigtimedwait, recvfrom, connect.
+WAITS = {"232", "220", "128", "45", "42"}
 
 
 def kernel_calls(pid: int) -> set[str]:
@@ -186,6 +194,32 @@ def test_calls_of_the_kernel_that_a_stop_would_end_are_made_again(tmp_path: Path
     attached.stop()
     wait_until(lambda: kernel_calls(program.pid) >= WAITS)
     assert program.end() == 0, "one of them has returned"
+
+
+def test_what_is_refused_when_the_library_is_there_is_put_back(tmp_path: Path) -> None:
+    source = tmp_path / "valloc.c"
+    source.write_text("char *valloc(unsigned long bytes) { return (char *)bytes; }")
+    program = Worker(compile_worker(tmp_path, source, "-rdynamic"), 1)
+    refused(RECORD, "--attach", program.pid, "-o", tmp_path / "t.tape", says="the program defines valloc itself")
+    assert redirected_references(program.pid, gate_mappings) == 0
+    assert program.end() == 0
+
+
+def test_a_process_that_lets_nothing_become_code_is_recorded(tmp_path: Path) -> None:
+    forbids = """
+#include <sys/prctl.h>
+__attribute__((constructor)) static void forbid(void) {
+  if (prctl(65 /* PR_SET_MDWE */, 1, 0, 0, 0) != 0)
+    __builtin_trap();
+}"""
+    source = tmp_path / "forbids.c"
+    source.write_text(forbids)
+    program = Worker(compile_worker(tmp_path, source), 1)
+    attached = Attached(program.pid, tmp_path / "t.tape")
+    program.obey("c")
+    attached.stop()
+    assert calls_of(requests(attached.trace), "malloc", 4242) == 10_000
+    assert program.end() == 0
 
 
 CPP = """
@@ -253,6 +287,17 @@ def test_the_keeper_killed_leaves_the_program_as_it_was(worker, tmp_path: Path) 
     assert program.end() == 0
 
 
+def say_recorded_by(pid: int, recorder: int) -> None:
+    """As if a process that is no recorder had the number of the one that has recorded it."""
+    with Path(f"/proc/{pid}/mem").open("r+b", 0) as memory:
+        for line in library_mappings(pid):
+            begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+            memory.seek(begin)
+            for found in re.finditer(rb"heaptape-\d{7}-", memory.read(end - begin)):
+                memory.seek(begin + found.start())
+                memory.write(b"heaptape-%07d-" % recorder)
+
+
 def test_both_killed_leave_a_program_that_runs_and_can_be_recorded_again(worker, tmp_path: Path) -> None:
     program = worker(3)
     attached = Attached(program.pid, tmp_path / "t.tape")
@@ -262,6 +307,7 @@ def test_both_killed_leave_a_program_that_runs_and_can_be_recorded_again(worker,
     os.kill(keeper, signal.SIGKILL)
     attached.process.communicate(timeout=HANG_S)
     program.obey("c")
+    say_recorded_by(program.pid, os.getpid())
     again = Attached(program.pid, tmp_path / "again.tape")
     assert " 0 references" not in again.told
     program.obey("c")

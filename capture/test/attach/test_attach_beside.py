@@ -21,8 +21,8 @@ __all__ = ["programs", "worker"]  # fixtures
 NOBODY = 65534
 
 
-def children_of(pid: int) -> list[int]:
-    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+def children_of(pid: int, thread: int | str = "") -> list[int]:
+    return list(map(int, Path(f"/proc/{pid}/task/{thread or pid}/children").read_text().split()))
 
 
 def load_library(program: Worker, folder: Path) -> None:
@@ -119,6 +119,18 @@ def test_a_process_that_root_records_is_refused_to_its_user(programs: tuple[Path
     finally:
         program.kill()
         program.wait()
+
+
+def test_a_thread_that_sleeps_in_the_kernel_is_waited_for(worker: Callable[..., Worker], tmp_path: Path) -> None:
+    program = worker(1)
+    load_library(program, tmp_path)
+    program.obey("v")
+    wait_until(lambda: any(children_of(program.pid, path.name) for path in Path(f"/proc/{program.pid}/task").iterdir()))
+    attached = Attached(program.pid, tmp_path / "t.tape")
+    program.obey("c")
+    attached.stop()
+    assert calls_of(requests(attached.trace), "malloc", 4242) == 10_000
+    assert program.end() == 0
 
 
 def test_an_object_that_names_hundreds_of_others_is_recorded_too(tmp_path: Path) -> None:

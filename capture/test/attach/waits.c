@@ -11,6 +11,7 @@
 #include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static atomic_bool returned;
@@ -50,6 +51,22 @@ static void *wait_for_data(void *unused) {
   return unused;
 }
 
+static void *wait_for_connection(void *unused) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX}; /* without a name: the kernel gives it one */
+  struct timeval limit = {1000, 0};
+  socklen_t bytes = sizeof address;
+  int listening = socket(AF_UNIX, SOCK_STREAM, 0), busy = 0;
+  if (bind(listening, (struct sockaddr *)&address, sizeof address.sun_family) == 0 && listen(listening, 0) == 0 &&
+      getsockname(listening, (struct sockaddr *)&address, &bytes) == 0)
+    while (!busy) {
+      int connecting = socket(AF_UNIX, SOCK_STREAM, 0);
+      busy = setsockopt(connecting, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0 ||
+             connect(connecting, (struct sockaddr *)&address, bytes) != 0; /* all but the first one wait */
+    }
+  atomic_store(&returned, true);
+  return unused;
+}
+
 static void *allocate(void *unused) {
   for (;;) {
     free(malloc(100));
@@ -59,7 +76,8 @@ static void *allocate(void *unused) {
 }
 
 int main(void) {
-  void *(*const threads[])(void *) = {wait_for_epoll, wait_for_semaphore, wait_for_signal, wait_for_data, allocate};
+  void *(*const threads[])(void *) = {wait_for_epoll, wait_for_semaphore,  wait_for_signal,
+                                      wait_for_data,  wait_for_connection, allocate};
   semaphore = semget(IPC_PRIVATE, 1, 0600);
   for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
     pthread_t thread;

@@ -9,6 +9,7 @@
      f  forks a child that makes 500 objects of 3,131 bytes, and waits for it
      F  starts a child that does that again and again until its parent ends
      s  a storm: 20 times l and f
+     v  has another thread sleep in the kernel for half a second, where nobody can see it (vfork)
      e  ends the main thread; another one carries out commands from then on
    At the end of the input: exit status 0 if all objects were as they should be. */
 #include <dlfcn.h>
@@ -99,7 +100,16 @@ static void start_child(void) {
   }
 }
 
+static void *wait_in_vfork(void *unused) {
+  if (vfork() == 0) {
+    usleep(500000);
+    _exit(0);
+  }
+  return unused;
+}
+
 static void obey(char command) {
+  pthread_t other;
   if (command == 'c') {
     unsigned before[THREADS_MAX];
     for (int i = 0; i < threads; i++)
@@ -113,6 +123,8 @@ static void obey(char command) {
     fork_child();
   if (command == 'F')
     start_child();
+  if (command == 'v' && pthread_create(&other, NULL, wait_in_vfork, NULL) == 0)
+    pthread_detach(other);
   for (int i = 0; command == 's' && i < 20; i++) {
     load();
     fork_child();

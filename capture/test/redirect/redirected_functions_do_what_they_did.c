@@ -268,6 +268,8 @@ static void refusals(void) {
       {"\xff\x15\x00\x00\x00\x00\xc3", 7, 7, "call by a pointer"},
       {"\xe3\x05\x90\x90\x90\x90\x90\x90\xc3", 9, 9, "no form for longer distances"},
       {"\x31\xc0\x90\x90\x90\x90\x75\xfa\xc3", 9, 9, "jumps to its first instructions"},
+      {"\x48\xff\xc9\x75\xfb\x90\x90\xc3", 8, 8, "jumps to its first instructions"}, /* dec rcx; jnz to there */
+      {"\xf3\x0f\x1e\xfa\x48\xff\xc9\x75\xf7\xc3", 10, 10, "jumps to its first instructions"},
       {"\x90\x90\x90\x90\x90\x90\x06\xc3", 8, 8, "no instruction"},
       {"\x48\x89\xf8\x90\x90\xff\x24\xc5\x00\x10\x00\x00", 12, 12, "jumps by a table"},
       {"\x48\x89\xf8\x90\x90\x3e\xff\xe0", 8, 8, "jumps by a table"},
