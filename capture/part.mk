@@ -10,6 +10,8 @@ ALL += $(HT_LIB)
 $(addprefix $(OUT)/pic/capture/host/,hooks.o real/real.o real/operators.o): HT_CFLAGS += -fno-builtin
 # Exceptions go through our operators new; walks of the stack begin in producer.c.
 $(addprefix $(OUT)/pic/capture/host/,hooks.o linked_hooks.o recording/producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
+# What hooks of an allocator in the executable run in the common cases leaves the vector registers alone.
+$(addprefix $(OUT)/pic/capture/host/,linked_hooks.o recording/producer.o recording/accesses.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
 # Of the platform seam only what is called: each function more would need more of the C library (allowed_symbols.txt).
 $(OUT)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))

@@ -40,62 +40,6 @@
 #define PASS_REST(...) (__VA_ARGS__, frame)
 #define WITH_PLACE(...) (__VA_ARGS__, place.caller, place.frame)
 
-/* calls.def's columns as constants. */
-enum {
-#define CALL(id, ident, name, acquires, released, size, param)                                                         \
-  HAS_SIZE_##ident = size, HAS_PARAM_##ident = param != NONE, HAS_COUNT_##ident = param == COUNT,
-#include "core/trace/calls.def"
-#undef CALL
-};
-
-static inline bool call_has_param(uint8_t op) {
-  switch (op) {
-#define CALL(id, ident, name, acquires, released, size, param)                                                         \
-  case id:                                                                                                             \
-    return HAS_PARAM_##ident;
-#include "core/trace/calls.def"
-#undef CALL
-  default:
-    return false;
-  }
-}
-static inline bool call_has_size(uint8_t op) {
-  switch (op) {
-#define CALL(id, ident, name, acquires, released, size, param)                                                         \
-  case id:                                                                                                             \
-    return HAS_SIZE_##ident;
-#include "core/trace/calls.def"
-#undef CALL
-  default:
-    return false;
-  }
-}
-static inline bool call_has_count(uint8_t op) {
-  return op == CALL_calloc || op == CALL_reallocarray;
-}
-
-static inline uint64_t product(uint64_t size, uint64_t count) {
-  uint64_t bytes;
-  return __builtin_mul_overflow(size, count, &bytes) ? UINT64_MAX : bytes;
-}
-
-/* What the program called, and with which sizes. It is passed by value, so that the compiler keeps its members in
-   registers. */
-struct hook_call {
-  uint8_t op;
-  bool has_size;          /* of a release: the program says the object's size */
-  bool small;             /* size is below RECORD_QUICK_BYTES */
-  uint64_t request_bytes; /* size times count */
-  uint64_t size;
-  const uint64_t *param; /* NULL: none */
-};
-
-/* What a step of that call at that address is recorded as. */
-static inline __attribute__((always_inline)) struct producer_event step_of(struct hook_call call, const void *address) {
-  return (struct producer_event){
-      .op = call.op, .address = address, .word = call.size, .param = call.param, .small = call.small};
-}
-
 /* After the real call of something that acquires. result NULL: it failed. columns: NULL where none are recorded. */
 SLOW void acquired(struct producer_entry in, struct hook_call call, const void *result,
                    const struct record_columns *columns) {
@@ -124,18 +68,9 @@ struct place {
   uintptr_t frame;
 };
 
-/* What the program asked for: call_of_op makes a hook_call of it. The exported forms end in calls of the three
-   functions below, which need no more arguments than fit into registers, so that they are jumps, and none of the
-   exported forms' values need registers that they would have to save. */
-static inline struct hook_call call_of_op(uint8_t op, const struct hook_sizes *sizes) {
-  struct hook_call call = {.op = op, .has_size = call_has_size(op), .request_bytes = sizes->size, .size = sizes->size};
-  if (call_has_param(op))
-    call.param = &sizes->param;
-  if (call_has_count(op))
-    call.request_bytes = product(sizes->size, sizes->param);
-  return call;
-}
-
+/* What the program asked for stands in a struct hook_sizes, of which call_of_op makes a hook_call. The exported forms
+   end in calls of the three functions below, which need no more arguments than fit into registers, so that they are
+   jumps, and none of the exported forms' values need registers that they would have to save. */
 /* After the real call, for a thread that is not in state IDLE, or has no producer. Returns result. */
 SLOW void *acquired_late(uint8_t op, struct hook_sizes sizes, void *result, struct place place) {
   struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, place.caller, place.frame, NULL);
@@ -666,26 +601,13 @@ static const struct record_columns *columns_of(struct record_columns *columns, c
   return columns;
 }
 
-/* Each in its common case where the thread is in no other hook, as the slow forms. */
 void step_acquired(const struct step *step, const void *result) {
-  struct hook_call call = call_of_op(step->call, &step->sizes);
   struct record_columns columns;
-  if (__builtin_expect(producer_is_quick(step->in.was), 1)) {
-    producer_hold(step->in.producer);
-    acquired_quick(step->in, call, result);
-  } else {
-    acquired(step->in, call, result, columns_of(&columns, step));
-  }
+  acquired(step->in, call_of_op(step->call, &step->sizes), result, columns_of(&columns, step));
 }
 
 void step_releasing(const struct step *step, enum producer_state calling, const void *object) {
-  struct hook_call call = call_of_op(step->call, &step->sizes);
-  if (__builtin_expect(producer_is_quick(step->in.was), 1)) {
-    producer_hold(step->in.producer);
-    releasing_guarded(step->in, calling, call, object);
-  } else {
-    releasing(step->in, calling, call, object);
-  }
+  releasing(step->in, calling, call_of_op(step->call, &step->sizes), object);
 }
 
 void step_released(const struct step *step, const void *object) {
@@ -693,27 +615,12 @@ void step_released(const struct step *step, const void *object) {
 }
 
 struct resize step_resizing(const struct step *step, const void *object) {
-  if (!producer_is_quick(step->in.was))
-    return resizing(step->in, object);
-  producer_hold(step->in.producer);
-  return resizing_quick(step->in, object);
+  return resizing(step->in, object);
 }
 
 void step_resized(const struct step *step, struct resize resize, const void *result) {
-  struct hook_call call = call_of_op(step->call, &step->sizes);
   struct record_columns columns;
-  if (producer_is_quick(step->in.was))
-    resized_quick(step->in, call, resize, result);
-  else
-    resized(step->in, call, resize, result, columns_of(&columns, step));
-}
-
-void *step_call_throwing(const struct step *step, step_function *real, const uintptr_t parameters[4]) {
-  __asm__ volatile(".cfi_personality 0x1b, hooks_personality");
-  producer_may_throw(step->in, step->call, step->sizes.size, step->sizes.param);
-  void *got = real(parameters[0], parameters[1], parameters[2], parameters[3]);
-  producer_did_not_throw(step->in);
-  return got;
+  resized(step->in, call_of_op(step->call, &step->sizes), resize, result, columns_of(&columns, step));
 }
 
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \

@@ -1,25 +1,122 @@
 /* SPDX-License-Identifier: MIT */
-/* The hooks of functions in the executable. What their parameters mean is in the table's entry. */
+/* The hook of functions in the executable. What their parameters mean is in the table's entry.
+
+   Callers that were compiled together with the function (gcc's -fipa-ra) keep values in whatever registers the function
+   leaves alone, call it with a stack that is aligned as it needs, and look at nothing else of a call's rules. So all
+   registers are the program's when the function begins, and the function's when it has returned. The common cases,
+   linked_before and linked_after, change general registers alone (-mgeneral-regs-only here and in what they call;
+   capture/test/linked/test_linked_registers.py looks at the code); whatever else runs between a saving of the vector
+   state and its restoring, some 200 cycles, as nobody knows what the C library's functions use. */
 #include "capture/host/real/linked.h"
+
+#if defined(__x86_64__)
+
+#include "capture/host/recording/large.h"
 #include "capture/host/recording/steps.h"
 
-#define CALLER __builtin_return_address(0), os_stack_pointer(), __builtin_frame_address(0)
+#include <stddef.h>
 
-/* A hook begins. own_frame: from which a walk of the stack may begin. */
-static inline struct producer_entry enter(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame) {
-  struct producer *producer = producer_now();
-  if (__builtin_expect(producer && producer_is_quick(producer->quick.state), 1))
-    return producer_enter(what, caller, frame);
-  return producer_enter_slow(what, caller, frame, own_frame);
-}
+/* What the hook keeps of a call, on the thread's stack. The assembler code below knows the places. */
+struct linked_call {
+  struct step step;
+  struct resize resize;
+  const void *object; /* that is released, resized or touched */
+  void **result;      /* where the object's address goes (LINKED_RESULT) */
+  bool done;          /* of what is to be done after the function, all but flushing the side buffer */
+  uint64_t pad;
+  uint64_t real;
+  const struct linked_function *function;
+  uint64_t flags, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax;
+  uintptr_t frame_pointer;
+  const void *caller;
+};
+#define CALL_BYTES 208
+_Static_assert(offsetof(struct linked_call, frame_pointer) == CALL_BYTES && CALL_BYTES % 16 == 0,
+               "the assembler code has another size, or the stack's alignment is not the caller's");
+_Static_assert(offsetof(struct linked_call, real) == CALL_BYTES - 96, "the assembler code has other places");
 
-static inline step_function *real_of(const struct linked_function *function) {
-  union {
-    uint64_t address;
-    step_function *code;
-  } real = {.address = function->real};
-  return real.code;
-}
+/* What is to be done next. */
+enum { CALL_REAL, CALL_THROWING, SLOWLY };
+
+__attribute__((used)) int linked_before(struct linked_call *call), linked_before_slow(struct linked_call *call);
+__attribute__((used)) int linked_after(struct linked_call *call), linked_after_slow(struct linked_call *call);
+
+/* clang-format off */
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+#define SAVE                                                                                                           \
+  "  movq %rcx, -16(%rbp)\n  movq %rdx, -24(%rbp)\n  movq %rsi, -32(%rbp)\n  movq %rdi, -40(%rbp)\n"                  \
+  "  movq %r8, -48(%rbp)\n  movq %r9, -56(%rbp)\n  movq %r10, -64(%rbp)\n  movq %r11, -72(%rbp)\n"                    \
+  "  lahf\n  seto %al\n  movq %rax, -80(%rbp)\n"
+#define RESTORE                                                                                                        \
+  "  movq -80(%rbp), %rax\n  addb $127, %al\n  sahf\n"                                                                 \
+  "  movq -8(%rbp), %rax\n  movq -16(%rbp), %rcx\n  movq -24(%rbp), %rdx\n  movq -32(%rbp), %rsi\n"                   \
+  "  movq -40(%rbp), %rdi\n  movq -48(%rbp), %r8\n  movq -56(%rbp), %r9\n  movq -64(%rbp), %r10\n"                    \
+  "  movq -72(%rbp), %r11\n"
+/* Calls it with the vector state saved, and an aligned stack; eax is its result. XSAVE, as XSAVEC's form needs the same
+   zeroes, and the processor to have it. */
+#define CALL_SLOW(function)                                                                                            \
+  "  movq %rsp, %rdi\n"                                                                                                \
+  "  subq $" TEXT(LINKED_VECTOR_ROOM) ", %rsp\n  andq $-64, %rsp\n"                                                    \
+  "  xorl %edx, %edx\n  movl $512, %ecx\n"                                                                             \
+  "8:  movq %rdx, (%rsp, %rcx)\n  addl $8, %ecx\n  cmpl $576, %ecx\n  jb 8b\n"                                         \
+  "  movl $" TEXT(LINKED_VECTOR_MASK) ", %eax\n  xsave64 (%rsp)\n"                                                     \
+  "  call " #function "\n"                                                                                             \
+  "  movl %eax, %ecx\n  xorl %edx, %edx\n  movl $" TEXT(LINKED_VECTOR_MASK) ", %eax\n  xrstor64 (%rsp)\n"              \
+  "  leaq -" TEXT(CALL_BYTES) "(%rbp), %rsp\n  movl %ecx, %eax\n"
+#define IN_FRAME ".cfi_def_cfa %rbp, 16\n.cfi_offset %rbp, -16\n"
+
+/* A frame as any function's with a frame pointer, so that all ways of walking the stack pass it. An operator new is
+   called from a frame of its own in the tables, whose personality routine records the call where an exception passes.
+   Flags: lahf and seto, as popf takes some 20 cycles. The stack pointer moves by lea, which leaves them alone. */
+__asm__(".text\n"
+        ".globl linked_hook\n.hidden linked_hook\n.type linked_hook, @function\n"
+        "linked_hook:\n"
+        ".cfi_startproc\n.cfi_def_cfa_offset 16\n"
+        "  endbr64\n"
+        "  pushq %rax\n.cfi_adjust_cfa_offset 8\n"
+        "  movq 8(%rsp), %rax\n"
+        "  movq %rbp, 8(%rsp)\n.cfi_offset %rbp, -16\n"
+        "  leaq 8(%rsp), %rbp\n.cfi_def_cfa %rbp, 16\n"
+        "  leaq -" TEXT(CALL_BYTES) "(%rbp), %rsp\n"
+        "  movq %rax, -88(%rbp)\n"
+        SAVE
+        "  movq %rsp, %rdi\n"
+        "  call linked_before\n"
+        "  testl %eax, %eax\n"
+        "  jnz 2f\n"
+        "1:\n" RESTORE
+        "  call *-96(%rbp)\n"
+        "3:  movq %rax, -8(%rbp)\n"
+        SAVE
+        "  movq %rsp, %rdi\n"
+        "  call linked_after\n"
+        "  testl %eax, %eax\n"
+        "  jnz 5f\n"
+        "4:\n" RESTORE
+        ".cfi_remember_state\n"
+        "  leave\n.cfi_def_cfa %rsp, 8\n.cfi_restore %rbp\n"
+        "  ret\n"
+        ".cfi_restore_state\n"
+        "2:  cmpl $1, %eax\n" /* CALL_THROWING */
+        "  je 6f\n"
+        CALL_SLOW(linked_before_slow)
+        "  testl %eax, %eax\n"
+        "  jz 1b\n"
+        "  jmp 6f\n"
+        "5:\n" CALL_SLOW(linked_after_slow)
+        "  jmp 4b\n"
+        ".cfi_endproc\n"
+        ".size linked_hook, . - linked_hook\n"
+        ".type linked_hook_throwing, @function\n"
+        "linked_hook_throwing:\n"
+        ".cfi_startproc\n" IN_FRAME ".cfi_personality 0x1b, hooks_personality\n"
+        "6:\n" RESTORE
+        "  call *-96(%rbp)\n"
+        "  jmp 3b\n"
+        ".cfi_endproc\n"
+        ".size linked_hook_throwing, . - linked_hook_throwing\n");
+/* clang-format on */
 
 /* What jemalloc's functions take as flags. */
 enum { FLAG_ALIGN_MASK = 63, FLAG_ZERO = 64 };
@@ -36,132 +133,174 @@ static uint8_t call_by_flags(const struct linked_function *function, uint64_t fl
   }
 }
 
-static inline uint64_t parameter(const uintptr_t *parameters, uint8_t number, uint64_t none) {
+static inline uint64_t parameter(const struct linked_call *call, uint8_t number, uint64_t none) {
+  const uint64_t parameters[LINKED_PARAMETERS] = {call->rdi, call->rsi, call->rdx, call->rcx};
   return number < LINKED_PARAMETERS ? parameters[number] : none;
 }
 
-static struct step step_of(struct producer_entry in, const struct linked_function *function,
-                           const uintptr_t *parameters) {
-  struct step step = {.in = in, .call = function->call};
-  uint64_t count = parameter(parameters, function->count, 1);
-  step.sizes.size = parameter(parameters, function->size, 0);
-  if (__builtin_mul_overflow(step.sizes.size, count, &step.sizes.size))
-    step.sizes.size = UINT64_MAX;                               /* it fails */
-  step.sizes.param = parameter(parameters, function->param, 1); /* of an element count that is not said */
+/* What the program asks for. */
+static inline void describe(struct linked_call *call) {
+  const struct linked_function *function = call->function;
+  struct step *step = &call->step;
+  *step = (struct step){.in = step->in, .call = function->call};
+  step->sizes.size = product(parameter(call, function->size, 0), parameter(call, function->count, 1));
+  step->sizes.param = parameter(call, function->param, 1); /* of an element count that is not said */
   if (function->style == LINKED_FLAGS) {
-    step.call = call_by_flags(function, step.sizes.param);
-    step.sizes.param = (uint64_t)1 << (step.sizes.param & FLAG_ALIGN_MASK);
+    step->call = call_by_flags(function, step->sizes.param);
+    step->sizes.param = (uint64_t)1 << (step->sizes.param & FLAG_ALIGN_MASK);
   }
-  step.began = step_time(in);
-  return step;
+  call->object = (const void *)parameter(call, function->object, 0);
+  call->result = (void **)call->rdi;
 }
 
-static void look_at_usable(struct step *step, const struct linked_function *function, void *object) {
+/* The producer's state while the function runs, and what producer_enter_slow is told beside. */
+static inline uint32_t state_in(const struct linked_function *function) {
+  return function->kind == LINKED_NEW      ? PRODUCER_NEW
+         : function->kind == LINKED_DELETE ? PRODUCER_DELETE
+                                           : PRODUCER_CALLING;
+}
+static inline uint32_t more_of(const struct linked_function *function) {
+  return function->kind == LINKED_RELEASE || function->kind == LINKED_DELETE ? PRODUCER_RELEASES
+         : function->kind == LINKED_TOUCH                                    ? PRODUCER_TOUCHES
+                                                                             : 0;
+}
+
+/* Is there something to be recorded before the function runs? */
+static inline bool begins(const struct linked_function *function) {
+  return more_of(function) || function->kind == LINKED_RESIZE;
+}
+
+/* The end of the part before the function. */
+static inline int go_on(struct linked_call *call) {
+  if (call->function->kind != LINKED_NEW || !call->step.in.producer)
+    return CALL_REAL;
+  producer_may_throw(call->step.in, call->step.call, call->step.sizes.size, call->step.sizes.param);
+  return CALL_THROWING;
+}
+
+/* SLOWLY: the producer, if there is one in the call, is held, and the step is not recorded. */
+int linked_before(struct linked_call *call) {
+  const struct linked_function *function = call->function;
+  struct producer *producer = producer_now();
+  call->real = function->real;
+  call->step.in.producer = NULL;
+  call->done = false;
+  if (!producer)
+    return producer_passes(call->caller) ? CALL_REAL : SLOWLY;
+  if (!producer_is_quick(producer->quick.state) || function->kind == LINKED_OTHER)
+    return SLOWLY;
+  call->step.in = (struct producer_entry){producer, producer->quick.state};
+  describe(call);
+  producer_note_frame(producer, (uintptr_t)call);
+  if (begins(function))
+    producer_hold(producer);
+  else
+    producer_set_state(producer, state_in(function));
+  producer_note_frame(producer, (uintptr_t)call);
+  if (!begins(function))
+    return go_on(call);
+  struct producer_event event = {.op = RECORD_BEGIN, .address = call->object};
+  if (function->kind != LINKED_RESIZE)
+    event = step_of(call_of_op(call->step.call, &call->step.sizes), call->object);
+  if (!producer_record_common(producer, event))
+    return SLOWLY;
+  if (function->kind == LINKED_RESIZE) {
+    producer->open++;
+    call->resize = (struct resize){call->object, true, 0};
+  }
+  producer_set_state(producer, state_in(function));
+  return CALL_REAL;
+}
+
+int linked_before_slow(struct linked_call *call) {
+  const struct linked_function *function = call->function;
+  struct step *step = &call->step;
+  if (!step->in.producer) {
+    step->in = producer_enter_slow(state_in(function) | more_of(function), call->caller, (uintptr_t)call,
+                                   &call->frame_pointer);
+    if (!step->in.producer)
+      return CALL_REAL;
+    describe(call);
+  }
+  if (function->kind == LINKED_RESIZE)
+    call->resize = step_resizing(step, call->object);
+  else if (begins(function))
+    step_releasing(step, state_in(function), call->object);
+  else if (function->kind == LINKED_OTHER) /* what calls.def has no call for */
+    producer_drop(step->in.producer);
+  step->began = step_time(step->in);
+  return go_on(call);
+}
+
+/* What the function has acquired. posix_memalign returns an error's number. */
+static inline void *acquired_by(const struct linked_call *call) {
+  if (call->function->kind != LINKED_RESULT)
+    return (void *)call->rax;
+  return (int)call->rax ? NULL : *call->result;
+}
+
+/* As producer_leave. */
+static inline int leave(struct linked_call *call) {
+  struct producer_entry in = call->step.in;
+  call->done = true;
+  producer_set_state(in.producer, in.was);
+  producer_note_frame(in.producer, PRODUCER_NO_FRAME);
+  return producer_has_side(in.producer) ? SLOWLY : CALL_REAL;
+}
+
+int linked_after(struct linked_call *call) {
+  const struct linked_function *function = call->function;
+  struct step *step = &call->step;
+  struct producer *producer = step->in.producer;
+  if (!producer)
+    return CALL_REAL;
+  if (function->kind == LINKED_NEW)
+    producer_did_not_throw(step->in);
+  if (!producer_is_quick(step->in.was))
+    return SLOWLY;
+  if (more_of(function) || function->kind == LINKED_OTHER)
+    return leave(call);
+  producer_hold(producer);
+  struct hook_call asked = call_of_op(step->call, &step->sizes);
+  bool resizes = function->kind == LINKED_RESIZE;
+  if ((resizes && !(call->resize.object && call->resize.begun)) || large_is(asked.request_bytes) ||
+      !producer_record_common(producer, step_of(asked, acquired_by(call))))
+    return SLOWLY;
+  producer->open -= resizes;
+  return leave(call);
+}
+
+static void look_at_usable(struct linked_call *call, void *object) {
   union {
     uint64_t address;
     size_t (*code)(void *);
-  } usable = {.address = function->usable};
-  if (object && usable.address && step_wants_usable(step->in))
-    step->usable_bytes = usable.code(object);
+  } usable = {.address = call->function->usable};
+  if (object && usable.address && step_wants_usable(call->step.in))
+    call->step.usable_bytes = usable.code(object);
 }
 
-void *linked_acquire(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, const struct linked_function *function) {
-  struct producer_entry in = enter(PRODUCER_CALLING, CALLER);
-  step_function *real = real_of(function);
-  if (!in.producer)
-    return real(a, b, c, d);
-  const uintptr_t parameters[LINKED_PARAMETERS] = {a, b, c, d};
-  struct step step = step_of(in, function, parameters);
-  void *got = real(a, b, c, d);
-  look_at_usable(&step, function, got);
-  step_acquired(&step, got);
-  return got;
+int linked_after_slow(struct linked_call *call) {
+  struct step *step = &call->step;
+  uint8_t kind = call->function->kind;
+  if (call->done) {
+    producer_flush_side(step->in.producer);
+  } else if (more_of(call->function)) {
+    step_released(step, call->object);
+  } else if (kind == LINKED_OTHER) {
+    producer_leave(step->in);
+  } else {
+    void *got = acquired_by(call);
+    look_at_usable(call, got);
+    if (kind == LINKED_RESIZE)
+      step_resized(step, call->resize, got);
+    else
+      step_acquired(step, got);
+  }
+  return CALL_REAL;
 }
 
-void *linked_acquire_or_throw(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
-                              const struct linked_function *function) {
-  struct producer_entry in = enter(PRODUCER_NEW, CALLER);
-  step_function *real = real_of(function);
-  if (!in.producer)
-    return real(a, b, c, d);
-  const uintptr_t parameters[LINKED_PARAMETERS] = {a, b, c, d};
-  struct step step = step_of(in, function, parameters);
-  void *got = step_call_throwing(&step, real, parameters);
-  look_at_usable(&step, function, got);
-  step_acquired(&step, got);
-  return got;
-}
+#else
 
-/* Also of what touches. state: during the real call. */
-static inline __attribute__((always_inline)) void *release_in(struct producer_entry in, enum producer_state state,
-                                                              const uintptr_t *parameters,
-                                                              const struct linked_function *function) {
-  step_function *real = real_of(function);
-  const void *object = (const void *)parameter(parameters, function->object, 0);
-  if (!in.producer)
-    return real(parameters[0], parameters[1], parameters[2], parameters[3]);
-  struct step step = step_of(in, function, parameters);
-  step_releasing(&step, state, object);
-  step.began = step_time(in);
-  void *result = real(parameters[0], parameters[1], parameters[2], parameters[3]);
-  step_released(&step, object);
-  return result;
-}
+void linked_hook(void) {}
 
-void linked_release(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, const struct linked_function *function) {
-  const uintptr_t parameters[LINKED_PARAMETERS] = {a, b, c, d};
-  release_in(enter(PRODUCER_CALLING | PRODUCER_RELEASES, CALLER), PRODUCER_CALLING, parameters, function);
-}
-
-void linked_release_by_operator(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
-                                const struct linked_function *function) {
-  const uintptr_t parameters[LINKED_PARAMETERS] = {a, b, c, d};
-  release_in(enter(PRODUCER_DELETE | PRODUCER_RELEASES, CALLER), PRODUCER_DELETE, parameters, function);
-}
-
-void *linked_touch(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, const struct linked_function *function) {
-  const uintptr_t parameters[LINKED_PARAMETERS] = {a, b, c, d};
-  return release_in(enter(PRODUCER_CALLING | PRODUCER_TOUCHES, CALLER), PRODUCER_CALLING, parameters, function);
-}
-
-void *linked_resize(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, const struct linked_function *function) {
-  struct producer_entry in = enter(PRODUCER_CALLING, CALLER);
-  step_function *real = real_of(function);
-  if (!in.producer)
-    return real(a, b, c, d);
-  const uintptr_t parameters[LINKED_PARAMETERS] = {a, b, c, d};
-  struct step step = step_of(in, function, parameters);
-  struct resize begun = step_resizing(&step, (const void *)parameter(parameters, function->object, 0));
-  step.began = step_time(in);
-  void *got = real(a, b, c, d);
-  look_at_usable(&step, function, got);
-  step_resized(&step, begun, got);
-  return got;
-}
-
-/* posix_memalign, which returns an error's number. */
-void *linked_acquire_to_result(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
-                               const struct linked_function *function) {
-  struct producer_entry in = enter(PRODUCER_CALLING, CALLER);
-  step_function *real = real_of(function);
-  if (!in.producer)
-    return real(a, b, c, d);
-  const uintptr_t parameters[LINKED_PARAMETERS] = {a, b, c, d};
-  struct step step = step_of(in, function, parameters);
-  void *error = real(a, b, c, d);
-  void *got = (int)(uintptr_t)error ? NULL : *(void **)a;
-  look_at_usable(&step, function, got);
-  step_acquired(&step, got);
-  return error;
-}
-
-/* What calls.def has no call for. */
-void *linked_drop(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, const struct linked_function *function) {
-  struct producer_entry in = enter(PRODUCER_CALLING, CALLER);
-  if (in.producer)
-    producer_drop(in.producer);
-  void *result = real_of(function)(a, b, c, d);
-  if (in.producer)
-    producer_leave(in);
-  return result;
-}
+#endif

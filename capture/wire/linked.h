@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* What a function does, and so which hook it gets. */
+/* What a function does. */
 enum linked_kind {
   LINKED_ACQUIRE, /* returns an object, or NULL */
   LINKED_NEW,     /* the same, of a C++ operator: may throw */
@@ -27,6 +27,12 @@ enum linked_style {
   LINKED_PLAIN,
   LINKED_FLAGS, /* param is jemalloc's flags, of which the alignment, and whether it is to be zeroed, decide the call */
 };
+
+/* Hooks leave every register to the program as the function itself would. What their own code may change beside general
+   registers, they save by XSAVE: these components, which are all that a program's functions know but the tiles of AMX
+   (8 KiB, and no code that hooks call uses any) and PKRU, in so many bytes of its stack. As text for assembler, too. */
+#define LINKED_VECTOR_MASK 0x800e7 /* x87, SSE, AVX, AVX-512 (three), APX */
+#define LINKED_VECTOR_ROOM 2752
 
 enum {
   LINKED_MOST = 160,     /* functions */
@@ -59,7 +65,7 @@ struct linked_place {
   uint64_t bias;  /* of the executable's addresses in its file */
   uint64_t room;  /* LINKED_ROOM_BYTES, near the executable's code */
   uint64_t table; /* struct linked_function[LINKED_MOST] */
-  uint64_t hook[LINKED_KINDS];
+  uint64_t hook;
 };
 
 #endif

@@ -15,7 +15,7 @@
 #define REDIRECT_LIBRARY "libheaptape-attach.so"
 #define REDIRECT_SYMBOL heaptape_redirect
 #define REDIRECT_MAGIC 0x3172696465726174u
-enum { REDIRECT_VERSION = 2, REDIRECT_CALLS_MAX = 48, REDIRECT_THREAD_PARTS = 3 };
+enum { REDIRECT_VERSION = 3, REDIRECT_CALLS_MAX = 48, REDIRECT_THREAD_PARTS = 3 };
 
 /* Where a real function is. */
 enum redirect_place {
@@ -48,9 +48,9 @@ struct redirect_thread_part {
 
 /* An allocator in the executable, whose functions are redirected at their entries. */
 struct redirect_linked {
-  uint64_t hook[LINKED_KINDS]; /* ours, by enum linked_kind */
-  uint64_t room;               /* the recorder's memory near the executable; 0: there is no such allocator */
-  uint64_t from, to;           /* what the executable occupies */
+  uint64_t hook;     /* ours */
+  uint64_t room;     /* the recorder's memory near the executable; 0: there is no such allocator */
+  uint64_t from, to; /* what the executable occupies */
   struct linked_done done;
 };
 

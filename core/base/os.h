@@ -26,13 +26,22 @@ static inline uint64_t os_cycles(void) {
   return __rdtsc();
 }
 
+/* Code that is compiled for general registers alone has no _mm_lfence, by which others keep more in registers. */
+static inline void os_wait_for_earlier(void) {
+#if defined(__SSE2__)
+  _mm_lfence();
+#else
+  __asm__ volatile("lfence" : : : "memory");
+#endif
+}
+
 /* The counter, read after all earlier instructions have completed and before any later one starts. Both fences are
    needed: the stamp must lie between the tag's exchange and its recheck (core/trace/FORMAT.md, order). About 18 ns in a
    virtual machine. */
 static inline uint64_t os_stamp(void) {
-  _mm_lfence();
+  os_wait_for_earlier();
   uint64_t stamp = __rdtsc();
-  _mm_lfence();
+  os_wait_for_earlier();
   return stamp;
 }
 
@@ -44,7 +53,7 @@ static inline uint64_t os_span_begin(void) {
   return os_stamp();
 }
 static inline uint64_t os_span_end(void) {
-  _mm_lfence();
+  os_wait_for_earlier();
   return __rdtsc();
 }
 

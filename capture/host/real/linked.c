@@ -47,26 +47,11 @@ static void *map_below(uintptr_t address) {
 }
 #endif
 
-void linked_describe_hooks(uint64_t hook[LINKED_KINDS]) {
-  const void *const hooks[LINKED_KINDS] = {
-      [LINKED_ACQUIRE] = (void *)linked_acquire,
-      [LINKED_NEW] = (void *)linked_acquire_or_throw,
-      [LINKED_RELEASE] = (void *)linked_release,
-      [LINKED_DELETE] = (void *)linked_release_by_operator,
-      [LINKED_RESIZE] = (void *)linked_resize,
-      [LINKED_TOUCH] = (void *)linked_touch,
-      [LINKED_RESULT] = (void *)linked_acquire_to_result,
-      [LINKED_OTHER] = (void *)linked_drop,
-  };
-  for (int i = 0; i < LINKED_KINDS; i++)
-    hook[i] = (uintptr_t)hooks[i];
-}
-
 void linked_offer(struct linked_place *place) {
   *place = (struct linked_place){.table = (uintptr_t)functions};
 #if defined(__x86_64__)
   struct executable executable = {0};
-  linked_describe_hooks(place->hook);
+  place->hook = (uintptr_t)linked_hook;
   if (dl_iterate_phdr(find_executable, &executable) != 1 || executable.from >= executable.to)
     return;
   place->bias = executable.bias;

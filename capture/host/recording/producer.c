@@ -732,17 +732,24 @@ static __attribute__((noinline)) struct producer_entry enter_rest(uint32_t what,
 }
 
 /* The cases where nothing is recorded at present come first, so that they cost the program little. */
-struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame) {
+static inline __attribute__((always_inline)) bool passes(const void *caller) {
   struct producer *parked = mine.parked;
-  if (!producer_now()) {
-    if (parked && parked->quick.state != PRODUCER_WIPED && host_paused()) {
-      if (!(host_paused() & PAUSED_FROM_START) && !mine.excluded && !operators_are_at(caller, true))
-        count_skipped(parked);
-      return (struct producer_entry){NULL, 0};
-    }
-    if (process_is_off())
-      return (struct producer_entry){NULL, 0};
-  }
+  if (producer_now())
+    return false;
+  if (!parked || parked->quick.state == PRODUCER_WIPED || !host_paused())
+    return process_is_off();
+  if (!(host_paused() & PAUSED_FROM_START) && !mine.excluded && !operators_are_at(caller, true))
+    count_skipped(parked);
+  return true;
+}
+
+bool producer_passes(const void *caller) {
+  return passes(caller);
+}
+
+struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame) {
+  if (passes(caller))
+    return (struct producer_entry){NULL, 0};
   return enter_rest(what, caller, frame, own_frame);
 }
 

@@ -145,6 +145,9 @@ static inline __attribute__((always_inline)) void producer_set_state(struct prod
 /* The uncommon cases of the functions below. own_frame: the calling function's
    __builtin_frame_address(0), from which a walk of the stack may begin; NULL: it has none. */
 struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame);
+/* Is nothing to be recorded of that call at present, as the thread is in a pause, or the recording is off? Then it is
+   counted where it is to be. */
+bool producer_passes(const void *caller);
 void producer_choose_stamping(struct producer *producer, bool sampled, uint16_t before);
 bool producer_step_slow(struct producer *producer, const void *address, uint64_t *stamp);
 

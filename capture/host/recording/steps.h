@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of a recorded call, for hooks that are not generated in hooks.c: of functions whose parameters are known
-   only when the program runs (linked.c).
+/* The steps of a recorded call in their uncommon cases, for hooks that are not generated in hooks.c: of functions whose
+   parameters are known only when the program runs (linked_hooks.c).
 
-   Contract of all: `in` is what producer_enter or producer_enter_slow gave, and has a producer; a hook releases or
-   begins before the real call, and acquires or ends after it. Keep errno. Async-signal-safe. */
+   Contract of all: `in` is what producer_enter_slow or producer_enter_idle gave, and has a producer, which may be held;
+   a hook releases or begins before the real call, and acquires or ends after it. Keep errno. Async-signal-safe. */
 #ifndef CAPTURE_HOST_RECORDING_STEPS_H
 #define CAPTURE_HOST_RECORDING_STEPS_H
 
@@ -13,6 +13,72 @@
 struct hook_sizes {
   uint64_t size, param;
 };
+
+/* calls.def's columns as constants. */
+enum {
+#define CALL(id, ident, name, acquires, released, size, param)                                                         \
+  HAS_SIZE_##ident = size, HAS_PARAM_##ident = param != NONE, HAS_COUNT_##ident = param == COUNT,
+#include "core/trace/calls.def"
+#undef CALL
+};
+
+static inline bool call_has_param(uint8_t op) {
+  switch (op) {
+#define CALL(id, ident, name, acquires, released, size, param)                                                         \
+  case id:                                                                                                             \
+    return HAS_PARAM_##ident;
+#include "core/trace/calls.def"
+#undef CALL
+  default:
+    return false;
+  }
+}
+static inline bool call_has_size(uint8_t op) {
+  switch (op) {
+#define CALL(id, ident, name, acquires, released, size, param)                                                         \
+  case id:                                                                                                             \
+    return HAS_SIZE_##ident;
+#include "core/trace/calls.def"
+#undef CALL
+  default:
+    return false;
+  }
+}
+static inline bool call_has_count(uint8_t op) {
+  return op == CALL_calloc || op == CALL_reallocarray;
+}
+
+static inline uint64_t product(uint64_t size, uint64_t count) {
+  uint64_t bytes;
+  return __builtin_mul_overflow(size, count, &bytes) ? UINT64_MAX : bytes;
+}
+
+/* What the program called, and with which sizes. It is passed by value, so that the compiler keeps its members in
+   registers. */
+struct hook_call {
+  uint8_t op;
+  bool has_size;          /* of a release: the program says the object's size */
+  bool small;             /* size is below RECORD_QUICK_BYTES */
+  uint64_t request_bytes; /* size times count */
+  uint64_t size;
+  const uint64_t *param; /* NULL: none */
+};
+
+/* What a step of that call at that address is recorded as. */
+static inline __attribute__((always_inline)) struct producer_event step_of(struct hook_call call, const void *address) {
+  return (struct producer_event){
+      .op = call.op, .address = address, .word = call.size, .param = call.param, .small = call.small};
+}
+
+/* Of an op that is known only when the program runs. */
+static inline struct hook_call call_of_op(uint8_t op, const struct hook_sizes *sizes) {
+  struct hook_call call = {.op = op, .has_size = call_has_size(op), .request_bytes = sizes->size, .size = sizes->size};
+  if (call_has_param(op))
+    call.param = &sizes->param;
+  if (call_has_count(op))
+    call.request_bytes = product(sizes->size, sizes->param);
+  return call;
+}
 
 /* A call on its way. usable_bytes: of the object, where the recording has that; 0: not known. */
 struct step {
@@ -48,9 +114,5 @@ void step_released(const struct step *step, const void *object);
 /* Before and after the real call of a resize; the second leaves the call. */
 struct resize step_resizing(const struct step *step, const void *object);
 void step_resized(const struct step *step, struct resize resize, const void *result);
-
-/* Calls an operator new. Where it throws, the failed call is recorded as the exception passes. */
-typedef void *step_function(uintptr_t, uintptr_t, uintptr_t, uintptr_t);
-void *step_call_throwing(const struct step *step, step_function *real, const uintptr_t parameters[4]);
 
 #endif

@@ -8,8 +8,8 @@
    while the gate is armed waits, for 200 ms at most, until the recorder has looked at its stack and decided; then it
    loads the library, with all signals blocked, and goes on. All others go on at once, as all do in fork children.
 
-   Layout and code only; used by loading.c. Invariants: the code keeps errno and all registers that a call keeps; where
-   the recorder has ended it loads nothing. */
+   Layout and code only; used by loading.c. Invariants: the code keeps errno and all registers, for functions in the
+   executable the flags, too (capture/host/linked_hooks.c says why); where the recorder has ended it loads nothing. */
 #ifndef CAPTURE_RECORDER_REDIRECT_GATE_H
 #define CAPTURE_RECORDER_REDIRECT_GATE_H
 
@@ -54,8 +54,8 @@ const void *gate_code(void);
 size_t gate_code_bytes(void);
 uint64_t gate_entry_offset(unsigned call);
 
-/* Of the entry for functions in the executable: it goes on to the function whose address stands where the fifth
-   parameter points to, and so is for functions of at most four. */
+/* Of the entry for functions in the executable: it goes on to the function whose address stands where the word points
+   to that the stub has pushed. */
 uint64_t gate_linked_offset(void);
 
 #endif

@@ -34,10 +34,10 @@ struct linked_done linked_running_done(const struct linked_running *linked);
 #define LINKED_THREAD_IN_THE_WAY                                                                                       \
   "a thread stands at the first instructions of an allocator's function, and can't be moved (in a signal handler?)"
 
-/* While the threads are held: redirects all functions to the hooks, by enum linked_kind, or those that are redirected
-   already to these. *again: a thread is where it can't be moved from now, and nothing is redirected. */
+/* While the threads are held: redirects all functions to the hook, or those that are redirected already to this one.
+ * *again: a thread is where it can't be moved from now, and nothing is redirected. */
 struct linked_orders {
-  uint64_t hook[LINKED_KINDS];
+  uint64_t hook;
   const char *setting;          /* of the recorder */
   uint64_t syscall_instruction; /* in the process */
 };

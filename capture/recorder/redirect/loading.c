@@ -199,10 +199,10 @@ static bool loader_is_locked(const struct bringing *b) {
 
 /* Functions in the executable. *why: they can't be redirected now. */
 static int redirect_to_gate(struct bringing *b, const char **why, struct error *error) {
-  struct linked_orders orders = {.setting = b->loading->setting, .syscall_instruction = b->syscall_instruction};
+  struct linked_orders orders = {.hook = b->gate + gate_linked_offset(),
+                                 .setting = b->loading->setting,
+                                 .syscall_instruction = b->syscall_instruction};
   bool again;
-  for (int i = 0; i < LINKED_KINDS; i++)
-    orders.hook[i] = b->gate + gate_linked_offset();
   int result = linked_running_redirect(b->loading->linked, b->tracee, &orders, &again, error);
   if (result == 0 && again)
     *why = LINKED_THREAD_IN_THE_WAY;

@@ -372,9 +372,9 @@ static uint64_t chain_of(const struct objects *objects) {
 /* Functions of the executable, to our hooks. */
 static int redirect_functions(const struct view *view, struct redirection *redirection, bool *again,
                               struct error *error) {
-  struct linked_orders orders = {.setting = redirection->setting,
+  struct linked_orders orders = {.hook = view->table.linked.hook,
+                                 .setting = redirection->setting,
                                  .syscall_instruction = objects_syscall_instruction(&view->objects, view->tracee)};
-  memcpy(orders.hook, view->table.linked.hook, sizeof orders.hook);
   return linked_running_redirect(&redirection->linked, &redirection->tracee, &orders, again, error);
 }
 

@@ -52,13 +52,16 @@ static void put_jump(struct writer *writer, uint64_t target) {
 }
 
 static void put_stub(struct writer *writer, const struct entry_target *target) {
-  static const uint8_t move_to_r8[] = {0x49, 0xb8}, jump_to_next[] = {0xff, 0x25, 0, 0, 0, 0};
-  if (target->has_argument) {
-    put(writer, move_to_r8, sizeof move_to_r8);
-    put(writer, &target->argument, sizeof target->argument);
-  }
-  put(writer, jump_to_next, sizeof jump_to_next);
+  static const uint8_t push_argument[] = {0xff, 0x35, 18, 0, 0, 0};
+  uint8_t jump_to_hook[] = {0xff, 0x25, target->has_argument ? 4 : 0, 0, 0, 0};
+  if (target->has_argument)
+    put(writer, push_argument, sizeof push_argument);
+  put(writer, jump_to_hook, sizeof jump_to_hook);
+  while (target->has_argument && writer->used < ENTRY_HOOK_AT)
+    put_byte(writer, INT3);
   put(writer, &target->hook, sizeof target->hook);
+  if (target->has_argument)
+    put(writer, &target->argument, sizeof target->argument);
   while (writer->used % 16)
     put_byte(writer, INT3);
 }

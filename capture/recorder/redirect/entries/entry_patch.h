@@ -39,7 +39,7 @@ struct entry_target {
   uint64_t room;     /* address of ENTRY_ROOM_BYTES for stub and trampoline, a multiple of 16, within 2 GiB of the
                         function and of what it refers to */
   uint64_t hook;     /* anywhere; called as the function is, with its caller's return address */
-  bool has_argument; /* the stub puts `argument` into r8: for functions of at most four parameters, in registers */
+  bool has_argument; /* the stub pushes `argument` above the return address; no register or flag changes */
   uint64_t argument;
 };
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/redirect/entries/linked_patches.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <fcntl.h>
 #include <gelf.h>
 #include <stdio.h>
@@ -57,11 +60,27 @@ static bool read_code(int memory, uint8_t *code, size_t known, uint64_t address)
   return true;
 }
 
+/* Can hooks save what their own code may change beside general registers? */
+static bool vectors_can_be_saved(void) {
+#if defined(__x86_64__)
+  unsigned bytes, from, c, d;
+  if (!__get_cpuid(1, &bytes, &from, &c, &d) || !(c & bit_OSXSAVE))
+    return false;
+  for (unsigned i = 2; i < 32; i++)
+    if ((LINKED_VECTOR_MASK >> i & 1) && __get_cpuid_count(13, i, &bytes, &from, &c, &d) &&
+        bytes + from > LINKED_VECTOR_ROOM)
+      return false;
+#endif
+  return true;
+}
+
 /* Returns why it can't be redirected, or NULL. */
 static const char *make_patch(const struct linked_patches *patches, int memory, size_t number) {
   enum { MOST = 1 << 16 };
   const struct linked_found *found = &patches->functions.found.at[number];
   const struct linked_place *place = &patches->place;
+  if (!vectors_can_be_saved())
+    return "is of a processor without XSAVE, or with larger vectors than are known";
   if (found->chosen_at_run_time)
     return "is chosen when the program runs";
   if (found->bytes == 0 || found->bytes > MOST)
@@ -77,7 +96,7 @@ static const char *make_patch(const struct linked_patches *patches, int memory, 
   } else {
     struct entry_function function = {address, code, found->bytes, known};
     struct entry_target target = {.room = place->room + number * ENTRY_ROOM_BYTES,
-                                  .hook = place->hook[found->means.kind],
+                                  .hook = place->hook,
                                   .has_argument = true,
                                   .argument = place->table + number * sizeof(struct linked_function)};
     why = entry_patch_make(&function, &target, &patches->patch[number]);
