@@ -239,7 +239,10 @@ def test_ten_thousand_threads_compile_in_bounded_memory(tmp_path):
     source.write_text(threads_in_turns(threads, rounds))
     succeed(CONVERT, "convert", source, tape)
     # By an interpreter of its own: the peak of a process is at least that of the one that started it.
-    peak = "import resource, subprocess, sys; subprocess.check_call(sys.argv[1:]); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    peak = (
+        "import resource, subprocess, sys; subprocess.check_call(sys.argv[1:]); "
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
     peak_kib = int(succeed(sys.executable, "-c", peak, CONVERT, "compile", tape, "-o", work).stdout)
     assert peak_kib < 1 << 20
     witness = check(tape, 10_000_000)
