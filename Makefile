@@ -176,20 +176,20 @@ fuzzers: $(addprefix $(OUT)/,$(FUZZERS))
 
 FIDELITY_APPS ?=
 FIDELITY_REPEATS ?= 3
-fidelity: setup-test ## run programs live and replayed on every allocator; write docs/FIDELITY.md (an hour where nothing else runs)
+fidelity: setup-test ## run programs live and replayed on every allocator; write docs/methods/FIDELITY.md (an hour where nothing else runs)
 	+@$(BUILD) everything python-environment
-	-$(OUT)/bin/heaptape verify-fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/fidelity
+	-$(OUT)/bin/heaptape verify-fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/methods/fidelity
 	@$(MAKE) --no-print-directory fidelity-document
 fidelity-counted: setup-test ## the same by counts, on short programs under a simulation (about an hour of one processor)
 	+@$(BUILD) everything python-environment
-	-$(OUT)/bin/heaptape verify-fidelity --counted --accesses $(FIDELITY_APPS) -v --results docs/fidelity/counted
+	-$(OUT)/bin/heaptape verify-fidelity --counted --accesses $(FIDELITY_APPS) -v --results docs/methods/fidelity/counted
 	@$(MAKE) --no-print-directory fidelity-document
 fidelity-timed: setup-test ## CPU time predicted from counts, against live runs in turns (some 20 minutes where nothing else runs)
 	+@$(BUILD) everything python-environment
-	-$(OUT)/bin/heaptape verify-fidelity --timed $(FIDELITY_APPS) -v --results docs/fidelity/timed
+	-$(OUT)/bin/heaptape verify-fidelity --timed $(FIDELITY_APPS) -v --results docs/methods/fidelity/timed
 	@$(MAKE) --no-print-directory fidelity-document
-fidelity-document: ## write docs/FIDELITY.md and the errors that comparisons carry from docs/fidelity/
-	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst $(wildcard docs/fidelity/counted/*.json.zst docs/fidelity/timed/*.json.zst) --write docs/FIDELITY.md --table analysis/heaptape/results/fidelity.json
+fidelity-document: ## write docs/methods/FIDELITY.md and the errors that comparisons carry from docs/methods/fidelity/
+	$(OUT)/bin/heaptape verify-fidelity --read docs/methods/fidelity/*.json.zst $(wildcard docs/methods/fidelity/counted/*.json.zst docs/methods/fidelity/timed/*.json.zst) --write docs/methods/FIDELITY.md --table analysis/heaptape/results/fidelity.json
 
 # With WERROR=-Werror, as .ci/run gives it, gcc compiles what the other targets take too.
 lint: lint-c lint-python ## formatting and warnings: clang-format, ruff, and both compilers with -Werror

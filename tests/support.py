@@ -195,7 +195,7 @@ def info(path: Path) -> dict[str, Any]:
 
 
 def published(name: str, text: str) -> dict[str, Any]:
-    """JSON that has the shape that docs/schemas/NAME.schema.json publishes."""
+    """JSON that has the shape that docs/formats/schemas/ publishes as NAME."""
     conforms(name, text.encode())
     return json.loads(text)
 

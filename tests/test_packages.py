@@ -89,7 +89,7 @@ def records(folder: Path, heaptape: Path) -> None:
 
 
 def measures_tests(folder: Path, programs: Path) -> None:
-    """The wheel has the plugin of pytest, here the oldest that docs/PYTEST.md names. It needs no option to be found."""
+    """The wheel has the plugin of pytest, here the oldest of docs/use/PYTEST.md. It needs no option to be found."""
     subprocess.run([programs / "pip", "-q", "install", "pytest==8.0.*"], check=True, umask=0o022)
     test = folder / "user" / "test_it.py"
     test.write_text("def test_it():\n    assert bytearray(7_000_000)\n")

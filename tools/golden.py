@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Refreshes the generated parts of the documents: `make golden`.
 
-core/trace/FORMAT.md section 8 from a trace of four lines; docs/schemas/; README.md's tables and figures from
+core/trace/FORMAT.md section 8 from a trace of four lines; docs/formats/schemas/; README.md's tables and figures from
 the demo's results, where they are.
 """
 
@@ -148,7 +148,7 @@ def main(out: Path) -> None:
     heaptape = (out / "bin" / "heaptape").resolve()
     replace_between(Path("core/trace/FORMAT.md"), "hexdump", annotated_trace(heaptape))
     for name, schema in (published.schemas() | {"results": json_schema()}).items():
-        Path(f"docs/schemas/{name}.schema.json").write_text(json.dumps(schema, indent=1) + "\n")
+        Path(f"docs/formats/schemas/{name}.schema.json").write_text(json.dumps(schema, indent=1) + "\n")
     if (out / "demo" / "redis.json").exists():
         Path("docs").mkdir(exist_ok=True)
         draw_demo(out / "demo" / "redis.json", Path("docs"))

@@ -7,7 +7,7 @@
     heaptape.compare(result)                    # what each allocator costs, with intervals
     heaptape.plots.memory_over_progress(axes, result.timelines(), "rss_anon_bytes")
 
-docs/PYTHON.md is a page about it. `heaptape.compare` and `heaptape.profile` are modules, too, with more in them.
+docs/use/PYTHON.md is a page about it. `heaptape.compare` and `heaptape.profile` are modules, too, with more in them.
 
 Imports are lazy: the command must not wait for numpy.
 """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Runs with "blame", made up from layouts: objects at addresses in OS pages. What the pass would say of them is
-computed here, from docs/BLAME.md alone, so that readers have something to be held to.
+computed here, from docs/use/BLAME.md alone, so that readers have something to be held to.
 """
 
 import base64

@@ -63,7 +63,7 @@ struct history_options history_options_of(const struct options *options, struct 
                                   .progress_context = progress};
 }
 
-/* Of the shapes that docs/schemas/ publishes. */
+/* Of the shapes that docs/formats/schemas/ publishes. */
 enum { OUTPUT_SCHEMA = 1 };
 
 int print_json(json_t *object) {

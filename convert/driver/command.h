@@ -37,7 +37,7 @@ int failed(const struct error *error);
 /* Output that got lost (a full disk, a closed pipe) is a failure: gives status, or EXIT_FAILED with a message. */
 int finish_output(int status);
 
-/* Prints the object with the version of its shape (docs/schemas/) and takes its reference; gives the exit status. */
+/* Prints the object with its shape's version (docs/formats/schemas/) and takes its reference; gives the exit status. */
 int print_json(json_t *object);
 
 /* What an import left out or guessed, if anything, on stderr. */

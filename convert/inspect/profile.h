@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-/* A new JSON object (docs/PROFILE_JSON.md lists its keys), or NULL with error. Runs through the whole history. */
+/* A new JSON object (keys: docs/formats/PROFILE_JSON.md), or NULL with error. Runs through the whole history. */
 json_t *profile_of_trace(struct trace_reader *reader, const struct history_options *options, struct error *error);
 
 #endif

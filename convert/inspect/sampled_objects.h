@@ -23,7 +23,7 @@ int sampled_objects_acquire(struct sampled_objects *objects, uint64_t stamp, uin
                             uint32_t stack);
 void sampled_objects_release(struct sampled_objects *objects, uint64_t stamp, uint64_t address);
 
-/* Places the samples that are left. A new JSON object (docs/PROFILE_JSON.md, `access_samples`); NULL: no memory. */
+/* Places the samples left. A new JSON object (docs/formats/PROFILE_JSON.md, `access_samples`); NULL: no memory. */
 json_t *sampled_objects_json(struct sampled_objects *objects);
 
 /* objects may be NULL. */

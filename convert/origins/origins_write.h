@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the origins file beside a workload (docs/BLAME.md): which call stack acquired each object, and where the marks
-   stand.
+/* Writes the origins file beside a workload (docs/use/BLAME.md): which call stack acquired each object, and where the
+   marks stand.
 
    Job: observe the ops as they are compiled, and write the file. Not its job: the ops (convert/compile/), names of
    functions (convert/stacks/). Invariants: sites are numbered by their first op; a realloc of a live object makes none

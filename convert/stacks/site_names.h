@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the call stacks that acquire are called: each stack's frames, and the function that it is best known by.
 
-   Job: number functions, collect frames, each once, as JSON (docs/BLAME.md, origins file). Not its job: symbols
+   Job: number functions, collect frames, each once, as JSON (docs/use/BLAME.md, origins file). Not its job: symbols
    (symbols.h). An allocation wrapper never names a stack that has another frame, as it would name all of them.
    Invariants: site and function 0 are "no stack known"; functions are numbered by the first site that has them. Memory
    is O(sites + nodes). Not thread-safe. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A symbol as JSON: `dump --stacks --format json` and the origins file have frames alike (docs/BLAME.md).
+/* A symbol as JSON: `dump --stacks --format json` and the origins file have frames alike (docs/use/BLAME.md).
 
    Job: one frame. Not its job: stacks. NULL: no memory. */
 #ifndef CONVERT_STACKS_SYMBOL_JSON_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A group of objects as the command line names it, and what is to be done with it: EXPR=ACTION (docs/BLAME.md, group
-   expressions and "What if").
+/* A group of objects as the command line names it, and what is to be done with it: EXPR=ACTION (docs/use/BLAME.md,
+   group expressions and "What if").
 
    Job: the text taken apart. Not its job: which objects of a trace belong (members.h). Not thread-safe. */
 #ifndef CONVERT_WHATIF_GROUP_H

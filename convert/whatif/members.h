@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Which objects of a trace belong to which group: asked at each birth, in the history's order.
 
-   Job: numbers of sites, threads and phases as docs/BLAME.md defines them, names of functions and frames. Not its job:
-   what happens to the group (rewriter.h). Memory is O(stack nodes + marks + threads). Not thread-safe. */
+   Job: numbers of sites, threads and phases as docs/use/BLAME.md defines them, names of functions and frames. Not its
+   job: what happens to the group (rewriter.h). Memory is O(stack nodes + marks + threads). Not thread-safe. */
 #ifndef CONVERT_WHATIF_MEMBERS_H
 #define CONVERT_WHATIF_MEMBERS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What if: a trace's history as it would have been had groups of its objects been treated otherwise (docs/BLAME.md,
+/* What if: a trace's history as it would have been had groups of its objects been treated otherwise (docs/use/BLAME.md,
    "What if"), handed on as history_run does to the consumer that compiles.
 
    Job: what happens to each op of a group's objects; counts. Not its job: the groups (members.h), words

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The origins file beside a workload (docs/BLAME.md): which call stack acquired each object, and where the marks stand.
-   Its layout, and its reader.
+/* The origins file beside a workload (docs/use/BLAME.md): which call stack acquired each object, and where the marks
+   stand. Its layout, and its reader.
 
    Job: turn an untrusted file into tables. Not its job: writing it (convert/origins/), what the JSON says.
    Invariants: once one is open, all tables lie inside the file, the marks' positions rise and are at most the ops, each

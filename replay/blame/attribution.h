@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Attribution: who holds each byte of the resident OS pages, at one position (docs/BLAME.md).
+/* Attribution: who holds each byte of the resident OS pages, at one position (docs/use/BLAME.md).
 
    Job: join the live objects with the OS pages that they lie in, share each one's empty bytes among them, and sum up by
    group. Not its job: when (blame.h), rows (groups.h), which OS pages are resident (replay/memory/).

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The blame pass: who holds the resident memory, at some positions of the replay (docs/BLAME.md).
+/* The blame pass: who holds the resident memory, at some positions of the replay (docs/use/BLAME.md).
 
    Job: when to attribute, and where the rows go. Not its job: the rest of the memory pass, which runs beside it
    (replay/memory/), the share-out (attribution.h), JSON (replay/driver/).

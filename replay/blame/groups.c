@@ -21,7 +21,7 @@ int groups_setup(const uint64_t counts[BLAME_GROUPINGS]) {
   return 0;
 }
 
-/* As results name it (docs/BLAME.md). */
+/* As results name it (docs/use/BLAME.md). */
 static int64_t number_of(enum blame_grouping which, uint32_t place) {
   if (groupings[which].truncated && place == groupings[which].limit - 1)
     return BLAME_BEYOND;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the blame pass is asked for and measures: plain types, which the shared result is made of (result.h,
-   docs/BLAME.md).
+   docs/use/BLAME.md).
 
    Not its job: measuring (replay/blame/). Nothing here is a pointer. */
 #ifndef REPLAY_STATE_BLAME_FIGURES_H

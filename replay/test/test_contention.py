@@ -236,9 +236,9 @@ def test_glibc_arenas_are_named(tmp_path, arenas):
     assert_sums_agree(found)
     assert all(lock["symbol"] == "arena" for lock in found["locks"] if "object" not in lock)
     if arenas == 1:
-        (lock,) = found["locks"]
-        assert lock["symbol"] == "main_arena"
-        assert lock["object"].startswith("libc.so")
+        # Threads that begin or end at one time wait for the lock of the C library's list of arenas, too.
+        assert "main_arena" in {lock["symbol"] for lock in found["locks"]}
+        assert all(lock["object"].startswith("libc.so") for lock in found["locks"])
 
 
 # Runs a program in which no seccomp filter can be installed any more.

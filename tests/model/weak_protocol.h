@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What threads that record do, and what the collector does, as operations of weak_machine.h: each step of
-   docs/ORDERING.md with its fences, the passing on of an object, the tick, the mark, the cut, and a record's way
-   through a ring.
+   docs/methods/ORDERING.md with its fences, the passing on of an object, the tick, the mark, the cut, and a record's
+   way through a ring.
 
    Job: to build the threads, as designed or with one fence less. Not its job: to judge (weak_machine.h, and the test).
    Invariants: a thread that follows another has read, with acquire semantics, what that one wrote with release

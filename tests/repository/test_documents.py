@@ -1,28 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""The documents' links lead to files that are there, and the index and the site's menu have every document."""
+"""Links and names of documents lead to files that are there; the index and the menu of the site have every document."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = [
-    "allocators",
-    "analysis",
-    "capture",
-    "convert",
-    "core",
-    "docs",
-    "machine",
-    "observe",
-    "packaging",
-    "replay",
-    "tests",
-    "tools",
-    "workloads",
-]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(path for part in PARTS for path in (ROOT / part).rglob("*.md"))])
+
+
+def git(*arguments: str) -> list[str]:
+    """The lines that git prints."""
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+DOCUMENTS = [ROOT / name for name in git("ls-files", "*.md")]
+OF_DOCS = [name.removeprefix("docs/") for name in git("ls-files", "docs/*.md", ":!docs/measurements")]
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -32,11 +27,15 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
+def test_what_any_file_names_below_docs_is_there() -> None:
+    named = git("grep", "-oIE", r"\bdocs/[A-Za-z0-9_./-]*[A-Za-z0-9_]")
+    assert [line for line in named if not (ROOT / line.partition(":")[2]).exists()] == []
+
+
 def test_the_index_of_documents_has_each() -> None:
-    links = set(LINK.findall((ROOT / "docs" / "README.md").read_text()))
-    assert {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"} <= links
+    assert set(OF_DOCS) - {"README.md"} <= set(LINK.findall((ROOT / "docs" / "README.md").read_text()))
 
 
 def test_the_menu_of_the_site_has_each_document() -> None:
     menu = (ROOT / "packaging" / "site" / "mkdocs.yml").read_text()
-    assert [path.name for path in (ROOT / "docs").glob("*.md") if f"docs/{path.name}\n" not in menu] == []
+    assert [name for name in OF_DOCS if f"docs/{name}\n" not in menu] == []

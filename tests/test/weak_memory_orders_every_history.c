@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Claim: on ARMv8 and on x86, whatever order the processor performs them in, the fences of a stamp and of the ownership
    tags give a later step at an address the greater stamp; a mark and a cut stand where they were made; and the
-   collector reads whole records. Also: each fence that docs/ORDERING.md calls needed is, as without it a wrong history
-   is found; and those that it calls more than needed are not. tests/model/README.md says what is modelled. */
+   collector reads whole records. Also: each fence that docs/methods/ORDERING.md calls needed is, as without it a wrong
+   history is found; and those that it calls more than needed are not. tests/model/README.md says what is modelled. */
 #include "tests/model/weak_protocol.h"
 
 #include <string.h>

@@ -208,7 +208,7 @@ def _sure(job: _Job, tried: Sequence[Tried], picks: Sequence[Pick], wish: Wish) 
     said = []
     error = max((_error("peak_rss", label, job.now.label) for label in labels), default=0.0)
     if error:
-        said.append(f"peak RSS of 9 in 10 programs was within {error:.1f} % of its replay (docs/FIDELITY.md)")
+        said.append(f"peak RSS of 9 in 10 programs was within {error:.1f} % of its replay (docs/methods/FIDELITY.md)")
     if job.recorded.samples is None:
         said.append("memory is the allocator's alone")
     counted = next(one for one in tried if one.label == job.now.label).counts

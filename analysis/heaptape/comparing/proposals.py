@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Which experiments of `heaptape whatif` promise to save resident memory, by what the blame pass found: the rule is
-that of docs/BLAME.md, "Proposals". Nothing is replayed here; `heaptape blame --try` does, and `tried` compares.
+that of docs/use/BLAME.md, "Proposals". Nothing is replayed here; `heaptape blame --try` does, and `tried` compares.
 """
 
 from collections.abc import Iterator, Mapping

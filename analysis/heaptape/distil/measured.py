@@ -75,7 +75,7 @@ def whole(workload: Path, choices: Sequence[Choice], figures: Sequence[str], hom
     for label, of_choice in runs.items():
         if windows := of_choice.get("instructions", {}).get("windows"):
             counts |= {f"calls of {call}": np.array(made) for call, made in windows["calls"].items()}
-        # Strata of like instructions and like misses of the first level serve all the rest (docs/DISTILLATION.md).
+        # Strata of like instructions and like misses of the first level serve all the rest (docs/use/DISTILLATION.md).
         chosen_by = (distilled.INSTRUCTIONS, next((name for name in values[label] if name.startswith("misses")), ""))
         for figure in filter(distilled.is_by_windows, values[label]):
             into = counts if figure in chosen_by else beside

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The certificate as a document (docs/FIDELITY.md): every figure in it is made from raw results."""
+"""The certificate as a document (docs/methods/FIDELITY.md): every figure in it is made from raw results."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -92,7 +92,7 @@ def _head(results: Sequence[dict], command: str) -> Iterable[str]:
     for data in results:
         for one in data.get("allocators", []):
             allocators[one["name"]] = one.get("version") or "built here"
-    yield f"Written by `{command}` from the raw results beside it (`docs/fidelity/`); `make fidelity` makes all anew."
+    yield f"Written by `{command}` from the raw results in `docs/methods/fidelity/`; `make fidelity` makes all anew."
     yield ""
     yield f"- {', '.join(days)}; heaptape {', '.join(commits)}; the runs took {minutes:.0f} minutes"
     yield (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The counted certificate as a section of docs/FIDELITY.md, and as text for a terminal."""
+"""The counted certificate as a section of docs/methods/FIDELITY.md, and as text for a terminal."""
 
 from collections.abc import Iterable, Sequence
 

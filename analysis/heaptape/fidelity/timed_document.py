@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The certificate of CPU time as a section of docs/FIDELITY.md, and as text for a terminal."""
+"""The certificate of CPU time as a section of docs/methods/FIDELITY.md, and as text for a terminal."""
 
 import time
 from collections.abc import Iterable, Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Many recordings, many machines: cells, the store that keeps them, and what runs them (docs/FLEET.md).
+"""Many recordings, many machines: cells, the store that keeps them, and what runs them (docs/use/FLEET.md).
 
 `heaptape.fleet.frames(STORE)`: the tables of a store as DataFrames.
 """

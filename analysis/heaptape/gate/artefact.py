@@ -36,7 +36,7 @@ def write(folder: Path, source: str, minimiser: Minimiser) -> dict:
 
 
 def describe(source: str, result: Minimised) -> dict:
-    """As docs/GATE.md defines it."""
+    """As docs/use/GATE.md defines it."""
     question = result.question
     return {
         "source": source,

@@ -74,7 +74,7 @@ class Compared:
         return bool(self.worse or self.errors or (self.broken_new and not self.broken_old))
 
     def as_json(self, tolerances: Mapping[str, Condition]) -> dict:
-        """As docs/GATE.md defines it."""
+        """As docs/use/GATE.md defines it."""
         figures = {}
         for name, values in self.figures.items():
             verdict = "worse" if name in self.worse else "noise" if name in self.noise else "within"

@@ -44,7 +44,7 @@ def compare_all(
 
 
 def describe(results: Sequence[Compared], pairing: Pairing) -> dict:
-    """As docs/GATE.md defines it; nothing is minimised yet."""
+    """As docs/use/GATE.md defines it; nothing is minimised yet."""
     return {
         "schema": SCHEMA,
         "heaptape": {"version": __version__, "commit": replay.commit()},

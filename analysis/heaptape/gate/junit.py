@@ -12,7 +12,7 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def xml(data: Mapping) -> str:
-    """`data`: as docs/GATE.md defines it."""
+    """`data`: as docs/use/GATE.md defines it."""
     root = ElementTree.Element("testsuites", name="heaptape gate")
     for workload in data["workloads"]:
         root.append(_suite(workload, data))

@@ -3,7 +3,7 @@
 
 Whoever searches settings, holds one library against another or looks for the change that made one worse asks here, for
 a few named figures of one workload on one choice. How exact each of them is, and of which allocators it is not:
-docs/RESULTS.md; an allocator that looks at the clock or at random numbers differs from run to run.
+docs/formats/RESULTS.md; an allocator that looks at the clock or at random numbers differs from run to run.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

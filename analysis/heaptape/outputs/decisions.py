@@ -70,7 +70,7 @@ class Advice(Output):
 
 
 class Tuned(Output, kw_only=True):
-    """`heaptape tune -o` (docs/TUNING.md)."""
+    """`heaptape tune -o` (docs/use/TUNING.md)."""
 
     heaptape: dict[str, Any]
     created_unix_s: Count
@@ -127,7 +127,7 @@ class Extent(Part):
 
 
 class MinimisedTape(Part, kw_only=True):
-    """What is said of a minimised tape (docs/GATE.md)."""
+    """What is said of a minimised tape (docs/use/GATE.md)."""
 
     workload: str | Missing = MISSING
     source: str
@@ -147,13 +147,13 @@ class MinimisedTape(Part, kw_only=True):
 
 
 class Minimised(MinimisedTape, kw_only=True):
-    """`minimised.json` of `heaptape gate` and `minimise` (docs/GATE.md)."""
+    """`minimised.json` of `heaptape gate` and `minimise` (docs/use/GATE.md)."""
 
     schema: Literal[1]
 
 
 class Gate(Output):
-    """`heaptape gate -o` (docs/GATE.md)."""
+    """`heaptape gate -o` (docs/use/GATE.md)."""
 
     heaptape: dict[str, Any]
     old: Choice
@@ -190,7 +190,7 @@ class Bisected(Output):
 
 
 class Holder(Part):
-    """Who holds the memory of a recording on an allocator, at a position. Rows: docs/BLAME.md; bytes."""
+    """Who holds the memory of a recording on an allocator, at a position. Rows: docs/use/BLAME.md; bytes."""
 
     source: str
     allocator: str

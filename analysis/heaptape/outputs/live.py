@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape top`: samples of a recording that runs (docs/TOP.md). Errors are half of a 95 % interval."""
+"""`heaptape top`: samples of a recording that runs (docs/use/TOP.md). Errors are half of a 95 % interval."""
 
 from heaptape.outputs.output import MISSING, Count, Missing, Output, Part
 

@@ -9,7 +9,7 @@ from heaptape.outputs.output import MISSING, Count, Missing, Output, Part
 
 
 class Machine(Output, kw_only=True):
-    """`heaptape machine --json`: what things cost here, ns, with quantiles over the rounds (docs/TIME_MODEL.md)."""
+    """`heaptape machine --json`: costs here, ns, with quantiles over the rounds (docs/methods/TIME_MODEL.md)."""
 
     rounds: Count
     independent_chains: Count
@@ -49,7 +49,7 @@ class Observed(Part):
 
 class Simulation(msgspec.Struct):
     """`heaptape observe --simulate --format json`: what was counted of the allocator's calls and of the program.
-    Further keys are the pass misses' (docs/RESULTS.md); `children`: other processes.
+    Further keys are the pass misses' (docs/formats/RESULTS.md); `children`: other processes.
     """
 
     schema: Literal[1]

@@ -9,7 +9,7 @@ Row = list[int]
 
 
 class Witness(Part):
-    """The proof of the history (docs/CHECK.md). Counts, bytes."""
+    """The proof of the history (docs/methods/CHECK.md). Counts, bytes."""
 
     ok: bool
     events: Count
@@ -35,7 +35,7 @@ class Witness(Part):
 
 
 class Check(Witness, kw_only=True):
-    """`heaptape check --json` of a trace: the proof of its history (docs/CHECK.md). Counts, bytes."""
+    """`heaptape check --json` of a trace: the proof of its history (docs/methods/CHECK.md). Counts, bytes."""
 
     schema: Literal[1]
 
@@ -139,7 +139,7 @@ class Reallocs(Part):
 
 
 class Profile(Output, kw_only=True):
-    """`heaptape profile --format json`. The columns of its rows: docs/PROFILE_JSON.md."""
+    """`heaptape profile --format json`. The columns of its rows: docs/formats/PROFILE_JSON.md."""
 
     program: str | None
     ops: Count

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The profile of a trace: what its program asks of an allocator, as DataFrames and as tables for people.
 
-The counting is done in C, in one pass over the events (`heaptape-convert profile`; docs/PROFILE_JSON.md lists its
-keys).
+The counting is done in C, in one pass over the events (`heaptape-convert profile`; docs/formats/PROFILE_JSON.md lists
+its keys).
 """
 
 import json

@@ -2,7 +2,7 @@
 """`heaptape report --notebook`: the report as a Jupyter notebook, to go on from.
 
 It reads the results where they lie (relative to the notebook) and uses nothing but the public interface of
-docs/PYTHON.md: what it does, its reader can do.
+docs/use/PYTHON.md: what it does, its reader can do.
 """
 
 import os
@@ -80,7 +80,7 @@ def notebook(sources: Sequence[str], baseline: str | None, output: str) -> str:
     cells = [
         new_markdown_cell(
             f"# What each allocator costs: {_inline(', '.join(file.name for file in files))}\n\n"
-            f"Percentages refer to {_inline(baseline)}. `docs/PYTHON.md` describes the functions."
+            f"Percentages refer to {_inline(baseline)}. `docs/use/PYTHON.md` describes the functions."
         ),
         new_code_cell(SETUP.format(paths=paths, baseline=baseline)),
         new_markdown_cell("## In short"),

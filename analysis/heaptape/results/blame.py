@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who holds resident memory: a run's "blame" decoded, and as one tidy table (docs/BLAME.md defines all of it).
+"""Who holds resident memory: a run's "blame" decoded, and as one tidy table (docs/use/BLAME.md defines all of it).
 
 What is live in an OS page shares its empty bytes; what nothing lives in has no holder. So the rows of one position and
 grouping add up to RSS, and their rounding and empty bytes to RSS less what is live, to the byte: a file in which they

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What may be concluded from a run's "blame": who holds the memory at a position, whether that is a leak, retention or
-fragmentation, and how two of them differ. The rule is that of docs/BLAME.md, "The sentence".
+fragmentation, and how two of them differ. The rule is that of docs/use/BLAME.md, "The sentence".
 """
 
 from dataclasses import dataclass

@@ -3,8 +3,8 @@
 
 What is concluded from their figures is about the whole that they stand for. Each figure carries a margin: by how many
 percent the whole's may be off, as half of a 95 % interval for an allocator that was not measured when the stand-in was
-made (docs/DISTILLATION.md). A figure whose error was never measured has no margin: it is told, and nothing is ranked by
-it.
+made (docs/use/DISTILLATION.md). A figure whose error was never measured has no margin: it is told, and nothing is
+ranked by it.
 """
 
 import math

@@ -2,7 +2,7 @@
 """How far replays were from live programs when that was last measured: the errors that other answers carry.
 
 `fidelity.json` beside this file is written by `heaptape verify-fidelity --table`, from the same runs as
-docs/FIDELITY.md. No numpy here: every comparison asks.
+docs/methods/FIDELITY.md. No numpy here: every comparison asks.
 """
 
 import json
@@ -88,7 +88,7 @@ def sentence(figures: Iterable[str], allocators: Iterable[str]) -> str:
     if not ranges and not unpredicted:
         return ""
     found = "; ".join([", ".join(ranges)] * bool(ranges) + unpredicted)
-    return f"Error of replays against live programs, 90th percentile: {found}. By allocator: docs/FIDELITY.md."
+    return f"Error of replays against live programs, 90th percentile: {found}. By allocator: docs/methods/FIDELITY.md."
 
 
 def known() -> dict | None:

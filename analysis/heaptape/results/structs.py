@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The shape of a results file (R.json), as types: what `schema.py` checks files against, and what
-docs/schemas/results.schema.json is generated from (by `make golden`).
+docs/formats/schemas/results.schema.json is generated from (by `make golden`).
 
 Every key may be missing or null but "runs" and a run's "allocator", and keys that are not here are allowed: a table
 published elsewhere can be written as results. What is here has to be of its type.
@@ -305,7 +305,7 @@ class BlameThread(msgspec.Struct):
 
 
 class Blame(msgspec.Struct):
-    """Who holds resident memory, over progress (docs/BLAME.md)."""
+    """Who holds resident memory, over progress (docs/use/BLAME.md)."""
 
     os_page_bytes: Count = None
     origins: Flag = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a workload is drawn from: the profile's tables (docs/PROFILE_JSON.md), checked and brought into arrays.
+"""What a workload is drawn from: the profile's tables (docs/formats/PROFILE_JSON.md), checked and brought into arrays.
 
 Births are the calls that acquire a new object; moves are reallocs of live objects. The profile has sizes of the whole
 run and bytes of each window of it, so births are shared out to windows such that both come out (`spread`).

@@ -13,7 +13,7 @@ MARKS = {
 
 
 def gate_tables(data: Mapping) -> list[Table]:
-    """`data`: as docs/GATE.md defines it. Changes in percent of the old allocator; the figures of what is worse."""
+    """`data`: as docs/use/GATE.md defines it. Changes in percent of the old allocator; the figures of what is worse."""
     names = list(dict.fromkeys(name for workload in data["workloads"] for name in workload["figures"]))
     rows = [
         [Cell(workload["name"]), _promises(workload), *(_change(workload["figures"].get(name)) for name in names)]

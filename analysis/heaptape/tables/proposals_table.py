@@ -12,8 +12,8 @@ from heaptape.tables.usual import MISSING, Cell, Table
 
 MOST_ROWS = 5
 NOTE = (
-    "expected: by what the blame pass found (docs/BLAME.md). left empty: what more lies in OS pages that objects left "
-    "and the allocator keeps; with what was saved that is what was expected to be freed."
+    "expected: by what the blame pass found (docs/use/BLAME.md). left empty: what more lies in OS pages that objects "
+    "left and the allocator keeps; with what was saved that is what was expected to be freed."
 )
 
 

@@ -13,7 +13,7 @@ from heaptape.tables.usual import MISSING, Cell, Table, signed
 CALLS_ALONE = "Cycles per call below are of the calls alone, with the caches to themselves."
 HOW = (
     "instructions, misses by level, page faults and system calls, each times what it costs on the measured machine. "
-    "Ends: all loads independent of each other, or all dependent (docs/TIME_MODEL.md). ~: no difference can be "
+    "Ends: all loads independent of each other, or all dependent (docs/methods/TIME_MODEL.md). ~: no difference can be "
     "predicted."
 )
 NOTE = f"Predicted from counts, in percent of the program's CPU time: {HOW}"

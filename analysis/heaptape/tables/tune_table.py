@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `heaptape tune` found, for people. All functions take the content of its results file (docs/TUNING.md)."""
+"""What `heaptape tune` found, for people. All functions take the content of its results file (docs/use/TUNING.md)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -107,8 +107,8 @@ def conclusion(data: Mapping) -> list[str]:
             gain = abs(100 * (_ratio(best, name) - 1))
             beyond = "the change is beyond it" if gain > error else "the change is not beyond it"
             lines.append(
-                f"Error of {name} against live programs (90th percentile, docs/FIDELITY.md): {rounded(error)} %; "
-                f"{beyond}."
+                f"Error of {name} against live programs (90th percentile, docs/methods/FIDELITY.md): {rounded(error)} "
+                f"%; {beyond}."
             )
     return lines
 

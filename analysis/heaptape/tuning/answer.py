@@ -23,7 +23,7 @@ OF_CERTIFICATE = {"rss-peak": "peak_rss", "rss-mean": "mean_rss", "vmsize-peak":
 
 
 def answer(space: Space, goals: Goals, points: Sequence[Point], about: dict) -> dict:
-    """The content of a results file of `heaptape tune` (docs/TUNING.md). `about`: what the search was of."""
+    """The content of a results file of `heaptape tune` (docs/use/TUNING.md). `about`: what the search was of."""
     rows = judged(points, goals)
     refuted = confirm.refuted(points, goals)
     best, standing = confirm.named(rows, points, goals)

@@ -2,7 +2,7 @@
 """Points of a search, measured: one replay for each workload and pass, as many points at once as there are processors.
 
 A replay's memory, instructions and misses are those of its own process, so they are the same beside other replays; the
-allocators' clock is the engine's (docs/RESULTS.md), not the machine's.
+allocators' clock is the engine's (docs/formats/RESULTS.md), not the machine's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The Python interface: what docs/PYTHON.md and the docstrings show runs as it stands there; notebooks run, too.
+"""The Python interface: what docs/use/PYTHON.md and the docstrings show runs as it stands there; notebooks run, too.
 Long: a notebook of results with odd names.
 """
 
@@ -59,11 +59,11 @@ def test_examples_in_docstrings_are_true(inside, name):
 
 
 def test_the_page_about_python_runs_from_top_to_bottom(inside, capsys):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "PYTHON.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "use" / "PYTHON.md").read_text(), re.DOTALL)
     assert len(blocks) >= 5
     names = {}
     for block in blocks:
-        exec(compile(block, "docs/PYTHON.md", "exec"), names)
+        exec(compile(block, "docs/use/PYTHON.md", "exec"), names)
     told = capsys.readouterr().out
     assert "2 threads 6666 events 0 dropped" in told
     assert "small.json 0 not a trace" in told
@@ -71,7 +71,7 @@ def test_the_page_about_python_runs_from_top_to_bottom(inside, capsys):
 
 
 def test_the_page_names_only_columns_and_functions_that_are_there(inside):
-    text = (ROOT / "docs" / "PYTHON.md").read_text()
+    text = (ROOT / "docs" / "use" / "PYTHON.md").read_text()
     listed = re.findall(r"`(\w+)`", re.search(r"Columns: (.*?)\. What", text, re.DOTALL)[1])
     with package.open("small.tape") as trace:
         assert listed == next(trace.events()).schema.names

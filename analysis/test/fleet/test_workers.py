@@ -174,7 +174,7 @@ def test_workers_that_always_die_are_told_and_end_the_command(keys, workloads, t
 
 
 def test_a_worker_may_be_started_before_there_is_a_store(keys, workloads, undisturbed, tmp_path):
-    """As docs/FLEET.md has it: the scheduler, workers, and then the command."""
+    """As docs/use/FLEET.md has it: the scheduler, workers, and then the command."""
     store = tmp_path / "shared" / "s"
     with started("scheduler", "tls://127.0.0.1:0", "--keys", keys) as scheduler:
         address = scheduler.stdout.readline().strip()

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from tests.support import CONVERT, call_heaptape, published, succeed
 
-FOLDER = Path(__file__).resolve().parents[3] / "docs" / "schemas"
+FOLDER = Path(__file__).resolve().parents[3] / "docs/formats/schemas"
 
 
 def test_the_published_schemas_are_those_of_the_code():

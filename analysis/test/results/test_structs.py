@@ -17,7 +17,7 @@ from tests.support import call_heaptape
 
 # Of the others: replay/test/test_misses.py, test_accesses.py.
 WITHOUT_ACCESSES = [pass_ for pass_ in PASSES if pass_ not in OF_ACCESSES]
-PUBLISHED = Path(__file__).resolve().parents[3] / "docs" / "schemas" / "results.schema.json"
+PUBLISHED = Path(__file__).resolve().parents[3] / "docs/formats/schemas/results.schema.json"
 VALIDATOR = Draft202012Validator(json.loads(PUBLISHED.read_text()))
 
 

@@ -125,7 +125,7 @@ def test_the_note_under_a_comparison_gives_ranges_and_names_what_is_not_predicte
     table(TABLE | {"figures": {"peak_rss": one(0.82, 4.31), "vm_size": one(2.0, 2.0), "bare_cpu": one(9.0, 2788.0)}})
     assert fidelity.sentence(["bare_cpu", "peak_rss", "mean_rss", "vm_size"], ["a0", "a1"]) == (
         "Error of replays against live programs, 90th percentile: peak RSS 0.8 to 4.3 %, VmSize 2.0 %; bare CPU is not "
-        "predicted. By allocator: docs/FIDELITY.md."
+        "predicted. By allocator: docs/methods/FIDELITY.md."
     )
     assert fidelity.sentence(["mean_rss"], ["a0"]) == ""
 

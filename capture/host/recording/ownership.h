@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Ownership tags: which steps need a stamp, so that merging the threads by stamp gives a legal history. The scheme and
-   its proof: docs/ORDERING.md.
+   its proof: docs/methods/ORDERING.md.
 
    Invariants, all of which the proof needs: a step of a release is checked before the real call, one of an acquire
    after it. A thread reads the tick, then exchanges the tag, then takes the stamp, then reads the tag again; only the
    first thread at an entry does without a stamp. A thread that stamps each event takes the stamp first and then marks
    the tag entry. That processors keep to these orders is the stamp's work (core/base/os.h: os_stamp): all accesses
    before it are done when it is taken, and none after it has begun. So the looks and marks here need no order of their
-   own (docs/ORDERING.md, On real processors). */
+   own (docs/methods/ORDERING.md, On real processors). */
 #ifndef CAPTURE_HOST_RECORDING_OWNERSHIP_H
 #define CAPTURE_HOST_RECORDING_OWNERSHIP_H
 

@@ -23,7 +23,7 @@ enum {
 static const uint64_t ROTATE_AGAIN_NS = 1000000000;
 
 /* CPU time in the program per call, beside what the recorder itself needs, which is measured: rounded up from the table
-   "Optional columns" of docs/measurements/capture.md, and from its section "Between bursts". */
+   "Optional columns" of docs/measurements/capture.md, and from its section "Pauses". */
 enum {
   RECORDED_NS = 10,
   STAMPED_NS = 30,

@@ -785,7 +785,7 @@ static uint64_t resizes_under_way(const struct recorded_process *process) {
 }
 
 /* Each thread is drained at another time, so all are held at one stamp, as for a cut: what a ring shows only after the
-   pass that follows is depended on by nothing that the pass has read (docs/ORDERING.md). */
+   pass that follows is depended on by nothing that the pass has read (docs/methods/ORDERING.md). */
 static void drain_up_to(struct recorded_process *process, uint64_t stamp) {
   process->hold_stamp = stamp;
   recorded_process_drain(process, NULL, NULL);

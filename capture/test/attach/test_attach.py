@@ -29,7 +29,7 @@ from tests.support import CONVERT, RECORD, REPLAY, check, compile_c, refused, su
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is for x86-64 only")
 
-# docs/ATTACH.md: what a recording leaves mapped where a stack shows an address in a hook, as these threads' stacks do.
+# docs/use/ATTACH.md: what a recording leaves mapped where a stack shows an address in a hook, as these threads' do.
 LEFT_MAPPED = 5
 
 

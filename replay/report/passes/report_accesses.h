@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The accesses pass as JSON (docs/RESULTS.md). */
+/* The accesses pass as JSON (docs/formats/RESULTS.md). */
 #ifndef REPLAY_REPORT_PASSES_REPORT_ACCESSES_H
 #define REPLAY_REPORT_PASSES_REPORT_ACCESSES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The blame pass as JSON (docs/BLAME.md). */
+/* The blame pass as JSON (docs/use/BLAME.md). */
 #ifndef REPLAY_REPORT_PASSES_REPORT_BLAME_H
 #define REPLAY_REPORT_PASSES_REPORT_BLAME_H
 

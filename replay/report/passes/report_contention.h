@@ -7,8 +7,8 @@
 
 #include <jansson.h>
 
-/* The run's "contention" (docs/RESULTS.md): a new object, the caller's. The locks are named by files of this machine.
-   NULL: no memory. */
+/* The run's "contention" (docs/formats/RESULTS.md): a new object, the caller's. The locks are named by files of this
+   machine. NULL: no memory. */
 json_t *report_contention(const struct run *run);
 
 #endif

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The table of docs/DISTILLATION.md: distillates of large workloads against the whole, each allocator estimated by a
-fit on the others (its variants are left out with it), which also says what error to expect of it; and of which parts
+"""The table of docs/use/DISTILLATION.md: distillates of large workloads against the whole, each allocator estimated by
+a fit on the others (its variants are left out with it), which also says what error to expect of it; and of which parts
 each error is.
 
     python -m tests.bench.decisions.distilled F... [--ratio R ...] [--misses] [--results FOLDER] [--keep-in FOLDER]

@@ -50,7 +50,7 @@ def in_turn(files: dict[str, Path], gate_number: int, count: int) -> dict[str, P
 
 
 def one_gate(allocator: str, files: dict[str, Path], tolerate: str) -> list[dict]:
-    """The comparisons of one gate, as docs/GATE.md defines them."""
+    """The comparisons of one gate, as docs/use/GATE.md defines them."""
     choice = registry.choose(allocator, registry.load(HOME))
     pairing = Pairing(choice, choice, parse_tolerances(tolerate))
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:

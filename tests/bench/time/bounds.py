@@ -32,7 +32,7 @@ from tests.support import REPOSITORY
 DRAWS = 1000
 MISPREDICTED_NS = 9.6  # out/test-programs/mispredicted_branch, on the machine of the live runs
 PLACES = np.linspace(0, 1, 41)  # in the ranges of all costs: 0 is all low ends, 1/2 the middles
-RAW = REPOSITORY / "docs" / "fidelity"
+RAW = REPOSITORY / "docs" / "methods" / "fidelity"
 BRANCHES = REPOSITORY / "docs" / "measurements" / "data" / "time_branches_xeon.csv"
 
 

@@ -62,7 +62,7 @@ def judge(recipe: Recipe, folder: Path, seconds: float) -> dict:
 
 
 def table(results: list[dict]) -> pd.DataFrame:
-    """The columns of docs/measurements/time_judge.csv."""
+    """The columns of docs/measurements/data/time_judge_epyc.csv."""
     rows = timed_certificate.pairs(results).rename(columns={"app": "program"})
     rows = rows.assign(decided=rows["verdict"] == DIFFERENT)
     names = ["allocator", "program", "percent", "low", "high", "live", "live_low", "live_high", "rounds", "decided"]

@@ -20,7 +20,7 @@ SUMMARY = "which allocator a program should use: ten lines"
 DESCRIPTION = (
     "Records a program (or takes a recording), replays it into every allocator found here and into its main settings, "
     "counts memory and instructions, and says in at most ten lines what to use for memory and for CPU time, what that "
-    "saves and costs, how sure that is, and what to set. docs/ADVISE.md tells how it decides."
+    "saves and costs, how sure that is, and what to set. docs/use/ADVISE.md tells how it decides."
 )
 
 

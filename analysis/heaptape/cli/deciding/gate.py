@@ -20,7 +20,7 @@ DESCRIPTION = (
     "Replays tapes into both allocators and compares exact figures: memory, page faults, system calls, instructions, "
     "and whether the new allocator keeps malloc's promises. Exit status 0: no figure is worse than tolerated; 1: some "
     "are, a promise is broken, or something could not be measured; 2: wrong usage. Of what is worse, the smallest tape "
-    "that still shows it is kept (docs/GATE.md)."
+    "that still shows it is kept (docs/use/GATE.md)."
 )
 WHICH = ("worst", "all", "none")
 

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="CONDITION",
         help="of the new allocator: FIGURE OP BOUND, as in 'rss-peak>1.1*old', 'syscalls>old+10', 'rss-mean>64 MiB', "
-        "'broken>0' (it breaks a promise of malloc's). docs/GATE.md has the figures",
+        "'broken>0' (it breaks a promise of malloc's). docs/use/GATE.md has the figures",
     )
     parser.add_argument(
         "-o", "--output", metavar="DIR", help="where the tape goes, with what it shows (default NAME.minimised)"

@@ -24,7 +24,7 @@ SUMMARY = "search an allocator's settings for those that suit workloads best"
 DESCRIPTION = (
     "Replays workloads with one setting of the allocator's tunables after the other, counts exactly, and says which "
     "settings are best, what each of them contributes and what to put into the environment. A second start with the "
-    "same command goes on where the first ended. docs/TUNING.md."
+    "same command goes on where the first ended. docs/use/TUNING.md."
 )
 INTERRUPTED = 130
 SECONDS = {"s": 1, "m": 60, "h": 3600}

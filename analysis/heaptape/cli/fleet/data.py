@@ -266,8 +266,8 @@ INGEST = Subcommand(
 )
 QUERY = Subcommand(
     "ask the store's tables in SQL",
-    "Runs one query (DuckDB) on the tables traces, histogram, sites and cells; docs/FLEET.md lists their columns. It "
-    "can read nothing else, and changes nothing.",
+    "Runs one query (DuckDB) on the tables traces, histogram, sites and cells; docs/use/FLEET.md lists their columns. "
+    "It can read nothing else, and changes nothing.",
     _query_arguments,
     _query,
 )

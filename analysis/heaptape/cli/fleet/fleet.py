@@ -9,7 +9,7 @@ from heaptape.cli.shared.outcome import Parser
 SUMMARY = "replay many recordings on many machines, and keep what was measured in a store"
 DESCRIPTION = (
     "Replays workloads x allocators x passes, each once, on this machine, on the workers of a Dask scheduler or in a "
-    "batch system, and keeps every result in a store: a folder, or any URL that fsspec knows. docs/FLEET.md."
+    "batch system, and keeps every result in a store: a folder, or any URL that fsspec knows. docs/use/FLEET.md."
 )
 
 SUBCOMMANDS: dict[str, Subcommand] = {

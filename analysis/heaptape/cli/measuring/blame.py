@@ -21,7 +21,7 @@ DESCRIPTION = (
     "Replays a recording and says of each OS page what lives in it and who put it there: a leak, retention or "
     "fragmentation in one sentence, then the groups of objects that hold resident memory, what it consists of, and "
     "both over time, and the experiments of 'heaptape whatif' that promise to save most; --try runs them. Of two "
-    "recordings or results, two allocators or two positions also the difference. docs/BLAME.md defines all of it."
+    "recordings or results, two allocators or two positions also the difference. docs/use/BLAME.md defines all of it."
 )
 BY = ("site", "function", "thread", "size", "phase", "age")
 DEFAULT_ALLOCATOR = "glibc"

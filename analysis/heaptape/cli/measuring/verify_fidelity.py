@@ -94,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MINUTES",
         help="of --timed: then end; the same command goes on with what is in --results",
     )
-    parser.add_argument("--write", metavar="F.md", help="write the certificate, as docs/FIDELITY.md is")
+    parser.add_argument("--write", metavar="F.md", help="write the certificate, as docs/methods/FIDELITY.md is")
     parser.add_argument("--table", metavar="F.json", help="write the table of errors that compare and report carry")
     parser.add_argument("-v", "--verbose", action="store_true", help="say what is being run")
 

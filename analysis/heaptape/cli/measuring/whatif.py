@@ -16,8 +16,8 @@ SUMMARY = "what memory and time would be, had groups of objects been treated oth
 DEFAULT_PASSES = "memory,instructions,blame"
 DESCRIPTION = (
     "Rewrites the trace for each experiment, replays original and experiments into allocators, and prints peak RSS, "
-    "mean RSS, instructions and who holds the memory, of each beside the original's. docs/BLAME.md tells how groups "
-    "are named, and what an experiment assumes."
+    "mean RSS, instructions and who holds the memory, of each beside the original's. docs/use/BLAME.md tells how "
+    "groups are named, and what an experiment assumes."
 )
 
 

@@ -20,7 +20,7 @@ DESCRIPTION = (
     "that hold and acquire most, if they are recorded (record --stacks). PID is a recorded process or its recorder, "
     "F.tape the trace that is being written; neither is needed where one recording runs. Quitting leaves the recording "
     "alone. Without a terminal, samples are printed one after the other. Counts are exact, live bytes and sites "
-    "estimates with their errors (docs/TOP.md). Of a finished trace the summary is printed."
+    "estimates with their errors (docs/use/TOP.md). Of a finished trace the summary is printed."
 )
 
 

@@ -20,7 +20,7 @@ SUMMARY = "a small part of a trace that stands for the whole, with the error pri
 DESCRIPTION = (
     "Keeps the objects that make the memory (live when their size class is at its high, and large ones), and windows "
     "of calls for instructions; replays the whole and what is kept on all allocators, and writes the errors into the "
-    "trace: of each, and, by leaving one out after the other, to expect on one not seen. docs/DISTILLATION.md."
+    "trace: of each, and, by leaving one out after the other, to expect on one not seen. docs/use/DISTILLATION.md."
 )
 
 

@@ -13,7 +13,7 @@ SUMMARY = "a workload drawn from a profile, where no trace can be shared"
 DESCRIPTION = (
     "Draws a workload from what 'heaptape profile F --format json' tells: calls and sizes, lifetimes by size, threads "
     "and who frees whose objects, growth by realloc, and what is live over progress. It is labelled as synthetic "
-    "wherever its figures are shown, and they carry the errors of such workloads (docs/SYNTH.md)."
+    "wherever its figures are shown, and they carry the errors of such workloads (docs/use/SYNTH.md)."
 )
 
 

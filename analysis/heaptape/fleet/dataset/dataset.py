@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The dataset of a store: what its traces ask of an allocator, as Parquet files below dataset/ (docs/FLEET.md).
+"""The dataset of a store: what its traces ask of an allocator, as Parquet files below dataset/ (docs/use/FLEET.md).
 
 A trace is one row, with its histogram and its sites as lists within it: so it is there whole or not at all, and a file
 is named by the traces that it holds. Partitions are folders KEY=VALUE, as DuckDB, Arrow, pandas and Dask read them.

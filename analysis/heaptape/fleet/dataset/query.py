@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A store's tables in SQL (DuckDB) and as DataFrames: `traces`, `histogram`, `sites`, `cells` (docs/FLEET.md).
+"""A store's tables in SQL (DuckDB) and as DataFrames: `traces`, `histogram`, `sites`, `cells` (docs/use/FLEET.md).
 
 A query reads these tables and nothing else: neither files nor the network, and it changes nothing.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The store: workloads and libraries by hash, results by cell, failures, machines, and who runs what (docs/FLEET.md).
+"""The store: workloads and libraries by hash, results by cell, failures, machines, who runs what (docs/use/FLEET.md).
 
 Every file that is read is checked: what it holds is of the type that it must be, and bytes that changed since they were
 written are found. Such a file is set aside under damaged/, told, and counts as missing.
