@@ -33,6 +33,10 @@ pytestmark = pytest.mark.packages
 
 MIB = 1 << 20
 GLIBC = re.compile(r"GLIBC_(\d+)\.(\d+)")
+DEBIAN_12 = (
+    "jinja2==3.1.2", "matplotlib==3.6.3", "numpy==1.24.2", "pandas==1.5.3", "pillow==9.4.0", "pyparsing==3.0.9",
+    "python-dateutil==2.8.2", "rich==13.3.1", "scipy==1.10.1", "zstandard==0.20.0",
+)  # fmt: skip
 PROGRAM = ("/bin/sh", "-c", "echo $((6 * 7))")
 
 
@@ -143,6 +147,16 @@ def test_a_debian_package_is_clean_and_the_same_twice(folder: Path) -> None:
     assert {"python3-numpy", "libjansson4"} <= {word.split()[0] for word in depends.split(", ")}
     assert (folder / "root/usr/share/bash-completion/completions/heaptape").is_file()
     assert (folder / "root/usr/share/man/man1/heaptape-replay.1.gz").is_file()
+
+
+def test_reports_and_tables_are_right_with_debian_12s_libraries(folder: Path) -> None:
+    """Which the Debian package depends on: their versions, from PyPI."""
+    succeed("/usr/bin/python3", "-m", "venv", folder / "venv")
+    tools = ("msgspec", "pytest>=8", "hypothesis", "jsonschema")
+    subprocess.run([folder / "venv/bin/pip", "-q", "install", *DEBIAN_12, *tools], check=True)
+    tests = [f"analysis/test/{part}" for part in ("comparing", "model", "plots", "report", "results", "tables")]
+    command = (folder / "venv/bin/python", "-m", "pytest", "-p", "no:cacheprovider", "-m", "not long", *tests)
+    subprocess.run(command, check=True, cwd=REPOSITORY)
 
 
 def test_what_root_installs_every_user_can_use(folder: Path) -> None:

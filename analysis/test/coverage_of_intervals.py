@@ -34,7 +34,7 @@ def coverage(noise: str, repetitions: int, trials: int, seed: int) -> dict[str, 
     bounds = {method: np.array([r.bounds(method=method) for r in ratios]).T for method in ("t", "bootstrap")}
     for method in ("BCa", "percentile"):
         found = stats.bootstrap(
-            (samples,), np.mean, axis=1, method=method, n_resamples=499, vectorized=True, rng=random
+            (samples,), np.mean, axis=1, method=method, n_resamples=499, vectorized=True, random_state=random
         ).confidence_interval
         bounds[method] = np.array([found.low, found.high])
     return {

@@ -25,6 +25,7 @@ from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
+from matplotlib.image import AxesImage
 from matplotlib.path import Path
 from matplotlib.spines import Spine
 from matplotlib.text import Text
@@ -96,9 +97,6 @@ class _Renderer(RendererBase):
     def flipy(self) -> bool:
         return True
 
-    def option_scale_image(self) -> bool:
-        return True
-
     def get_text_width_height_descent(self, s: str, prop: FontProperties, ismath: Any) -> tuple[float, float, float]:  # noqa: ANN401
         return _extent(s, prop, bool(ismath))
 
@@ -117,15 +115,6 @@ class _Renderer(RendererBase):
         placed = [Path(marker + place, codes) for place in at]
         if placed:
             self.outline(gc, Path.make_compound_path(*placed), rgbFace)
-
-    def draw_image(
-        self, gc: GraphicsContextBase, x: float, y: float, im: Any, transform: Any = None  # noqa: ANN401
-    ) -> None:  # fmt: skip
-        corners = [(0, 0), im.shape[1::-1]] if transform is None else transform.transform([(0, 0), (1, 1)])
-        (left, low), (right, high) = np.asarray(corners) + (x, y)
-        rows = im[::-1] if low <= high else im
-        box = Bbox.from_extents(min(left, right), min(low, high), max(left, right), max(low, high))
-        self.picture(rows if left <= right else rows[:, ::-1], box)
 
     def draw_text(
         self, gc: GraphicsContextBase, x: float, y: float, s: str, prop: FontProperties, angle: float,
@@ -244,7 +233,11 @@ def _draw(figure: Figure, renderer: _Renderer) -> None:
         for artist in sorted(_children(axes), key=lambda artist: artist.get_zorder()):
             if isinstance(artist, Axis):
                 _draw_axis(renderer, axes, artist)
-            elif not _is_raster(axes, artist):
+            elif _is_raster(axes, artist):
+                continue
+            elif isinstance(artist, AxesImage):
+                _draw_image(renderer, axes, artist)
+            else:
                 artist.draw(renderer)
     for artist in (*figure.legends, *figure.texts):
         artist.draw(renderer)
@@ -279,6 +272,14 @@ def _draw_raster(figure: Figure, renderer: _Renderer, artists: Sequence[Artist])
         top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
         box = np.array([[left, len(rgba) - bottom], [right, len(rgba) - top]]) * DPI / RASTER_DPI
         renderer.picture(rgba[top:bottom, left:right], Bbox(box))
+
+
+def _draw_image(renderer: _Renderer, axes: Axes, image: AxesImage) -> None:
+    """At its extent. By its own `draw`, Debian 12's Matplotlib 3.6 makes it wider and higher, to whole points."""
+    left, right, low, high = image.get_extent()
+    rows = image.to_rgba(np.ma.asarray(image.get_array()), bytes=True)
+    place = Bbox(axes.transData.transform([(left, low), (right, high)]))
+    renderer.picture(rows[::-1] if image.origin == "lower" else rows, place)
 
 
 def _draw_axis(renderer: _Renderer, axes: Axes, axis: Axis) -> None:
