@@ -35,7 +35,7 @@ enum linked_style {
 #define LINKED_VECTOR_ROOM 2752
 
 enum {
-  LINKED_MOST = 160,     /* functions */
+  LINKED_MOST = 192,     /* functions */
   LINKED_PARAMETERS = 4, /* of a function, in registers */
   LINKED_NONE = 255,     /* in place of a parameter's number */
   LINKED_ROOM_BYTES = 64 << 10,

@@ -73,6 +73,11 @@ def advised(*arguments):
     return published("advise", done.stdout)
 
 
+def counted(made):
+    """What is the same in every replay. Page faults and memory are not where the kernel moves OS pages meanwhile."""
+    return [(one["allocator"], one["figures"]["instructions"], one["figures"]["syscalls"]) for one in made["candidates"]]
+
+
 def use(made):
     return {pick["aim"]: pick["use"] for pick in made["picks"]}
 
@@ -122,7 +127,8 @@ def test_a_program_is_recorded_and_its_output_kept_apart(planted, program, tmp_p
     assert made["workload"]["program"] == "program"
     assert made["today"] == "glibc"
     assert kept.stat().st_size > 0
-    assert advised(kept, "-a", planted["fat"], "--objective", "memory")["candidates"] == made["candidates"]
+    again = advised(kept, "-a", planted["fat"], "--objective", "memory")
+    assert counted(again) == counted(made)
 
 
 def test_live_runs_say_whether_the_advice_holds(planted, program, tape):
