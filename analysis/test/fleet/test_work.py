@@ -359,8 +359,10 @@ def test_status_says_when_it_will_be_ready(undisturbed, workloads, tmp_path):
     found = status(opened, 1000.0)
     assert (found.done, found.left, found.ready_in_s) == (5, 1, None)
     assert found.left_s == pytest.approx(sum(seconds) / len(seconds))
-    opened.put_running(Running("a", "m", 900, 990, 1, 0, 1.0, ["x", "y"]))
-    opened.put_running(Running("b", "m", 100, 200, 1, 0, 1.0, ["z"]))
+    opened.put_running(Running("a", "m", 900, 0, 1, 0, 1.0, ["x", "y"]))
+    opened.put_running(Running("b", "m", 100, 0, 1, 0, 1.0, ["z"]))
+    for name, told_s in (("a", 990), ("b", 200)):
+        os.utime(store / "running" / f"{name}.json", (told_s, told_s))
     found = status(opened, 1000.0)
     assert [one.worker for one in found.running] == ["a"]
     assert [one.worker for one in found.silent] == ["b"]
