@@ -84,6 +84,7 @@ class Fleet:
         elif event in ("refused", "denied"):
             self.service.trouble.next(event, "PUT", 8)
         else:
+            self.service.trouble.next("", "", 0)  # which the next lines would meet
             name = chance.choice(self.opened.files.names("cells"))
             data = self.opened.files.read(name)
             place = chance.randrange(len(data))
