@@ -42,8 +42,6 @@ __attribute__((used)) int linked_before(struct linked_call *call), linked_before
 __attribute__((used)) int linked_after(struct linked_call *call), linked_after_slow(struct linked_call *call);
 
 /* clang-format off */
-#define TEXT_OF(number) #number
-#define TEXT(number) TEXT_OF(number)
 #define SAVE                                                                                                           \
   "  movq %rcx, -16(%rbp)\n  movq %rdx, -24(%rbp)\n  movq %rsi, -32(%rbp)\n  movq %rdi, -40(%rbp)\n"                  \
   "  movq %r8, -48(%rbp)\n  movq %r9, -56(%rbp)\n  movq %r10, -64(%rbp)\n  movq %r11, -72(%rbp)\n"                    \
@@ -53,17 +51,13 @@ __attribute__((used)) int linked_after(struct linked_call *call), linked_after_s
   "  movq -8(%rbp), %rax\n  movq -16(%rbp), %rcx\n  movq -24(%rbp), %rdx\n  movq -32(%rbp), %rsi\n"                   \
   "  movq -40(%rbp), %rdi\n  movq -48(%rbp), %r8\n  movq -56(%rbp), %r9\n  movq -64(%rbp), %r10\n"                    \
   "  movq -72(%rbp), %r11\n"
-/* Calls it with the vector state saved, and an aligned stack; eax is its result. XSAVE, as XSAVEC's form needs the same
-   zeroes, and the processor to have it. */
+/* Calls it with the vector state saved; eax is its result. */
 #define CALL_SLOW(function)                                                                                            \
   "  movq %rsp, %rdi\n"                                                                                                \
-  "  subq $" TEXT(LINKED_VECTOR_ROOM) ", %rsp\n  andq $-64, %rsp\n"                                                    \
-  "  xorl %edx, %edx\n  movl $512, %ecx\n"                                                                             \
-  "8:  movq %rdx, (%rsp, %rcx)\n  addl $8, %ecx\n  cmpl $576, %ecx\n  jb 8b\n"                                         \
-  "  movl $" TEXT(LINKED_VECTOR_MASK) ", %eax\n  xsave64 (%rsp)\n"                                                     \
+  LINKED_SAVE_VECTORS                                                                                                  \
   "  call " #function "\n"                                                                                             \
-  "  movl %eax, %ecx\n  xorl %edx, %edx\n  movl $" TEXT(LINKED_VECTOR_MASK) ", %eax\n  xrstor64 (%rsp)\n"              \
-  "  leaq -" TEXT(CALL_BYTES) "(%rbp), %rsp\n  movl %ecx, %eax\n"
+  "  movl %eax, %ecx\n" LINKED_RESTORE_VECTORS                                                                         \
+  "  leaq -" LINKED_TEXT(CALL_BYTES) "(%rbp), %rsp\n  movl %ecx, %eax\n"
 #define IN_FRAME ".cfi_def_cfa %rbp, 16\n.cfi_offset %rbp, -16\n"
 
 /* A frame as any function's with a frame pointer, so that all ways of walking the stack pass it. An operator new is
@@ -78,7 +72,7 @@ __asm__(".text\n"
         "  movq 8(%rsp), %rax\n"
         "  movq %rbp, 8(%rsp)\n.cfi_offset %rbp, -16\n"
         "  leaq 8(%rsp), %rbp\n.cfi_def_cfa %rbp, 16\n"
-        "  leaq -" TEXT(CALL_BYTES) "(%rbp), %rsp\n"
+        "  leaq -" LINKED_TEXT(CALL_BYTES) "(%rbp), %rsp\n"
         "  movq %rax, -88(%rbp)\n"
         SAVE
         "  movq %rsp, %rdi\n"
@@ -191,12 +185,7 @@ int linked_before(struct linked_call *call) {
     return SLOWLY;
   call->step.in = (struct producer_entry){producer, producer->quick.state};
   describe(call);
-  producer_note_frame(producer, (uintptr_t)call);
-  if (begins(function))
-    producer_hold(producer);
-  else
-    producer_set_state(producer, state_in(function));
-  producer_note_frame(producer, (uintptr_t)call);
+  producer_begin(producer, begins(function) ? PRODUCER_RECORDING : state_in(function), (uintptr_t)call);
   if (!begins(function))
     return go_on(call);
   struct producer_event event = {.op = RECORD_BEGIN, .address = call->object};

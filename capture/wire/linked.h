@@ -19,7 +19,6 @@ enum linked_kind {
   LINKED_TOUCH,  /* returns the usable size of an object */
   LINKED_RESULT, /* posix_memalign: the first parameter is where the object's address goes, and 0 is returned */
   LINKED_OTHER,  /* no call of calls.def means what it does: its calls are counted as dropped */
-  LINKED_KINDS
 };
 
 /* What a parameter means, besides an object, a size or an alignment. */
@@ -30,9 +29,24 @@ enum linked_style {
 
 /* Hooks leave every register to the program as the function itself would. What their own code may change beside general
    registers, they save by XSAVE: these components, which are all that a program's functions know but the tiles of AMX
-   (8 KiB, and no code that hooks call uses any) and PKRU, in so many bytes of its stack. As text for assembler, too. */
+   (8 KiB, and no code that hooks call uses any) and PKRU, in so many bytes of its stack. */
 #define LINKED_VECTOR_MASK 0x800e7 /* x87, SSE, AVX, AVX-512 (three), APX */
 #define LINKED_VECTOR_ROOM 2752
+#define LINKED_TEXT_OF(number) #number
+#define LINKED_TEXT(number) LINKED_TEXT_OF(number)
+
+/* Assembler code. Saving aligns the stack, takes that room of it, and changes eax, ecx, edx and the flags; restoring
+   changes eax, edx and the flags, and leaves the room taken. XSAVE, as XSAVEC's form needs the same zeroes, and the
+   processor to have it. */
+/* clang-format off */
+#define LINKED_SAVE_VECTORS                                                                                            \
+  "  subq $" LINKED_TEXT(LINKED_VECTOR_ROOM) ", %rsp\n  andq $-64, %rsp\n"                                             \
+  "  xorl %edx, %edx\n  movl $512, %ecx\n"                                                                             \
+  "8:  movq %rdx, (%rsp, %rcx)\n  addl $8, %ecx\n  cmpl $576, %ecx\n  jb 8b\n"                                         \
+  "  movl $" LINKED_TEXT(LINKED_VECTOR_MASK) ", %eax\n  xsave64 (%rsp)\n"
+#define LINKED_RESTORE_VECTORS                                                                                         \
+  "  xorl %edx, %edx\n  movl $" LINKED_TEXT(LINKED_VECTOR_MASK) ", %eax\n  xrstor64 (%rsp)\n"
+/* clang-format on */
 
 enum {
   LINKED_MOST = 192,     /* functions */

@@ -716,9 +716,7 @@ static __attribute__((noinline)) struct producer_entry enter_rest(uint32_t what,
     }
     let_go(producer);
   }
-  producer_note_frame(producer, frame);
-  producer_set_state(producer, what & PRODUCER_STATES);
-  producer_note_frame(producer, frame);
+  producer_begin(producer, what & PRODUCER_STATES, frame);
   if (host_state.idle == PRODUCER_OPTIONAL && stack_settings.area) {
     atomic_signal_fence(memory_order_seq_cst);
     if (what & (PRODUCER_RELEASES | PRODUCER_TOUCHES))

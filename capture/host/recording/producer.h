@@ -187,6 +187,17 @@ static inline __attribute__((always_inline)) bool producer_skip(const void *call
 /* Puts an event into the side buffer, stamped: for a handler that interrupted the writing of a record. */
 void producer_side_event(struct producer *producer, struct producer_event event);
 
+/* A hook with that frame begins, in a thread that is in no other. In state RECORDING it holds next. */
+static inline __attribute__((always_inline)) void producer_begin(struct producer *producer, uint32_t state,
+                                                                 uintptr_t frame) {
+  producer_note_frame(producer, frame);
+  if (state == PRODUCER_RECORDING)
+    producer_hold(producer);
+  else
+    producer_set_state(producer, state);
+  producer_note_frame(producer, frame);
+}
+
 /* A hook that begins where the thread has a producer, and is in no other hook, that is, in state idle (IDLE or
    GUARDED). False: producer_enter_slow. */
 static inline __attribute__((always_inline)) bool producer_enter_idle(struct producer *producer, uint32_t idle,
@@ -218,9 +229,7 @@ static inline __attribute__((always_inline)) struct producer_entry producer_ente
   uint32_t was;
   if (__builtin_expect(!producer || !producer_is_quick(was = producer->quick.state), 0))
     return producer_enter_slow(what, caller, frame, NULL);
-  producer_note_frame(producer, frame);
-  producer_set_state(producer, what & PRODUCER_STATES);
-  producer_note_frame(producer, frame);
+  producer_begin(producer, what & PRODUCER_STATES, frame);
   return (struct producer_entry){producer, was};
 }
 
@@ -283,7 +292,7 @@ static inline __attribute__((always_inline)) void producer_put(struct producer *
   record_put(end - 2, event.op | (uint64_t)(uintptr_t)event.address << 8, event.stamped ? stamp : event.word);
 }
 
-/* The common case of producer_record, for a hook that began by producer_enter_idle: a step that needs no stamp, at a
+/* The common case of producer_record, for a hook that began in state idle: a step that needs no stamp, at a
    place without large objects, and room. Precondition: state RECORDING. False: nothing was written; call
    producer_record. The limit is read after the entry: see producer_step. */
 static inline __attribute__((always_inline)) bool producer_record_common(struct producer *producer,
@@ -337,9 +346,7 @@ static inline struct producer *producer_if_idle(void) {
 
 /* Then: takes hold of next. frame: the hook's. */
 static inline void producer_hold_rest(struct producer *producer, uintptr_t frame) {
-  producer_note_frame(producer, frame);
-  producer_hold(producer);
-  producer_note_frame(producer, frame);
+  producer_begin(producer, PRODUCER_RECORDING, frame);
 }
 
 /* The slow events between which producer_choose_stamping need not be called for those at other than sampled entries. */

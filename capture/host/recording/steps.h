@@ -2,8 +2,9 @@
 /* The steps of a recorded call in their uncommon cases, for hooks that are not generated in hooks.c: of functions whose
    parameters are known only when the program runs (linked_hooks.c).
 
-   Contract of all: `in` is what producer_enter_slow or producer_enter_idle gave, and has a producer, which may be held;
-   a hook releases or begins before the real call, and acquires or ends after it. Keep errno. Async-signal-safe. */
+   Contract of all: `in` is of a hook that began (producer_enter_slow, producer_begin), and has a producer, which may be
+   held; a hook releases or begins before the real call, and acquires or ends after it. Keep errno. Async-signal-safe.
+ */
 #ifndef CAPTURE_HOST_RECORDING_STEPS_H
 #define CAPTURE_HOST_RECORDING_STEPS_H
 

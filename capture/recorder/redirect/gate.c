@@ -13,8 +13,6 @@ extern const char gate_begin[], gate_end[], gate_entry_0[], gate_entry_1[], gate
 /* The data lie 4096 bytes behind gate_begin; nothing else is referred to, so that the code runs anywhere. System calls
    are made by number, as the C library's functions may be cancelled. */
 #define DATA(offset) "(gate_begin + 4096 + " #offset ")(%rip)"
-#define TEXT_OF(number) #number
-#define TEXT(number) TEXT_OF(number)
 #define ENTRY(number, real)                                                                                            \
   ".globl gate_entry_" #number "\n.hidden gate_entry_" #number "\ngate_entry_" #number ":\n"                           \
   "  endbr64\n"                                                                                                        \
@@ -99,16 +97,7 @@ __asm__(".pushsection .rodata.gate, \"a\", @progbits\n"
         "  mov $8, %r10d\n"
         "  mov $14, %eax\n"
         "  syscall\n"
-        "  sub $" TEXT(LINKED_VECTOR_ROOM) ", %rsp\n"
-        "  and $-64, %rsp\n"
-        "  xor %edx, %edx\n"
-        "  mov $512, %ecx\n"
-        "6: mov %rdx, (%rsp, %rcx)\n"
-        "  add $8, %ecx\n"
-        "  cmp $576, %ecx\n"
-        "  jb 6b\n"
-        "  mov $" TEXT(LINKED_VECTOR_MASK) ", %eax\n"
-        "  xsave64 (%rsp)\n"
+        LINKED_SAVE_VECTORS
         "  call *" DATA(32) "\n"
         "  mov %rax, %rbp\n"
         "  mov (%rax), %ebx\n"
@@ -121,9 +110,7 @@ __asm__(".pushsection .rodata.gate, \"a\", @progbits\n"
         "  call *" DATA(24) "\n"
         "  mov %rax, " DATA(56) "\n"
         "5: mov %ebx, (%rbp)\n"
-        "  mov $" TEXT(LINKED_VECTOR_MASK) ", %eax\n"
-        "  xor %edx, %edx\n"
-        "  xrstor64 (%rsp)\n"
+        LINKED_RESTORE_VECTORS
         "  mov %r12, %rsp\n"
         "  mov $2, %edi\n"
         "  mov %rsp, %rsi\n"

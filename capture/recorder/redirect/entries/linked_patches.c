@@ -79,8 +79,6 @@ static const char *make_patch(const struct linked_patches *patches, int memory, 
   enum { MOST = 1 << 16 };
   const struct linked_found *found = &patches->functions.found.at[number];
   const struct linked_place *place = &patches->place;
-  if (!vectors_can_be_saved())
-    return "is of a processor without XSAVE, or with larger vectors than are known";
   if (found->chosen_at_run_time)
     return "is chosen when the program runs";
   if (found->bytes == 0 || found->bytes > MOST)
@@ -180,8 +178,10 @@ bool linked_patches_make(struct linked_patches *patches, int memory, const struc
   patches->why = calloc(patches->count, sizeof *patches->why);
   if (!patches->patch || !patches->why)
     return false;
+  const char *why_none =
+      vectors_can_be_saved() ? NULL : "is of a processor without XSAVE, or with larger vectors than are known";
   for (size_t i = 0; i < patches->count; i++)
-    patches->why[i] = make_patch(patches, memory, i);
+    patches->why[i] = why_none ? why_none : make_patch(patches, memory, i);
   if (!find_jumps(patches))
     return false;
   find_overlaps(patches);
