@@ -78,7 +78,7 @@ def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str], home: Home) -> int:
     """Of a process of its own: the command, with the process's signals as it needs them. Returns its exit status."""
-    if sys.stdout is None:  # closed: one that takes nothing either
+    if sys.stdout is None:  # closed: in its place one to which every write fails
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: not all locales have all our signs

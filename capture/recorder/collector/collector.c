@@ -570,7 +570,8 @@ static bool has_lingered(const struct collector *collector, struct lingering *li
   return lingering->quiet_ns > LINGER_NS || now_ns - lingering->since_ns > LINGER_MOST_NS;
 }
 
-/* Likewise. What has connected is served first: that may not have been told to us yet. children: are there any? */
+/* Called as has_lingered is: will no process ask to be recorded any more? Who has connected is served first, as poll
+   may not have shown the connection yet. children: the recorder has child processes left. */
 static bool nobody_comes(struct collector *collector, struct lingering *lingering, bool children) {
   if (collector->ended)
     return true;

@@ -51,7 +51,7 @@ def status_of(work: Callable[[], int]) -> int:
     try:
         try:
             return work()
-        finally:  # of --help too, which ends by SystemExit; what print could not write fails again, with its name
+        finally:  # --help ends by SystemExit; what print could not write fails again, and the error names the output
             flush_standard_output()
     except UsageError as error:
         console.error(str(error))

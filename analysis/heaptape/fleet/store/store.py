@@ -120,7 +120,7 @@ class Store:
         self.put(_of_cell(record.cell.key), record)
 
     def add_cell(self, record: Record) -> bool:
-        """The same, but where there is none. False: another has put his there, whatever either's clock says."""
+        """The same, but where there is none. False: another worker had put one there, whatever the clocks say."""
         name, data = _of_cell(record.cell.key), sealed(msgspec.to_builtins(record))
         return self.files.create(name, data) or self.files.read(name) == data  # an answer may have been lost
 

@@ -148,7 +148,8 @@ static bool is_needed(const struct linked_patches *patches, size_t number) {
   return kind != LINKED_TOUCH && kind != LINKED_OTHER;
 }
 
-/* A loader names no other: a program that was started by it by name is not /proc/PID/exe, and libc may be in it. */
+/* Does the file name its dynamic loader? A loader names none. Of a program started as `ld.so PROGRAM`, /proc/PID/exe is
+   the loader, and the functions in it (musl's libc is its loader) are not the program's own. */
 static bool names_loader(Elf *elf) {
   size_t headers;
   GElf_Phdr header;
