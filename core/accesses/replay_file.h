@@ -6,8 +6,7 @@
 
    The stream has exactly one EVENT item for each op of its workload, in the workload's total order; `object` of an
    OBJECT item is the slot that its object has in the workload at that point. */
-#ifndef CORE_ACCESSES_REPLAY_FILE_H
-#define CORE_ACCESSES_REPLAY_FILE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ struct access_file_header {
 };
 
 _Static_assert(sizeof(struct access_file_header) == 16, "as in WORKLOAD.md");
-
-#endif

@@ -11,8 +11,7 @@
    An access is to one granule of 16 bytes; a longer one is as many items as it has granules. In an object, granules are
    counted from the object's first byte, and may lie outside it: a vector read past the end belongs to the object of its
    first byte. Other memory (stacks, globals, what was acquired before the recording began) has its own address. */
-#ifndef CORE_ACCESSES_STREAM_H
-#define CORE_ACCESSES_STREAM_H
+#pragma once
 
 #include "core/base/leb.h"
 
@@ -134,5 +133,3 @@ static inline bool access_get(struct access_coder *coder, const uint8_t **from, 
   *from = at;
   return true;
 }
-
-#endif

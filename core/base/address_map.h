@@ -7,8 +7,7 @@
    which one that is. Deletion moves entries back, so that no tombstones slow down a trace of a billion frees. At most
    3/8 full: then one bucket in 15 is full, with 5/8 one in four. Not thread-safe. The functions are inline: at 100
    million lookups a second the call would cost as much as the lookup. */
-#ifndef CORE_BASE_ADDRESS_MAP_H
-#define CORE_BASE_ADDRESS_MAP_H
+#pragma once
 
 #include "core/base/assert.h"
 
@@ -108,5 +107,3 @@ static inline void address_map_remove(struct address_map *map, struct address_en
   if (__builtin_expect(was_full, 0))
     address_map_move_back(map, number, entry);
 }
-
-#endif

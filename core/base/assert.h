@@ -4,8 +4,7 @@
    Not its job: errors of input, of the system or of users; those have codes. An assertion costs nothing in other
    builds, where its condition is compiled but not run. Async-signal-safe, and allocates nothing, so that code inside a
    traced program may use it too. */
-#ifndef CORE_BASE_ASSERT_H
-#define CORE_BASE_ASSERT_H
+#pragma once
 
 #ifdef HT_DEBUG
 #include <stdlib.h>
@@ -24,6 +23,4 @@ __attribute__((noreturn, noinline, cold, unused)) static void assert_failed(cons
   ((condition) ? (void)0 : assert_failed("heaptape: " __FILE__ ":" ASSERT_TEXT(__LINE__) ": not so: " #condition "\n"))
 #else
 #define HT_ASSERT(condition) ((void)sizeof((condition) ? 1 : 0))
-#endif
-
 #endif

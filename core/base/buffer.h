@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Bytes to be written, in a buffer that grows. A failed allocation is sticky, so that one check at the end is enough.
    What a recorder does for each event and access is inline. */
-#ifndef CORE_BASE_BUFFER_H
-#define CORE_BASE_BUFFER_H
+#pragma once
 
 #include "core/base/assert.h"
 #include "core/base/leb.h"
@@ -43,5 +42,3 @@ static inline void buffer_append_leb(struct buffer *buffer, uint64_t value) {
 
 void buffer_append_u64(struct buffer *buffer, uint64_t value);
 void buffer_free(struct buffer *buffer);
-
-#endif

@@ -3,8 +3,7 @@
 
    Form of the text: "FILE: offset N: what is wrong" or "FILE: what is wrong". The first error wins: filling it in twice
    keeps the first. Not thread-safe; one per caller. */
-#ifndef CORE_BASE_ERROR_H
-#define CORE_BASE_ERROR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ __attribute__((format(printf, 3, 4))) int error_set(struct error *error, const c
 
 /* Sets "PATH: MESSAGE: strerror(errno)" and returns -1. */
 int error_errno(struct error *error, const char *path, const char *what);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* LEB128 and zigzag, the number codings of FORMAT.md. Pure functions, inline because every event passes through them.
  */
-#ifndef CORE_BASE_LEB_H
-#define CORE_BASE_LEB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,5 +86,3 @@ static inline uint64_t zigzag(int64_t value) {
 static inline int64_t unzigzag(uint64_t value) {
   return (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
 }
-
-#endif

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -83,9 +82,7 @@ void os_unmap(void *memory, size_t bytes) {
 int os_pwrite_all(int fd, const void *bytes, size_t count, uint64_t offset) {
   const char *from = bytes;
   while (count > 0) {
-    ssize_t wrote = pwrite(fd, from, count, (off_t)offset);
-    if (wrote < 0 && errno == EINTR)
-      continue;
+    ssize_t wrote = TEMP_FAILURE_RETRY(pwrite(fd, from, count, (off_t)offset));
     if (wrote <= 0) {
       if (wrote == 0)
         errno = ENOSPC;
@@ -101,9 +98,7 @@ int os_pwrite_all(int fd, const void *bytes, size_t count, uint64_t offset) {
 int os_pread_all(int fd, void *bytes, size_t count, uint64_t offset) {
   char *to = bytes;
   while (count > 0) {
-    ssize_t got = pread(fd, to, count, (off_t)offset);
-    if (got < 0 && errno == EINTR)
-      continue;
+    ssize_t got = TEMP_FAILURE_RETRY(pread(fd, to, count, (off_t)offset));
     if (got <= 0) {
       if (got == 0)
         errno = ENODATA;

@@ -4,8 +4,7 @@
 
    Nothing here allocates with malloc, prints, or keeps state, so the part of it that is in this header may run inside
    any host, in a signal handler and before main. */
-#ifndef CORE_BASE_OS_H
-#define CORE_BASE_OS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -234,5 +233,3 @@ int os_thread_id(void);
  */
 void os_futex_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns, bool shared);
 void os_futex_wake(const uint32_t *word, int waiters, bool shared);
-
-#endif

@@ -6,8 +6,7 @@
    kernel just clears the name. So: store the name of a sequence that nothing ever runs, do something, look whether it
    still stands. Linux 4.18 and glibc 2.35 have it; valgrind hasn't. A host's interrupts and a hypervisor's are not
    seen. No allocation, no I/O; each thread has a word of its own. */
-#ifndef CORE_BASE_OS_SWITCH_H
-#define CORE_BASE_OS_SWITCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ volatile uint64_t *os_switch_word(void);
 /* What to store in the word before; 0 in its place after: the thread was off its processor, or took a signal. Whoever
    else uses restartable sequences in this thread may have stored a name of his own. */
 uint64_t os_switch_armed(void);
-
-#endif

@@ -4,8 +4,7 @@
    Job: the mixing, and the step of its counter: the n-th number of a seed is split_mix(seed + n * SPLIT_MIX_STEP). Not
    its job: keeping the counter, or a distribution. A bijection: numbers whose bits are unlike, of counters that are
    near. Any thread, any signal handler. */
-#ifndef CORE_BASE_SPLIT_MIX_H
-#define CORE_BASE_SPLIT_MIX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ static inline uint64_t split_mix(uint64_t bits) {
   bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
   return bits ^ bits >> 31;
 }
-
-#endif

@@ -4,11 +4,11 @@
    Growth at least doubles, with malloc, and checks for overflow. Where there is no memory the array stays as it is, and
    the caller reports it. Elements move when an array grows, so a pointer to one is good until the next is added.
    Invariant: count <= room. Not its job: bytes to be written, with one check at the end (buffer.h). Not thread-safe. */
-#ifndef CORE_BASE_VECTOR_H
-#define CORE_BASE_VECTOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 /* Of a zeroed one, at is NULL. To be freed with free(vector.at). */
 #define VECTOR(type)                                                                                                   \
@@ -46,6 +46,13 @@
     reached ? &(vector)->at[wanted] : NULL;                                                                            \
   })
 
+/* qsort, also of a vector without elements, which has no array. */
+#define vector_sort(vector, compare)                                                                                   \
+  ((vector)->count ? qsort((vector)->at, (vector)->count, sizeof *(vector)->at, compare) : (void)0)
+
+/* Negative: a comes first; positive: b does; 0: the next key decides, behind ?: */
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
 /* What the macros are made of. Each gives where the elements are now, with *room at least `needed`; NULL: no memory,
    and both are as they were. */
 void *vector_enlarge(void *elements, size_t *room, size_t needed, size_t element_bytes);
@@ -58,5 +65,3 @@ static inline void *vector_grow(void *elements, size_t *room, size_t needed, siz
 static inline void *vector_grow_zeroed(void *elements, size_t *room, size_t needed, size_t element_bytes) {
   return needed <= *room ? elements : vector_enlarge_zeroed(elements, room, needed, element_bytes);
 }
-
-#endif

@@ -53,10 +53,6 @@ void diagnostics_begin_error(const char *program) {
   begin(program, "1;31");
 }
 
-void diagnostics_begin_warning(const char *program) {
-  begin(program, "1;33");
-}
-
 static void finish(const char *format, va_list arguments) {
   int error = errno;
   vfprintf(stderr, format, arguments);
@@ -75,7 +71,7 @@ void diagnostics_error(const char *program, const char *format, ...) {
 void diagnostics_warning(const char *program, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  diagnostics_begin_warning(program);
+  begin(program, "1;33");
   finish(format, arguments);
   va_end(arguments);
 }

@@ -5,8 +5,7 @@
    is told. Called by mains only, from one thread. Errors and warnings are always printed, notes and progress not with
    --quiet. Colour: with --color auto, at a terminal that is not "dumb", unless NO_COLOR is set and not empty. Keeps
    errno. */
-#ifndef CORE_COMMAND_DIAGNOSTICS_H
-#define CORE_COMMAND_DIAGNOSTICS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -27,10 +26,7 @@ bool diagnostics_quiet(void);
 
 /* Begins a line: the program's name, in colour where that is wanted. The text and its end are the caller's. */
 void diagnostics_begin_error(const char *program);
-void diagnostics_begin_warning(const char *program);
 
 /* Each a line, without its end in the format. */
 __attribute__((format(printf, 2, 3))) void diagnostics_error(const char *program, const char *format, ...);
 __attribute__((format(printf, 2, 3))) void diagnostics_warning(const char *program, const char *format, ...);
-
-#endif

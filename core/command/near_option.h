@@ -3,8 +3,7 @@
 
    Job: the known long option, or word, that is nearest to a wrong one. Not its job: parsing options, printing. No
    limits on threads; allocates nothing. */
-#ifndef CORE_COMMAND_NEAR_OPTION_H
-#define CORE_COMMAND_NEAR_OPTION_H
+#pragma once
 
 #include <getopt.h>
 
@@ -14,5 +13,3 @@ const char *near_option(const char *word, const struct option *options);
 
 /* Of the known words, up to NULL: the nearest to word. NULL: it is one of them, or none is near. */
 const char *near_word(const char *word, const char *const *known);
-
-#endif

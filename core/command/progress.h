@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Progress with an estimate of the time left, on stderr: only if that is a terminal, and only once the work has taken 2
  * seconds. */
-#ifndef CORE_COMMAND_PROGRESS_H
-#define CORE_COMMAND_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ void progress_show(struct progress *progress, uint64_t done);
 
 /* Removes the line. */
 void progress_end(struct progress *progress);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/files/output_file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

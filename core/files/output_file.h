@@ -3,8 +3,7 @@
    complete.
 
    A path that exists and is no regular file (/dev/null, a pipe) is written directly. Not thread-safe. */
-#ifndef CORE_FILES_OUTPUT_FILE_H
-#define CORE_FILES_OUTPUT_FILE_H
+#pragma once
 
 #include "core/base/error.h"
 
@@ -37,5 +36,3 @@ int output_stream_end(const struct output_stream *stream, struct output_file *fi
 /* From here on SIGINT, SIGTERM and SIGHUP remove the file that was begun last before they end the process: an
    interrupted run leaves nothing half done behind. */
 void output_file_guard(void);
-
-#endif

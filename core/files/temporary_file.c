@@ -38,9 +38,7 @@ int temporary_file_copy(struct temporary_file *file, int fd, const char *name, s
   if (temporary_file_open(file, error) != 0)
     return -1;
   for (;;) {
-    ssize_t got = read(fd, bytes, sizeof bytes);
-    if (got < 0 && errno == EINTR)
-      continue;
+    ssize_t got = TEMP_FAILURE_RETRY(read(fd, bytes, sizeof bytes));
     if (got == 0)
       return 0;
     if (got < 0 || os_pwrite_all(file->fd, bytes, (size_t)got, offset) != 0) {

@@ -2,8 +2,7 @@
 /* A file without a name, so that nothing stays behind however the run ends.
 
    It lies in TMPDIR (/tmp if that is not set), which needs as much room as what is written. Not thread-safe. */
-#ifndef CORE_FILES_TEMPORARY_FILE_H
-#define CORE_FILES_TEMPORARY_FILE_H
+#pragma once
 
 #include "core/base/error.h"
 
@@ -21,5 +20,3 @@ void temporary_file_close(struct temporary_file *file);
 /* Reads from fd up to its end into a new temporary file: for input that must be read twice. name: of the input, in
    errors. Returns 0, or -1 with error. */
 int temporary_file_copy(struct temporary_file *file, int fd, const char *name, struct error *error);
-
-#endif

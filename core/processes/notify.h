@@ -6,8 +6,7 @@
    parent, read and answer notifications, know which calls may take memory away from a process. Not its job: what a call
    means to whom. Memory falls in these calls only (MADV_FREE and swap aside), so whoever reads RssAnon before each of
    them has the exact peak of a process of one thread. */
-#ifndef CORE_PROCESSES_NOTIFY_H
-#define CORE_PROCESSES_NOTIFY_H
+#pragma once
 
 #include <linux/seccomp.h>
 #include <stdbool.h>
@@ -31,5 +30,3 @@ void notify_answer(int listener, uint64_t id);
 
 /* May the call take memory away from the process, whose break is there now (0: not known)? */
 bool notify_may_shrink(const struct seccomp_data *data, uint64_t break_before);
-
-#endif

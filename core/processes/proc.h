@@ -2,8 +2,7 @@
 /* Files of /proc/PID: opened by name, read whole, and the numbers in `status`.
 
    Not its job: what the figures mean. Nothing here allocates with malloc or keeps state; any thread. */
-#ifndef CORE_PROCESSES_PROC_H
-#define CORE_PROCESSES_PROC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,5 +21,3 @@ bool proc_read_file(int pid, const char *name, char *text, size_t bytes);
 /* The number in a line of `status`. key: the line's start with the newline before it ("\nVmHWM:"). missing: returned
    where there is no such line. Sizes there are in KiB. */
 uint64_t proc_status_number(const char *text, const char *key, uint64_t missing);
-
-#endif

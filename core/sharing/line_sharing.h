@@ -17,10 +17,8 @@
    where their numbers are used again, and none of it comes from malloc; an object that finds no room on a line
    (LINE_OBJECTS there: only objects that overlap can be so many), and a pair of threads that finds none in the table,
    are counted as left out. Not thread-safe. */
-#ifndef CORE_SHARING_LINE_SHARING_H
-#define CORE_SHARING_LINE_SHARING_H
+#pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -93,5 +91,3 @@ void line_sharing_end(struct line_sharing *sharing);
 static inline uint64_t line_sharing_size_last(unsigned class) {
   return class == LINE_SHARING_SIZES - 1 ? UINT64_MAX : (uint64_t)8 << class;
 }
-
-#endif

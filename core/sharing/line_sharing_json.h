@@ -9,8 +9,7 @@
 
    line_sharing.h tells what each counts; means are over ops; threads are the LINE_SHARING_THREADS_LISTED with the most
    pairs, most first. */
-#ifndef CORE_SHARING_LINE_SHARING_JSON_H
-#define CORE_SHARING_LINE_SHARING_JSON_H
+#pragma once
 
 #include "core/sharing/line_sharing.h"
 
@@ -20,5 +19,3 @@ enum { LINE_SHARING_THREADS_LISTED = 512 };
 
 /* A new object, the caller's. Sorts counts->threads. */
 json_t *line_sharing_json(struct line_sharing_counts *counts);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a test program needs: a claim that fails loudly, and random numbers that a seed repeats. */
-#ifndef CORE_TEST_CHECK_H
-#define CORE_TEST_CHECK_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -29,5 +28,3 @@ static inline uint64_t test_random(uint64_t *state) {
 static inline uint64_t test_below(uint64_t *state, uint64_t limit) {
   return test_random(state) % limit;
 }
-
-#endif

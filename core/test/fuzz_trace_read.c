@@ -6,6 +6,7 @@
 #include "core/trace/read/block_decode.h"
 #include "core/trace/read/trace_read.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

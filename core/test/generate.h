@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Random events for the tests of trace/: any legal call byte, addresses that repeat, stamps that come and go. They need
    not be a legal history: the format carries any event. */
-#ifndef CORE_TEST_GENERATE_H
-#define CORE_TEST_GENERATE_H
+#pragma once
 
 #include "core/test/check.h"
 #include "core/trace/event.h"
@@ -62,5 +61,3 @@ static inline struct trace_event generate_event(struct generator *g) {
   event.stack = (uint32_t)test_below(&g->random, g->stack_nodes + 1);
   return event;
 }
-
-#endif

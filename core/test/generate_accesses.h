@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Random items of the stream of data accesses: calls of several threads, accesses to objects that some call acquired
    (recent ones, old ones, the same ones again), inside and outside of them, and to other memory near and far. */
-#ifndef CORE_TEST_GENERATE_ACCESSES_H
-#define CORE_TEST_GENERATE_ACCESSES_H
+#pragma once
 
 #include "core/accesses/stream.h"
 #include "core/test/check.h"
@@ -54,5 +53,3 @@ static inline struct access_item generate_access(struct access_generator *g) {
   }
   return item;
 }
-
-#endif

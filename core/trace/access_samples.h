@@ -3,8 +3,7 @@
 
    Not its job: where they come from (capture/sampling/), which object lay at the address (convert/inspect/). Invariant:
    samples are not the stream of accesses (accesses.h): nothing can be replayed or simulated from them. */
-#ifndef CORE_TRACE_ACCESS_SAMPLES_H
-#define CORE_TRACE_ACCESS_SAMPLES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ extern const char *const access_level_names[ACCESS_LEVEL_LIMIT];
 static inline bool access_sample_is_known(uint8_t what) {
   return what < ACCESS_SAMPLE_WHATS && (what & ACCESS_SAMPLE_LEVEL_MASK) < ACCESS_LEVEL_LIMIT;
 }
-
-#endif

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* What writer and reader of ACCESSES blocks share: the list of recent objects, limits, names of totals
    (FORMAT.md section 6a). Not its job: columns, files. */
-#ifndef CORE_TRACE_ACCESSES_H
-#define CORE_TRACE_ACCESSES_H
+#pragma once
 
 #include "core/accesses/stream.h"
 
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -48,5 +46,3 @@ static inline void recent_add(struct recent_list *list, uint32_t entry) {
     list->count++;
   recent_put_first(list->entries, list->count - 1, entry);
 }
-
-#endif

@@ -3,8 +3,7 @@
 
    Texts belong to whoever hands them over, and hold for the time of that call. What is written need not be UTF-8:
    bytes that are not come back as '?'; what is read is. */
-#ifndef CORE_TRACE_ANNOTATIONS_H
-#define CORE_TRACE_ANNOTATIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ struct trace_mark {
   uint32_t thread;
   const char *text; /* at most TRACE_MARK_MAX_BYTES, the rest is cut */
 };
-
-#endif

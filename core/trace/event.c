@@ -6,7 +6,6 @@
 const struct call_info call_table[CALL_LIMIT] = {
 #define CALL(id, ident, name, acquires, released, size, param) [id] = {name, #ident, acquires, size, released, param},
 #include "core/trace/calls.def"
-#undef CALL
 };
 
 /* in, out: the flags NULL_IN and NULL_OUT. */
@@ -25,7 +24,6 @@ const uint8_t call_traits[256] = {
   [id | CALL_NULL_OUT] = TRAITS_OF(acquires, released, size, param, 0, 1),                                             \
   [id | CALL_NULL_IN | CALL_NULL_OUT] = TRAITS_OF(acquires, released, size, param, 1, 1),
 #include "core/trace/calls.def"
-#undef CALL
 };
 
 int call_by_name(const char *name) {

@@ -3,8 +3,7 @@
 
    Job: the vocabulary. Not its job: reading, writing, meaning of order (core/trace/FORMAT.md has that).
    Invariants: ids are those of calls.def and never change; an event is self-contained (no pointer into a buffer). */
-#ifndef CORE_TRACE_EVENT_H
-#define CORE_TRACE_EVENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +14,6 @@ enum call_param { NONE, COUNT, ALIGN };
 enum call_id {
 #define CALL(id, ident, name, acquires, released, size, param) CALL_##ident = id,
 #include "core/trace/calls.def"
-#undef CALL
   CALL_LIMIT = 64
 };
 
@@ -128,5 +126,3 @@ static inline uint64_t trace_event_first_stamp(const struct trace_event *event) 
 static inline bool trace_call_is_legal(uint8_t call) {
   return call_traits[call] & CALL_IS_LEGAL;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The file's layout in C, as FORMAT.md defines it: constants and headers, shared by writer and reader. */
-#ifndef CORE_TRACE_LAYOUT_H
-#define CORE_TRACE_LAYOUT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -165,5 +164,3 @@ static inline void fresh_note(struct fresh *fresh, uint64_t address) {
   fresh->step = fresh->address ? address - fresh->address : 0;
   fresh->address = address;
 }
-
-#endif

@@ -4,11 +4,9 @@
 
    Not its job: bytes, addresses. Invariants: acquires are numbered from 0; what is not live is in no link and at no
    cursor's place. Each function takes a bounded number of steps. Memory is the caller's. Not thread-safe. */
-#ifndef CORE_TRACE_LIVE_LIST_H
-#define CORE_TRACE_LIVE_LIST_H
+#pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* Measured (docs/measurements/sizes.md): with two cursors perl's rows take 6 % more; with eight jq's take 8 % less, but
@@ -55,5 +53,3 @@ bool live_list_find(const struct live_list *list, struct live_reference referenc
 
 /* Notes that the event that refers to this acquire by this code has taken place. releases: it dies of it. */
 void live_list_refer(struct live_list *list, uint64_t code, uint32_t number, bool releases);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Figures of a whole trace: the process's memory over time, what it used in all, what the writer has taken, and
    what a reader finds. Types only, as writer and reader pass them around. */
-#ifndef CORE_TRACE_SUMMARY_H
-#define CORE_TRACE_SUMMARY_H
+#pragma once
 
 #include "core/accesses/stream.h"
 #include "core/trace/access_samples.h"
@@ -90,5 +89,3 @@ struct trace_summary {
 static inline bool trace_summary_has_accesses(const struct trace_summary *summary) {
   return summary->accesses.recorded || summary->access_samples.recorded;
 }
-
-#endif

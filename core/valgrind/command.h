@@ -5,8 +5,7 @@
    (launch.h), what a tool's options and results mean. Invariants: each process's messages go to a log of its own in the
    directory, never to the program's stderr; a failed allocation is sticky and makes valgrind_command_exec fail. Not
    thread-safe. */
-#ifndef CORE_VALGRIND_COMMAND_H
-#define CORE_VALGRIND_COMMAND_H
+#pragma once
 
 #include "core/base/error.h"
 #include "core/base/vector.h"
@@ -55,5 +54,3 @@ void valgrind_command_log(const struct valgrind_command *command, int pid, char 
 
 /* Removes the directory with all that is in it, and frees the options. A command that is all zero is left as it is. */
 void valgrind_command_close(struct valgrind_command *command);
-
-#endif

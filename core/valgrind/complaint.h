@@ -2,8 +2,7 @@
 /* The error in Valgrind's log about a program that it can't run.
 
    Any thread; allocates with malloc only what stdio does. */
-#ifndef CORE_VALGRIND_COMPLAINT_H
-#define CORE_VALGRIND_COMPLAINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,5 +10,3 @@
 /* Finds the first line of the log at path that is Valgrind's own, and copies its message to line. False, and line is
    empty: there is none. */
 bool valgrind_complaint(const char *path, char *line, size_t bytes);
-
-#endif

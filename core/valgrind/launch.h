@@ -4,8 +4,7 @@
    Job: where both are, and whether they fit: the tool is linked against one version of Valgrind's core, and needs the
    files of that version. Not its job: starting the program, reading results. Not reentrant with respect to the
    environment; no other limits on threads. */
-#ifndef CORE_VALGRIND_LAUNCH_H
-#define CORE_VALGRIND_LAUNCH_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,5 +20,3 @@ int valgrind_find(struct valgrind *valgrind, char *why, size_t why_bytes);
    of that in PATH. Returns 0, or -1 with a line in why: Valgrind is missing, the tool was not built, or it was built
    for another version. Runs `valgrind --version`. */
 int valgrind_find_tool(struct valgrind *valgrind, char *why, size_t why_bytes);
-
-#endif

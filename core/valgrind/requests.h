@@ -5,8 +5,7 @@
    Self-contained: needs no header of Valgrind's, so the engine builds where Valgrind is not installed. The tool, a
    GPL-2 program of its own, includes this file for the numbers.
    Outside Valgrind a request does nothing and returns 0; it costs some six instructions. Any thread, any time. */
-#ifndef CORE_VALGRIND_REQUESTS_H
-#define CORE_VALGRIND_REQUESTS_H
+#pragma once
 
 /* Valgrind reserves the high half of the number for the tool's two letters. */
 #define VALGRIND_REQUEST_BASE (((unsigned long)'H' & 0xff) << 24 | ((unsigned long)'T' & 0xff) << 16)
@@ -78,5 +77,3 @@ static inline unsigned long valgrind_request(enum valgrind_request request,
 static inline int valgrind_is_here(void) {
   return valgrind_ask(0x1001, (const unsigned long[VALGRIND_ARGUMENTS]){0}) != 0;
 }
-
-#endif

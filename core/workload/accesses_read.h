@@ -3,8 +3,7 @@
 
    Job: the file, its header, whole items. Not its job: whether items fit the workload. Memory is a buffer. Not
    thread-safe. */
-#ifndef CORE_WORKLOAD_ACCESSES_READ_H
-#define CORE_WORKLOAD_ACCESSES_READ_H
+#pragma once
 
 #include "core/accesses/stream.h"
 #include "core/base/error.h"
@@ -34,5 +33,3 @@ int accesses_reader_next(struct accesses_reader *reader, struct access_item *ite
    with error also where the stream ends before. */
 int accesses_reader_before_call(struct accesses_reader *reader, uint32_t slots, struct access_item *item,
                                 struct error *error);
-
-#endif

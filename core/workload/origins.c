@@ -2,7 +2,6 @@
 #include "core/workload/origins.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>

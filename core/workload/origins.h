@@ -7,8 +7,7 @@
    site's function is below the number of functions; any file at all gives origins or one error. Nothing here calls
    malloc, as the engine must not. May be read by many threads. A file that another process truncates while it is open
    raises SIGBUS, as mappings do. */
-#ifndef CORE_WORKLOAD_ORIGINS_H
-#define CORE_WORKLOAD_ORIGINS_H
+#pragma once
 
 #include "core/base/error.h"
 #include "core/workload/workload.h"
@@ -53,5 +52,3 @@ void origins_close(struct origins *origins);
 
 /* Checks the site of each op. O(ops). Returns 0, or -1 with error. */
 int origins_check_sites(const struct origins *origins, struct error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Request sizes in buckets that quarter each power of two: 0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ... bytes. */
-#ifndef CORE_WORKLOAD_SIZE_HISTOGRAM_H
-#define CORE_WORKLOAD_SIZE_HISTOGRAM_H
+#pragma once
 
 #include <jansson.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ static inline void size_histogram_add(struct size_histogram *histogram, uint64_t
 
 /* [[smallest size of the bucket, count, bytes], ...] of the buckets that are not empty. */
 json_t *size_histogram_json(const struct size_histogram *histogram);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The witness: what the proof of a history has counted (convert/history/history.h fills it in, a generated workload
    brings its own); the verdict on it, and the witness in JSON and in words: what `check` prints. */
-#ifndef CORE_WORKLOAD_WITNESS_H
-#define CORE_WORKLOAD_WITNESS_H
+#pragma once
 
 #include "core/trace/event.h"
 
@@ -48,5 +47,3 @@ json_t *witness_json(const struct witness *witness);
 
 /* A few lines for people. */
 void witness_print(const struct witness *witness, FILE *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The workload file's layout in C (WORKLOAD.md is the definition). Constants and accessors only: no code beyond them,
    so that the replay engine can include it without taking anything else of convert/. */
-#ifndef CORE_WORKLOAD_WORKLOAD_H
-#define CORE_WORKLOAD_WORKLOAD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -86,5 +85,3 @@ static inline uint64_t word_make(enum workload_code code, uint64_t payload) {
 static inline uint64_t word_wait(uint32_t thread, uint64_t ops) {
   return (uint64_t)WORD_WAIT | (uint64_t)thread << 8 | ops << 28;
 }
-
-#endif

@@ -364,8 +364,7 @@ int workload_check(const struct workload *workload, struct workload_proof *proof
     proof->ops = checker.position;
   }
   os_unmap(checker.slots, checker.slots_bytes);
-  if (checker.waits.map.entries)
-    address_map_free(&checker.waits.map);
+  address_map_free(&checker.waits.map);
   free(checker.waits.ops.at);
   free(checker.threads);
   return result;

@@ -2,8 +2,7 @@
 /* Proves a workload legal (WORKLOAD.md, legality), walking all streams once in the order of the schedule.
 
    Memory is O(slots + threads + pairs of threads that wait for each other). Not thread-safe. */
-#ifndef CORE_WORKLOAD_WORKLOAD_CHECK_H
-#define CORE_WORKLOAD_WORKLOAD_CHECK_H
+#pragma once
 
 #include "core/workload/workload_read.h"
 
@@ -23,5 +22,3 @@ int workload_check(const struct workload *workload, struct workload_proof *proof
 /* {"ok": true, "events": ...}: only a legal workload has a proof. */
 json_t *workload_proof_json(const struct workload_proof *proof);
 void workload_proof_print(const struct workload_proof *proof, FILE *out);
-
-#endif

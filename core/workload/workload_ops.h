@@ -4,8 +4,7 @@
    Not its job: the proof of legality (core/workload/workload_check.h). A workload that can't be walked (a schedule that
    does not fit the streams) gives one error, after the ops that could be. Memory: O(threads + words between two ops).
    Allocates with malloc. Not thread-safe. */
-#ifndef CORE_WORKLOAD_WORKLOAD_OPS_H
-#define CORE_WORKLOAD_WORKLOAD_OPS_H
+#pragma once
 
 #include "core/base/buffer.h"
 #include "core/workload/workload_read.h"
@@ -33,5 +32,3 @@ void workload_ops_close(struct workload_ops *ops);
 
 /* Moves on to the next op. Returns 1; 0 at the end; -1 with error. */
 int workload_ops_next(struct workload_ops *ops, struct error *error);
-
-#endif

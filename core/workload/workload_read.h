@@ -13,8 +13,7 @@
    faulting in and unmapping the words' OS pages cost it 1.5 ns per word where a read costs 0.4, and its faults would
    have to be separated from the allocator's; and a workload may be larger than memory. A file that another process
    truncates while it is mapped raises SIGBUS, as mappings do; a read fails. */
-#ifndef CORE_WORKLOAD_WORKLOAD_READ_H
-#define CORE_WORKLOAD_WORKLOAD_READ_H
+#pragma once
 
 #include "core/base/error.h"
 #include "core/workload/workload.h"
@@ -91,5 +90,3 @@ static inline uint64_t workload_stream_offset_of(const struct workload_stream *s
 static inline uint64_t workload_stream_offset(const struct workload_stream *stream) {
   return workload_stream_offset_of(stream, stream->at - 1);
 }
-
-#endif

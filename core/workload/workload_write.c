@@ -309,9 +309,7 @@ static void put_time_line(struct workload_writer *writer, const struct workload_
 
 static int compare_extents(const void *left, const void *right) {
   const struct workload_extent *a = left, *b = right;
-  if (a->stream != b->stream)
-    return a->stream < b->stream ? -1 : 1;
-  return a->offset < b->offset ? -1 : a->offset > b->offset;
+  return COMPARE(a->stream, b->stream) ?: COMPARE(a->offset, b->offset);
 }
 
 static uint64_t append_extents(struct workload_writer *writer, uint64_t *count) {

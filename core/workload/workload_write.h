@@ -7,8 +7,7 @@
    a few KiB per thread when threads are many; a word keeps the file offset that it was given, so that it can be patched
    long after it was written. Errors are sticky: check workload_writer_close. Not thread-safe. Allocates with malloc.
    The file is incomplete (and rejected by readers) until it is closed. */
-#ifndef CORE_WORKLOAD_WORKLOAD_WRITE_H
-#define CORE_WORKLOAD_WORKLOAD_WRITE_H
+#pragma once
 
 #include "core/base/error.h"
 #include "core/workload/workload.h"
@@ -83,5 +82,3 @@ void workload_writer_fail_reason(const struct workload_writer *writer, struct er
 
 /* Closes and frees without completing the file. writer may be NULL. */
 void workload_writer_abandon(struct workload_writer *writer);
-
-#endif

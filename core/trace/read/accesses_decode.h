@@ -4,8 +4,7 @@
    Not its job: files, checksums, decompression; whether an object is alive, which takes the events. Every code, place
    and number is checked, so any bytes at all give items or an error, never a wild read. Memory is 8 bytes for each OS
    page of a block. Not thread-safe; one decoder per cursor. */
-#ifndef CORE_TRACE_READ_ACCESSES_DECODE_H
-#define CORE_TRACE_READ_ACCESSES_DECODE_H
+#pragma once
 
 #include "core/accesses/stream.h"
 #include "core/trace/accesses.h"
@@ -34,5 +33,3 @@ const char *access_decode_begin(struct access_decoder *decoder);
 const char *access_decode_next(struct access_decoder *decoder, struct access_item *item);
 
 void access_decoder_free(struct access_decoder *decoder);
-
-#endif

@@ -4,8 +4,7 @@
    Not its job: files, checksums, decompression. Every count, distance and stack is checked against what the block has,
    so any bytes at all give events or an error, never a wild read. Scratch memory is O(rows). Not thread-safe; one
    decoder per cursor. */
-#ifndef CORE_TRACE_READ_BLOCK_DECODE_H
-#define CORE_TRACE_READ_BLOCK_DECODE_H
+#pragma once
 
 #include "core/base/buffer.h"
 #include "core/trace/event.h"
@@ -53,5 +52,3 @@ uint32_t block_decode_rows(struct block_decoder *decoder, struct trace_event *ev
                            const char **wrong);
 
 void block_decoder_free(struct block_decoder *decoder);
-
-#endif

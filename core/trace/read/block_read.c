@@ -3,11 +3,13 @@
 
 #include "core/base/os.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 /* Reads and checks header and directory at offset. limit: where the file ends. Returns 1, 0 if the file ends before the
    block does (truncated), -1 with error. */
@@ -61,6 +63,17 @@ static uint64_t column_limit(const struct block_header *header, uint8_t id) {
   return id == COLUMN_STAMP_GAP || id == COLUMN_STAMP_DELTA || id == COLUMN_TOUCHED ? 2 * limit : limit;
 }
 
+/* A context of zstd's is kept for the next column: to make one takes two CPUIDs, which trap in a virtual machine. */
+static size_t decompress(void *to, size_t room, const void *from, size_t bytes) {
+  static _Atomic(ZSTD_DCtx *) kept;
+  ZSTD_DCtx *context = atomic_exchange(&kept, NULL);
+  if (!context && !(context = ZSTD_createDCtx()))
+    return (size_t)-ZSTD_error_memory_allocation;
+  size_t got = ZSTD_decompressDCtx(context, to, room, from, bytes);
+  ZSTD_freeDCtx(atomic_exchange(&kept, context));
+  return got;
+}
+
 int block_read_columns(const struct block *block, int known, struct byte_span *spans, struct block_memory *memory,
                        struct error *error) {
   const struct block_source *source = block->source;
@@ -94,7 +107,7 @@ int block_read_columns(const struct block *block, int known, struct byte_span *s
     if (ZSTD_getFrameContentSize(stored->bytes, entry->stored_bytes) != entry->raw_bytes ||
         ZSTD_findFrameCompressedSize(stored->bytes, entry->stored_bytes) != entry->stored_bytes)
       return error_at(error, source->path, column_offset, "column %d is not one zstd frame of its size", entry->id);
-    size_t got = ZSTD_decompress(raw->bytes + raw->used, entry->raw_bytes, stored->bytes, entry->stored_bytes);
+    size_t got = decompress(raw->bytes + raw->used, entry->raw_bytes, stored->bytes, entry->stored_bytes);
     if (ZSTD_isError(got) || got != entry->raw_bytes)
       return error_at(error, source->path, column_offset, "column %d: %s", entry->id,
                       ZSTD_isError(got) ? ZSTD_getErrorName(got) : "wrong size");

@@ -3,8 +3,7 @@
 
    Not its job: what the columns mean, and which blocks a file must have. Every size is checked against the file and the
    format's limits before memory is taken for it. Any number of callers may read one source at once. */
-#ifndef CORE_TRACE_READ_BLOCK_READ_H
-#define CORE_TRACE_READ_BLOCK_READ_H
+#pragma once
 
 #include "core/base/buffer.h"
 #include "core/base/error.h"
@@ -48,5 +47,3 @@ char *block_read_json(const struct block *block, json_t **object, struct error *
 
 /* The same for an array of as many values as the block has rows, without its text. NULL with error. */
 json_t *block_read_array(const struct block *block, struct error *error);
-
-#endif

@@ -3,9 +3,6 @@
 #include "core/trace/read/reader.h"
 #include "core/trace/read/trace_read.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 struct stack_visit {
   int (*visit)(void *context, const struct trace_stack_node *node);
   void *context;

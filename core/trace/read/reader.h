@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The inside of a trace reader, for the files that make it up; everybody else uses trace_read.h. */
-#ifndef CORE_TRACE_READ_READER_H
-#define CORE_TRACE_READ_READER_H
+#pragma once
 
 #include "core/trace/read/block_read.h"
 #include "core/trace/summary.h"
@@ -46,5 +45,3 @@ typedef int (*block_visit)(const struct block *block, const struct block_place *
                            void *context, struct error *error);
 int reader_visit_blocks(const struct trace_reader *reader, enum block_type type, block_visit visit, void *context,
                         struct error *error);
-
-#endif

@@ -2,10 +2,10 @@
 #include "core/trace/read/trace_read.h"
 
 #include "core/base/os.h"
+#include "core/base/vector.h"
 #include "core/trace/accesses.h"
 #include "core/trace/read/reader.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -168,6 +168,7 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
                               .sequence = header->sequence,
                               .stack_nodes = reader->summary.stack_nodes,
                               .type = header->type};
+  struct buffer *list = &reader->others;
   if (!reader->info_json && header->type != BLOCK_INFO)
     return error_at(error, reader->path, offset, "the first block is not INFO");
   switch (header->type) {
@@ -176,56 +177,51 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
   case BLOCK_GAP:
     if (take_gap(reader, offset, block, error) != 0)
       return -1;
-    buffer_append(&reader->places, &place, sizeof place);
+    list = &reader->places;
     break;
   case BLOCK_EVENTS:
     if (header->rows == 0 || header->steps < header->rows)
       return error_at(error, reader->path, offset, "EVENTS block without rows, or with fewer steps than rows");
     count_events(&reader->summary, block);
-    buffer_append(&reader->places, &place, sizeof place);
+    list = &reader->places;
     break;
   case BLOCK_STACKS:
     if (header->rows > TRACE_MAX_STACK_NODES - reader->summary.stack_nodes)
       return error_at(error, reader->path, offset, "more stack nodes than a trace can have");
     reader->summary.stack_nodes += header->rows;
-    buffer_append(&reader->others, &place, sizeof place);
     break;
   case BLOCK_ACCESSES:
     if (take_accesses(reader, offset, header, error) != 0)
       return -1;
-    buffer_append(&reader->others, &place, sizeof place);
     break;
   case BLOCK_ACCESS_SAMPLES:
     reader->summary.access_samples.recorded = true;
     reader->summary.access_samples.rows += header->rows;
-    buffer_append(&reader->others, &place, sizeof place);
     break;
   case BLOCK_BURSTS:
     if (take_switches(reader, offset, header, error) != 0)
       return -1;
-    buffer_append(&reader->others, &place, sizeof place);
     break;
   case BLOCK_SAMPLES:
   case BLOCK_TOUCHED:
   case BLOCK_MODULES:
   case BLOCK_MARKS:
   case BLOCK_THREADS:
-    buffer_append(&reader->others, &place, sizeof place);
     break;
   case BLOCK_FOOTER:
     return take_footer(reader, offset, block, error);
   default:
     if (header->flags & BLOCK_CRITICAL)
       return error_at(error, reader->path, offset, "block type %d must be understood and is not known", header->type);
+    return 0;
   }
-  return reader->places.failed || reader->others.failed ? error_set(error, reader->path, "out of memory") : 0;
+  buffer_append(list, &place, sizeof place);
+  return list->failed ? error_set(error, reader->path, "out of memory") : 0;
 }
 
 static int compare_places(const void *left, const void *right) {
   const struct block_place *a = left, *b = right;
-  if (a->thread != b->thread)
-    return a->thread < b->thread ? -1 : 1;
-  return a->offset < b->offset ? -1 : a->offset > b->offset;
+  return COMPARE(a->thread, b->thread) ?: COMPARE(a->offset, b->offset);
 }
 
 /* Sorts the blocks by thread and proves that no thread lacks one in the middle. */

@@ -5,16 +5,13 @@
    Invariants: any file at all gives either events or one error that names path and offset; memory is O(blocks) for the
    index plus one block per open cursor, whatever the file claims; events given out are those before the error, never
    made up. A reader may be shared by threads that each use cursors of their own. Allocates with malloc. */
-#ifndef CORE_TRACE_READ_TRACE_READ_H
-#define CORE_TRACE_READ_TRACE_READ_H
+#pragma once
 
 #include "core/accesses/stream.h"
 #include "core/base/error.h"
 #include "core/trace/annotations.h"
 #include "core/trace/event.h"
 #include "core/trace/summary.h"
-
-#include <stdio.h>
 
 struct trace_reader;
 struct trace_cursor;
@@ -104,5 +101,3 @@ int trace_reader_access_samples(const struct trace_reader *reader,
 
 /* Stamp as nanoseconds since the recording's start; 0 where the clock has no rate. */
 double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp);
-
-#endif

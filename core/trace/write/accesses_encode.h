@@ -4,8 +4,7 @@
 
    Not its job: compression, headers, files. One encoder serves a whole trace, as objects are numbered over all blocks.
    Memory is twice one block's columns, and 4 bytes for each row. Not thread-safe. */
-#ifndef CORE_TRACE_WRITE_ACCESSES_ENCODE_H
-#define CORE_TRACE_WRITE_ACCESSES_ENCODE_H
+#pragma once
 
 #include "core/accesses/stream.h"
 #include "core/base/buffer.h"
@@ -34,5 +33,3 @@ const struct encoded_accesses *access_encoder_finish(struct access_encoder *enco
 
 /* Begins the next block. */
 void access_encoder_next_block(struct access_encoder *encoder);
-
-#endif

@@ -3,8 +3,7 @@
    7 and 8. A pass of its own over a block that is encoded already, so that recording pays nothing for it.
 
    Not its job: compression. Scratch memory is O(block). Not thread-safe. */
-#ifndef CORE_TRACE_WRITE_ARCHIVE_ENCODE_H
-#define CORE_TRACE_WRITE_ARCHIVE_ENCODE_H
+#pragma once
 
 #include "core/trace/write/block_encode.h"
 
@@ -17,5 +16,3 @@ void archive_encoder_free(struct archive_encoder *encoder);
 /* block: what block_encode made of these events; its columns are replaced. columns[i].failed tells lack of memory. */
 void archive_encode(struct archive_encoder *encoder, struct encoded_block *block, const struct trace_event *events,
                     uint32_t count);
-
-#endif

@@ -3,8 +3,7 @@
 
    Not its job: compression, headers, files. One encoder serves all threads, as blocks do not depend on one another: its
    scratch memory is O(block), not O(threads). Not thread-safe. */
-#ifndef CORE_TRACE_WRITE_BLOCK_ENCODE_H
-#define CORE_TRACE_WRITE_BLOCK_ENCODE_H
+#pragma once
 
 #include "core/base/buffer.h"
 #include "core/trace/event.h"
@@ -29,5 +28,3 @@ struct encoded_block {
    lack of memory. */
 struct encoded_block *block_encode(struct block_encoder *encoder, const struct trace_event *events, uint32_t count,
                                    uint64_t first_stamp);
-
-#endif

@@ -3,8 +3,7 @@
 
    Job: numbers for pairs. Not its job: files, unwinding. Nodes are numbered from 1 in order of their making and are
    never taken back; memory is 32 bytes or so per node. Not thread-safe. Allocates with malloc. */
-#ifndef CORE_TRACE_WRITE_STACK_TABLE_H
-#define CORE_TRACE_WRITE_STACK_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ uint32_t stack_table_node(struct stack_table *table, uint32_t parent, uint64_t i
 void stack_table_forget(struct stack_table *table);
 
 void stack_table_free(struct stack_table *table);
-
-#endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/trace/write/trace_write.h"
 
-#include "core/base/os.h"
+#include "core/trace/call_counts.h"
 #include "core/trace/write/writer.h"
 
 #include <errno.h>
@@ -271,20 +271,17 @@ struct trace_totals *trace_writer_totals(struct trace_writer *writer) {
 
 static char *footer_json(const struct trace_writer *writer, const char *end, double clock_hz) {
   const struct trace_totals *totals = &writer->totals;
-  json_t *calls = json_object();
-  for (int id = 0; id < CALL_LIMIT; id++)
-    if (totals->calls[id])
-      json_object_set_new(calls, call_table[id].name, json_integer((json_int_t)totals->calls[id]));
-  json_t *footer = json_pack("{sI sI so sI sI sI sI ss}", "events", (json_int_t)totals->events, "dropped",
-                             (json_int_t)totals->dropped, "calls", calls, "threads", (json_int_t)totals->threads,
-                             "in_flight", (json_int_t)totals->in_flight, "nested", (json_int_t)totals->nested,
-                             "clamped_stamps", (json_int_t)totals->clamped_stamps, "end", end);
+  json_t *footer =
+      json_pack("{sI sI so sI sI sI sI ss}", "events", (json_int_t)totals->events, "dropped",
+                (json_int_t)totals->dropped, "calls", call_counts_json(totals->calls), "threads",
+                (json_int_t)totals->threads, "in_flight", (json_int_t)totals->in_flight, "nested",
+                (json_int_t)totals->nested, "clamped_stamps", (json_int_t)totals->clamped_stamps, "end", end);
   if (footer && totals->final_known) {
     json_t *final = json_pack("{sI sI sI sI}", "minor_faults", (json_int_t)totals->final.minor_faults, "major_faults",
                               (json_int_t)totals->final.major_faults, "user_ns", (json_int_t)totals->final.user_ns,
                               "system_ns", (json_int_t)totals->final.system_ns);
     if (totals->final.peak_rss_bytes)
-      json_object_set_new(final, "peak_rss_bytes", json_integer((json_int_t)totals->final.peak_rss_bytes));
+      json_set_count(final, "peak_rss_bytes", totals->final.peak_rss_bytes);
     json_object_set_new(footer, "final", final);
   }
   if (footer && totals->exit_status >= 0)

@@ -8,8 +8,7 @@
    died is readable up to its last whole block; memory is O(threads x block events), and the block gets smaller as
    threads get many. Not thread-safe: one writer, one thread. Allocates with malloc; not for use inside a recorded host.
  */
-#ifndef CORE_TRACE_WRITE_TRACE_WRITE_H
-#define CORE_TRACE_WRITE_TRACE_WRITE_H
+#pragma once
 
 #include "core/accesses/stream.h"
 #include "core/base/error.h"
@@ -18,7 +17,6 @@
 #include "core/trace/summary.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 
 struct trace_writer;
 
@@ -106,5 +104,3 @@ int trace_writer_close(struct trace_writer *writer, const char *end, double cloc
 /* The same in two: after the first only trace_writer_totals may be called, which tells what is in the file. */
 int trace_writer_finish(struct trace_writer *writer, const char *end, double clock_hz, struct error *error);
 void trace_writer_free(struct trace_writer *writer);
-
-#endif

@@ -2,8 +2,7 @@
 /* The inside of a trace writer, for the files that make it up; everybody else uses trace_write.h.
 
    Job: the writer's state; one block into the file. Not its job: what is in the block. */
-#ifndef CORE_TRACE_WRITE_WRITER_H
-#define CORE_TRACE_WRITE_WRITER_H
+#pragma once
 
 #include "core/base/buffer.h"
 #include "core/base/vector.h"
@@ -103,5 +102,3 @@ void lose_access_samples(struct trace_writer *writer);
 json_t *footer_accesses(const struct trace_writer *writer);
 /* FOOTER's `access_samples`, likewise. */
 json_t *footer_access_samples(const struct trace_writer *writer);
-
-#endif

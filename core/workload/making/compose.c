@@ -2,6 +2,7 @@
 #include "core/workload/making/compose.h"
 
 #include "core/base/vector.h"
+#include "core/trace/call_counts.h"
 #include "core/trace/layout.h"
 #include "core/workload/making/slots.h"
 #include "core/workload/making/time_line.h"
@@ -206,12 +207,8 @@ bool composition_failed(const struct composition *composition) {
 }
 
 static char *info_text(struct composition *composition, json_t *info) {
-  json_t *calls = json_object();
-  for (int id = 0; id < CALL_LIMIT; id++)
-    if (composition->witness.calls[id])
-      json_object_set_new(calls, call_table[id].name, json_integer((json_int_t)composition->witness.calls[id]));
-  json_object_set_new(info, "os_page_bytes", json_integer((json_int_t)composition->os_page_bytes));
-  json_object_set_new(info, "calls", calls);
+  json_set_count(info, "os_page_bytes", composition->os_page_bytes);
+  json_object_set_new(info, "calls", call_counts_json(composition->witness.calls));
   json_object_set_new(info, "witness", witness_json(&composition->witness));
   json_object_set_new(info, "request_sizes", size_histogram_json(&composition->sizes));
   return json_dumps(info, JSON_COMPACT);

@@ -6,8 +6,7 @@
    thread comes next (workloads/synthetic/). The caller makes legal calls only: an object is touched, resized and
    released while it lives. Invariants: what is closed without error passes `check`; memory is O(live objects +
    threads). Errors are sticky: check composition_close. Not thread-safe; allocates with malloc. */
-#ifndef CORE_WORKLOAD_MAKING_COMPOSE_H
-#define CORE_WORKLOAD_MAKING_COMPOSE_H
+#pragma once
 
 #include "core/base/error.h"
 #include "core/trace/event.h"
@@ -57,5 +56,3 @@ bool composition_failed(const struct composition *composition);
 /* Completes the file. Adds calls, witness and request sizes to info, a JSON object whose reference it takes. Returns 0,
    or -1 with error; the composition is gone either way. */
 int composition_close(struct composition *composition, json_t *info, struct error *error);
-
-#endif

@@ -8,8 +8,7 @@
    whoever needs slots next, as wholes, with those of their slots that are still in use. Not its job: who waits for whom
    (convert/compile/compile.c reads `last`). Invariants: memory is O(objects that lived at once
    + threads). Not thread-safe. */
-#ifndef CORE_WORKLOAD_MAKING_SLOTS_H
-#define CORE_WORKLOAD_MAKING_SLOTS_H
+#pragma once
 
 #include "core/base/assert.h"
 
@@ -78,5 +77,3 @@ static inline void slots_give(struct slots *slots, uint32_t slot, uint32_t threa
 
 /* The thread takes no more slots. */
 void slots_end_thread(struct slots *slots, uint32_t thread);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The time line of a workload (WORKLOAD.md): some thousand points of live bytes and objects by position, and the peak.
    Fed op by op; memory is bounded by constants. Not thread-safe. */
-#ifndef CORE_WORKLOAD_MAKING_TIME_LINE_H
-#define CORE_WORKLOAD_MAKING_TIME_LINE_H
+#pragma once
 
 #include "core/workload/workload.h"
 
@@ -32,5 +31,3 @@ static inline void time_line_op(struct time_line *line, const struct workload_ti
 /* After the last op: the points as workload_writer_close wants them; they belong to line. */
 const struct workload_time_point *time_line_finish(struct time_line *line, const struct workload_time_point *end,
                                                    size_t *count);
-
-#endif

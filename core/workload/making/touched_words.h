@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the TOUCHED words of large live objects lie in the workload, by slot, until the object's release tells what to
    put there. Memory is O(live objects of at least TOUCHED_MIN_BYTES). Not thread-safe. */
-#ifndef CORE_WORKLOAD_MAKING_TOUCHED_WORDS_H
-#define CORE_WORKLOAD_MAKING_TOUCHED_WORDS_H
+#pragma once
 
 #include "core/base/address_map.h"
 #include "core/base/vector.h"
@@ -29,5 +28,3 @@ bool touched_words_put(struct touched_words *words, uint32_t slot, const struct 
 
 /* Gives and forgets the slot's word; false if it has none. */
 bool touched_words_take(struct touched_words *words, uint32_t slot, struct touched_word *word);
-
-#endif

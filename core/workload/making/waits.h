@@ -4,8 +4,7 @@
 
    Not its job: which slot (core/workload/making/slots.h). Whoever writes ops keeps one struct waits per thread of the
    workload and the word of waits_last in each slot. Not thread-safe. */
-#ifndef CORE_WORKLOAD_MAKING_WAITS_H
-#define CORE_WORKLOAD_MAKING_WAITS_H
+#pragma once
 
 #include "core/workload/workload_write.h"
 
@@ -55,5 +54,3 @@ static inline void waits_put(struct waits *waits, struct workload_writer *writer
   waits->done[place].ops = ops;
   workload_put_wait(writer, thread, peer, ops);
 }
-
-#endif
