@@ -62,7 +62,10 @@ __attribute__((used)) int linked_after(struct linked_call *call), linked_after_s
 
 /* A frame as any function's with a frame pointer, so that all ways of walking the stack pass it. An operator new is
    called from a frame of its own in the tables, whose personality routine records the call where an exception passes.
-   Flags: lahf and seto, as popf takes some 20 cycles. The stack pointer moves by lea, which leaves them alone. */
+   Flags: lahf and seto, as popf takes some 20 cycles. The stack pointer moves by lea, which leaves them alone.
+
+   A function that loops back to its own first instruction arrives here at each turn, with a return address in this code.
+   It is sent on to the trampoline, without a frame: the turn is no call. */
 __asm__(".text\n"
         ".globl linked_hook\n.hidden linked_hook\n.type linked_hook, @function\n"
         "linked_hook:\n"
@@ -75,6 +78,11 @@ __asm__(".text\n"
         "  leaq -" LINKED_TEXT(CALL_BYTES) "(%rbp), %rsp\n"
         "  movq %rax, -88(%rbp)\n"
         SAVE
+        "  leaq linked_hook(%rip), %rcx\n"
+        "  movq 8(%rbp), %rax\n"
+        "  subq %rcx, %rax\n"
+        "  cmpq $linked_hook_end - linked_hook, %rax\n"
+        "  jb 7f\n"
         "  movq %rsp, %rdi\n"
         "  call linked_before\n"
         "  testl %eax, %eax\n"
@@ -100,6 +108,11 @@ __asm__(".text\n"
         "  jmp 6f\n"
         "5:\n" CALL_SLOW(linked_after_slow)
         "  jmp 4b\n"
+        "7:  movq -88(%rbp), %rax\n" /* struct linked_function, which begins with the trampoline */
+        "  movq (%rax), %rax\n"
+        "  movq %rax, -96(%rbp)\n" RESTORE
+        "  leave\n.cfi_def_cfa %rsp, 8\n.cfi_restore %rbp\n"
+        "  jmp *-104(%rsp)\n" /* above what signal handlers may change */
         ".cfi_endproc\n"
         ".size linked_hook, . - linked_hook\n"
         ".type linked_hook_throwing, @function\n"
@@ -109,6 +122,7 @@ __asm__(".text\n"
         "  call *-96(%rbp)\n"
         "  jmp 3b\n"
         ".cfi_endproc\n"
+        "linked_hook_end:\n"
         ".size linked_hook_throwing, . - linked_hook_throwing\n");
 /* clang-format on */
 

@@ -5,8 +5,6 @@
 #include "capture/host/real/redirected.h"
 #include "capture/host/recording/producer.h"
 
-#include <stddef.h>
-
 /* As in sandbox.c: what the program tells the kernel of a sandbox must not escape us. */
 int prctl(int option, ...);
 #if defined(__x86_64__)

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -36,10 +35,7 @@ static void tell_waiting(void *context) {
 static bool take_setting(struct keeping *keeping) {
   size_t bytes = 0;
   while (bytes < sizeof keeping->setting) {
-    ssize_t got = read(keeping->line, keeping->setting + bytes, 1);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got != 1)
+    if (TEMP_FAILURE_RETRY(read(keeping->line, keeping->setting + bytes, 1)) != 1)
       return false;
     if (keeping->setting[bytes++] == '\0')
       return true;

@@ -4,8 +4,7 @@
 
    Invariants: it holds nothing of the collector's, so that the recorder's end is seen by the recorded processes; it
    ignores the signals of a terminal. Its words come through the voice, on its own process's behalf. */
-#ifndef CAPTURE_RECORDER_KEEPER_H
-#define CAPTURE_RECORDER_KEEPER_H
+#pragma once
 
 #include "capture/recorder/redirect/redirect.h"
 
@@ -30,5 +29,3 @@ void keeper_begin(const struct keeper *keeper, const char *setting);
 
 /* Tells it to put everything back. */
 void keeper_end(struct keeper *keeper);
-
-#endif

@@ -3,8 +3,7 @@
 
    Part of the program, not of a library: wrong usage is printed on standard error and ends the process with status 2.
  */
-#ifndef CAPTURE_RECORDER_OPTIONS_H
-#define CAPTURE_RECORDER_OPTIONS_H
+#pragma once
 
 #include "capture/recorder/collector/collector_settings.h"
 
@@ -20,5 +19,3 @@ struct command {
 
 /* Fills in command from the options; argv is kept by reference. */
 void options_parse(struct command *command, int argc, char **argv);
-
-#endif

@@ -67,8 +67,7 @@ static bool gains_rights(const char *path, const struct stat *status) {
 }
 
 static bool file_begins(const char *path, const char *start) {
-  const char *slash = strrchr(path, '/');
-  return strncmp(slash ? slash + 1 : path, start, strlen(start)) == 0;
+  return strncmp(basename(path), start, strlen(start)) == 0;
 }
 
 static int check_elf(int fd, const char *path, const struct stat *status, struct error *error) {

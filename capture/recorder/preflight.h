@@ -2,8 +2,7 @@
 /* Checks, before anything is started, whether a program can be recorded at all.
 
    Invariants: starts and changes nothing. Allocates nothing. */
-#ifndef CAPTURE_RECORDER_PREFLIGHT_H
-#define CAPTURE_RECORDER_PREFLIGHT_H
+#pragma once
 
 #include "core/base/error.h"
 
@@ -27,5 +26,3 @@ int preflight_preloadable(const char *path, struct error *error);
 /* Can the library be loaded into the program? Not one that was linked against glibc into one of musl: its loader would
    end the program. (libheaptape.so itself is made for both.) 0, or 1 with error; a script is taken for glibc's. */
 int preflight_same_libc(const char *program, const char *library, struct error *error);
-
-#endif

@@ -261,18 +261,14 @@ static void set_signals(int toggle_signal, const struct burst_ends *burst) {
     sigaction(burst->to_signal, &action, NULL);
 }
 
-/* Does the recording need the library that walks stacks by libunwind? */
-static bool needs_unwinder(const struct collector_settings *settings) {
-  return (settings->flags & ATTACH_STACKS) && settings->stack_unwind == UNWIND_LIBUNWIND;
-}
-
 /* Finds the program, which has room for PATH_MAX bytes, and the libraries; exits where one of them is not usable. */
 static void preflight(const struct command *command, char *program, struct preloads *preloads) {
+  const struct collector_settings *settings = &command->settings;
   struct error error = {""};
   int status = preflight_program(command->arguments[0], program, PATH_MAX, &error);
   if (status == 0)
     status = preflight_library("libheaptape.so", preloads->ours, &error);
-  if (status == 0 && needs_unwinder(&command->settings)) {
+  if (status == 0 && (settings->flags & ATTACH_STACKS) && settings->stack_unwind == UNWIND_LIBUNWIND) {
     status = preflight_libunwind(&error);
     if (status == 0)
       status = preflight_library("libheaptape-unwind.so", preloads->unwinder, &error);
@@ -445,8 +441,7 @@ int main(int argc, char **argv) {
   struct preloads preloads = {"", "", ""};
   preflight(&command, program, &preloads);
 
-  const char *slash = strrchr(program, '/');
-  command.settings.name = slash ? slash + 1 : program;
+  command.settings.name = basename(program);
   char *description = command.describe ? describe(command.arguments) : NULL;
   command.settings.describe_json = description;
   choose_clock(&command.settings);

@@ -4,8 +4,7 @@
    Job: Valgrind's command line, and Valgrind's own errors. Not its job: the accesses (process/access_stream.h): the
    recorded library asks the collector for a stream and hands it to the tool. Invariant: what Valgrind prints is kept
    out of the program's own output. */
-#ifndef CAPTURE_RECORDER_SIMULATOR_H
-#define CAPTURE_RECORDER_SIMULATOR_H
+#pragma once
 
 #include "capture/recorder/collector/collector_settings.h"
 
@@ -26,5 +25,3 @@ void simulator_each_complaint(const struct simulator *simulator, int but_pid, vo
 
 /* simulator may be NULL. */
 void simulator_close(struct simulator *simulator);
-
-#endif

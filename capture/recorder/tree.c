@@ -61,7 +61,7 @@ void tree_add(struct tree *tree, const struct process_summary *process) {
 
 static int by_number(const void *left, const void *right) {
   const struct node *a = left, *b = right;
-  return a->number < b->number ? -1 : a->number > b->number;
+  return COMPARE(a->number, b->number);
 }
 
 /* An image that was exec'ed is a child of the image before it; a process is one of its parent's image at that time,
@@ -124,7 +124,7 @@ static void print_children(const struct tree *tree, int32_t parent, unsigned dep
 void tree_print(const struct tree *tree, FILE *out) {
   if (!tree || tree->nodes.count + tree->lost < 2)
     return;
-  qsort(tree->nodes.at, tree->nodes.count, sizeof *tree->nodes.at, by_number);
+  vector_sort(&tree->nodes, by_number);
   link_nodes(tree);
   choose(tree);
   print_children(tree, -1, 0, out);

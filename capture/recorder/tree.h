@@ -3,8 +3,7 @@
 
    Invariant: a list of any length prints in at most TREE_LINES lines and some with the number of those left out.
    Allocates with malloc; a process for which there is no memory counts among those left out. */
-#ifndef CAPTURE_RECORDER_TREE_H
-#define CAPTURE_RECORDER_TREE_H
+#pragma once
 
 #include "capture/recorder/collector/collector_settings.h"
 
@@ -22,5 +21,3 @@ void tree_add(struct tree *tree, const struct process_summary *process);
 
 /* One line each, children below their parent, those with most events if they are many. Nothing where there is one. */
 void tree_print(const struct tree *tree, FILE *out);
-
-#endif

@@ -4,8 +4,7 @@
 
    Not its job: opening them (perf_source.h). Invariants: starts and changes nothing; files of any content give a
    request or an error. Not known: processors with cores of two kinds (cpu_core and cpu_atom). */
-#ifndef CAPTURE_SAMPLING_PERF_PMU_H
-#define CAPTURE_SAMPLING_PERF_PMU_H
+#pragma once
 
 #include "core/base/error.h"
 
@@ -43,5 +42,3 @@ struct perf_event_choices {
 
 /* root: PERF_PMU_ROOT, or a folder like it. Returns 0, or -1 with an error that names what was looked for. */
 int perf_pmu_choose(struct perf_event_choices *choices, const char *root, enum sampling_kind kind, struct error *error);
-
-#endif

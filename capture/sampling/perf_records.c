@@ -17,7 +17,8 @@ struct detail {
   uint64_t weight, source;
 };
 
-uint64_t perf_clock_cycles(const struct perf_clock *clock, uint64_t time) {
+/* The cycle counter at that time, of whatever sign the difference to the readings is. */
+static uint64_t perf_clock_cycles(const struct perf_clock *clock, uint64_t time) {
   if (!clock->cycles) {
     double ns = time < clock->now_ns ? -(double)(clock->now_ns - time) : (double)(time - clock->now_ns);
     return clock->now_cycles + (uint64_t)(int64_t)(ns * clock->cycles_per_ns);

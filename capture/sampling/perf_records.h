@@ -4,8 +4,7 @@
    Job: one run of whole records, from a ring of the kernel's or from a file, and the counts of what is not a sample.
    Not its job: opening events, reading rings (perf_source.h), whose process it is. Invariants: pure; bytes are not
    trusted: a record that can't be right ends the run, as the next one's beginning is not known then, and is counted. */
-#ifndef CAPTURE_SAMPLING_PERF_RECORDS_H
-#define CAPTURE_SAMPLING_PERF_RECORDS_H
+#pragma once
 
 #include "core/trace/access_samples.h"
 
@@ -24,9 +23,6 @@ struct perf_clock {
   uint64_t now_ns, now_cycles; /* else times are in ns: one pair of readings of both clocks, */
   double cycles_per_ns;        /* and their ratio */
 };
-
-/* The cycle counter at that time, of whatever sign the difference to the readings is. */
-uint64_t perf_clock_cycles(const struct perf_clock *clock, uint64_t time);
 
 /* One sample; where stamp is of the cycle counter. */
 struct perf_sample {
@@ -47,5 +43,3 @@ struct perf_records {
 
 /* Takes the records in those bytes. */
 void perf_records_take(struct perf_records *records, const uint8_t *bytes, size_t count);
-
-#endif

@@ -8,8 +8,7 @@
 
    One event for each processor, which the program's threads and children inherit: an event of one thread could not be
    inherited and have a ring as well. */
-#ifndef CAPTURE_SAMPLING_PERF_SOURCE_H
-#define CAPTURE_SAMPLING_PERF_SOURCE_H
+#pragma once
 
 #include "capture/sampling/perf_pmu.h"
 #include "capture/sampling/perf_records.h"
@@ -40,5 +39,3 @@ uint64_t perf_source_throttled(const struct perf_source *source);
 
 /* source may be NULL. */
 void perf_source_close(struct perf_source *source);
-
-#endif

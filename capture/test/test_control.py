@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A running recording can be started, stopped, flushed, queried and limited, without a change for the program.
 
-Long: starts, stops and flushes at random moments of a storm.
+Long: starts, stops and flushes at random moments of a storm; other storms, and ends and limits in them.
 """
 
 import json
@@ -16,7 +16,21 @@ from pathlib import Path
 import pytest
 
 from capture.test.driven import HANG_S, Driven, calling
-from tests.support import HEAPTAPE, OUT, RECORD, check, info, published, record, refused, run, succeed
+from capture.test.test_failure import STORM
+from tests.support import (
+    CONVERT,
+    HEAPTAPE_HERE,
+    OUT,
+    RECORD,
+    check,
+    info,
+    published,
+    record,
+    refused,
+    run,
+    succeed,
+    workload,
+)
 
 
 class Recording(Driven):
@@ -44,12 +58,12 @@ def start(tmp_path: Path) -> Iterator:
 
 def ctl(pid: int, verb: str) -> dict:
     """The reply of `heaptape ctl`."""
-    return published("ctl", succeed(HEAPTAPE, "ctl", str(pid), verb, "--json").stdout)
+    return published("ctl", succeed(HEAPTAPE_HERE, "ctl", str(pid), verb, "--json").stdout)
 
 
 def calls_of_100_bytes(trace: Path) -> int:
     """Allocations of that size: the counted ones, and few others."""
-    return succeed(HEAPTAPE, "dump", trace).stdout.count("malloc(100)")
+    return succeed(CONVERT, "dump", trace).stdout.count("malloc(100)")
 
 
 @pytest.mark.parametrize("whose", ["program", "recorder"])
@@ -99,6 +113,7 @@ def test_a_signal_to_the_recorder_starts_and_stops(start) -> None:
         until = time.monotonic() + HANG_S
         while ctl(recording.pid, "status")["processes"][0]["state"] != state:
             assert time.monotonic() < until, state
+            time.sleep(0.02)
         recording.work()
     recording.end()
     assert 20000 <= calls_of_100_bytes(recording.trace) < 20500
@@ -125,6 +140,7 @@ def test_a_duration_ends_the_recording_and_not_the_program(start) -> None:
     until = time.monotonic() + HANG_S
     while ctl(recording.process.pid, "status")["state"] != "ended":
         assert time.monotonic() < until
+        time.sleep(0.02)
     recording.work()
     told = recording.end()
     assert "--duration is over" in told
@@ -135,23 +151,10 @@ def test_a_duration_ends_the_recording_and_not_the_program(start) -> None:
     assert check(recording.trace)["ok"]
 
 
-STORM = """
-import random, threading
-def storm(seed):
-    choose = random.Random(seed)
-    for i in range(200_000):
-        bytes(choose.randrange(600, 60_000))
-threads = [threading.Thread(target=storm, args=[i]) for i in range(3)]
-[t.start() for t in threads]
-[t.join() for t in threads]
-print("done")
-"""
-
-
-@pytest.mark.parametrize("limit", [100_000, 300_000])
+@pytest.mark.parametrize("limit", [100_000, pytest.param(300_000, marks=pytest.mark.long)])
 def test_a_size_limit_is_kept_and_leaves_a_legal_history(tmp_path: Path, limit: int) -> None:
     trace = tmp_path / "t.tape"
-    command = ["/usr/bin/python3", "-c", STORM]
+    command = ["/usr/bin/python3", "-c", STORM, str(limit // 2)]
     done = record(trace, *command, options=["--max-size", str(limit)], env={"PYTHONMALLOC": "malloc"})
     assert done.stdout == "done\n"
     assert "--max-size was reached" in done.stderr
@@ -164,7 +167,7 @@ def test_a_size_limit_is_kept_and_leaves_a_legal_history(tmp_path: Path, limit: 
 
 
 def test_ctl_refuses_a_process_that_nobody_records() -> None:
-    done = refused(HEAPTAPE, "ctl", str(os.getpid()), "stop", says="no recorder")
+    done = refused(HEAPTAPE_HERE, "ctl", str(os.getpid()), "stop", says="no recorder")
     assert done.stderr == f"heaptape: process {os.getpid()}: no recorder of yours is or records it\n"
 
 
@@ -199,7 +202,7 @@ def test_marks_show_in_dump_and_info(tmp_path: Path) -> None:
     marks = info(trace)["marks"]
     assert len(marks) == 3 * 6000 + 2
     assert [mark["time_ns"] for mark in marks] == sorted(mark["time_ns"] for mark in marks)
-    dump = succeed(HEAPTAPE, "dump", trace, "--format", "jsonl")
+    dump = succeed(CONVERT, "dump", trace, "--format", "jsonl")
     events: dict[int, int] = {}
     shown = []
     for line in map(json.loads, dump.stdout.splitlines()):
@@ -216,9 +219,8 @@ def test_marks_show_in_dump_and_info(tmp_path: Path) -> None:
 def test_starting_and_stopping_in_a_storm_leaves_a_legal_history(tmp_path: Path, clock: str) -> None:
     """Threads that free each other's objects, while recording stops, starts and flushes at random moments."""
     trace = tmp_path / "t.tape"
-    program = OUT / "workloads" / "larson"
     recorder = subprocess.Popen(
-        [RECORD, "-o", trace, "--start-paused", "--clock", clock, "--", program, "--generations=100"],
+        [RECORD, "-o", trace, "--start-paused", "--clock", clock, "--", workload("larson"), "--generations=100"],
         stdout=subprocess.DEVNULL,
         text=True,
     )
@@ -227,7 +229,7 @@ def test_starting_and_stopping_in_a_storm_leaves_a_legal_history(tmp_path: Path,
     for verb in verbs * 6:
         if recorder.poll() is not None:
             break
-        done += run(HEAPTAPE, "ctl", str(recorder.pid), verb).status == 0
+        done += run(HEAPTAPE_HERE, "ctl", str(recorder.pid), verb).status == 0
         if verb == "flush" and done % 5 == 0:
             assert check(trace)["ok"]
     assert recorder.wait(timeout=HANG_S) == 0
@@ -248,23 +250,28 @@ def assert_legal_without_excuse(trace: Path, *, lacks_start: bool) -> None:
     assert proof["double_frees"] <= proof["threads"], "of objects that were being handed out at the start"
 
 
-@pytest.mark.parametrize("workload", ["larson", "xmalloc", "remote_storm"])
-@pytest.mark.parametrize("seconds", [0.07, 0.13, 0.19])
-def test_an_end_in_mid_storm_cuts_all_threads_at_one_time(tmp_path: Path, workload: str, seconds: float) -> None:
+STORMS = [("larson", 0.07), ("xmalloc", 0.13), ("remote_storm", 0.19)]
+OTHERS = [(name, seconds) for name, _ in STORMS for _, seconds in STORMS if (name, seconds) not in STORMS]
+
+
+@pytest.mark.parametrize(
+    ("program", "seconds"), [*STORMS, *(pytest.param(*other, marks=pytest.mark.long) for other in OTHERS)]
+)
+def test_an_end_in_mid_storm_cuts_all_threads_at_one_time(tmp_path: Path, program: str, seconds: float) -> None:
     """On a busy machine the end may come before the program's first call, and there is no trace: then a later one."""
     trace = tmp_path / "t.tape"
     while not trace.exists():
         assert seconds < HANG_S
-        record(trace, OUT / "workloads" / workload, options=["--duration", str(seconds)])
+        record(trace, workload(program), options=["--duration", str(seconds)])
         seconds *= 2
     assert_legal_without_excuse(trace, lacks_start=False)
 
 
-@pytest.mark.parametrize("workload", ["larson", "remote_storm"])
-def test_a_start_in_mid_storm_contradicts_nothing_that_comes_after(tmp_path: Path, workload: str) -> None:
+@pytest.mark.parametrize("program", ["remote_storm", pytest.param("larson", marks=pytest.mark.long)])
+def test_a_start_in_mid_storm_contradicts_nothing_that_comes_after(tmp_path: Path, program: str) -> None:
     trace = tmp_path / "t.tape"
     recorder = subprocess.Popen(
-        [RECORD, "-o", trace, "--start-paused", "--signal", "USR1", "--", OUT / "workloads" / workload],
+        [RECORD, "-o", trace, "--start-paused", "--signal", "USR1", "--", workload(program)],
         stdout=subprocess.DEVNULL,
     )
     until = time.monotonic() + HANG_S

@@ -5,18 +5,28 @@ counts it, alone and in trees of processes of both C libraries. (docs/PLATFORMS.
 
 import os
 import shutil
-import struct
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.recording.test_fork_storms import assert_tells_all, processes
-from tests.support import CONVERT, OUT, RECORD, REPOSITORY, assert_clean, call_heaptape, compile_c, info, run, succeed
+from tests.support import (
+    CONVERT,
+    OUT,
+    RECORD,
+    REPOSITORY,
+    assert_clean,
+    call_heaptape,
+    compile_c,
+    counted_calls,
+    info,
+    run,
+    succeed,
+)
 
 pytestmark = pytest.mark.skipif(not shutil.which("musl-gcc"), reason="musl-tools is not installed")
 
-ENTRY = struct.Struct("<40sQ")
 LOADER = Path("/lib/ld-musl-x86_64.so.1")
 
 # strdup, getline, fopen, opendir and setenv allocate inside libc, which must not pass for an allocator's own calls.
@@ -104,7 +114,7 @@ SMALL_STACKS = """
 #include <pthread.h>
 #include <stdlib.h>
 static void *work(void *object) {
-  for (int i = 0; i < 20000; i++)
+  for (int i = 0; i < 3000; i++)
     object = realloc(object, 100 + i % 300);
   free(object);
   return NULL;
@@ -128,19 +138,16 @@ def musl(into: Path, source: str | Path, *options: str | Path) -> Path:
     return compile_c(into, source, "-D_GNU_SOURCE", "-O2", *options, compiler="musl-gcc")
 
 
-@pytest.fixture
-def counter(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def counter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library that counts, for musl."""
-    return musl(tmp_path / "libcount.so", REPOSITORY / "tests/preload/count_calls.c", "-shared", "-fPIC")
+    into = tmp_path_factory.mktemp("musl") / "libcount.so"
+    return musl(into, REPOSITORY / "tests/preload/count_calls.c", "-shared", "-fPIC")
 
 
-def counted(folder: Path) -> Counter[str]:
-    """What it counted, of all processes."""
-    calls: Counter[str] = Counter()
-    for image in folder.iterdir():
-        for name, count in ENTRY.iter_unpack(image.read_bytes()):
-            calls[name.rstrip(b"\0").decode()] += count
-    return +calls
+@pytest.fixture(scope="module")
+def every_call(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return musl(tmp_path_factory.mktemp("musl") / "every_call", REPOSITORY / "tests/programs/every_call.c")
 
 
 def recorded(tmp_path: Path, *command: str | Path, options: tuple[str | Path, ...] = ()) -> Path:
@@ -152,13 +159,14 @@ def recorded(tmp_path: Path, *command: str | Path, options: tuple[str | Path, ..
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-def test_calls_are_recorded_as_often_as_another_run_of_the_same_program_makes_them(tmp_path, counter, threads):
-    program = musl(tmp_path / "every_call", REPOSITORY / "tests/programs/every_call.c")
+def test_calls_are_recorded_as_often_as_another_run_of_the_same_program_makes_them(
+    tmp_path, counter, every_call, threads
+):
     counts = tmp_path / "counts"
     counts.mkdir()
-    succeed(program, str(threads), "5000", env={"LD_PRELOAD": str(counter), "COUNT_CALLS_DIR": str(counts)})
-    about = info(recorded(tmp_path, program, str(threads), "5000"))
-    assert about["calls"] == counted(counts)
+    succeed(every_call, str(threads), "1000", env={"LD_PRELOAD": str(counter), "COUNT_CALLS_DIR": str(counts)})
+    about = info(recorded(tmp_path, every_call, str(threads), "1000"))
+    assert about["calls"] == sum(counted_calls(counts).values(), Counter())
     assert about["footer"]["in_flight"] == 0
     assert about["footer"]["nested"] > 0, "musl's calloc and posix_memalign call others by the dynamic linker"
 
@@ -184,7 +192,7 @@ def test_calls_that_libc_makes_are_recorded_as_the_program_s(tmp_path, counter, 
     counts.mkdir()
     monkeypatch.setenv("COUNT_CALLS_DIR", str(counts))
     about = info(recorded(tmp_path, program, options=("--preload", counter)))
-    assert about["calls"] == counted(counts)
+    assert about["calls"] == sum(counted_calls(counts).values(), Counter())
     assert about["calls"]["malloc"] >= 300
 
 
@@ -220,7 +228,7 @@ def test_stacks_are_walked_by_unwind_tables(tmp_path):
 @pytest.mark.parametrize("options", [(), ("--stacks=256", "--latency", "--usable")])
 def test_threads_with_the_smallest_stacks_live(tmp_path, options):
     tape = recorded(tmp_path, musl(tmp_path / "program", SMALL_STACKS), options=options)
-    assert info(tape)["calls"]["realloc"] == 40 * 20000
+    assert info(tape)["calls"]["realloc"] == 40 * 3000
 
 
 def test_processes_of_both_libcs_start_one_another_and_all_are_recorded(tmp_path):
@@ -236,31 +244,29 @@ def test_processes_of_both_libcs_start_one_another_and_all_are_recorded(tmp_path
     assert allocators == {"ld-musl-x86_64.so.1": 3 + 3, "libc.so.6": 3 + 1}
 
 
-def test_a_program_that_the_loader_is_asked_to_start_is_recorded(tmp_path):
+def test_a_program_that_the_loader_is_asked_to_start_is_recorded(tmp_path, every_call):
     """/proc/PID/exe is the loader then, and malloc is in it."""
-    program = musl(tmp_path / "every_call", REPOSITORY / "tests/programs/every_call.c")
-    about = info(recorded(tmp_path, LOADER, program, "2", "500"))
+    about = info(recorded(tmp_path, LOADER, every_call, "2", "500"))
     assert about["calls"]["malloc"] > 100
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change the root folder")
-def test_a_program_in_a_root_without_glibc_is_recorded(tmp_path):
+def test_a_program_in_a_root_without_glibc_is_recorded(tmp_path, every_call):
     root = tmp_path / "root"
     library = OUT / "lib" / "libheaptape.so"
     for folder in ("lib", "bin", str(library.parent)[1:]):
         (root / folder).mkdir(parents=True)
     shutil.copy(LOADER, root / str(LOADER)[1:])
     shutil.copy(library, root / str(library)[1:])
-    musl(root / "bin" / "every_call", REPOSITORY / "tests/programs/every_call.c")
+    shutil.copy(every_call, root / "bin")
     succeed(RECORD, "-o", tmp_path / "t.tape", "--", "chroot", root, "/bin/every_call", "2", "500")
     tapes = {info(tape)["info"]["allocator"]: tape for tape in tmp_path.glob("*.tape")}
     assert_clean(tapes["ld-musl-x86_64.so.1"])
     assert info(tapes["ld-musl-x86_64.so.1"])["calls"]["malloc"] > 100
 
 
-def test_a_recording_is_replayed_into_other_allocators(tmp_path):
-    program = musl(tmp_path / "every_call", REPOSITORY / "tests/programs/every_call.c")
-    tape = recorded(tmp_path, program, "2", "1000", options=("--latency", "--usable"))
+def test_a_recording_is_replayed_into_other_allocators(tmp_path, every_call):
+    tape = recorded(tmp_path, every_call, "2", "1000", options=("--latency", "--usable"))
     done = call_heaptape("replay", tape, "--verify", "-a", "glibc", "-a", "reference", "-o", tmp_path / "r.json")
     assert done.status == 0, done.stderr
     assert done.stdout.count("keeps its promises") == 2

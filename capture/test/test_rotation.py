@@ -21,12 +21,12 @@ import pytest
 from capture.test.driven import HANG_S, Driven, calling
 from tests.support import (
     CONVERT,
-    HEAPTAPE,
     HEAPTAPE_HERE,
     OUT,
     RECORD,
     check,
     compile_trace,
+    counted_calls,
     info,
     record,
     refused,
@@ -65,33 +65,26 @@ def rotation(trace: Path) -> dict:
     return info(trace)["info"]["rotation"]
 
 
-def without_times(trace: Path) -> list[str]:
+def without_times(trace: Path) -> str:
     """Its history, one line for each event."""
-    lines = succeed(CONVERT, "dump", trace).stdout.splitlines()[1:]
-    return [re.sub(r"^\s*\d+(\.\d+)?\s+", "", line) for line in lines]
+    return re.sub(r"(?m)^ *\d+(\.\d+)? +", "", succeed(CONVERT, "dump", trace).stdout.partition("\n")[2])
 
 
 def test_joined_files_are_the_recording_that_does_not_rotate(tmp_path: Path) -> None:
     """Without address randomisation the program makes the same calls at the same addresses twice."""
     fixed = shutil.which("setarch")
     assert fixed
-    program = (workload("cfrac"), "--steps=60000", "--quiet=1")
+    program = (workload("cfrac"), "--steps=40000", "--quiet=1")
     for name, options in (("t", SMALL), ("whole", ())):
         succeed(fixed, "-R", RECORD, "-o", tmp_path / f"{name}.tape", *options, "--", *program)
     assert len(files(tmp_path)) > 3
     assert without_times(joined(tmp_path)) == without_times(tmp_path / "whole.tape")
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        "larson",
-        "remote_storm",
-        pytest.param("xmalloc", marks=pytest.mark.long),
-        pytest.param("growing_reallocs", marks=pytest.mark.long),
-        pytest.param("thread_per_request", marks=pytest.mark.long),
-    ],
-)
+OTHERS = ("larson", "xmalloc", "growing_reallocs", "thread_per_request")
+
+
+@pytest.mark.parametrize("program", ["remote_storm", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)])
 def test_each_call_of_each_thread_is_in_exactly_one_file(tmp_path: Path, program: str) -> None:
     """Counted by a library that knows nothing of us; and joined, the files contradict one another nowhere."""
     counts = tmp_path / "counts"
@@ -104,12 +97,8 @@ def test_each_call_of_each_thread_is_in_exactly_one_file(tmp_path: Path, program
     )
     traces = files(tmp_path)
     assert len(traces) > 3
-    counted: Counter[str] = Counter()
-    for image in counts.iterdir():
-        data = image.read_bytes()
-        for at in range(0, len(data), 48):
-            counted[data[at : at + 40].rstrip(b"\0").decode()] += int.from_bytes(data[at + 40 : at + 48], "little")
-    assert calls_of(traces) == +counted
+    (counted,) = counted_calls(counts).values()
+    assert calls_of(traces) == counted
     proof = check(joined(tmp_path))
     assert proof["ok"]
     for count in ("dropped", "unseen_frees", "double_frees", "overlapping_acquires", "inversions_repaired"):
@@ -117,9 +106,16 @@ def test_each_call_of_each_thread_is_in_exactly_one_file(tmp_path: Path, program
     assert not proof["lacks_start"]
 
 
-def test_each_file_checks_compiles_and_replays_by_itself(tmp_path: Path) -> None:
-    record(tmp_path / "t.tape", workload("larson"), "--rounds=20000", "--quiet=1", options=SMALL)
-    traces = files(tmp_path)
+@pytest.fixture(scope="module")
+def larson(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a recording t of some files. They are read only."""
+    folder = tmp_path_factory.mktemp("larson")
+    record(folder / "t.tape", workload("larson"), "--rounds=20000", "--quiet=1", options=SMALL)
+    return folder
+
+
+def test_each_file_checks_compiles_and_replays_by_itself(larson: Path, tmp_path: Path) -> None:
+    traces = files(larson)
     assert len(traces) > 2
     for number, trace in enumerate(traces, 1):
         proof, about = check(trace), info(trace)
@@ -134,11 +130,8 @@ def test_each_file_checks_compiles_and_replays_by_itself(tmp_path: Path) -> None
 
 
 def test_threads_that_go_on_are_named_in_the_file_before_and_each_file_has_its_stacks(tmp_path: Path) -> None:
-    record(
-        tmp_path / "t.tape",
-        workload("remote_storm"),
-        options=(*SMALL, "--stacks=8", "--describe"),
-    )
+    options = (*SMALL, "--stacks=8", "--describe")
+    record(tmp_path / "t.tape", workload("remote_storm"), "--rounds=40000", options=options)
     traces = files(tmp_path)
     assert len(traces) > 2
     for trace in traces[:-1]:
@@ -189,22 +182,23 @@ def test_each_process_has_files_of_its_own(tmp_path: Path) -> None:
         assert proof["dropped"] == 0
 
 
-def test_files_of_two_processes_are_merged_as_two_processes(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        record(tmp_path / f"{name}.tape", workload("larson"), "--rounds=10000", options=SMALL)
+def test_files_of_two_processes_are_merged_as_two_processes(larson: Path, tmp_path: Path) -> None:
+    record(tmp_path / "t.tape", workload("larson"), "--rounds=10000", options=SMALL)
     merged = tmp_path / "m.tape"
-    succeed(CONVERT, "convert", "--merge", *files(tmp_path, "a"), *files(tmp_path, "b"), merged)
-    parts = [joined(tmp_path, name) for name in ("a", "b")]
-    assert info(merged)["threads"] == sum(info(part)["threads"] for part in parts)
-    assert info(merged)["events"] == sum(info(part)["events"] for part in parts)
-    assert [process["threads"] for process in info(merged)["info"]["merged"]] == [info(p)["threads"] for p in parts]
+    succeed(CONVERT, "convert", "--merge", *files(tmp_path), *files(larson), merged)
+    parts = [info(joined(folder)) for folder in (tmp_path, larson)]
+    whole = info(merged)
+    assert whole["threads"] == sum(part["threads"] for part in parts)
+    assert whole["events"] == sum(part["events"] for part in parts)
+    assert [process["threads"] for process in whole["info"]["merged"]] == [part["threads"] for part in parts]
     assert check(merged)["unseen_frees"] == 0
 
 
 @pytest.mark.parametrize("order", [(0, 2), (1, 0), (1, 1)])
-def test_merging_refuses_files_that_do_not_follow_one_another(tmp_path: Path, order: tuple[int, int]) -> None:
-    record(tmp_path / "t.tape", workload("larson"), "--rounds=20000", options=SMALL)
-    traces = [files(tmp_path)[at] for at in order]
+def test_merging_refuses_files_that_do_not_follow_one_another(
+    larson: Path, tmp_path: Path, order: tuple[int, int]
+) -> None:
+    traces = [files(larson)[at] for at in order]
     refused(CONVERT, "convert", "--merge", *traces, tmp_path / "m.tape", says="give them in sequence")
 
 
@@ -267,7 +261,7 @@ def test_a_file_that_can_not_be_begun_leaves_the_recording_in_the_one_before(tmp
     """A folder stands where the next file is to go: complained of once, and nothing is lost."""
     driven = Driven(tmp_path / "t.tape", *SMALL, program=calling(20_000, 100))
     driven.work()
-    succeed(HEAPTAPE, "ctl", str(driven.process.pid), "flush")
+    succeed(HEAPTAPE_HERE, "ctl", str(driven.process.pid), "flush")
     number = len(files(tmp_path))
     in_the_way = tmp_path / f"t.{number + 1:04}.tape"
     in_the_way.mkdir()
@@ -287,7 +281,7 @@ def test_stopping_and_starting_while_files_change_counts_each_call_once(tmp_path
     driven.work()
     pid = driven.program_pid()
     for verb in ("stop", "start", "flush") * 4:
-        succeed(HEAPTAPE, "ctl", str(pid), verb)
+        succeed(HEAPTAPE_HERE, "ctl", str(pid), verb)
         driven.work()
     driven.end()
     traces = files(tmp_path)

@@ -4,8 +4,7 @@
    Layout only. The host has a table of these and memory near the executable; it gives both addresses to the collector
    as it attaches, which fills them in through /proc/PID/mem before it redirects the functions to the hooks. Invariant:
    an entry that is in use does not change. */
-#ifndef CAPTURE_WIRE_LINKED_H
-#define CAPTURE_WIRE_LINKED_H
+#pragma once
 
 #include <stdint.h>
 
@@ -81,5 +80,3 @@ struct linked_place {
   uint64_t table; /* struct linked_function[LINKED_MOST] */
   uint64_t hook;
 };
-
-#endif

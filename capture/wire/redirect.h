@@ -5,8 +5,7 @@
    Layout only. The table lies in the library's own memory; the recorder finds it by its symbol and reads and writes it
    while all threads of the program are stopped, the library reads it. Invariant: hooks are called only where setting
    and the real functions were written before. */
-#ifndef CAPTURE_WIRE_REDIRECT_H
-#define CAPTURE_WIRE_REDIRECT_H
+#pragma once
 
 #include "capture/wire/linked.h"
 
@@ -69,5 +68,3 @@ struct redirect_table {
   struct redirect_linked linked;
   struct redirect_call call[REDIRECT_CALLS_MAX];
 };
-
-#endif

@@ -11,8 +11,7 @@
    interrupted it between taking and writing; the handler's records then stand behind that slot. Where the host goes on
    elsewhere than in the next slot, it writes a JUMP record, so that the collector need not know how long the lap was.
    The host may be broken or hostile: the collector checks every position that it reads here. */
-#ifndef CAPTURE_WIRE_RING_H
-#define CAPTURE_WIRE_RING_H
+#pragma once
 
 #include "capture/wire/linked.h"
 
@@ -235,5 +234,3 @@ struct attach_reply {
   uint32_t bypassed;        /* as in the request, where the collector knows better */
   struct linked_done linked;
 };
-
-#endif

@@ -5,8 +5,7 @@
    Layout only. The area is memory of the collector (a sealed memfd) that one host process maps; the host writes, the
    collector reads nodes below used. Invariants: a node's parent has a lower number; a node is complete before a record
    names it. The host may be broken or hostile: the collector checks every number it reads here. */
-#ifndef CAPTURE_WIRE_STACK_AREA_H
-#define CAPTURE_WIRE_STACK_AREA_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ struct stack_area {
   struct stack_node nodes[STACK_NODES_MAX];
   _Atomic uint32_t index[2 << STACK_INDEX_LAST_LOG]; /* node numbers, 0: free */
 };
-
-#endif

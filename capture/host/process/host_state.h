@@ -4,8 +4,7 @@
    Not its job: how this comes about (attach.h), threads and records (producer.h). Invariants: valid once the process
    has attached; all zero before. A fork child finds its parent's values here until it attaches, but uses only
    host_sandboxed, as its producers are wiped. Async-signal-safe; keeps errno. */
-#ifndef CAPTURE_HOST_PROCESS_HOST_STATE_H
-#define CAPTURE_HOST_PROCESS_HOST_STATE_H
+#pragma once
 
 #include "capture/wire/ring.h"
 
@@ -83,5 +82,3 @@ bool host_collector_died(void);
 
 /* Ends the collector's sleep, if it sleeps. Precondition: the process has attached. */
 void host_wake_collector(void);
-
-#endif

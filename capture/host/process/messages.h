@@ -4,13 +4,10 @@
    Invariant: nothing is written where a program has put a file or a socket of its own in the place of the standard
    error that it was started with, as a line of ours would damage its data; nor in a sandboxed process. Never a
    cancellation point, allocates nothing, may change errno. */
-#ifndef CAPTURE_HOST_PROCESS_MESSAGES_H
-#define CAPTURE_HOST_PROCESS_MESSAGES_H
+#pragma once
 
 /* Notes what standard error is now: once per image, before the program can have changed it. */
 void message_note_stderr(void);
 
 /* Prints "heaptape: TEXT", cut to one line of 255 bytes. */
 void message_print(const char *text);
-
-#endif

@@ -5,8 +5,7 @@
    memory that a fork child finds wiped, so that a child never takes its parent's state for its own; state goes from NEW
    to RECORDING to OFF, or from NEW to OFF, and never back. Everything here keeps errno, is never a cancellation point
    and may be called with signals blocked or not. */
-#ifndef CAPTURE_HOST_PROCESS_PROCESS_H
-#define CAPTURE_HOST_PROCESS_PROCESS_H
+#pragma once
 
 #include "capture/wire/ring.h"
 
@@ -56,5 +55,3 @@ void process_stop(struct process *process, const char *why);
 
 /* Memory that is private, anonymous and wiped in a fork child; NULL on failure. */
 void *process_map_wiped(size_t bytes);
-
-#endif

@@ -3,13 +3,10 @@
 
    In a sandboxed process nothing is blocked, as that would be a system call: the caller must be right without. Keeps
    errno on success; never a cancellation point; async-signal-safe. */
-#ifndef CAPTURE_HOST_PROCESS_SIGNALS_H
-#define CAPTURE_HOST_PROCESS_SIGNALS_H
+#pragma once
 
 #include <stdint.h>
 
 /* *mask receives what was blocked before: 64 bits, as the kernel has it. */
 void signals_block(uint64_t *mask);
 void signals_restore(const uint64_t *mask);
-
-#endif

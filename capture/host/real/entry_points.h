@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Prototypes of the entry points, for the compiler's checks; libc's headers lack some of them and mark others with
  * attributes. */
-#ifndef CAPTURE_HOST_REAL_ENTRY_POINTS_H
-#define CAPTURE_HOST_REAL_ENTRY_POINTS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
   result ident declaration __asm__(symbol);
 #include "capture/host/real/entry_points.def"
-
-#endif

@@ -6,8 +6,7 @@
    (capture/recorder/redirect/). Invariants: without such an allocator nothing stays mapped. The memory is never
    writable here. A fork child has its parent's. Called with the process locked. Keeps nothing open; may change errno.
  */
-#ifndef CAPTURE_HOST_REAL_LINKED_H
-#define CAPTURE_HOST_REAL_LINKED_H
+#pragma once
 
 #include "capture/wire/linked.h"
 
@@ -20,5 +19,3 @@ void linked_take(const struct linked_place *place, const struct linked_done *don
 /* The hook, in linked_hooks.c: jumped to from a function's entry, by a stub that has pushed the address of its struct
    linked_function. Leaves all registers, flags too, as the function would. Async-signal-safe. */
 void linked_hook(void);
-
-#endif

@@ -6,8 +6,7 @@
    are looked for only among the libraries that are loaded: at the start where the program has a C++ library, else when
    the first operator is called, which is then of a library that came by dlopen. Once flags is not 0, all pointers are
    set. Keeps errno. */
-#ifndef CAPTURE_HOST_REAL_OPERATORS_H
-#define CAPTURE_HOST_REAL_OPERATORS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,5 +51,3 @@ extern struct operators_hull operators_hull __attribute__((visibility("hidden"))
 static inline bool operators_may_be_at(const void *address) {
   return (uintptr_t)address >= operators_hull.from && (uintptr_t)address < operators_hull.end;
 }
-
-#endif

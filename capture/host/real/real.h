@@ -4,8 +4,7 @@
 
    Not its job: recording. Invariants: real.* can be called at any time, from the very first call on; an arena object is
    never passed to a real function. Async-signal-safe after real_resolve has returned. */
-#ifndef CAPTURE_HOST_REAL_REAL_H
-#define CAPTURE_HOST_REAL_REAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,5 +73,3 @@ size_t real_arena_used_bytes(void);
 
 /* realloc of an arena object: a real one with its content; the old one is never reused. */
 void *real_arena_move(const void *object, size_t size_bytes);
-
-#endif

@@ -5,12 +5,9 @@
    The two libraries differ in this module alone: redirected_by_preload.c and redirected_by_attach.c. Not its job:
    finding and writing references (capture/recorder/redirect). Invariant: the answer is the same at all times.
    Async-signal-safe. */
-#ifndef CAPTURE_HOST_REAL_REDIRECTED_H
-#define CAPTURE_HOST_REAL_REDIRECTED_H
+#pragma once
 
 #include "capture/wire/redirect.h"
 
 /* The table, in which the recorder has written the real functions; NULL: the library was preloaded. */
 struct redirect_table *redirected_table(void);
-
-#endif

@@ -3,8 +3,7 @@
    memory of the program; dladdr1 tells of a symbol's definition and size, and musl has none.
 
    Not its job: which of several objects wins. Allocates nothing; takes the locks of dl_iterate_phdr only. */
-#ifndef CAPTURE_HOST_REAL_SYMBOLS_H
-#define CAPTURE_HOST_REAL_SYMBOLS_H
+#pragma once
 
 #include <link.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ const ElfW(Sym) * symbols_find(const struct dl_phdr_info *object, const char *na
 
 /* The same of the object in which that address lies. */
 const ElfW(Sym) * symbols_find_near(const void *address, const char *name);
-
-#endif

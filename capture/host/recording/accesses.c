@@ -24,7 +24,6 @@ static bool describe(uint8_t id, bool *acquires, bool *releases, bool *counts) {
     *counts = param == COUNT;                                                                                          \
     return true;
 #include "core/trace/calls.def"
-#undef CALL
   default:
     return false;
   }

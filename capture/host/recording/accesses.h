@@ -5,8 +5,7 @@
    missing included. Not its job: the trace itself.
    Invariants: a request is made in state RECORDING, when the event is in the ring. Under ATTACH_ACCESSES each event is
    stamped, so all take the slow forms of the hooks, and only these report. Keeps errno. */
-#ifndef CAPTURE_HOST_RECORDING_ACCESSES_H
-#define CAPTURE_HOST_RECORDING_ACCESSES_H
+#pragma once
 
 #include "capture/host/process/host_state.h"
 #include "core/valgrind/requests.h"
@@ -44,5 +43,3 @@ bool accesses_begin(int fd);
 
 /* Does the process run under the tool? */
 bool accesses_are_possible(void);
-
-#endif

@@ -402,7 +402,8 @@ static bool attach(struct process *process) {
   return done;
 }
 
-static struct process *attach_once(void) {
+struct process *attach_process(void) {
+  static __thread bool attaching __attribute__((tls_model("initial-exec")));
   if (!real_resolve()) /* before the lock: what dlsym allocates comes back to us */
     return NULL;
   struct process *process = process_own();
@@ -413,22 +414,16 @@ static struct process *attach_once(void) {
       atomic_fetch_add(&((struct region *)host_state.region)->orphan, 1);
       return NULL;
     }
+    if (attaching) /* another preloaded library has a function that attach() calls (mmap), and it allocates */
+      return NULL;
+    attaching = true;
     process_lock(process);
     if (atomic_load_explicit(&process->state, memory_order_relaxed) == PROCESS_NEW)
       atomic_store_explicit(&process->state, attach(process) ? PROCESS_RECORDING : PROCESS_OFF, memory_order_release);
     process_unlock(process);
+    attaching = false;
   }
   return atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_RECORDING ? process : NULL;
-}
-
-struct process *attach_process(void) {
-  static __thread bool attaching __attribute__((tls_model("initial-exec")));
-  if (attaching) /* another preloaded library has a function that we call here (mmap), and it allocates */
-    return NULL;
-  attaching = true;
-  struct process *process = attach_once();
-  attaching = false;
-  return process;
 }
 
 /* Adds or removes a pause by the program. The tick is advanced so that the other threads look at it. */

@@ -4,8 +4,7 @@
    Not its job: the process's state (process.h), threads and records (producer.h). Invariants: no descriptor is kept
    between calls; failure ends the recording, never the host. Everything here keeps errno and is never a cancellation
    point. */
-#ifndef CAPTURE_HOST_RECORDING_ATTACH_H
-#define CAPTURE_HOST_RECORDING_ATTACH_H
+#pragma once
 
 #include "capture/host/process/process.h"
 
@@ -15,5 +14,3 @@ struct process *attach_process(void);
 
 /* Adds a region; called with the process locked. False: the collector gives none. */
 bool attach_region(struct process *process);
-
-#endif

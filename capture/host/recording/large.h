@@ -5,8 +5,7 @@
    without locks, so that threads and signal handlers may interrupt each other anywhere; an object is looked up only by
    the thread that releases it. An object whose set is full takes the place of another, which is then not known any
    more. Nothing here allocates, changes errno, may be cancelled or needs more than 1 KiB of stack. */
-#ifndef CAPTURE_HOST_RECORDING_LARGE_H
-#define CAPTURE_HOST_RECORDING_LARGE_H
+#pragma once
 
 #include "capture/host/recording/ownership.h"
 
@@ -46,5 +45,3 @@ void large_visit(void (*visit)(const void *object, uint64_t bytes));
    object was handed out; one that is swapped out does not. */
 uint32_t large_resident_os_pages(const void *object, uint64_t bytes, bool quick);
 #define LARGE_UNKNOWN UINT32_MAX
-
-#endif

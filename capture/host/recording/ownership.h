@@ -8,8 +8,7 @@
    the tag entry. That processors keep to these orders is the stamp's work (core/base/os.h: os_stamp): all accesses
    before it are done when it is taken, and none after it has begun. So the looks and marks here need no order of their
    own (docs/methods/ORDERING.md, On real processors). */
-#ifndef CAPTURE_HOST_RECORDING_OWNERSHIP_H
-#define CAPTURE_HOST_RECORDING_OWNERSHIP_H
+#pragma once
 
 #include "capture/host/process/host_state.h"
 #include "core/base/assert.h"
@@ -117,5 +116,3 @@ static inline uint64_t ownership_take(const void *address, uint16_t own) {
   uint16_t before;
   return ownership_stamp_and_mark(address, own, &before);
 }
-
-#endif

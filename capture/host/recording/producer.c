@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -61,6 +60,7 @@ static void let_go(struct producer *producer) {
   if (producer->jump_from && next == (uintptr_t)producer->jump_to)
     record_put(producer->jump_from, RECORD_JUMP | (uint64_t)((char *)producer->jump_to - producer->memory) << 8, 0);
   producer->jump_from = NULL;
+  producer->open = 0;
   producer->quick.limit = NULL; /* it may be of the lap before a jump */
   producer->quick.next = next;
   producer->cursor = NULL;
@@ -544,7 +544,6 @@ void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_P
 static void reset(struct producer *producer) {
   let_go(producer);
   producer_hold(producer);
-  producer->open = 0;
   producer->tick = ownership_tick() - 1; /* so that the first step has a stamp */
   /* A thread that takes over a producer keeps its way of stamping, as threads that follow one another behave alike. */
   if (host_state.flags & ATTACH_STAMP_EVERY)
@@ -646,17 +645,19 @@ static bool is_abandoned(const struct producer *producer, uintptr_t frame) {
    set, the call is not to be recorded. */
 static struct producer *unpark(void) {
   struct producer *producer = mine.parked;
+  atomic_signal_fence(memory_order_seq_cst);
   if (!producer)
-    return NULL;
+    return producer_now();                       /* a handler that came in between may have been here */
   if (producer->quick.state == PRODUCER_WIPED) { /* a fork child */
     mine.parked = NULL;
     return NULL;
   }
   if (mine.excluded)
     return NULL;
-  mine.parked = NULL;
   accesses_follow(false);
-  producer_mine = &producer->quick;
+  producer_mine = &producer->quick; /* first, as a handler that finds neither would begin another thread of the trace */
+  atomic_signal_fence(memory_order_seq_cst);
+  mine.parked = NULL;
   producer->tick = ownership_tick() - 1;
   producer->quick.limit = NULL; /* so that the next step finds room, and writes first what was skipped */
   return producer;

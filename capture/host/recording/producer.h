@@ -9,8 +9,7 @@
    interrupts that state puts its records into the side buffer. Slots are not taken further behind limit than
    PRODUCER_RESERVE records, and the JUMP record always fits behind them. Nothing here allocates, prints, changes errno
    or may be cancelled. */
-#ifndef CAPTURE_HOST_RECORDING_PRODUCER_H
-#define CAPTURE_HOST_RECORDING_PRODUCER_H
+#pragma once
 
 #include "capture/host/real/operators.h"
 #include "capture/host/recording/accesses.h"
@@ -509,5 +508,3 @@ static inline void producer_report_event(struct producer_entry in, bool recorded
   if (accesses_are_recorded() && recorded && in.was != PRODUCER_RECORDING)
     accesses_report_event(in.producer->serial, acquired, request_bytes, released);
 }
-
-#endif

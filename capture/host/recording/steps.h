@@ -5,8 +5,7 @@
    Contract of all: `in` is of a hook that began (producer_enter_slow, producer_begin), and has a producer, which may be
    held; a hook releases or begins before the real call, and acquires or ends after it. Keep errno. Async-signal-safe.
  */
-#ifndef CAPTURE_HOST_RECORDING_STEPS_H
-#define CAPTURE_HOST_RECORDING_STEPS_H
+#pragma once
 
 #include "capture/host/recording/producer.h"
 
@@ -20,7 +19,6 @@ enum {
 #define CALL(id, ident, name, acquires, released, size, param)                                                         \
   HAS_SIZE_##ident = size, HAS_PARAM_##ident = param != NONE, HAS_COUNT_##ident = param == COUNT,
 #include "core/trace/calls.def"
-#undef CALL
 };
 
 static inline bool call_has_param(uint8_t op) {
@@ -29,7 +27,6 @@ static inline bool call_has_param(uint8_t op) {
   case id:                                                                                                             \
     return HAS_PARAM_##ident;
 #include "core/trace/calls.def"
-#undef CALL
   default:
     return false;
   }
@@ -40,7 +37,6 @@ static inline bool call_has_size(uint8_t op) {
   case id:                                                                                                             \
     return HAS_SIZE_##ident;
 #include "core/trace/calls.def"
-#undef CALL
   default:
     return false;
   }
@@ -115,5 +111,3 @@ void step_released(const struct step *step, const void *object);
 /* Before and after the real call of a resize; the second leaves the call. */
 struct resize step_resizing(const struct step *step, const void *object);
 void step_resized(const struct step *step, struct resize resize, const void *result);
-
-#endif

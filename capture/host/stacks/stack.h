@@ -6,8 +6,7 @@
    its mapping, so that a wrong rule or frame pointer gives a wrong or short stack and never a fault; takes no lock of
    the host's, allocates only its own pages, keeps errno. Precondition: the thread's call did not interrupt another call
    of stack_take, as a signal handler's may. */
-#ifndef CAPTURE_HOST_STACKS_STACK_H
-#define CAPTURE_HOST_STACKS_STACK_H
+#pragma once
 
 #include "capture/wire/stack_area.h"
 
@@ -45,5 +44,3 @@ void stack_memo_reset(struct stack_memo *memo);
 /* Waits until the collector has read the stacks in the rings, so that it sees the modules in which they lie while these
    are mapped. At most 0.1 s, and not at all where the recording may not wait. Keeps errno. */
 void stack_wait_for_collector(void);
-
-#endif

@@ -8,8 +8,7 @@
    Not its job: reading the stack (stack_walk.h). Takes no lock, allocates nothing, calls nothing but _dl_find_object
    (glibc 2.35: lock-free, made for unwinding), so it is safe in signal handlers and after fork. musl has no such
    function: there the objects loaded when the process attached have rules, and for others frame pointers must do. */
-#ifndef CAPTURE_HOST_STACKS_STACK_RULES_H
-#define CAPTURE_HOST_STACKS_STACK_RULES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,5 +73,3 @@ static inline struct unwind_rule unwind_rule_unpack(uint64_t bits) {
                               rule_get(bits >> (RULE_KIND_BITS + RULE_BP_BITS), RULE_CFA_BITS),
                               rule_get(bits >> (RULE_KIND_BITS + RULE_BP_BITS + RULE_CFA_BITS), RULE_BP_OFFSET_BITS)};
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* How a library that walks stacks in our place makes itself known (host/unwinder/, record --unwind libunwind).
 
    Layout only. Threads: set once, by the helper's constructor; walks before that are by our own rules. */
-#ifndef CAPTURE_HOST_STACKS_STACK_UNWINDER_H
-#define CAPTURE_HOST_STACKS_STACK_UNWINDER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ typedef uint32_t stack_unwinder(uintptr_t *instructions, uint32_t most);
 
 /* Exported by libheaptape.so; a null pointer elsewhere. NULL: it cannot walk, which is printed. */
 __attribute__((weak, visibility("default"))) void heaptape_lib_set_unwinder(stack_unwinder *unwinder);
-
-#endif

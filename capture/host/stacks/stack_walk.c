@@ -6,7 +6,6 @@
 #include "core/base/os.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>

@@ -4,8 +4,7 @@
 
    Invariants: reads only below the bound that it is given. Rules are kept in a table that all threads of the process
    share without locks. */
-#ifndef CAPTURE_HOST_STACKS_STACK_WALK_H
-#define CAPTURE_HOST_STACKS_STACK_WALK_H
+#pragma once
 
 #include "capture/wire/stack_area.h"
 
@@ -29,5 +28,3 @@ enum walk stack_step(struct stack_area *area, enum stack_unwind unwind, struct f
 
 /* The mapping in which sp is, from /proc/self/maps; false: it cannot be read. Costs 10 to 100 us. */
 bool stack_find_bounds(uintptr_t sp, struct stack_bounds *bounds);
-
-#endif

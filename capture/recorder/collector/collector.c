@@ -7,6 +7,7 @@
 #include "capture/recorder/collector/upkeep.h"
 #include "capture/recorder/redirect/entries/linked.h"
 #include "core/base/os.h"
+#include "core/processes/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -531,22 +532,12 @@ static uint64_t own_peak_bytes(void) {
 /* Is one of our children, adopted orphans included, running, waiting for a processor, or waiting for a disk? False
    where the kernel does not list children. */
 static bool a_child_is_held_up(void) {
-  char path[64], pids[4096], stat[512];
-  snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t got = fd < 0 ? -1 : read(fd, pids, sizeof pids - 1);
-  if (fd >= 0)
-    close(fd);
-  pids[got > 0 ? got : 0] = '\0';
-  char *at = pids, *end;
+  char list[32], pids[4096], stat[512], *at = pids, *end;
+  snprintf(list, sizeof list, "task/%d/children", getpid());
+  if (!proc_read_file(getpid(), list, pids, sizeof pids))
+    return false;
   for (long pid; (pid = strtol(at, &end, 10)) > 0; at = end) {
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    got = fd < 0 ? -1 : read(fd, stat, sizeof stat - 1);
-    if (fd >= 0)
-      close(fd);
-    stat[got > 0 ? got : 0] = '\0';
-    const char *after_name = strrchr(stat, ')');
+    const char *after_name = proc_read_file((int)pid, "stat", stat, sizeof stat) ? strrchr(stat, ')') : NULL;
     if (after_name && strlen(after_name) > 2 && (after_name[2] == 'R' || after_name[2] == 'D'))
       return true;
   }

@@ -4,8 +4,7 @@
    Not its job: starting the program, printing. Invariants: the tick advances about every millisecond while there are
    records; a process's trace is complete when the process has ended; trouble with one process's trace leaves the others
    alone. One thread beside the caller's, which only wakes it for sockets and ends of processes. */
-#ifndef CAPTURE_RECORDER_COLLECTOR_COLLECTOR_H
-#define CAPTURE_RECORDER_COLLECTOR_COLLECTOR_H
+#pragma once
 
 #include "capture/recorder/collector/collector_settings.h"
 
@@ -56,5 +55,3 @@ bool collector_budget_used(const struct collector *collector, double *percent, u
 uint32_t collector_files_deleted(const struct collector *collector);
 
 void collector_close(struct collector *collector);
-
-#endif

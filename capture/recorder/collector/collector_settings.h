@@ -3,8 +3,7 @@
    read by all parts of the recorder.
 
    Layout only. Invariant: nobody changes the settings while the collector serves. */
-#ifndef CAPTURE_RECORDER_COLLECTOR_COLLECTOR_SETTINGS_H
-#define CAPTURE_RECORDER_COLLECTOR_COLLECTOR_SETTINGS_H
+#pragma once
 
 #include "capture/recorder/process/recorded_process.h"
 #include "capture/sampling/perf_source.h"
@@ -63,5 +62,3 @@ struct collector_settings {
   /* A process could not be recorded. */
   void (*complain)(const struct error *error);
 };
-
-#endif

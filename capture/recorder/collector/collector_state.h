@@ -4,8 +4,7 @@
 
    Invariants: only the thread that serves touches it, but for the fields marked with who else does; a process is in the
    list from its attaching until its trace is closed. */
-#ifndef CAPTURE_RECORDER_COLLECTOR_COLLECTOR_STATE_H
-#define CAPTURE_RECORDER_COLLECTOR_COLLECTOR_STATE_H
+#pragma once
 
 #include "capture/recorder/collector/collector_settings.h"
 #include "capture/recorder/continuous/process_upkeep.h"
@@ -79,5 +78,3 @@ void collector_advance_tick(struct collector *collector);
 /* Ends the recording of all processes at one time, so that each trace is a legal history; the processes run on. why:
    static text, which goes into the traces. */
 void collector_end_recording(struct collector *collector, const char *why);
-
-#endif

@@ -5,8 +5,7 @@
    user or of root; the reply is one too, {"ok": true, ...} or {"ok": false, "error": "..."}. pid is a recorded process,
    or the recorder for all of them and those to come. Verbs: those of `heaptape ctl`, and counts and modules (counts.h)
    for `heaptape top`. Not its job: the socket. One thread, the one that serves. */
-#ifndef CAPTURE_RECORDER_COLLECTOR_CONTROL_H
-#define CAPTURE_RECORDER_COLLECTOR_CONTROL_H
+#pragma once
 
 #include "capture/recorder/collector/collector_state.h"
 
@@ -27,5 +26,3 @@ void control_begin(struct collector *collector);
 
 /* Called when the first process is recorded: of one that ran before, the limit of time runs from then. */
 void control_first_process(struct collector *collector);
-
-#endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/collector/counts.h"
 
+#include "core/base/json.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"
 
@@ -19,10 +20,6 @@ enum {
   MODULES_LISTED = 400
 };
 
-static void set_count(json_t *object, const char *key, uint64_t value) {
-  json_object_set_new(object, key, json_integer((json_int_t)value));
-}
-
 static void set_estimate(json_t *object, const struct live_estimate *estimate) {
   json_object_set_new(object, "live_bytes", json_real(estimate->bytes));
   json_object_set_new(object, "live_objects", json_real(estimate->objects));
@@ -35,7 +32,7 @@ static json_t *calls_json(const struct recorded_process *process) {
   json_t *calls = json_object();
   for (int id = 0; id < CALL_LIMIT; id++)
     if (process->before.calls[id] + totals->calls[id])
-      set_count(calls, call_table[id].name, process->before.calls[id] + totals->calls[id]);
+      json_set_count(calls, call_table[id].name, process->before.calls[id] + totals->calls[id]);
   return calls;
 }
 
@@ -51,13 +48,13 @@ static json_t *process_json(const struct recorded_process *process) {
   for (uint32_t thread = 0; thread < process->threads; thread++)
     request_bytes += trace_writer_thread_counts(process->writer, thread).request_bytes;
   json_object_set_new(object, "calls", calls_json(process));
-  set_count(object, "events", process->before.events + totals->events);
-  set_count(object, "request_bytes", request_bytes);
-  set_count(object, "threads_recorded", process->threads);
-  set_count(object, "dropped", missing.dropped);
-  set_count(object, "skipped", missing.skipped);
-  set_count(object, "lost", process->before.lost + totals->lost);
-  set_count(object, "file_bytes", process->before.file_bytes + totals->file_bytes);
+  json_set_count(object, "events", process->before.events + totals->events);
+  json_set_count(object, "request_bytes", request_bytes);
+  json_set_count(object, "threads_recorded", process->threads);
+  json_set_count(object, "dropped", missing.dropped);
+  json_set_count(object, "skipped", missing.skipped);
+  json_set_count(object, "lost", process->before.lost + totals->lost);
+  json_set_count(object, "file_bytes", process->before.file_bytes + totals->file_bytes);
   struct live_estimate live = live_sample_estimate(&process->live);
   set_estimate(object, &live);
   json_object_set_new(object, "live_share", json_real((double)process->live.sampled / LIVE_BUCKETS));
@@ -96,18 +93,15 @@ struct rows {
 };
 
 static int by_node(const void *a, const void *b) {
-  uint32_t one = ((const struct row *)a)->node, other = ((const struct row *)b)->node;
-  return one < other ? -1 : one > other;
+  return COMPARE(((const struct row *)a)->node, ((const struct row *)b)->node);
 }
 
 static int by_live(const void *a, const void *b) {
-  double one = ((const struct row *)a)->live.bytes, other = ((const struct row *)b)->live.bytes;
-  return one > other ? -1 : one < other;
+  return COMPARE(((const struct row *)b)->live.bytes, ((const struct row *)a)->live.bytes);
 }
 
 static int by_recent(const void *a, const void *b) {
-  double one = ((const struct row *)a)->recent, other = ((const struct row *)b)->recent;
-  return one > other ? -1 : one < other;
+  return COMPARE(((const struct row *)b)->recent, ((const struct row *)a)->recent);
 }
 
 static void add_row(struct rows *rows, const struct row *row) {
@@ -119,8 +113,7 @@ static void add_row(struct rows *rows, const struct row *row) {
 /* One row for each node. */
 static void add_up(struct rows *rows) {
   size_t kept = 0;
-  if (rows->list.count)
-    qsort(rows->list.at, rows->list.count, sizeof *rows->list.at, by_node);
+  vector_sort(&rows->list, by_node);
   for (size_t i = 0; i < rows->list.count; i++) {
     const struct row *row = &rows->list.at[i];
     if (kept == 0 || rows->list.at[kept - 1].node != row->node) {
@@ -141,9 +134,7 @@ static void add_up(struct rows *rows) {
 }
 
 static void list_first(struct rows *rows, int (*order)(const void *, const void *)) {
-  if (!rows->list.count)
-    return;
-  qsort(rows->list.at, rows->list.count, sizeof *rows->list.at, order);
+  vector_sort(&rows->list, order);
   for (size_t i = 0; i < rows->list.count && i < SITES_LISTED; i++)
     rows->list.at[i].listed = true;
 }
@@ -211,9 +202,9 @@ json_t *counts_of(struct collector *collector, struct recorded_process *only) {
   json_t *reply = json_pack("{s:b,s:i,s:o}", "ok", 1, "recorder", (int)getpid(), "processes", list);
   if (!reply)
     return NULL;
-  set_count(reply, "time_ns", os_monotonic_ns());
-  set_count(reply, "recorded", collector->recorded);
-  set_count(reply, "running", collector->processes.count);
+  json_set_count(reply, "time_ns", os_monotonic_ns());
+  json_set_count(reply, "recorded", collector->recorded);
+  json_set_count(reply, "running", collector->processes.count);
   json_object_set_new(reply, "ended", json_boolean(collector->ended));
   return reply;
 }

@@ -5,8 +5,7 @@
    estimates with their variances (live_sample.h, site_sample.h); the modules that stacks lie in. Not its job: rates and
    names, which the watcher makes. Invariants: the rings are drained first, so a call that had returned before the
    request is counted; nothing is changed in the trace. Allocates with malloc; one thread, the one that serves. */
-#ifndef CAPTURE_RECORDER_COLLECTOR_COUNTS_H
-#define CAPTURE_RECORDER_COLLECTOR_COUNTS_H
+#pragma once
 
 #include "capture/recorder/collector/collector_state.h"
 
@@ -18,5 +17,3 @@ json_t *counts_of(struct collector *collector, struct recorded_process *only);
 
 /* What is mapped in the process, as far as the trace has it. NULL: no memory. */
 json_t *counts_modules(const struct recorded_process *process);
-
-#endif

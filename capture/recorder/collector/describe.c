@@ -64,8 +64,7 @@ void describe_program_name(const struct attach_request *request, char *name, siz
   program[length < 0 ? 0 : length] = '\0';
   if (proc_read_file(pid, "comm", comm, sizeof comm) && comm[strlen(comm) - 1] == '\n')
     comm[strlen(comm) - 1] = '\0';
-  const char *slash = strrchr(program, '/');
-  const char *base = slash ? slash + 1 : program;
+  const char *base = basename(program);
   snprintf(name, bytes, "%s", strncmp(base, comm, strlen(comm)) == 0 ? base : comm);
 }
 

@@ -2,8 +2,7 @@
 /* The INFO of a trace, which describes its process, and the trace's file name.
 
    Not its job: the trace's content. Allocates with malloc. */
-#ifndef CAPTURE_RECORDER_COLLECTOR_DESCRIBE_H
-#define CAPTURE_RECORDER_COLLECTOR_DESCRIBE_H
+#pragma once
 
 #include "capture/recorder/collector/collector_settings.h"
 
@@ -43,5 +42,3 @@ void describe_first_path(const struct collector_settings *settings, char *path, 
    Where the recording rotates, F.PID.tape always, and not made: files of that name are numbered
    (continuous/file_set.h). */
 void describe_further_path(const struct collector_settings *settings, int pid, char *path, size_t bytes);
-
-#endif

@@ -5,8 +5,7 @@
    Job: measuring what recording costs, pausing all processes between bursts, beginning each trace's next file in time,
    deleting old ones. Not its job: when a burst is due (continuous/budget.h), names (continuous/file_set.h), the files
    (process/recorded_process.h). A part of the collector; one thread, the one that serves. Allocates with malloc. */
-#ifndef CAPTURE_RECORDER_COLLECTOR_UPKEEP_H
-#define CAPTURE_RECORDER_COLLECTOR_UPKEEP_H
+#pragma once
 
 #include "capture/recorder/collector/collector_state.h"
 
@@ -29,5 +28,3 @@ int upkeep_first_file(const struct collector *collector, struct process_upkeep *
 /* The process is recorded from now on; takes upkeep. */
 void upkeep_process_begins(struct collector *collector, struct recorded_process *process,
                            struct process_upkeep *upkeep);
-
-#endif

@@ -10,8 +10,7 @@
    program sleeps for a night would else leave nothing to record in the morning.
 
    Not its job: reading clocks and counters, pausing. Pure: it knows no time but what it is given. One thread. */
-#ifndef CAPTURE_RECORDER_CONTINUOUS_BUDGET_H
-#define CAPTURE_RECORDER_CONTINUOUS_BUDGET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ bool budget_step(struct budget *budget, const struct budget_use *use);
 
 /* What recording has cost by now, in percent of the program's CPU time. */
 double budget_used_percent(const struct budget *budget);
-
-#endif

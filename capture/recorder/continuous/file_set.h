@@ -3,8 +3,7 @@
 
    F.0001.tape, F.0002.tape and so on. Files that were there before are never touched: the numbers go on after them.
    Not its job: what is in the files, when to begin the next. One thread. */
-#ifndef CAPTURE_RECORDER_CONTINUOUS_FILE_SET_H
-#define CAPTURE_RECORDER_CONTINUOUS_FILE_SET_H
+#pragma once
 
 #include "core/base/error.h"
 
@@ -30,5 +29,3 @@ void file_set_path(const struct file_set *set, uint32_t number, char *path, size
 /* Deletes the set's files but the one being written and the `keep` before it. Returns 0; or -1 with error filled in:
    one could not be deleted, which is tried again the next time. A file that is no longer there is no error. */
 int file_set_trim(struct file_set *set, uint32_t keep, struct error *error);
-
-#endif

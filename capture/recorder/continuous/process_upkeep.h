@@ -4,8 +4,7 @@
 
    Job: what processes used since the last step, and what a file's footer says of its bursts. Not its job: when a burst
    or another file begins (upkeep.h). One thread. Allocates nothing. */
-#ifndef CAPTURE_RECORDER_CONTINUOUS_PROCESS_UPKEEP_H
-#define CAPTURE_RECORDER_CONTINUOUS_PROCESS_UPKEEP_H
+#pragma once
 
 #include "capture/recorder/continuous/budget.h"
 #include "capture/recorder/continuous/file_set.h"
@@ -45,5 +44,3 @@ void process_upkeep_note(const struct upkeep *upkeep, struct recorded_process *p
 /* Its trace is about to be closed, for which what is returned is needed; then it is freed. */
 struct process_upkeep *process_upkeep_end(struct upkeep *upkeep, struct recorded_process *process);
 void process_upkeep_free(struct process_upkeep *upkeep);
-
-#endif

@@ -37,9 +37,8 @@ int access_stream_open(struct access_stream *stream) {
 size_t access_stream_read(struct access_stream *stream) {
   size_t before = stream->used;
   while (stream->bytes && stream->used < ACCESS_STREAM_BYTES) {
-    ssize_t got = read(stream->fd, stream->bytes + stream->used, ACCESS_STREAM_BYTES - stream->used);
-    if (got < 0 && errno == EINTR)
-      continue;
+    ssize_t got =
+        TEMP_FAILURE_RETRY(read(stream->fd, stream->bytes + stream->used, ACCESS_STREAM_BYTES - stream->used));
     if (got <= 0)
       break;
     stream->used += (size_t)got;

@@ -3,8 +3,7 @@
 
    Job: reads the socket, cuts the bytes into items. Not its job: threads' numbers, what is written. Invariants: memory
    is bounded: the tool waits while the buffer is full; what is read is not trusted. One thread. */
-#ifndef CAPTURE_RECORDER_PROCESS_ACCESS_STREAM_H
-#define CAPTURE_RECORDER_PROCESS_ACCESS_STREAM_H
+#pragma once
 
 #include "core/accesses/stream.h"
 
@@ -32,5 +31,3 @@ size_t access_stream_read(struct access_stream *stream);
 bool access_stream_next(struct access_stream *stream, struct access_item *item);
 
 void access_stream_close(struct access_stream *stream);
-
-#endif

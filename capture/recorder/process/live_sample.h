@@ -9,11 +9,9 @@
    Invariants: memory is bounded; an object's chance is the lowest that there was since its acquire; what the host says
    is not trusted, only counted. Objects whose release is not recorded (paused, dropped) count as live until their
    address is used again. In the recorder; allocates with malloc; one thread. */
-#ifndef CAPTURE_RECORDER_PROCESS_LIVE_SAMPLE_H
-#define CAPTURE_RECORDER_PROCESS_LIVE_SAMPLE_H
+#pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum { LIVE_BUCKETS = 1 << 14, LIVE_OBJECTS_MAX = 1 << 13, LIVE_EXACT_OBJECTS_MAX = 1 << 9 };
@@ -86,5 +84,3 @@ struct live_estimate live_sample_estimate(const struct live_sample *sample);
 
 /* What one object adds to the estimate. */
 struct live_estimate live_object_estimate(const struct live_object *object);
-
-#endif

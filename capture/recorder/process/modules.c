@@ -176,7 +176,7 @@ static void describe(struct module *module, int pid) {
 
 static int by_start(const void *left, const void *right) {
   const struct module *a = left, *b = right;
-  return a->record.start < b->record.start ? -1 : a->record.start > b->record.start;
+  return COMPARE(a->record.start, b->record.start);
 }
 
 /* Keeps the modules that are no longer mapped and whose addresses no other has, so that one that is mapped there later

@@ -3,8 +3,7 @@
 
    Job: read /proc/PID/maps, read build ids from the files, find what is new. Not its job: when to look
    (stack_nodes.h). In the recorder; allocates with malloc; one thread. */
-#ifndef CAPTURE_RECORDER_PROCESS_MODULES_H
-#define CAPTURE_RECORDER_PROCESS_MODULES_H
+#pragma once
 
 #include "core/trace/annotations.h"
 
@@ -39,5 +38,3 @@ void modules_visit_mapped(const struct modules *modules,
 bool modules_have(const struct modules *modules, uint64_t address);
 
 void modules_free(struct modules *modules);
-
-#endif

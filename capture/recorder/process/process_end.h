@@ -2,8 +2,7 @@
 /* How a process ended and what it used in all, as far as the kernel still has it afterwards.
 
    Not its job: reaping. Invariants: reads only; never waits. */
-#ifndef CAPTURE_RECORDER_PROCESS_PROCESS_END_H
-#define CAPTURE_RECORDER_PROCESS_PROCESS_END_H
+#pragma once
 
 #include "core/trace/write/trace_write.h"
 
@@ -20,5 +19,3 @@ struct process_end {
 /* Looks at a process that has ended: a zombie through stat_fd (its /proc stat, opened while it lived), one that its
    parent has reaped through pid_fd, which gives the status since Linux 6.15. Either may be -1. */
 struct process_end process_end_look(int pid_fd, int stat_fd);
-
-#endif

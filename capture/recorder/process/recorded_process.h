@@ -4,8 +4,7 @@
    Not its job: sockets and waiting (collector.h), choosing file names. Invariants: everything read from a region is
    checked before it is used, as the host may have overwritten it; once a trace cannot be written any more its records
    are only counted, and the host runs on. One thread. Allocates with malloc. */
-#ifndef CAPTURE_RECORDER_PROCESS_RECORDED_PROCESS_H
-#define CAPTURE_RECORDER_PROCESS_RECORDED_PROCESS_H
+#pragma once
 
 #include "capture/recorder/process/access_stream.h"
 #include "capture/recorder/process/live_sample.h"
@@ -211,5 +210,3 @@ uint64_t recorded_process_calls(const struct recorded_process *process, uint64_t
    with error filled in, also for an error met earlier; totals is filled in either way. */
 int recorded_process_close(struct recorded_process *process, const struct recording_end *end,
                            struct process_totals *totals, struct error *error);
-
-#endif

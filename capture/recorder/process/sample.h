@@ -2,8 +2,7 @@
 /* The memory of another process as /proc shows it: one row of a SAMPLES block at a time.
 
    Not its job: the stamp. Invariants: reads two files of /proc and nothing else; never blocks the process. */
-#ifndef CAPTURE_RECORDER_PROCESS_SAMPLE_H
-#define CAPTURE_RECORDER_PROCESS_SAMPLE_H
+#pragma once
 
 #include "core/trace/write/trace_write.h"
 
@@ -28,5 +27,3 @@ void sampler_plan(struct sampler *sampler, uint64_t now_ns, uint64_t base_ns, ui
 
 /* Fills all but the stamp; quantities that cannot be read are TRACE_SAMPLE_MISSING. False: the process is gone. */
 bool sampler_read(struct sampler *sampler, struct trace_sample *sample);
-
-#endif

@@ -5,10 +5,8 @@
    called. An acquire is drawn with a chance that grows with its request, and counts as often as that chance makes right
    (Horvitz and Thompson), so the sums have no bias and known variances. Invariants: memory is bounded: acquires of the
    sites beyond SITES_MAX are in others. In the recorder; allocates with malloc; one thread. */
-#ifndef CAPTURE_RECORDER_PROCESS_SITE_SAMPLE_H
-#define CAPTURE_RECORDER_PROCESS_SITE_SAMPLE_H
+#pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 
 enum { SITES_MAX = 1 << 14, SITE_CALL_BYTES = 128 };
@@ -51,5 +49,3 @@ void site_sample_adapt(struct site_sample *sample);
 
 /* The site's recent activity as of now. */
 double site_recent(const struct site *site, uint64_t now_ns);
-
-#endif

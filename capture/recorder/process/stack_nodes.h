@@ -4,8 +4,7 @@
    Job: the area's memory, nodes of the host to nodes of the trace, and the modules that they lie in. Invariants: what
    the host wrote is checked; a node is written once, and again when a library has taken the place of another. In the
    recorder; allocates with malloc; one thread. */
-#ifndef CAPTURE_RECORDER_PROCESS_STACK_NODES_H
-#define CAPTURE_RECORDER_PROCESS_STACK_NODES_H
+#pragma once
 
 #include "capture/recorder/process/modules.h"
 #include "capture/wire/stack_area.h"
@@ -44,5 +43,3 @@ void stack_nodes_answer(struct stack_nodes *nodes, uint32_t requested);
 uint32_t stack_nodes_lost(const struct stack_nodes *nodes);
 
 void stack_nodes_close(struct stack_nodes *nodes);
-
-#endif

@@ -3,8 +3,7 @@
 
    A thread's name is set by itself or another thread, mostly soon after its start, and may change: it is read at the
    thread's first event and then less and less often; a new name goes into the trace. In the recorder. */
-#ifndef CAPTURE_RECORDER_PROCESS_THREAD_NAMES_H
-#define CAPTURE_RECORDER_PROCESS_THREAD_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ struct thread_name {
 
 /* Reads the name if it is time to. tid: the kernel's, of process pid. Returns whether it is a new one. */
 bool thread_name_look(struct thread_name *name, int pid, uint32_t tid, uint64_t now_ns);
-
-#endif

@@ -10,8 +10,7 @@
 
    Layout and code only; used by loading.c. Invariants: the code keeps errno and all registers, for functions in the
    executable the flags, too (capture/host/linked_hooks.c says why); where the recorder has ended it loads nothing. */
-#ifndef CAPTURE_RECORDER_REDIRECT_GATE_H
-#define CAPTURE_RECORDER_REDIRECT_GATE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ uint64_t gate_entry_offset(unsigned call);
 /* Of the entry for functions in the executable: it goes on to the function whose address stands where the word points
    to that the stub has pushed. */
 uint64_t gate_linked_offset(void);
-
-#endif

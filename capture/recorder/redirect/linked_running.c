@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* --- looking --- */
 
@@ -66,10 +65,6 @@ int linked_running_open(struct linked_running *linked, const struct tracee *trac
   return linked_patches_complain(patches, why, sizeof why)
              ? error_set(error, "--attach", "the program has an allocator that can't be redirected: %s", why)
              : 0;
-}
-
-void linked_running_close(struct linked_running *linked) {
-  linked_patches_close(&linked->patches);
 }
 
 bool linked_running_has_malloc(const struct linked_running *linked) {

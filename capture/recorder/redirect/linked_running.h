@@ -7,8 +7,7 @@
    is redirected, so that any recorder can do it, at any time. That room stays for good, unchanged but for where the
    stubs lead, as a thread may be in a trampoline, or come back to one from a signal handler: the functions can be put
    back wherever threads are, and the next recording uses the same room. Allocates with malloc. */
-#ifndef CAPTURE_RECORDER_REDIRECT_LINKED_RUNNING_H
-#define CAPTURE_RECORDER_REDIRECT_LINKED_RUNNING_H
+#pragma once
 
 #include "capture/recorder/redirect/entries/linked_patches.h"
 #include "capture/recorder/redirect/objects.h"
@@ -20,10 +19,9 @@ struct linked_running {
 };
 
 /* Looks at the process; changes nothing. known_room: where one is from an earlier recording; 0: perhaps nowhere. -1: an
-   allocator's functions can't be redirected. To be closed in any case. */
+   allocator's functions can't be redirected. Its patches are to be closed in any case. */
 int linked_running_open(struct linked_running *linked, const struct tracee *tracee, uint64_t known_room,
                         struct error *error);
-void linked_running_close(struct linked_running *linked);
 
 /* Are malloc and its kin themselves among the functions, so that references to them need not be redirected? */
 bool linked_running_has_malloc(const struct linked_running *linked);
@@ -57,5 +55,3 @@ int linked_put_back_copies(int except, uint64_t room, const char *setting, struc
 
 /* The room to which functions of that process's executable are redirected; 0: none are. */
 uint64_t linked_find_room(const struct tracee *tracee);
-
-#endif

@@ -4,8 +4,7 @@
 
    Not its job: what is redirected to the library (redirect.h). Invariants: where the library is not loaded, all
    references and functions are as they were. Allocates with malloc. */
-#ifndef CAPTURE_RECORDER_REDIRECT_LOADING_H
-#define CAPTURE_RECORDER_REDIRECT_LOADING_H
+#pragma once
 
 #include "capture/recorder/redirect/linked_running.h"
 
@@ -24,5 +23,3 @@ int loading_bring(const struct loading *loading, struct tracee *tracee, struct e
 
 /* Is that the address of an entry of a gate, also of an earlier recorder's? *real: the function behind it. */
 bool gate_entry_at(const struct tracee *tracee, uint64_t address, uint64_t *real);
-
-#endif

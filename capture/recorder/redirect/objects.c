@@ -196,8 +196,7 @@ bool objects_are_settled(const struct objects *objects, const struct tracee *tra
 }
 
 const char *object_name(const struct object *object) {
-  const char *slash = strrchr(object->path, '/');
-  return slash ? slash + 1 : object->path;
+  return basename(object->path);
 }
 
 const struct object *objects_find(const struct objects *objects, const char *name) {

@@ -4,8 +4,7 @@
 
    Not its job: stopping it, writing (tracee.h). Invariants: nothing that is read there is trusted: what can't be right
    is left out, and no length of its is allocated beyond a limit. The list is a snapshot. Allocates with malloc. */
-#ifndef CAPTURE_RECORDER_REDIRECT_OBJECTS_H
-#define CAPTURE_RECORDER_REDIRECT_OBJECTS_H
+#pragma once
 
 #include "capture/recorder/redirect/tracee.h"
 
@@ -73,5 +72,3 @@ uint64_t objects_entry(const struct tracee *tracee);
 
 /* From the first to the last of the neighbouring mappings of the same file. False: no mapping is there. */
 bool object_extent(const struct tracee *tracee, uint64_t inside, struct area *extent);
-
-#endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/redirect/redirect.h"
 
-#include "core/base/os.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -147,8 +145,7 @@ static void describe_program(int pid, char *name, size_t bytes) {
   snprintf(path, sizeof path, "/proc/%d/exe", pid);
   ssize_t length = readlink(path, program, sizeof program - 1);
   program[length < 0 ? 0 : length] = '\0';
-  const char *slash = strrchr(program, '/');
-  snprintf(name, bytes, "%.*s", (int)bytes - 1, slash ? slash + 1 : program);
+  snprintf(name, bytes, "%.*s", (int)bytes - 1, basename(program));
 }
 
 /* The functions in the executable, and what the trace calls the allocator. */
@@ -585,6 +582,6 @@ int redirect_undo(int pid, const char *setting, uint32_t *processes, struct erro
 }
 
 void redirect_close(struct redirection *redirection) {
-  linked_running_close(&redirection->linked);
+  linked_patches_close(&redirection->linked.patches);
   tracee_close(&redirection->tracee);
 }

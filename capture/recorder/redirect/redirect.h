@@ -6,8 +6,7 @@
    it goes to the function that its name means in the program, and put back only where it goes to our hook; both while
    all threads are held. What is needed to put it back stands in the process itself (capture/wire/redirect.h), so that
    any recorder can do it, at any time. Allocates with malloc. */
-#ifndef CAPTURE_RECORDER_REDIRECT_REDIRECT_H
-#define CAPTURE_RECORDER_REDIRECT_REDIRECT_H
+#pragma once
 
 #include "capture/recorder/redirect/linked_running.h"
 #include "capture/recorder/redirect/loading.h"
@@ -50,5 +49,3 @@ int redirect_end(struct redirection *redirection, uint32_t *processes, struct er
 int redirect_undo(int pid, const char *setting, uint32_t *processes, struct error *error);
 
 void redirect_close(struct redirection *redirection);
-
-#endif

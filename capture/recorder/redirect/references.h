@@ -2,8 +2,7 @@
 /* Which references of another process go to which function, and whether a thread may be inside some code.
 
    Not its job: changing them (redirect.h, loading.h). Invariants as of objects.h. Allocates with malloc. */
-#ifndef CAPTURE_RECORDER_REDIRECT_REFERENCES_H
-#define CAPTURE_RECORDER_REDIRECT_REFERENCES_H
+#pragma once
 
 #include "capture/recorder/redirect/objects.h"
 
@@ -53,5 +52,3 @@ bool stack_holds(const struct tracee *tracee, struct stack_part stack, const str
 /* Is a held thread inside one of the ranges, or will it return there? True where that can't be seen. */
 bool thread_is_inside(const struct tracee *tracee, const struct tracee_thread *thread, const struct code_range *ranges,
                       size_t count);
-
-#endif

@@ -149,7 +149,7 @@ static int check_allocator(int pid, struct error *error) {
   if (tracee_open(&tracee, pid, error) != 0)
     return -1;
   int result = linked_running_open(&linked, &tracee, 0, error);
-  linked_running_close(&linked);
+  linked_patches_close(&linked.patches);
   tracee_close(&tracee);
   return result;
 }

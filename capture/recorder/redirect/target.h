@@ -2,12 +2,9 @@
 /* Can a process that runs be recorded? Looks at it from outside, before anything of it is touched.
 
    Not its job: what only shows in its memory (redirect.h refuses that). Allocates nothing. */
-#ifndef CAPTURE_RECORDER_REDIRECT_TARGET_H
-#define CAPTURE_RECORDER_REDIRECT_TARGET_H
+#pragma once
 
 #include "core/base/error.h"
 
 /* 0, or -1 with the reason. */
 int target_check(int pid, struct error *error);
-
-#endif

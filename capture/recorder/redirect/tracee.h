@@ -5,8 +5,7 @@
    tracee_release and is not traced outside, so that a tracer that ends leaves it as it was; a signal that came in
    between is delivered afterwards; a system call that was interrupted is made again. All functions are to be called
    from the thread that called tracee_open. Allocates with malloc; changes errno. */
-#ifndef CAPTURE_RECORDER_REDIRECT_TRACEE_H
-#define CAPTURE_RECORDER_REDIRECT_TRACEE_H
+#pragma once
 
 #include "core/base/error.h"
 #include "core/base/vector.h"
@@ -72,5 +71,3 @@ struct tracee_syscall {
   uint64_t argument[6];
 };
 int tracee_make_syscall(struct tracee *tracee, const struct tracee_syscall *call, int64_t *result, struct error *error);
-
-#endif

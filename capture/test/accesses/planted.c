@@ -107,12 +107,12 @@ static void handler(int number) {
   handled++;
 }
 
-/* Under Valgrind some 1,400 of these pairs of calls pass from signal to signal: a trace of 290,000 events. */
+/* Under Valgrind some 1,400 of these pairs of calls pass from signal to signal: a trace of 90,000 events. */
 static void signals(void) {
   struct itimerval often = {{0, 500}, {0, 500}};
   signal(SIGALRM, handler);
   setitimer(ITIMER_REAL, &often, NULL);
-  while (handled < 100) {
+  while (handled < 30) {
     char *object = malloc(FIRST);
     touch(object, 48);
     free(object);
@@ -171,7 +171,7 @@ static void asked(void) {
 
 /* Objects come and go, and are read and written at places and in sizes without order. */
 static void mixed(void) {
-  enum { OBJECTS = 64, LARGEST = 600, STEPS = 30000 };
+  enum { OBJECTS = 64, LARGEST = 600, STEPS = 12000 };
   static char *objects[OBJECTS];
   static unsigned sizes[OBJECTS];
   unsigned random = 1;

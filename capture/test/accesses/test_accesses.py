@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Data accesses are recorded truly: of which objects, where in them, between which calls; none of the allocator's."""
+"""Data accesses are recorded truly: of which objects, where in them, between which calls; none of the allocator's.
+
+Long: filters of other sizes.
+"""
 
 import shutil
 import signal
@@ -147,7 +150,7 @@ def filtered_by_hand(events: pd.DataFrame, rows: pd.DataFrame, size_bytes: int) 
     return kept
 
 
-@pytest.mark.parametrize("size_bytes", [64, 256, 4096, 32768])
+@pytest.mark.parametrize("size_bytes", [64, 4096, *(pytest.param(n, marks=pytest.mark.long) for n in (256, 32768))])
 def test_a_filtered_recording_is_the_unfiltered_one_filtered_by_hand(planted, tmp_path, size_bytes):
     """Two recordings of one program, whose addresses are the same, as paths and environment are."""
     record(tmp_path / "a.tape", planted, "mixed")
@@ -158,7 +161,7 @@ def test_a_filtered_recording_is_the_unfiltered_one_filtered_by_hand(planted, tm
     of_accesses = rows[rows["kind"] != "call"]
     numbers = [-1 if pd.isna(number) else int(number) for number in of_accesses["object"]]
     seen = list(zip(of_accesses["kind"], numbers, of_accesses["granule"].astype(int), strict=True))
-    assert len(seen) > 5000
+    assert len(seen) > 2000
     assert seen == filtered_by_hand(*whole, size_bytes)
 
 
@@ -196,7 +199,7 @@ def test_call_rows_are_the_events_of_their_threads(planted, tmp_path, mode):
     events, rows = events_and_rows(tmp_path / "a.tape")
     sizes = requests(events, rows)
     seen = accessed(rows, sizes, set(range(FIRST, FIRST + 24 * 16, 16)))
-    assert len(seen) >= (24 * 40 if mode == "threads" else 300)
+    assert len(seen) >= (24 * 40 if mode == "threads" else 90)
     assert events["thread"].nunique() == (25 if mode == "threads" else 1)
 
 
@@ -242,11 +245,10 @@ def test_a_killed_program_leaves_what_it_did_before(planted, tmp_path):
     assert (rows["kind"] == "object").sum() >= 1024
 
 
-@pytest.mark.parametrize("command", ["check", "info", "compile"])
-def test_readers_take_a_trace_with_accesses(planted, tmp_path, command):
+def test_readers_take_a_trace_with_accesses(planted, tmp_path):
     record(tmp_path / "a.tape", planted, "threads", accesses="4096")
-    output = ["-o", tmp_path / "a.work"] if command == "compile" else []
-    succeed(CONVERT, command, tmp_path / "a.tape", *output)
+    for command in ("check", "info", "compile"):
+        succeed(CONVERT, command, tmp_path / "a.tape")
 
 
 @pytest.mark.parametrize("value", ["100", "32", "many", "2G"])

@@ -4,7 +4,6 @@ program goes on."""
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ from capture.test.accesses.test_accesses import (  # noqa: F401 (a fixture)
     requests,
 )
 from capture.test.driven import HANG_S, Driven
-from tests.support import CONVERT, HEAPTAPE, OUT, RECORD, check, info, run
+from tests.support import CONVERT, HEAPTAPE_HERE, OUT, RECORD, check, compile_c, info, run, small_disk, succeed
 
 STATUS = 9  # of planted, mode asked
 
@@ -61,8 +60,7 @@ def calls_of(trace: Path) -> tuple[pd.DataFrame, pd.DataFrame, int]:
 def test_accesses_of_a_late_start_begin_with_it(start):
     recording = start("--start-paused")
     recording.work()
-    done = run(HEAPTAPE, "ctl", str(recording.program_pid()), "start")
-    assert done.status == 0, done.stderr
+    succeed(HEAPTAPE_HERE, "ctl", str(recording.program_pid()), "start")
     for _ in range(2):
         recording.work()
     recording.end()
@@ -151,11 +149,7 @@ def test_when_the_recorder_is_killed_the_program_goes_on(start):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root for a file system of its own")
 def test_a_full_disk_ends_the_trace_and_not_the_program(start, tmp_path):
-    small = tmp_path / "small"
-    small.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", small], capture_output=True).returncode != 0:
-        pytest.skip("needs the right to mount a small file system")
-    try:
+    with small_disk(tmp_path / "small", "64k") as small:
         recording = start(trace=small / "a.tape")
         for _ in range(60):
             recording.work()
@@ -169,18 +163,11 @@ def test_a_full_disk_ends_the_trace_and_not_the_program(start, tmp_path):
         with open_trace(recording.trace) as trace:
             assert trace.differences == []
             assert trace.footer["accesses"]["lost"] > 0
-    finally:
-        subprocess.run(["umount", small], check=True)
 
 
 def program_of(trace: Path) -> str:
     with open_trace(trace) as opened:
         return opened.info["program"]
-
-
-def compile_c(path: Path, source: str, *flags: str) -> Path:
-    subprocess.run(["gcc", "-x", "c", "-", "-o", path, *flags], input=source, text=True, check=True)
-    return path
 
 
 def make_program(path: Path, kind: str) -> Path:

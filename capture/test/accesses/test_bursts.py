@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Recorded in bursts, the data accesses inside of them are those of a whole recording, and outside there are none."""
+"""Recorded in bursts, the data accesses inside of them are those of a whole recording, and outside there are none.
 
+Long: bursts whose end never comes.
+"""
+
+import functools
 import json
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -22,7 +27,7 @@ from capture.test.accesses.test_accesses import (
 )
 from capture.test.accesses.test_accesses_failures import start  # noqa: F401 (a fixture)
 from tests import support
-from tests.support import CONVERT, HEAPTAPE, REPOSITORY, check, compile_c, info, run, succeed
+from tests.support import CONVERT, HEAPTAPE_HERE, REPOSITORY, check, compile_c, info, run, succeed
 
 OLD, NEW, SENTINEL = 1088, 1104, 1120
 
@@ -31,6 +36,18 @@ OLD, NEW, SENTINEL = 1088, 1104, 1120
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("bursts") / "bursts"
     return compile_c(path, Path(__file__).parent / "bursts.c", "-O1", f"-I{REPOSITORY}")
+
+
+@pytest.fixture(scope="module")
+def recorded(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Path, str]]:
+    """Records so many phases, once each: (rounds, **how), as `record` has it. Gives the trace and what was told."""
+
+    @functools.cache
+    def made(rounds: int, **how: str | None) -> tuple[Path, str]:
+        tape = tmp_path_factory.mktemp("phases") / "a.tape"
+        return tape, record(tape, program, "phases", str(rounds), **how)
+
+    return made
 
 
 def record(tape: Path, *command: str | Path, bursts: str | None = "begin..end", accesses: str = "all") -> str:
@@ -74,13 +91,12 @@ def sentinel_of(tape: Path) -> int:
     return requests(events, rows).index(SENTINEL)
 
 
-def test_each_burst_has_what_a_whole_recording_has_there(program, tmp_path):
-    record(tmp_path / "all.tape", program, "phases", "3", bursts=None)
-    told = record(tmp_path / "a.tape", program, "phases", "3")
+def test_each_burst_has_what_a_whole_recording_has_there(recorded):
+    tape, told = recorded(3)
     assert "in 3 bursts" in told
-    whole, number = in_words(tmp_path / "all.tape"), sentinel_of(tmp_path / "a.tape")
+    whole, number = in_words(recorded(3, bursts=None)[0]), sentinel_of(tape)
     first, last = f"object {number} +0x10", f"object {number} +0x20"
-    bursts, outside = split(tmp_path / "a.tape")
+    bursts, outside = split(tape)
     assert outside == []
     begins = [place for place, line in enumerate(whole) if line == first]
     ends = [place for place, line in enumerate(whole) if line == last]
@@ -91,16 +107,15 @@ def test_each_burst_has_what_a_whole_recording_has_there(program, tmp_path):
         assert start_at < 10
         assert len(burst) - end_at < 10
         assert len(burst) > 2000
-    assert check(tmp_path / "a.tape")["ok"]
+    assert check(tape)["ok"]
 
 
-def test_the_filter_is_empty_where_a_burst_begins(program, tmp_path):
+def test_the_filter_is_empty_where_a_burst_begins(recorded):
     """So each burst alone, filtered by hand, is what the filter kept of it."""
-    record(tmp_path / "all.tape", program, "phases", "2")
-    record(tmp_path / "a.tape", program, "phases", "2", accesses="4096")
-    events, rows = events_and_rows(tmp_path / "all.tape")
-    _, kept = events_and_rows(tmp_path / "a.tape")
-    places, kept_places = bursts_of(tmp_path / "all.tape"), bursts_of(tmp_path / "a.tape")
+    whole, filtered = recorded(2)[0], recorded(2, accesses="4096")[0]
+    events, rows = events_and_rows(whole)
+    _, kept = events_and_rows(filtered)
+    places, kept_places = bursts_of(whole), bursts_of(filtered)
     assert len(places) == len(kept_places) == 2
     for (begin, end), (kept_begin, kept_end) in zip(places.to_numpy(), kept_places.to_numpy(), strict=True):
         before = rows["kind"][: int(begin)] == "call"
@@ -112,18 +127,15 @@ def test_the_filter_is_empty_where_a_burst_begins(program, tmp_path):
         assert list(zip(found["kind"], numbers, found["granule"].astype(int), strict=True)) == wanted
 
 
-def test_objects_from_before_a_burst_are_known_in_it(program, tmp_path):
-    record(tmp_path / "a.tape", program, "phases", "1")
-    events, rows = events_and_rows(tmp_path / "a.tape")
-    assert len(accessed(rows, requests(events, rows), {OLD})) > 1500
+def test_objects_from_before_a_burst_are_known_in_it(recorded):
+    events, rows = events_and_rows(recorded(2)[0])
+    assert len(accessed(rows, requests(events, rows), {OLD})) > 2 * 1500
     calls = rows[rows["kind"] == "call"]
     assert len(calls) == len(events)
 
 
-def test_what_was_counted_inside_and_outside_is_the_whole(program, tmp_path):
-    record(tmp_path / "all.tape", program, "phases", "3", bursts=None)
-    record(tmp_path / "a.tape", program, "phases", "3")
-    whole, told = (info(tmp_path / f"{name}.tape")["accesses"] for name in ("all", "a"))
+def test_what_was_counted_inside_and_outside_is_the_whole(recorded):
+    whole, told = (info(tape)["accesses"] for tape, _ in (recorded(3, bursts=None), recorded(3)))
     assert told["bursts"] == 3
     assert "bursts" not in whole
     assert "outside_program_instructions" not in whole
@@ -136,28 +148,28 @@ def test_what_was_counted_inside_and_outside_is_the_whole(program, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("bursts", "count", "ended"), [("..end", 1, True), ("begin..", 1, False), ("begin..never", 1, False)]
+    ("bursts", "ended"),
+    [("..end", True), ("begin..", False), pytest.param("begin..never", False, marks=pytest.mark.long)],
 )
-def test_a_burst_may_begin_with_the_program_or_end_with_it(program, tmp_path, bursts, count, ended):
-    told = record(tmp_path / "a.tape", program, "phases", "2", bursts=bursts)
+def test_a_burst_may_begin_with_the_program_or_end_with_it(recorded, bursts, ended):
+    tape, told = recorded(2, bursts=bursts)
     assert ("the last one up to the end" in told) is not ended
-    found = bursts_of(tmp_path / "a.tape")
-    assert len(found) == count
-    assert pd.notna(found["end"].iloc[-1]) == ended
-    inside, outside = split(tmp_path / "a.tape")
+    (end,) = bursts_of(tape)["end"]
+    assert pd.notna(end) == ended
+    inside, outside = split(tape)
     assert outside == []
     assert len(inside[0]) > 2000
 
 
-def test_a_burst_that_never_begins_is_told_and_leaves_the_calls(program, tmp_path):
-    told = record(tmp_path / "a.tape", program, "phases", "2", bursts="nobody..end")
+def test_a_burst_that_never_begins_is_told_and_leaves_the_calls(recorded, tmp_path):
+    tape, told = recorded(2, bursts="nobody..end")
     assert 'no burst began, so there are no data accesses: "nobody" has not come' in told
-    assert info(tmp_path / "a.tape")["accesses"]["bursts"] == 0
-    inside, outside = split(tmp_path / "a.tape")
+    assert info(tape)["accesses"]["bursts"] == 0
+    inside, outside = split(tape)
     assert inside == outside == []
-    events, rows = events_and_rows(tmp_path / "a.tape")
+    events, rows = events_and_rows(tape)
     assert len(rows) == len(events) > 200
-    command = [HEAPTAPE, "replay", tmp_path / "a.tape", "-a", "glibc", "-n", "1", "-o", tmp_path / "r.json"]
+    command = [HEAPTAPE_HERE, "replay", tape, "-a", "glibc", "-n", "1", "-o", tmp_path / "r.json"]
     assert "none began" in run(*command, "--passes", "misses").stderr
     succeed(*command, "--passes", "memory")
 
@@ -194,14 +206,14 @@ def test_ctl_begins_and_ends_bursts(start):  # noqa: F811
     recording = start("--burst", "ctl..ctl")
     for verb in (None, "begin-burst", "end-burst"):
         if verb:
-            succeed(HEAPTAPE, "ctl", str(recording.process.pid), verb)
+            succeed(HEAPTAPE_HERE, "ctl", str(recording.process.pid), verb)
         recording.work()
     recording.end()
     _one_burst_of_three_asks(recording.trace)
 
 
 def _asked_for(pid: int) -> bool:
-    return json.loads(succeed(HEAPTAPE, "ctl", str(pid), "status", "--json").stdout)["burst_asked_for"]
+    return json.loads(succeed(HEAPTAPE_HERE, "ctl", str(pid), "status", "--json").stdout)["burst_asked_for"]
 
 
 def _one_burst_of_three_asks(trace: Path) -> None:
@@ -219,7 +231,7 @@ def _one_burst_of_three_asks(trace: Path) -> None:
 def test_ctl_refuses_bursts_of_a_recording_without(start):  # noqa: F811
     recording = start()
     recording.work()
-    done = run(HEAPTAPE, "ctl", str(recording.program_pid()), "begin-burst")
+    done = run(HEAPTAPE_HERE, "ctl", str(recording.program_pid()), "begin-burst")
     assert done.status == 1
     assert "has no bursts" in done.stderr
     recording.end()
@@ -245,13 +257,13 @@ def test_another_program_begins_outside_of_bursts(program, tmp_path):
     assert [pd.isna(bursts_of(trace)["end"].iloc[-1]) for trace in (tmp_path / "a.tape", other)] == [True, False]
 
 
-def test_bursts_survive_being_rewritten(program, tmp_path):
-    record(tmp_path / "a.tape", program, "phases", "2", accesses="4096")
-    wanted = [len(rows) for rows in split(tmp_path / "a.tape")[0]]
-    told = info(tmp_path / "a.tape")["accesses"]
+def test_bursts_survive_being_rewritten(recorded, tmp_path):
+    tape, _ = recorded(2, accesses="4096")
+    wanted = [len(rows) for rows in split(tape)[0]]
+    told = info(tape)["accesses"]
     for number, options in enumerate((["--archive"], ["--anonymise"])):
         made = tmp_path / f"{number}.tape"
-        succeed(CONVERT, "convert", *options, tmp_path / "a.tape", made)
+        succeed(CONVERT, "convert", *options, tape, made)
         assert [len(rows) for rows in split(made)[0]] == wanted
         kept = info(made)["accesses"]
         assert {key: kept[key] for key in kept if key != "file_bytes"} == {
@@ -261,6 +273,5 @@ def test_bursts_survive_being_rewritten(program, tmp_path):
     assert '"from": "begin"' in json.dumps(info(tmp_path / "0.tape"))
     sliced = tmp_path / "sliced.tape"
     assert (
-        "data accesses are left out"
-        in succeed(CONVERT, "convert", "--slice", "progress=10%..20%", tmp_path / "a.tape", sliced).stderr
+        "data accesses are left out" in succeed(CONVERT, "convert", "--slice", "progress=10%..20%", tape, sliced).stderr
     )

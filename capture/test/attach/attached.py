@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from heaptape.formats.tape_format import open_trace
 
-from tests.support import RECORD, compile_c, take_interrupts
+from tests.support import RECORD, check, compile_c, take_interrupts
 
 HANG_S = 120  # bounds a hang, and is no claim
 SOURCES = Path(__file__).parent
@@ -32,6 +33,7 @@ class Worker:
     def __init__(
         self, programs: tuple[Path, Path], threads: int, *options: str, under: tuple[str | Path, ...] = ()
     ) -> None:
+        self.threads = threads
         self.process = subprocess.Popen(
             [*under, programs[0], str(threads), programs[1], *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -62,6 +64,21 @@ class Worker:
         return self.process.wait(timeout=HANG_S)
 
 
+@contextmanager
+def workers(programs: tuple[Path, Path]) -> Iterator[Callable[..., Worker]]:
+    """Starts workers with so many threads; kills them."""
+    started: list[Worker] = []
+
+    def begin(threads: int, *options: str) -> Worker:
+        started.append(Worker(programs, threads, *options))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.process.kill()
+        one.process.wait()
+
+
 class Attached:
     """A recorder that has begun to record a process."""
 
@@ -90,6 +107,11 @@ class Attached:
         self.process.send_signal(signal.SIGINT)
         return self.wait()
 
+    def stop_when_it_holds(self, least_bytes: int) -> str:
+        """As soon as the trace is so large."""
+        wait_until(lambda: self.trace.exists() and self.trace.stat().st_size > least_bytes)
+        return self.stop()
+
     def keeper(self) -> int:
         """The process that redirects."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
@@ -98,23 +120,21 @@ class Attached:
 
 
 def requests(trace: Path) -> pd.DataFrame:
-    """Columns thread, bytes and acquires of all calls of malloc and free, in each thread's order."""
+    """Columns thread, call and bytes of all calls, in each thread's order."""
     with open_trace(trace) as tape:
         parts = list(tape.frames())
     if not parts:
         return pd.DataFrame({"thread": [], "call": [], "bytes": []})
     events = pd.concat(parts, ignore_index=True).sort_values(["thread", "event"], kind="stable")
-    return pd.DataFrame(
-        {"thread": events["thread"], "call": events["call"].astype(str), "bytes": events["request_bytes"]}
-    )
+    return events[["thread", "call", "request_bytes"]].rename(columns={"request_bytes": "bytes"})
 
 
-def worker_threads(calls: pd.DataFrame) -> dict[int, list[int]]:
+def worker_threads(calls: pd.DataFrame) -> dict[int, np.ndarray]:
     """The requests of each of the worker's threads, in order: a thread of it makes no others than those known."""
     acquired = calls[calls["call"] == "malloc"]
-    by_thread = {int(thread): list(map(int, part["bytes"])) for thread, part in acquired.groupby("thread")}
+    by_thread = {int(thread): part["bytes"].to_numpy(dtype=np.int64) for thread, part in acquired.groupby("thread")}
     known = range(FIRST_BYTES, LAST_BYTES + 1, STEP_BYTES)
-    return {thread: sizes for thread, sizes in by_thread.items() if set(sizes) <= set(known)}
+    return {thread: sizes for thread, sizes in by_thread.items() if np.isin(sizes, known).all()}
 
 
 def calls_of(calls: pd.DataFrame, name: str, size_bytes: int) -> int:
@@ -130,14 +150,11 @@ def wait_until(true: Callable[[], bool]) -> None:
     raise AssertionError("it does not come true")
 
 
-def follower(size_bytes: int) -> int:
-    """The request that comes after one in the known sequence."""
-    return FIRST_BYTES if size_bytes == LAST_BYTES else size_bytes + STEP_BYTES
-
-
-def jumps(sizes: list[int]) -> list[tuple[int, int]]:
+def jumps(sizes: np.ndarray) -> list[tuple[int, int]]:
     """Where one request does not follow another: calls in between are missing."""
-    return [(one, other) for one, other in zip(sizes, sizes[1:], strict=False) if other != follower(one)]
+    one, other = sizes[:-1], sizes[1:]
+    wrong = other != np.where(one == LAST_BYTES, FIRST_BYTES, one + STEP_BYTES)
+    return list(zip(one[wrong].tolist(), other[wrong].tolist(), strict=True))
 
 
 @contextmanager
@@ -158,3 +175,25 @@ def running(*command: str | Path, ready: Callable[[], bool] | None = None) -> It
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def record_in_a_storm(program: Worker, folder: Path, recordings: int) -> Iterator[int]:
+    """Gives the number of each of them when it has ended: each second one ends in the middle of the storm."""
+    for number in range(recordings):
+        attached = Attached(program.pid, folder / "t.tape")
+        program.obey("c")
+        program.ask("s")
+        if number % 2:
+            program.answer()
+        attached.stop()
+        yield number
+        if number % 2 == 0:
+            program.answer()
+        calls = requests(attached.trace)
+        threads = worker_threads(calls)
+        assert len(threads) == program.threads, number
+        assert {thread: jumps(sizes) for thread, sizes in threads.items()} == dict.fromkeys(threads, []), number
+        assert calls_of(calls, "malloc", 4242) == 10_000, number
+        assert check(attached.trace)["ok"], number
+        for path in folder.glob("*.tape"):
+            path.unlink()

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A program, to be linked with own_malloc.c, whose three threads do nothing but acquire and release. A signal
-   interrupts it at malloc's first instructions, or where these are executed while it is recorded: there SIGUSR1's
-   handler writes a line, and waits for a byte. SIGUSR2 ends it, with exit status 0 if all objects were as they should
-   be. */
+/* A program, to be linked with own_malloc.c, whose main thread does nothing but acquire and release, and another does
+   so now and then. A signal interrupts it at malloc's first instructions, or where these are executed while it is
+   recorded: there SIGUSR1's handler writes a line, and waits for a byte. SIGUSR2 ends it, with exit status 0 if all
+   objects were as they should be. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { THREADS = 2, FIRST_BYTES = 6, STUB_BYTES = 192, JUMP = 0xe9, JUMP_BYTES = 5 };
+enum { FIRST_BYTES = 6, STUB_BYTES = 192, JUMP = 0xe9, JUMP_BYTES = 5 };
 
 static atomic_bool ends;
 
@@ -40,7 +40,7 @@ static void end(int signal) {
   atomic_store(&ends, true);
 }
 
-static void *work(void *unused) {
+static void *work(void *rests) {
   for (unsigned i = 0; !atomic_load(&ends); i++) {
     unsigned *object = malloc(sizeof *object), *other = malloc(sizeof *other);
     *object = i;
@@ -49,12 +49,14 @@ static void *work(void *unused) {
       _exit(4);
     free(object);
     free(other);
+    if (rests)
+      usleep(500);
   }
-  return unused;
+  return NULL;
 }
 
 int main(void) {
-  pthread_t thread[THREADS];
+  pthread_t other;
   sigset_t signals;
   struct sigaction action = {.sa_sigaction = wait_inside, .sa_flags = SA_SIGINFO | SA_RESTART};
   sigaction(SIGUSR1, &action, NULL);
@@ -62,13 +64,10 @@ int main(void) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &signals, NULL);
-  for (int i = 0; i < THREADS; i++)
-    pthread_create(&thread[i], NULL, work, NULL);
+  pthread_create(&other, NULL, work, &other);
   pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
   if (write(1, "\n", 1) != 1)
     return 2;
   work(NULL);
-  for (int i = 0; i < THREADS; i++)
-    pthread_join(thread[i], NULL);
-  return 0;
+  return pthread_join(other, NULL);
 }

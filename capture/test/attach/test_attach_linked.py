@@ -22,9 +22,11 @@ from capture.test.attach.attached import (
     calls_of,
     compile_worker,
     jumps,
+    record_in_a_storm,
     requests,
     wait_until,
     worker_threads,
+    workers,
 )
 from tests.support import RECORD, check, compile_c, info, refused
 
@@ -33,7 +35,7 @@ pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attachin
 PREFIXED = ("-DPREFIX=je_", "-Dmalloc=je_malloc", "-Dfree=je_free")
 FUNCTIONS = 6
 THREADS = 4
-CYCLES = 15
+HOLDS = 6  # at each, the main thread stands there about every second time
 
 
 def linked_worker(folder: Path, *options: str) -> tuple[Path, Path]:
@@ -55,17 +57,8 @@ KINDS = ("own malloc", "own malloc at a fixed address", "with a prefix")
 
 @pytest.fixture(params=KINDS)
 def worker(request: pytest.FixtureRequest, programs: dict[str, tuple[Path, Path]]) -> Iterator[Callable[..., Worker]]:
-    """Starts a worker with so many threads."""
-    started: list[Worker] = []
-
-    def begin(threads: int, *options: str) -> Worker:
-        started.append(Worker(programs[request.param], threads, *options))
-        return started[-1]
-
-    yield begin
-    for one in started:
-        one.process.kill()
-        one.process.wait()
+    with workers(programs[request.param]) as begin:
+        yield begin
 
 
 def text(pid: int) -> list[bytes]:
@@ -177,53 +170,27 @@ def test_both_killed_leave_a_program_that_runs_and_is_put_back_by_the_next(worke
     assert program.end() == 0
 
 
-def record_again_and_again(program: Worker, folder: Path, cycles: int) -> None:
-    """Under a storm, and each second time so that the recording ends in the middle of it."""
-    before, rooms = text(program.pid), []
-    for number in range(cycles):
-        attached = Attached(program.pid, folder / "t.tape")
-        program.obey("c")
-        program.ask("s")
-        if number % 2:
-            program.answer()
-        attached.stop()
-        assert text(program.pid) == before, number
-        if number % 2 == 0:
-            program.answer()
-        calls = requests(attached.trace)
-        gaps = {thread: jumps(sizes) for thread, sizes in worker_threads(calls).items()}
-        assert gaps == dict.fromkeys(gaps, []), number
-        assert calls_of(calls, "malloc", 4242) == 10_000, number
-        assert check(attached.trace)["ok"], number
-        rooms.append(mapped_code(program.pid))
-        for path in folder.glob("*.tape"):
-            path.unlink()
-    assert len(set(rooms)) == 1, "code that an earlier recording has left is used again"
-    assert program.end() == 0
-
-
 def mapped_code(pid: int) -> int:
     """Mappings of code that are no file's: the gate, and the trampolines."""
     lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     return sum("x" in line.split()[1] and len(line.split()) == 5 for line in lines)
 
 
-def test_many_recordings_leave_a_storm_unharmed(worker, tmp_path: Path) -> None:
-    record_again_and_again(worker(6, "signals"), tmp_path, CYCLES)
-
-
-@pytest.mark.long
-def test_a_hundred_recordings_leave_a_storm_unharmed(worker, tmp_path: Path) -> None:
-    record_again_and_again(worker(6, "signals"), tmp_path, 100)
+@pytest.mark.parametrize("recordings", [4, pytest.param(100, marks=pytest.mark.long)])
+def test_many_recordings_leave_a_storm_unharmed(worker, tmp_path: Path, recordings: int) -> None:
+    program = worker(6, "signals")
+    before, rooms = text(program.pid), []
+    for number in record_in_a_storm(program, tmp_path, recordings):
+        assert text(program.pid) == before, number
+        rooms.append(mapped_code(program.pid))
+    assert len(set(rooms)) == 1, "code that an earlier recording has left is used again"
+    assert program.end() == 0
 
 
 class Interrupted:
     """`process`: interrupted.c."""
 
-    def __init__(self, folder: Path) -> None:
-        program = compile_c(
-            folder / "interrupted", SOURCES / "interrupted.c", SOURCES / "own_malloc.c", "-O1", "-w", "-pthread"
-        )
+    def __init__(self, program: Path) -> None:
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pid = self.process.pid
         self.await_line(None)
@@ -253,9 +220,15 @@ class Interrupted:
         return self.process.wait(timeout=HANG_S)
 
 
+@pytest.fixture(scope="module")
+def interrupted_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sources = (SOURCES / "interrupted.c", SOURCES / "own_malloc.c")
+    return compile_c(tmp_path_factory.mktemp("interrupted") / "program", *sources, "-O1", "-w", "-pthread")
+
+
 @pytest.fixture
-def interrupted(tmp_path: Path) -> Iterator[Interrupted]:
-    program = Interrupted(tmp_path)
+def interrupted(interrupted_program: Path) -> Iterator[Interrupted]:
+    program = Interrupted(interrupted_program)
     yield program
     program.process.kill()
     program.process.wait()
@@ -263,7 +236,7 @@ def interrupted(tmp_path: Path) -> Iterator[Interrupted]:
 
 def test_threads_that_are_held_at_overwritten_instructions_go_on(interrupted: Interrupted, tmp_path: Path) -> None:
     before = text(interrupted.pid)
-    for _ in range(CYCLES):
+    for _ in range(HOLDS):
         attached = Attached(interrupted.pid, tmp_path / "t.tape", "--duration", "0.05", "--on-full", "drop")
         attached.wait()
         assert text(interrupted.pid) == before

@@ -66,8 +66,8 @@ def accepts(port: int) -> bool:
 def record_twice(pid: int, folder: Path) -> None:
     """Both traces are legal and hold calls; the program lives."""
     for number in range(2):
-        attached = Attached(pid, folder / f"{number}.tape", "--duration", "1")
-        assert "everything is put back" in attached.wait()
+        attached = Attached(pid, folder / f"{number}.tape")
+        assert "everything is put back" in attached.stop_when_it_holds(4000)
         found = check(attached.trace)
         assert found["ok"], found
         assert found["events"] > 1000

@@ -5,7 +5,6 @@ import ctypes
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -58,13 +57,9 @@ CHANGED_USER = """
 int main(void) { if (setresuid(0, 65534, 0)) return 1; write(1, "\\n", 1); for (;;) pause(); }
 """
 VFORKED = """
-#define _GNU_SOURCE
-#include <stdio.h>
 #include <unistd.h>
 int main(void) {
-  if (vfork() == 0) { char word[16]; int n = 0, pid = getpid(), at = 16; word[--at] = '\\n';
-    for (; pid; pid /= 10, n++) word[--at] = '0' + pid % 10;
-    write(1, word + at, 16 - at); for (;;) pause(); }
+  if (vfork() == 0) { write(1, "\\n", 1); for (;;) pause(); }
   return 0;
 }
 """
@@ -84,17 +79,11 @@ static int loaded(void) {
   return memmem(maps, used, "libheaptape", 11) != 0;
 }
 int main(void) {
+  write(1, "\\n", 1);
   while (!loaded()) { malloc(10); usleep(1000); }
   for (;;) pause();
 }
 """
-
-
-def wait_for_line(process: subprocess.Popen) -> str:
-    assert process.stdout
-    line = process.stdout.readline()
-    assert line, "the program has not begun"
-    return line.decode().strip()
 
 
 @pytest.fixture
@@ -105,6 +94,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen]]:
     def begin(source: str = SLEEPS, *options: str, before: tuple[str, ...] = ()) -> subprocess.Popen:
         program = compile_c(tmp_path / f"program{len(started)}", source, "-w", *options)
         started.append(subprocess.Popen([*before, str(program)], stdout=subprocess.PIPE, start_new_session=True))
+        assert started[-1].stdout
+        assert started[-1].stdout.readline() == b"\n", "the program has not begun"
         return started[-1]
 
     yield begin
@@ -115,6 +106,10 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen]]:
 
 def mappings(pid: int) -> str:
     return Path(f"/proc/{pid}/maps").read_text()
+
+
+def child_of(process: subprocess.Popen) -> int:
+    return int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
 
 
 def refuse(pid: int, says: str, folder: Path) -> None:
@@ -149,7 +144,6 @@ def test_a_command_beside_a_process_is_wrong_usage() -> None:
 
 def test_stopped(start, tmp_path: Path) -> None:
     process = start()
-    wait_for_line(process)
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
     refuse(process.pid, "is stopped", tmp_path)
@@ -157,7 +151,6 @@ def test_stopped(start, tmp_path: Path) -> None:
 
 def test_traced(start, tmp_path: Path) -> None:
     process = start()
-    wait_for_line(process)
     ptrace = ctypes.CDLL(None, use_errno=True).ptrace
     seize, detach, interrupt = 0x4206, 17, 0x4207
     assert ptrace(seize, process.pid, None, None) == 0
@@ -173,54 +166,38 @@ def test_a_thread_of_a_process(start, tmp_path: Path) -> None:
         'int main(void) { pthread_t t; pthread_create(&t, 0, run, 0); write(1, "\\n", 1); for (;;) pause(); }',
         "-pthread",
     )
-    wait_for_line(process)
     tasks = (int(path.name) for path in Path(f"/proc/{process.pid}/task").iterdir())
     (thread,) = (task for task in tasks if task != process.pid)
     refuse(thread, "is a thread of another process", tmp_path)
 
 
-def test_a_filter_of_system_calls(start, tmp_path: Path) -> None:
-    process = start(FILTERED)
-    wait_for_line(process)
-    refuse(process.pid, "is under a filter of system calls", tmp_path)
-
-
-def test_statically_linked(start, tmp_path: Path) -> None:
-    process = start(SLEEPS, "-static")
-    wait_for_line(process)
-    refuse(process.pid, "statically linked", tmp_path)
-
-
-def test_an_allocator_that_can_not_be_redirected(start, tmp_path: Path) -> None:
-    process = start(OWN_MALLOC, "-rdynamic")
-    wait_for_line(process)
-    refuse(process.pid, "has an allocator that can't be redirected: free is too short", tmp_path)
+@pytest.mark.parametrize(
+    ("source", "options", "says"),
+    [
+        pytest.param(FILTERED, (), "is under a filter of system calls", id="filter"),
+        pytest.param(SLEEPS, ("-static",), "statically linked", id="static"),
+        pytest.param(
+            OWN_MALLOC, ("-rdynamic",), "has an allocator that can't be redirected: free is too short", id="own malloc"
+        ),
+        pytest.param(CHANGED_USER, (), "has changed its user", id="user", marks=as_root),
+    ],
+)
+def test_a_program(start, tmp_path: Path, source: str, options: tuple[str, ...], says: str) -> None:
+    refuse(start(source, *options).pid, says, tmp_path)
 
 
 def test_a_vfork_child(start, tmp_path: Path) -> None:
-    process = start(VFORKED)
-    refuse(int(wait_for_line(process)), "shares its parent's memory", tmp_path)
+    refuse(child_of(start(VFORKED)), "shares its parent's memory", tmp_path)
 
 
 def test_started_by_heaptape_record(start, tmp_path: Path) -> None:
     first = tmp_path / "first.tape"
-    process = start(SLEEPS, before=(str(RECORD), "-o", str(first), "--"))
-    wait_for_line(process)
-    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    refuse(int(child), "has libheaptape.so already", tmp_path)
-
-
-@as_root
-def test_a_changed_user(start, tmp_path: Path) -> None:
-    process = start(CHANGED_USER)
-    wait_for_line(process)
-    refuse(process.pid, "has changed its user", tmp_path)
+    refuse(child_of(start(before=(str(RECORD), "-o", str(first), "--"))), "has libheaptape.so already", tmp_path)
 
 
 @as_root
 def test_another_users(start, tmp_path: Path) -> None:
     process = start()
-    wait_for_line(process)
     before = mappings(process.pid)
     tmp_path.chmod(0o777)
     done = subprocess.run(
@@ -241,22 +218,16 @@ def test_another_users(start, tmp_path: Path) -> None:
 @as_root
 @pytest.mark.parametrize(("option", "name"), [("--mount", "mount"), ("--net", "network")])
 def test_another_namespace(start, tmp_path: Path, option: str, name: str) -> None:
-    process = start(SLEEPS, before=("unshare", option, "--"))
-    wait_for_line(process)
-    refuse(process.pid, f"is in another {name} namespace", tmp_path)
+    refuse(start(before=("unshare", option, "--")).pid, f"is in another {name} namespace", tmp_path)
 
 
 @as_root
 def test_another_pid_namespace(start, tmp_path: Path) -> None:
-    process = start(SLEEPS, before=("unshare", "--pid", "--fork", "--"))
-    wait_for_line(process)
-    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    refuse(int(child), "is in another PID namespace", tmp_path)
+    refuse(child_of(start(before=("unshare", "--pid", "--fork", "--"))), "is in another PID namespace", tmp_path)
 
 
 def test_a_process_that_calls_no_malloc_is_waited_for_and_let_go(start, tmp_path: Path) -> None:
     process = start()
-    wait_for_line(process)
     trace = tmp_path / "t.tape"
     recorder = subprocess.Popen([RECORD, "--attach", str(process.pid), "-o", trace], stderr=subprocess.PIPE, text=True)
     assert recorder.stderr
@@ -264,7 +235,6 @@ def test_a_process_that_calls_no_malloc_is_waited_for_and_let_go(start, tmp_path
     recorder.send_signal(signal.SIGTERM)
     recorder.communicate(timeout=HANG_S)
     assert not trace.exists()
-    time.sleep(0)
     assert "libheaptape" not in mappings(process.pid)
     assert process.poll() is None
 

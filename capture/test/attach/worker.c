@@ -4,11 +4,11 @@
 
    Each thread's requests are FIRST_BYTES, FIRST_BYTES + 16 ... LAST_BYTES, and again from the start; each object holds
    its request and is looked at before it is freed. Commands, each answered by a line:
-     c  10,000 times free(malloc(4242)); and waits until each thread has allocated meanwhile
+     c  10,000 times free(malloc(4242)); and waits until each thread has made 64 objects meanwhile
      l  loads PLUGIN, has it make 1,000 objects of 7,777 bytes and free them, closes it
      f  forks a child that makes 500 objects of 3,131 bytes, and waits for it
      F  starts a child that does that again and again until its parent ends
-     s  a storm: 20 times l and f
+     s  a storm: 8 times l and f
      v  has another thread sleep in the kernel for half a second, where nobody can see it (vfork)
      e  ends the main thread; another one carries out commands from then on
    At the end of the input: exit status 0 if all objects were as they should be. */
@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FIRST_BYTES = 16, LAST_BYTES = 16000, STEP_BYTES = 16, KEPT = 32, THREADS_MAX = 64 };
+enum { FIRST_BYTES = 16, LAST_BYTES = 16000, STEP_BYTES = 16, KEPT = 32, THREADS_MAX = 64, AT_ONCE = 64 };
 
 static atomic_bool ends, damaged;
 static atomic_uint handled, made[THREADS_MAX];
@@ -45,7 +45,7 @@ static void *work(void *its_made) {
     (*place)[0] = bytes;
     (*place)[1] = ~bytes;
     bytes = bytes == LAST_BYTES ? FIRST_BYTES : bytes + STEP_BYTES;
-    if (i % 256 == 0)
+    if (i % AT_ONCE == 0)
       usleep(1000);
   }
   return NULL;
@@ -54,7 +54,7 @@ static void *work(void *its_made) {
 /* A busy machine may let one sleep while the others work. */
 static void wait_for_each(const unsigned before[THREADS_MAX]) {
   for (int i = 0; i < threads; i++)
-    while (atomic_load(&made[i]) == before[i])
+    while (atomic_load(&made[i]) - before[i] < AT_ONCE)
       usleep(100);
 }
 
@@ -125,7 +125,7 @@ static void obey(char command) {
     start_child();
   if (command == 'v' && pthread_create(&other, NULL, wait_in_vfork, NULL) == 0)
     pthread_detach(other);
-  for (int i = 0; command == 's' && i < 20; i++) {
+  for (int i = 0; command == 's' && i < 8; i++) {
     load();
     fork_child();
   }

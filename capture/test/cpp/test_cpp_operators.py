@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, OUT, RECORD, REPLAY, assert_clean, check, info, succeed
+from tests.support import CONVERT, OUT, RECORD, REPLAY, assert_clean, check, info, made_once, succeed
 
 SOURCES = Path(__file__).parent
 COUNTER = OUT / "test-lib" / "libcount_calls.so"
@@ -47,8 +47,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def every_operator(folder: Path) -> Path:
-    build("-o", folder / "every_operator", SOURCES / "every_operator.cc")
+def every_object(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of every_operator.cc; compiled once for all tests."""
+    return made_once(
+        tmp_path_factory, "every_operator.o", lambda path: build("-c", SOURCES / "every_operator.cc", "-o", path)
+    )
+
+
+@pytest.fixture(scope="module")
+def every_operator(every_object: Path, folder: Path) -> Path:
+    build("-o", folder / "every_operator", every_object)
     return folder / "every_operator"
 
 
@@ -101,10 +109,11 @@ def test_an_allocators_own_operators_are_recorded(name: str, every_operator: Pat
 
 
 @pytest.mark.parametrize("name", ALLOCATORS)
-def test_operators_of_a_program_linked_with_its_allocator_are_recorded(name: str, folder: Path, tmp_path: Path) -> None:
-    library = allocator(name)
-    program = folder / f"with_{name}"
-    build("-o", program, SOURCES / "every_operator.cc", "-Wl,--no-as-needed", library)
+def test_operators_of_a_program_linked_with_its_allocator_are_recorded(
+    name: str, every_object: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    build("-o", program, every_object, "-Wl,--no-as-needed", allocator(name))
     assert of_rounds(tmp_path, program) == times(EACH_ROUND, ROUNDS)
     assert info(tmp_path / "t.tape")["info"]["allocator"].startswith(name.split(".so")[0])
 

@@ -4,8 +4,7 @@
 
    Every test is driver and host in one: without arguments it drives, with some (the first is "host") it is the program
    that is recorded. */
-#ifndef CAPTURE_TEST_HOSTS_RECORDING_H
-#define CAPTURE_TEST_HOSTS_RECORDING_H
+#pragma once
 
 #include "core/test/check.h"
 #include "core/trace/event.h"
@@ -57,5 +56,3 @@ static inline void *keep(void *object) {
   __asm__ volatile("" : "+r"(object)::"memory");
   return object;
 }
-
-#endif

@@ -17,12 +17,19 @@ enum { RBX_KEPT, VECTORS = 0xe7, AREA_BYTES = 4096, HEADER = 512 };
 
 char arena[ARENA_BYTES + (1 << 20)] __attribute__((aligned(16)));
 uint64_t arena_used;
+uint32_t turns; /* that malloc takes next */
 
 /* An allocator that gives nothing back, and leaves all registers but rax alone, at the end the flags of a constant. Its
-   functions rely on that of one another. */
-#define ALLOCATOR(prefix)                                                                                              \
+   functions rely on that of one another. With LOOP, one malloc jumps to its own first instruction, oftener than a stack
+   has room for frames. */
+#ifdef LOOP
+#define TURN "  decl turns(%rip)\n  jns malloc\n"
+#else
+#define TURN ""
+#endif
+#define ALLOCATOR(prefix, turn)                                                                                        \
   ".globl " prefix "malloc\n.type " prefix "malloc, @function\n" prefix "malloc:\n"                                    \
-  "  leaq 31(%rdi), %rax\n  andq $-16, %rax\n  lock xaddq %rax, arena_used(%rip)\n"                                    \
+  "  leaq 31(%rdi), %rax\n  andq $-16, %rax\n" turn "  lock xaddq %rax, arena_used(%rip)\n"                            \
   "  pushq %rdx\n  leaq arena(%rip), %rdx\n  addq %rdx, %rax\n  popq %rdx\n  cmpq %rdi, %rdi\n  ret\n"                 \
   ".size " prefix "malloc, . - " prefix "malloc\n"                                                                     \
   ".globl " prefix "free\n.type " prefix "free, @function\n" prefix "free:\n"                                          \
@@ -50,7 +57,7 @@ _Static_assert(offsetof(struct state, before) == 128 && offsetof(struct state, a
 
 /* clang-format off */
 void call_with(struct state *state);
-__asm__(".text\n.balign 16\n" ALLOCATOR("") ALLOCATOR("twin_")
+__asm__(".text\n.balign 16\n" ALLOCATOR("", TURN) ALLOCATOR("twin_", "")
         "call_with:\n"
         "  pushq %rbx\n  pushq %r12\n  movq %rdi, %rbx\n  movq %rsp, %r12\n"
         "  subq $8, %rsp\n  subq 88(%rbx), %rsp\n"
@@ -162,6 +169,7 @@ int main(int count, char **arguments) {
   struct pollfd ends = {.fd = STDIN_FILENO, .events = POLLIN};
   if (!rounds)
     puts(""), fflush(stdout);
+  turns = 1000000;
   for (uint64_t round = 0; rounds ? round < rounds : poll(&ends, 1, 0) == 0; round++) {
     pthread_t thread;
     void *wrong = NULL;

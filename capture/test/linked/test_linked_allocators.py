@@ -14,9 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from capture.test.cpp.test_cpp_operators import every_object, operators_of
 from tests.support import CONVERT, OUT, REPLAY, Result, check, compile_c, info, record, run, succeed
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="functions are redirected on x86-64 alone")
+
+__all__ = ["every_object"]  # a fixture
 
 SOURCES = Path(__file__).parent
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
@@ -93,12 +96,17 @@ def library(name: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def prefixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def with_jemalloc(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("jemalloc"), "-DFLAGS", "-pie", "-fPIE", library("libjemalloc_pic.a"))
+
+
+@pytest.fixture(scope="module")
+def with_a_prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """jemalloc as programs embed it: each function with a prefix."""
-    path = tmp_path_factory.mktemp("prefixed") / "libje.a"
+    folder = tmp_path_factory.mktemp("prefixed")
     names = [f"--redefine-sym={name}=je_{name}" for name in JEMALLOC.split()]
-    succeed("objcopy", *names, library("libjemalloc_pic.a"), path)
-    return path
+    succeed("objcopy", *names, library("libjemalloc_pic.a"), folder / "libje.a")
+    return build(folder, "-DPREFIX=je_", "-DFLAGS", folder / "libje.a")
 
 
 def build(folder: Path, *options: str | Path) -> Path:
@@ -121,11 +129,12 @@ def assert_counted(program: Path, folder: Path, each_round: Counter[str]) -> Non
     succeed(REPLAY, "--pass", "verify", trace.with_suffix(".work"))
 
 
-@pytest.mark.parametrize("pie", ["-pie", "-no-pie"])
-def test_each_call_of_a_jemalloc_in_the_executable_is_recorded_once(pie: str, tmp_path: Path) -> None:
-    options = ("-DFLAGS", pie, "-fPIE" if pie == "-pie" else "-fno-pie")
-    program = build(tmp_path, *options, library("libjemalloc.a" if pie == "-no-pie" else "libjemalloc_pic.a"))
-    assert_counted(program, tmp_path, WITH_FLAGS)
+@pytest.mark.parametrize("pie", [True, False])
+def test_each_call_of_a_jemalloc_in_the_executable_is_recorded_once(
+    pie: bool, with_jemalloc: Path, tmp_path: Path
+) -> None:
+    fixed = ("-DFLAGS", "-no-pie", "-fno-pie", library("libjemalloc.a"))
+    assert_counted(with_jemalloc if pie else build(tmp_path, *fixed), tmp_path, WITH_FLAGS)
     assert info(tmp_path / "t.tape")["info"]["allocator"] == "every_call"
 
 
@@ -134,16 +143,14 @@ def test_each_call_of_a_tcmalloc_in_the_executable_is_recorded_once(tmp_path: Pa
     assert_counted(program, tmp_path, OF_TCMALLOC)
 
 
-def test_a_prefixed_allocator_and_libcs_are_both_recorded(prefixed: Path, tmp_path: Path) -> None:
-    program = build(tmp_path, "-DPREFIX=je_", "-DFLAGS", prefixed)
-    assert_counted(program, tmp_path, WITH_FLAGS)
+def test_a_prefixed_allocator_and_libcs_are_both_recorded(with_a_prefix: Path, tmp_path: Path) -> None:
+    assert_counted(with_a_prefix, tmp_path, WITH_FLAGS)
     assert info(tmp_path / "t.tape")["info"]["allocator"] == "libc.so.6 and every_call"
     assert run(CONVERT, "dump", tmp_path / "t.tape").stdout.count(" malloc(54321) = ") == 1
 
 
-def test_columns_are_those_of_the_allocator_in_the_executable(prefixed: Path, tmp_path: Path) -> None:
-    program = build(tmp_path, "-DPREFIX=je_", "-DFLAGS", prefixed)
-    record(tmp_path / "t.tape", program, "20", options=("--stacks", "--usable", "--latency"))
+def test_columns_are_those_of_the_allocator_in_the_executable(with_a_prefix: Path, tmp_path: Path) -> None:
+    record(tmp_path / "t.tape", with_a_prefix, "20", options=("--stacks", "--usable", "--latency"))
     assert check(tmp_path / "t.tape")["ok"]
     lines = run(CONVERT, "dump", tmp_path / "t.tape").stdout.splitlines()
     aligned = [line for line in lines if " memalign(1024, " in line]
@@ -156,11 +163,15 @@ def test_columns_are_those_of_the_allocator_in_the_executable(prefixed: Path, tm
     assert sizes == {1024}, "jemalloc's classes: libc's would have 8 bytes more"
 
 
-def test_names_of_mimalloc_mean_what_its_functions_do(tmp_path: Path) -> None:
-    program = compile_c(tmp_path / "names", SOURCES / "mimalloc_names.c", "-O2")
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_c(tmp_path_factory.mktemp("names") / "names", SOURCES / "mimalloc_names.c", "-O2")
+
+
+def test_names_of_mimalloc_mean_what_its_functions_do(names: Path, tmp_path: Path) -> None:
     trace = tmp_path / "t.tape"
-    record(tmp_path / "one.tape", program, "1")
-    record(trace, program, str(ROUNDS + 1))
+    record(tmp_path / "one.tape", names, "1")
+    record(trace, names, str(ROUNDS + 1))
     counted = Counter(info(trace)["calls"]) - Counter(info(tmp_path / "one.tape")["calls"])
     each = Counter(malloc=2, calloc=3, memalign=2, realloc=2, reallocarray=1, free=5, free_sized=1)
     each["free_aligned_sized"] = 1
@@ -175,8 +186,7 @@ def test_names_of_mimalloc_mean_what_its_functions_do(tmp_path: Path) -> None:
     assert dump.count(", 8, 40) = ") == ROUNDS + 1
 
 
-def test_calls_that_the_format_has_not_are_counted_as_dropped(tmp_path: Path) -> None:
-    names = compile_c(tmp_path / "names", SOURCES / "mimalloc_names.c", "-O2")
+def test_calls_that_the_format_has_not_are_counted_as_dropped(names: Path, tmp_path: Path) -> None:
     record(tmp_path / "strdup.tape", names, "30", "text")
     proof = check(tmp_path / "strdup.tape")
     assert proof["ok"]
@@ -222,47 +232,45 @@ def test_children_and_later_images_are_recorded_too(tmp_path: Path) -> None:
     assert sizes == {(10, 0, 0): 11, (0, 20, 0): 21, (0, 0, 30): 30}
 
 
-def operators(folder: Path, *arguments: str) -> tuple[Result, Counter[str]]:
-    if not shutil.which("g++"):
-        pytest.skip("no g++ here")
-    program = folder / "every_operator"
-    source = SOURCES.parent / "cpp" / "every_operator.cc"
-    if not program.exists():
-        succeed("g++", "-O1", "-fno-builtin", source, "-o", program, library("libjemalloc_pic.a"))
-    done = record(folder / "t.tape", program, *arguments)
-    proof = check(folder / "t.tape")
-    assert proof["ok"], proof
-    return done, Counter({n: k for n, k in info(folder / "t.tape")["calls"].items() if n.startswith("operator")})
+@pytest.fixture(scope="module")
+def with_operators(every_object: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = tmp_path_factory.mktemp("operators") / "every_operator"
+    succeed("g++", every_object, "-o", program, library("libjemalloc_pic.a"))
+    return program
 
 
-def test_operators_in_the_executable_are_recorded_as_such(tmp_path: Path) -> None:
-    _, first = operators(tmp_path, "1")
-    _, all_of_them = operators(tmp_path, str(ROUNDS + 1))
-    assert len(first) == 20, "each form of new and delete"
-    assert all_of_them == Counter({name: n * (ROUNDS + 1) for name, n in first.items()})
+def test_operators_in_the_executable_are_recorded_as_such(with_operators: Path, tmp_path: Path) -> None:
+    counted = []
+    for rounds in (1, ROUNDS + 1):
+        record(tmp_path / "t.tape", with_operators, str(rounds))
+        assert check(tmp_path / "t.tape")["ok"]
+        counted.append(operators_of(tmp_path / "t.tape"))
+    assert len(counted[0]) == 20, "each form of new and delete"
+    assert counted[1] == Counter({name: n * (ROUNDS + 1) for name, n in counted[0].items()})
 
 
-def test_operators_in_the_executable_that_throw_are_recorded_as_failed(tmp_path: Path) -> None:
-    done, _ = operators(tmp_path, str(ROUNDS), "fail")
+def test_operators_in_the_executable_that_throw_are_recorded_as_failed(with_operators: Path, tmp_path: Path) -> None:
+    done = record(tmp_path / "t.tape", with_operators, str(ROUNDS), "fail")
     assert done.stdout == f"{4 * ROUNDS + 1} caught, {4 * ROUNDS} refused\n"
-    assert check(tmp_path / "t.tape")["failed_calls"] == 8 * ROUNDS + 1
+    proof = check(tmp_path / "t.tape")
+    assert proof["ok"], proof
+    assert proof["failed_calls"] == 8 * ROUNDS + 1
 
 
-def test_a_program_that_the_loader_was_asked_to_start_is_left_alone(tmp_path: Path) -> None:
+def test_a_program_that_the_loader_was_asked_to_start_is_left_alone(with_jemalloc: Path, tmp_path: Path) -> None:
     """/proc/PID/exe is the loader then."""
-    program = build(tmp_path, "-DFLAGS", library("libjemalloc_pic.a"))
-    done = record(tmp_path / "t.tape", "sh", "-c", f"/lib64/ld-linux-x86-64.so.2 {program} 5; true")
+    done = record(tmp_path / "t.tape", "sh", "-c", f"/lib64/ld-linux-x86-64.so.2 {with_jemalloc} 5; true")
     assert done.stdout == "done\n"
     assert "defines malloc itself" in done.stderr
     assert all(check(trace)["ok"] for trace in tmp_path.glob("*.tape"))
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become a user who may not read the program")
-def test_an_executable_that_may_not_be_read_is_refused_and_runs(tmp_path: Path) -> None:
+def test_an_executable_that_may_not_be_read_is_refused_and_runs(with_jemalloc: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o777)
-        program = build(folder, "-DFLAGS", library("libjemalloc_pic.a"))
+        program = Path(shutil.copy(with_jemalloc, folder))
         program.chmod(0o711)
         for file in ("libexec/heaptape-record", "lib/libheaptape.so"):
             (folder / file).parent.mkdir()

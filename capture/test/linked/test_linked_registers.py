@@ -37,6 +37,17 @@ def test_recorded_calls_leave_every_register_flag_and_vector(
     assert check(tmp_path / "t.tape")["ok"]
 
 
+def test_a_loop_to_a_functions_first_instruction_is_no_call_and_takes_no_stack(registers: Path, tmp_path: Path) -> None:
+    looping = compile_c(
+        tmp_path / "registers", SOURCES / "registers.c", "-O2", "-fno-builtin", "-w", "-pthread", "-DLOOP"
+    )
+    events = []
+    for name, program in (("plain", registers), ("looping", looping)):
+        record(tmp_path / name, program, str(ROUNDS))
+        events.append(info(tmp_path / name)["events"])
+    assert events[0] == events[1]
+
+
 def test_calls_in_a_pause_leave_them_too(registers: Path, tmp_path: Path) -> None:
     done = run(RECORD, "-o", tmp_path / "t.tape", "--budget", "0.0001%", "--", registers, str(ROUNDS))
     assert done.status == 0, done.stderr
@@ -48,8 +59,8 @@ def test_calls_of_a_process_that_is_attached_to_leave_them_too(registers: Path, 
         assert program.stdout
         assert program.stdout.readline() == b"\n"
         for number in range(3):
-            attached = Attached(program.pid, tmp_path / f"{number}.tape", "--duration", "0.3")
-            attached.wait()
+            attached = Attached(program.pid, tmp_path / f"{number}.tape")
+            attached.stop_when_it_holds(1000)
             assert info(attached.trace)["info"]["allocator"] == "registers"
         program.stdin.close()
         assert program.wait(timeout=HANG_S) == 0

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { TRIALS = 100, OBJECTS = 20000 };
+enum { TRIALS = 100, OBJECTS = 12000 };
 
 static uint64_t state = 1;
 

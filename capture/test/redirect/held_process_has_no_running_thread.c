@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A process whose threads make threads all the time is held: then it has no thread but those that are held. What shows
-   only where a thread is made between the list of threads and the look at them is made likely: the list is closed late
-   now and then. */
+   only where a thread that was asked to stop makes another one between the list of threads and the look at them is made
+   likely: threads are asked late, when the next list has been read and one more thread was made. */
 #include "capture/recorder/redirect/tracee.h"
 #include "capture/test/hosts/recording.h"
 
@@ -9,27 +9,59 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { HOLDS = 3000, MAKERS = 3, LATE_US = 100, SKIPPED = 77 };
+enum { HOLDS = 50, MAKERS = 3, REST_US = 3000, LIFE_US = 20000, LATE_US = 200, LATE_TIMES = 50, SKIPPED = 77 };
+
+static atomic_uint *made; /* threads, of the program's */
+static struct {
+  pid_t tid[1024];
+  size_t count, before; /* the first ones were asked before the list that is being read */
+} asked;
+
+/* In place of the C library's. */
+long ptrace(enum __ptrace_request request, ...) {
+  va_list given;
+  va_start(given, request);
+  pid_t tid = va_arg(given, pid_t);
+  void *address = va_arg(given, void *), *data = va_arg(given, void *);
+  va_end(given);
+  if (request != PTRACE_INTERRUPT || asked.count == sizeof asked.tid / sizeof *asked.tid)
+    return syscall(SYS_ptrace, request, tid, address, data);
+  asked.tid[asked.count++] = tid;
+  return 0;
+}
 
 /* In place of the C library's, which it calls. */
 int closedir(DIR *directory) {
   static int (*real)(DIR *);
-  static unsigned calls;
+  unsigned listed = atomic_load(made);
   if (!real)
     *(void **)&real = dlsym(RTLD_NEXT, "closedir");
-  if (calls++ % 2)
+  for (int i = 0; asked.before && i < LATE_TIMES && atomic_load(made) == listed; i++)
     usleep(LATE_US);
+  for (size_t i = 0; i < asked.before; i++)
+    syscall(SYS_ptrace, PTRACE_INTERRUPT, asked.tid[i], NULL, NULL);
+  if (asked.before)
+    usleep(LATE_US);
+  asked.count -= asked.before;
+  memmove(asked.tid, asked.tid + asked.before, asked.count * sizeof *asked.tid);
+  asked.before = asked.count;
   return real(directory);
 }
 
-static void *end_at_once(void *unused) {
+static void *end_soon(void *unused) {
+  usleep(LIFE_US);
   return unused;
 }
 
@@ -38,9 +70,8 @@ static void *make_threads(void *unused) {
   pthread_attr_init(&detached);
   pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&detached, 64 << 10);
-  for (pthread_t thread;;)
-    if (pthread_create(&thread, &detached, end_at_once, NULL) != 0)
-      usleep(100);
+  for (pthread_t thread;; usleep(REST_US))
+    atomic_fetch_add(made, pthread_create(&thread, &detached, end_soon, NULL) == 0);
   return unused;
 }
 
@@ -95,6 +126,8 @@ int main(void) {
   puts("attaching is for x86-64 only");
   return SKIPPED;
 #endif
+  made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(made != MAP_FAILED, "mmap");
   int pid = start_program();
   unsigned held = 0;
   for (int i = 0; i < HOLDS; i++) {

@@ -304,7 +304,7 @@ def test_samples_are_not_taken_for_the_accesses(touches, tmp_path):
     refused(CONVERT, "compile", tape, "-o", tmp_path / "a.work", "--accesses", tmp_path / "a.accesses", says=says)
     refused(CONVERT, "dump", "--accesses", tape, says=says)
     succeed(CONVERT, "compile", tape, "-o", tmp_path / "a.work")
-    command = [support.HEAPTAPE, "replay", tape, "--passes", "misses", "-a", "glibc", "-o", tmp_path / "r.json"]
+    command = [support.HEAPTAPE_HERE, "replay", tape, "--passes", "misses", "-a", "glibc", "-o", tmp_path / "r.json"]
     refused(*command, says="only samples of the data accesses")
 
 

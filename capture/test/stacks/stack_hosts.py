@@ -3,12 +3,13 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests import support
-from tests.support import CONVERT, Result, succeed
+from tests.support import CONVERT, Result, made_once, succeed
 
 SOURCES = Path(__file__).parent
 FLAGS = {
@@ -19,14 +20,22 @@ FLAGS = {
 }
 
 
-def build(folder: Path, flags: str) -> Path:
+@pytest.fixture
+def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Compiles the program with some of FLAGS, once for all tests."""
     if not shutil.which("g++"):
         pytest.skip("no g++ here")
-    program = folder / f"host-{flags}"
-    if not program.exists():
-        command = ["g++", "-g", *FLAGS[flags], "-o", program, SOURCES / "host.cc", "-ldl", "-pthread"]
-        succeed(*command)
-    return program
+
+    def built(flags: str) -> Path:
+        command = ("g++", "-g1", *FLAGS[flags], SOURCES / "host.cc", "-ldl", "-pthread", "-o")
+        return made_once(tmp_path_factory, f"host-{flags}", lambda path: succeed(*command, path))
+
+    return built
+
+
+@pytest.fixture
+def host(build: Callable[[str], Path]) -> Path:
+    return build("optimised")
 
 
 def record(

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """--unwind libunwind: the stacks are libunwind's, which are those of our own rules; and the library that the program is
 given changes nothing else for it.
+
+Long: perl and git beside sqlite3.
 """
 
 import json
@@ -9,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from capture.test.stacks.stack_hosts import SOURCES, build, functions, record
+from capture.test.stacks.stack_hosts import SOURCES, build, functions, host, record
 from tests import support
 from tests.support import CONVERT, OUT, RECORD, compile_c, info, run, succeed
+
+__all__ = ["build", "host"]  # fixtures
 
 LIBUNWIND = ("--stacks=64", "--unwind", "libunwind")
 RULES = ("--stacks=64", "--unwind", "dwarf")
@@ -25,11 +29,6 @@ PROGRAMS = {
 
 
 NOT_KNOWN = (None, None, None)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("libunwind")
 
 
 def calls(path: Path) -> list[tuple]:
@@ -79,25 +78,27 @@ def count_cut_elsewhere(folder: Path, *command: str | Path) -> int:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_stacks_are_those_of_our_rules(mode, folder, tmp_path):
+def test_stacks_are_those_of_our_rules(mode, host, tmp_path):
     """But where a recursion is deeper than the 512 frames of one walk: a walk of ours goes on from the last one's, and
     so knows how far out the outermost frame is. The program has four such stacks.
     """
-    differ = count_cut_elsewhere(tmp_path, build(folder, "optimised"), mode)
+    differ = count_cut_elsewhere(tmp_path, host, mode)
     assert differ == (4 if mode == "recursion" else 0)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(
+    "program", ["sqlite3", *(pytest.param(name, marks=pytest.mark.long) for name in ("perl", "git"))]
+)
 def test_stacks_of_real_programs_are_those_of_our_rules(program, tmp_path):
     if not shutil.which(program):
         pytest.skip(f"no {program} here")
     assert count_cut_elsewhere(tmp_path, *PROGRAMS[program]) == 0
 
 
-def test_stacks_of_libraries_that_come_and_go_are_those_of_our_rules(folder, tmp_path):
+def test_stacks_of_libraries_that_come_and_go_are_those_of_our_rules(host, tmp_path):
     flags = ["-g", "-O2", "-fPIC", "-shared", "-DNAME=a_function"]
     library = compile_c(tmp_path / "liba.so", SOURCES / "library.c", *flags)
-    assert count_cut_elsewhere(tmp_path, build(folder, "optimised"), "libraries", library, library) == 0
+    assert count_cut_elsewhere(tmp_path, host, "libraries", library, library) == 0
 
 
 # One that leaves out the outermost frame, and allocates: what libc's own backtrace does at its first call, and 12,345
@@ -118,8 +119,8 @@ def make_library(folder: Path, source: str) -> dict[str, str]:
     return {"LD_LIBRARY_PATH": str(folder)}
 
 
-def test_what_libunwind_says_is_recorded_and_what_it_allocates_is_not(folder, tmp_path):
-    host, env = build(folder, "optimised"), make_library(tmp_path, PRETENDER)
+def test_what_libunwind_says_is_recorded_and_what_it_allocates_is_not(host, tmp_path):
+    env = make_library(tmp_path, PRETENDER)
     support.record(tmp_path / "a.tape", host, "chain", options=LIBUNWIND, env=env)
     assert functions(tmp_path / "a.tape")[1001][-2:] == ["__libc_start_call_main", "__libc_start_main_impl"]
     record(tmp_path / "b.tape", host, "chain", options=RULES)
@@ -128,16 +129,16 @@ def test_what_libunwind_says_is_recorded_and_what_it_allocates_is_not(folder, tm
     assert info(tmp_path / "a.tape")["footer"]["nested"] >= 2 * 3
 
 
-def test_a_libunwind_that_says_nothing_loses_stacks_and_no_event(folder, tmp_path):
+def test_a_libunwind_that_says_nothing_loses_stacks_and_no_event(host, tmp_path):
     env = make_library(tmp_path, "int unw_backtrace(void **to, int most) { return 0 * (to != 0) * most; }")
-    done = support.record(tmp_path / "a.tape", build(folder, "optimised"), "chain", options=LIBUNWIND, env=env)
+    done = support.record(tmp_path / "a.tape", host, "chain", options=LIBUNWIND, env=env)
     assert "3 call stacks could not be taken" in done.stderr
     assert len([1 for _, size, stack in calls(tmp_path / "a.tape") if size in (1001, 1002, 1003) and not stack]) == 3
 
 
-def test_a_libunwind_without_its_function_is_told_and_our_rules_are_used(folder, tmp_path):
+def test_a_libunwind_without_its_function_is_told_and_our_rules_are_used(host, tmp_path):
     env = make_library(tmp_path, "int other;")
-    done = support.record(tmp_path / "a.tape", build(folder, "optimised"), "chain", options=LIBUNWIND, env=env)
+    done = support.record(tmp_path / "a.tape", host, "chain", options=LIBUNWIND, env=env)
     assert "heaptape: libunwind.so.8 can't be loaded: call stacks are taken by heaptape's own rules" in done.stderr
     assert functions(tmp_path / "a.tape")[1001][:3] == ["take", "middle", "outer"]
 

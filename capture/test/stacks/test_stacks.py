@@ -1,35 +1,27 @@
 # SPDX-License-Identifier: MIT
 """The stack of a call is the functions that led to it, in order: whatever their frames are like, whoever calls, however
 deep, with few or many stacks; and taking it harms nobody.
-"""
 
-from pathlib import Path
+Long: programs that were compiled without optimisation.
+"""
 
 import pandas as pd
 import pytest
 from heaptape.formats.tape_format import open_trace
 
-from capture.test.stacks.stack_hosts import FLAGS, SOURCES, build, functions, record
+from capture.test.stacks.stack_hosts import FLAGS, SOURCES, build, functions, host, record
 from tests import support
 from tests.support import compile_c
 
+__all__ = ["build", "host"]  # fixtures
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("stacks")
-
-
-@pytest.fixture(scope="module")
-def host(folder: Path) -> Path:
-    return build(folder, "optimised")
-
-
+EACH_FLAGS = [pytest.param(name, marks=[pytest.mark.long] if name == "plain" else []) for name in FLAGS]
 MAIN = ["main", "__libc_start_call_main"]
 
 
-@pytest.mark.parametrize("flags", FLAGS)
-def test_stack_is_the_functions_in_order(flags, folder, tmp_path):
-    record(tmp_path / "a.tape", build(folder, flags), "chain")
+@pytest.mark.parametrize("flags", EACH_FLAGS)
+def test_stack_is_the_functions_in_order(flags, build, tmp_path):
+    record(tmp_path / "a.tape", build(flags), "chain")
     found = functions(tmp_path / "a.tape")
     assert found[1001][:5] == ["take", "middle", "outer", *MAIN]
     assert found[1002][:4] == ["take", "middle", *MAIN]
@@ -37,14 +29,14 @@ def test_stack_is_the_functions_in_order(flags, folder, tmp_path):
     assert found[1001][-1] == "_start"
 
 
-def test_frame_pointers_do_where_the_program_has_them(folder, tmp_path):
-    record(tmp_path / "a.tape", build(folder, "frame-pointers"), "chain", options=("--stacks", "--unwind", "fp"))
+def test_frame_pointers_do_where_the_program_has_them(build, tmp_path):
+    record(tmp_path / "a.tape", build("frame-pointers"), "chain", options=("--stacks", "--unwind", "fp"))
     assert functions(tmp_path / "a.tape")[1001][:4] == ["take", "middle", "outer", "main"]
 
 
-def test_wrong_frame_pointers_harm_nobody(folder, tmp_path):
+def test_wrong_frame_pointers_harm_nobody(build, tmp_path):
     for mode in ("wander", "signal", "coroutine", "small"):
-        record(tmp_path / "a.tape", build(folder, "vectors"), mode, options=("--stacks", "--unwind", "fp"))
+        record(tmp_path / "a.tape", build("vectors"), mode, options=("--stacks", "--unwind", "fp"))
 
 
 def test_a_thread_has_the_stack_of_its_own(host, tmp_path):
@@ -114,11 +106,11 @@ def test_a_forked_child_has_stacks_of_its_own(host, tmp_path):
     assert functions(tmp_path / "a.tape")[1001][:4] == ["take", "middle", "outer", "main"]
 
 
-def test_a_library_that_takes_the_place_of_another_is_distinguished_from_it(host, folder, tmp_path):
+def test_a_library_that_takes_the_place_of_another_is_distinguished_from_it(host, tmp_path):
     libraries = []
     for name in ("first", "second", "third"):
         flags = ["-g", "-O2", "-fPIC", "-shared", f"-DNAME={name}_function"]
-        libraries.append(compile_c(folder / f"lib{name}.so", SOURCES / "library.c", *flags))
+        libraries.append(compile_c(tmp_path / f"lib{name}.so", SOURCES / "library.c", *flags))
     record(tmp_path / "a.tape", host, "libraries", *libraries, libraries[0])
     found = functions(tmp_path / "a.tape")
     for size, name in zip(range(1003, 1007), ("first", "second", "third", "first"), strict=True):
@@ -126,13 +118,13 @@ def test_a_library_that_takes_the_place_of_another_is_distinguished_from_it(host
         assert found[size][:5] == expected
 
 
-@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("flags", EACH_FLAGS)
 @pytest.mark.parametrize("depth", [7, 64])
 @pytest.mark.parametrize("judge", [None, "libunwind.so.8"], ids=["libgcc", "libunwind"])
-def test_rules_agree_with_other_unwinders(judge, flags, depth, folder, tmp_path):
+def test_rules_agree_with_other_unwinders(judge, flags, depth, build, tmp_path):
     """libgcc's, by backtrace(), and libunwind: thousands of random paths through frames of all kinds."""
     given = [judge] if judge else []
-    done = record(tmp_path / "a.tape", build(folder, flags), "wander", *given, options=(f"--stacks={depth}",))
+    done = record(tmp_path / "a.tape", build(flags), "wander", *given, options=(f"--stacks={depth}",))
     expected = {}
     for line in done.stdout.splitlines():
         size, *addresses = line.split()

@@ -194,11 +194,10 @@ static const char *look_for_jumps(const struct entry_function *function, const s
     uint64_t target;
     if (!decode(function, at, function->bytes, &decoded))
       return "has bytes that are no instruction";
-    if (leads_to(&decoded, &target) && target < patch->at + patch->bytes && target >= function->address &&
-        (target > patch->at || decoded.instruction.meta.category != ZYDIS_CATEGORY_CALL))
-      return "jumps to its first instructions";
+    if (leads_to(&decoded, &target) && target > patch->at && target < patch->at + patch->bytes)
+      return "jumps into its first instructions";
     if (jumps_by_table(&tables, &decoded))
-      return "jumps by a table, perhaps to its first instructions";
+      return "jumps by a table, perhaps into its first instructions";
   }
   return NULL;
 }

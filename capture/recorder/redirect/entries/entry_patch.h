@@ -7,14 +7,13 @@
    Allocate nothing, may be called from any thread.
 
    Invariants. A patch overwrites whole instructions, and the rest of them that the jump leaves over with int3. No
-   direct jump or call in the function leads between its first overwritten byte and its last, nor a jump to its first: a
-   loop has more in registers than parameters, and its turns are no calls. An endbr64 at the entry stays where it is.
+   direct jump or call in the function leads between its first overwritten byte and its last. A jump to its first, a
+   loop's, leads to the hook with the stack and the registers of a call. An endbr64 at the entry stays where it is.
    The trampoline does what the overwritten instructions did: memory operands and jumps that are relative to the
    instruction are adjusted; a call is made with the function's own return address, so that unwinding and exceptions
    find the function and not the trampoline. After it, all registers and the stack are as they would be.
  */
-#ifndef CAPTURE_RECORDER_REDIRECT_ENTRIES_ENTRY_PATCH_H
-#define CAPTURE_RECORDER_REDIRECT_ENTRIES_ENTRY_PATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,5 +61,3 @@ const char *entry_patch_make(const struct entry_function *function, const struct
    decoding would; may mark one that only seems to be jumped into. jumped_into: one per patch. */
 void entry_patch_find_jumps(const struct entry_function *text, const struct entry_patch *patches, size_t count,
                             bool *jumped_into);
-
-#endif

@@ -6,13 +6,11 @@
    (linked_patches.h), processes that run (linked_running.h). Invariants: the process waits in its attaching meanwhile,
    and has one thread; else nothing is written. It may write what it likes at the addresses that it gave: they are its
    own. Allocates with malloc; prints nothing. */
-#ifndef CAPTURE_RECORDER_REDIRECT_ENTRIES_LINKED_H
-#define CAPTURE_RECORDER_REDIRECT_ENTRIES_LINKED_H
+#pragma once
 
 #include "capture/wire/linked.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 struct linked_result {
   struct linked_done done;
@@ -22,5 +20,3 @@ struct linked_result {
 
 /* connection: by which the process asked, and which it closes where it no longer waits. */
 void linked_redirect(int pid, int connection, const struct linked_place *place, struct linked_result *result);
-
-#endif

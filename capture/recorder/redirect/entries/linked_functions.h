@@ -4,8 +4,7 @@
    Job: read the executable's symbols (.symtab and .dynsym), compare them with linked_functions.def. Not its job: the
    process (linked.h). Invariants: the file is untrusted: what is damaged is left out. A function at several names is
    found once, by the first of the table. Names of a family count only with one of its marks. Allocates with malloc. */
-#ifndef CAPTURE_RECORDER_REDIRECT_ENTRIES_LINKED_FUNCTIONS_H
-#define CAPTURE_RECORDER_REDIRECT_ENTRIES_LINKED_FUNCTIONS_H
+#pragma once
 
 #include "capture/wire/linked.h"
 #include "core/base/vector.h"
@@ -31,5 +30,3 @@ struct linked_functions {
 int linked_functions_find(struct linked_functions *functions, Elf *elf);
 
 void linked_functions_free(struct linked_functions *functions);
-
-#endif

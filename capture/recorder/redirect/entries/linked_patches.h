@@ -5,8 +5,7 @@
    Not its job: which functions there are (linked_functions.h), how one is redirected (entry_patch.h), writing
    (linked.h, linked_running.h). Invariants: reads alone. An allocator whose functions that acquire, release or resize
    can't be redirected all is left alone: a trace of some would not be a legal history. Allocates with malloc. */
-#ifndef CAPTURE_RECORDER_REDIRECT_ENTRIES_LINKED_PATCHES_H
-#define CAPTURE_RECORDER_REDIRECT_ENTRIES_LINKED_PATCHES_H
+#pragma once
 
 #include "capture/recorder/redirect/entries/entry_patch.h"
 #include "capture/recorder/redirect/entries/linked_functions.h"
@@ -65,5 +64,3 @@ bool linked_patches_complain(const struct linked_patches *patches, char *text, s
 
 /* The room to which the code at a function's entry jumps, and what is saved of it there; 0: it does not. */
 uint64_t linked_room_of(int memory, uint64_t function, struct linked_saved *saved);
-
-#endif

@@ -50,8 +50,8 @@ static void stop_recorder(void) {
   goes_on = 0;
   setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = STOPPED_MOST_US}, NULL);
   kill(getppid(), SIGSTOP);
-  while (!goes_on && !recorder_has_stopped()) {
-  }
+  while (!goes_on && !recorder_has_stopped())
+    usleep(20);
 }
 
 static void continue_recorder(void) {
@@ -88,7 +88,7 @@ static void nest(void) {
 
 /* Of a call in the common case. */
 static int least_instructions(void) {
-  enum { TRIES = 64 };
+  enum { TRIES = 16 };
   int least = INT_MAX;
   at_instruction = INT_MAX;
   for (int i = 0; i < TRIES; i++) {

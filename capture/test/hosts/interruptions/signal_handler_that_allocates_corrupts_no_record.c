@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A handler that allocates, frees and resizes interrupts a program that does the same, as often as the machine can:
-   events are exactly the calls made, each object released was handed out before by the same thread, and nothing is
-   dropped. The allocator is one that bears it. */
+   events are exactly the calls made, each object released was handed out before by the same thread. Only where the
+   recorder gets no processor for so long that the handlers' events no longer fit the side buffer may some be missing;
+   they are counted. The allocator is one that bears it. */
 #include "capture/test/hosts/recording.h"
 
 #include <pthread.h>
@@ -55,7 +56,7 @@ int host(void) {
 
 struct seen {
   uint64_t last[3]; /* the object that the program, or the handler, has just been given */
-  unsigned long program, handler;
+  unsigned long program, handler, strange;
 };
 
 static void check_event(void *context, uint32_t thread, const struct trace_event *event) {
@@ -70,8 +71,7 @@ static void check_event(void *context, uint32_t thread, const struct trace_event
     seen->last[large] = event->acquired;
   } else if (id == CALL_realloc && (small || large)) {
     *(small ? &seen->program : &seen->handler) += 1;
-    CHECK(event->released == seen->last[large], "realloc of %llx, not %llx", (unsigned long long)event->released,
-          (unsigned long long)seen->last[large]);
+    seen->strange += event->released != seen->last[large];
     seen->last[large] = event->acquired;
   } else if (id == CALL_free) {
     bool mine = event->released == seen->last[0];
@@ -83,11 +83,12 @@ static void check_event(void *context, uint32_t thread, const struct trace_event
 int test(void) {
   record_self_on_bump();
   calls = map_calls();
-  struct seen seen = {{0}, 0, 0};
+  struct seen seen = {0};
   struct recorded recorded = read_trace("t.tape", check_event, &seen);
+  unsigned long missing = calls[0] + calls[1] - seen.program - seen.handler; /* a lost object's release is not known */
   CHECK(calls[1] > HANDLER_CALLS, "only %lu calls in handlers", calls[1]);
-  CHECK(recorded.dropped == 0, "%llu dropped", (unsigned long long)recorded.dropped);
-  CHECK(seen.program == calls[0], "%lu events of %lu calls of the program", seen.program, calls[0]);
-  CHECK(seen.handler == calls[1], "%lu events of %lu calls of the handler", seen.handler, calls[1]);
+  CHECK(recorded.dropped <= missing && missing <= 2 * recorded.dropped && seen.strange <= recorded.dropped,
+        "%lu of %lu and %lu calls are missing, %llu dropped, %lu reallocs of other objects", missing, calls[0],
+        calls[1], (unsigned long long)recorded.dropped, seen.strange);
   return 0;
 }

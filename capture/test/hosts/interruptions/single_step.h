@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* For the tests of this folder: a handler that runs after each instruction (SIGTRAP, by the trap flag), and acts after
    a chosen one of libheaptape.so, whose hooks call nothing there that a handler must not interrupt. x86-64 only. */
-#ifndef CAPTURE_TEST_HOSTS_INTERRUPTIONS_SINGLE_STEP_H
-#define CAPTURE_TEST_HOSTS_INTERRUPTIONS_SINGLE_STEP_H
+#pragma once
 
 #include "core/test/check.h"
 
@@ -66,6 +65,4 @@ static inline void step_begin(int act_at) {
   (void)act_at;
 }
 static inline void step_end(void) {}
-#endif
-
 #endif
