@@ -4,8 +4,7 @@
 
    Exported under the same names by each, and found by dlsym or a weak reference in a process that one is preloaded to.
    They may be called from any thread at any time, but not from a signal handler. */
-#ifndef ALLOCATORS_COMMON_ALLOCATOR_H
-#define ALLOCATORS_COMMON_ALLOCATOR_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ heaptape_heap_walk(void (*visit)(const void *address, size_t bytes, unsigned sta
 
 /* The name of a state: "used", ... NULL: there is no such state, nor one above it. */
 ALLOCATOR_PUBLIC const char *heaptape_heap_walk_state(unsigned state);
-
-#endif

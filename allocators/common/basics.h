@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What all of the allocator's code uses: branch hints, and the alignment that every object has. */
-#ifndef ALLOCATORS_COMMON_BASICS_H
-#define ALLOCATORS_COMMON_BASICS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ static inline bool is_aligned(const void *object) {
 static inline size_t round_up(size_t value, size_t power) {
   return (value + power - 1) & ~(power - 1);
 }
-
-#endif

@@ -3,8 +3,7 @@
 
    Off unless the tunable stats is set: then a count costs one branch that is always predicted, and the inlined paths of
    malloc and free need not even have that one. A thread's counts are added to a common sum when it ends. */
-#ifndef ALLOCATORS_COMMON_COUNTERS_H
-#define ALLOCATORS_COMMON_COUNTERS_H
+#pragma once
 
 #include "allocators/common/basics.h"
 #include "allocators/common/tunables.h"
@@ -34,5 +33,3 @@ void counters_sum(uint64_t sums[COUNTERS]);
 
 /* In a forked child: the other threads are gone, and so is whoever held the lock. */
 void counters_after_fork(void);
-
-#endif

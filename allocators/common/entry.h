@@ -5,8 +5,7 @@
    Semantics are those of POSIX.1-2024 and C23: objects are aligned to 16 bytes; a size of 0 gives a unique pointer;
    sizes above PTRDIFF_MAX and products that overflow fail with ENOMEM; realloc to size 0 frees and returns NULL, as
    glibc does; free leaves errno as it is. All may be called from any thread, none from a signal handler. */
-#ifndef ALLOCATORS_COMMON_ENTRY_H
-#define ALLOCATORS_COMMON_ENTRY_H
+#pragma once
 
 #include <malloc.h>
 #include <stdbool.h>
@@ -40,5 +39,3 @@ int allocator_malloc_trim(size_t keep_bytes);
 int allocator_mallopt(int option, int value);
 struct mallinfo2 allocator_mallinfo2(void);
 int allocator_malloc_info(int options, FILE *stream);
-
-#endif

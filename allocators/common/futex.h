@@ -2,8 +2,7 @@
 /* The word of a lock: a futex when contended. Leaves errno as it is.
 
    Not its job: counting what it costs, and doing without where there is one thread (lock.h). Not recursive. */
-#ifndef ALLOCATORS_COMMON_FUTEX_H
-#define ALLOCATORS_COMMON_FUTEX_H
+#pragma once
 
 #include "allocators/common/basics.h"
 
@@ -43,5 +42,3 @@ static inline void lock_drop_uncounted(struct lock *lock) {
 static inline void lock_reset(struct lock *lock) {
   atomic_store_explicit(&lock->state, LOCK_FREE, memory_order_relaxed);
 }
-
-#endif

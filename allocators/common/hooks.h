@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What each of our allocators gives the common code: all that differs between them beside the calls of entry.h. */
-#ifndef ALLOCATORS_COMMON_HOOKS_H
-#define ALLOCATORS_COMMON_HOOKS_H
+#pragma once
 
 #include <malloc.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ void allocator_summarize(const struct heap_sums *sums, struct mallinfo2 *info);
 
 /* Prints what malloc_info says of the parts of the heap, an element a line; maybe nothing. */
 void allocator_print_parts(FILE *stream);
-
-#endif

@@ -3,8 +3,7 @@
 
    Not recursive. A holder may be interrupted by a signal; a handler that calls malloc then waits for ever, as POSIX
    allows (malloc is not async-signal-safe). Sleeping is interrupted and resumed by signals without effect. */
-#ifndef ALLOCATORS_COMMON_LOCK_H
-#define ALLOCATORS_COMMON_LOCK_H
+#pragma once
 
 #include "allocators/common/counters.h"
 #include "allocators/common/futex.h"
@@ -54,5 +53,3 @@ static inline void sum_add(_Atomic size_t *sum, size_t amount) {
   COUNT(atomics);
   atomic_fetch_add_explicit(sum, amount, memory_order_relaxed);
 }
-
-#endif

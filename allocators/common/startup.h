@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Everything that must happen before the first object is handed out. */
-#ifndef ALLOCATORS_COMMON_STARTUP_H
-#define ALLOCATORS_COMMON_STARTUP_H
+#pragma once
 
 #include "allocators/common/basics.h"
 
@@ -21,5 +20,3 @@ static inline void startup(void) {
   if (UNLIKELY(!started))
     startup_first();
 }
-
-#endif

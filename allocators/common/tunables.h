@@ -7,8 +7,7 @@
 
    Constant afterwards, except where the allocator itself says otherwise. A name that is not in the table, or a value
    out of its range, is reported on stderr and ignored. Ignored altogether in a set-user-ID program. */
-#ifndef ALLOCATORS_COMMON_TUNABLES_H
-#define ALLOCATORS_COMMON_TUNABLES_H
+#pragma once
 
 #include "allocators/common/basics.h"
 
@@ -42,5 +41,3 @@ static inline size_t tunable_now(const size_t *tunable) {
 
 /* Reads the environment. Called once, before any other thread can run here. Allocates nothing. */
 void tunables_read(void);
-
-#endif

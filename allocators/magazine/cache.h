@@ -8,8 +8,7 @@
    A thread without magazines has `no_magazine`, which is empty and has no room, so the paths of malloc and free that
    are inlined there need no test for it. They use `inlined`: loaded, or no_magazine where calls must be counted
    (tunable stats): then all goes through malloc_slow and free_slow, and counting costs nothing where it is off. */
-#ifndef ALLOCATORS_MAGAZINE_CACHE_H
-#define ALLOCATORS_MAGAZINE_CACHE_H
+#pragma once
 
 #include "allocators/magazine/magazine.h"
 #include "allocators/magazine/zone/class.h"
@@ -40,5 +39,3 @@ void cache_empty(void);
 
 /* Before the first call of anything else here. */
 void cache_setup(void);
-
-#endif

@@ -3,8 +3,7 @@
 
    Tunable magazine_grow: a class whose depot's lock was found taken CONTENDED_LIMIT times gets magazines of twice the
    size, as Bonwick's paper has it; smaller ones are freed as they come back. */
-#ifndef ALLOCATORS_MAGAZINE_DEPOT_H
-#define ALLOCATORS_MAGAZINE_DEPOT_H
+#pragma once
 
 #include "allocators/magazine/magazine.h"
 
@@ -27,5 +26,3 @@ void depot_setup(void);
 void depot_lock(unsigned number);
 void depot_unlock(unsigned number);
 void depot_after_fork(unsigned number);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A magazine: an array of free objects of one size class, with a count. It belongs to one thread or to the depot. */
-#ifndef ALLOCATORS_MAGAZINE_MAGAZINE_H
-#define ALLOCATORS_MAGAZINE_MAGAZINE_H
+#pragma once
 
 #include "allocators/magazine/zone/zone.h"
 
@@ -14,5 +13,3 @@ struct magazine {
 
 /* What a thread has before it has one: empty, and without room. */
 extern struct magazine no_magazine HIDDEN;
-
-#endif

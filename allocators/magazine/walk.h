@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The states of a block, as the heap walk tells them (common/allocator.h). Large objects are not visited: each has a
    run of zones of its own. */
-#ifndef ALLOCATORS_MAGAZINE_WALK_H
-#define ALLOCATORS_MAGAZINE_WALK_H
+#pragma once
 
 enum walk_state {
   WALK_USED,     /* by the program, or a magazine */
@@ -13,5 +12,3 @@ enum walk_state {
   WALK_RUN,      /* a run of zones that is kept for large objects */
   WALK_STATES
 };
-
-#endif

@@ -6,8 +6,7 @@
    inlined there need no test for it. Two limits are kept apart: what the cache serves, and what it serves inline. The
    latter is nothing where calls must be counted or objects filled (tunables stats, perturb): those paths are in
    malloc_slow and free_slow only, and cost nothing where they are off. */
-#ifndef ALLOCATORS_REFERENCE_TCACHE_H
-#define ALLOCATORS_REFERENCE_TCACHE_H
+#pragma once
 
 #include "allocators/common/tunables.h"
 #include "allocators/reference/arena/thread.h"
@@ -53,5 +52,3 @@ void tcache_check_double_free(const struct tcache_bin *bin, const struct cached 
 
 /* Before the first call of anything else here. */
 void tcache_setup(void);
-
-#endif

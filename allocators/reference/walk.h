@@ -4,8 +4,7 @@
    Chunks cover their heap without gaps but for its header and the fence at the end of a full one. A block of the walk
    is what is a chunk's alone, from its head to the next one's. Objects with a mapping of their own belong to no arena
    and are not visited. */
-#ifndef ALLOCATORS_REFERENCE_WALK_H
-#define ALLOCATORS_REFERENCE_WALK_H
+#pragma once
 
 enum walk_state {
   WALK_USED,
@@ -17,5 +16,3 @@ enum walk_state {
   WALK_TOP, /* the end of the arena's newest heap */
   WALK_STATES
 };
-
-#endif

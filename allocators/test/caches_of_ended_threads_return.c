@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* FREE_BYTES_MORE: what the heap may grow by, less than a hundredth of what the threads allocated. */
-enum { THREADS = 2000, OBJECTS = 50, FREE_BYTES_MORE = 256 << 10 };
+enum { THREADS = 300, OBJECTS = 50, FREE_BYTES_MORE = 64 << 10 };
 
 static pthread_key_t late;
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* For tests of what an allocator counts: one counter, and a run of the test itself under other tunables. */
-#ifndef ALLOCATORS_TEST_COUNTED_H
-#define ALLOCATORS_TEST_COUNTED_H
+#pragma once
 
 #include <stdint.h>
 
@@ -11,5 +10,3 @@ uint64_t counted(const char *name);
 /* Runs this program again in a process of its own, under these tunables, with one argument. Returns 0 if it exited with
    0; else says under which tunables it did not, and returns 1. arguments: main's. */
 int run_under(char **arguments, const char *tunables, const char *argument);
-
-#endif

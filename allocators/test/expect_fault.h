@@ -2,8 +2,7 @@
 /* For programs that corrupt their heap, each in one way: was it detected?
 
    A test's main is `return expect_fault(arguments, tunables, corrupt, line)`. */
-#ifndef ALLOCATORS_TEST_EXPECT_FAULT_H
-#define ALLOCATORS_TEST_EXPECT_FAULT_H
+#pragma once
 
 #include "allocators/common/entry.h"
 
@@ -15,5 +14,3 @@ int expect_fault(char **arguments, const char *tunables, void (*corrupt)(void), 
 
 /* An object of that many bytes that the compiler knows nothing of, followed by one that keeps it from the top. */
 void *object_before_another(size_t object_bytes);
-
-#endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OBJECTS = 3000, ROUNDS = 40, CALLS = 2000, TEXT_BYTES = 1 << 16, BLOCKS_MAX = 1 << 18, STATES_MAX = 12 };
+enum { OBJECTS = 3000, ROUNDS = 16, CALLS = 2000, TEXT_BYTES = 1 << 16, BLOCKS_MAX = 1 << 18, STATES_MAX = 12 };
 
 static struct {
   char *address;

@@ -3,8 +3,7 @@
 
    An overlap of two objects, or a byte changed by the allocator, shows as a wrong byte when the object is checked. One
    model per thread; objects may be passed between threads by whoever synchronises that. */
-#ifndef ALLOCATORS_TEST_MODEL_H
-#define ALLOCATORS_TEST_MODEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ struct model_object model_acquire(struct model *model);
 void model_release(struct model *model, struct model_object *object);
 void model_resize(struct model *model, struct model_object *object);
 void model_check(const struct model_object *object);
-
-#endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OBJECTS = 3000, WALK_EVERY = 20000, OVERHEAD_BYTES_MAX = 128 };
+enum { OBJECTS = 3000, PHASE = 1250, LARGE = 125, OVERHEAD_BYTES_MAX = 128 };
 
 static struct model_object objects[OBJECTS], sorted[OBJECTS];
 static size_t live; /* objects in `sorted` */
@@ -72,9 +72,11 @@ int main(int argument_count, char **arguments) {
   long calls = argument_count > 1 ? atol(arguments[1]) : 100000;
   struct model model = {.random = argument_count > 2 ? strtoull(arguments[2], NULL, 0) : 88172645463325252u};
   for (long call = 0; call < calls; call++) {
-    /* In phases, so that the heap grows, is trimmed and fragments: large objects every now and then. */
-    model.size_limit_bytes = call / 5000 % 4 == 3 ? 400000 : call / 5000 % 4 == 2 ? 6000 : 1200;
-    size_t used = call / 20000 % 2 ? OBJECTS : OBJECTS / 10;
+    /* In phases, so that the heap grows, is trimmed and fragments: at their ends large objects, whose bytes take most
+       of the time, in every second one middling ones, and every third and fourth have many objects. */
+    long phase = call / PHASE, left = PHASE - call % PHASE;
+    model.size_limit_bytes = left <= LARGE ? 400000 : phase % 2 ? 6000 : 1200;
+    size_t used = phase / 2 % 2 ? OBJECTS : OBJECTS / 10;
     struct model_object *object = &objects[model_random(&model) % used];
     if (!object->bytes)
       *object = model_acquire(&model);
@@ -82,11 +84,11 @@ int main(int argument_count, char **arguments) {
       model_resize(&model, object);
     else
       model_release(&model, object);
-    if (call % 50000 == 49999)
-      allocator_malloc_trim(0);
-    if (call % WALK_EVERY == WALK_EVERY - 1)
+    if (left == 1)
       check_walk();
-    if (call % 40000 == 20000 - 1) /* the phase of few objects begins: free all others */
+    if (left == 1 && phase % 3 == 2)
+      allocator_malloc_trim(0);
+    if (left == 1 && phase % 4 == 3) /* a phase of few objects begins: free all others */
       for (int index = 0; index < OBJECTS; index++)
         if (objects[index].bytes)
           model_release(&model, &objects[index]);

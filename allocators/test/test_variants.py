@@ -13,12 +13,11 @@ REGISTRY = tomllib.loads((REPOSITORY / "allocators/allocators.toml").read_text()
 # Those of allocators/part.mk, and how many variants each has at least.
 OURS = {"reference": 24, "magazine": 16, "bucket": 16}
 PROGRAMS = {
-    "objects_never_overlap_and_keep_their_contents": ("20000" if FEW else "60000",),
-    "threads_pass_objects_and_nothing_is_lost": ("6", "5000", "2"),
+    "objects_never_overlap_and_keep_their_contents": ("5000" if FEW else "60000",),
+    "threads_pass_objects_and_nothing_is_lost": ("6", "2500", "2"),
     "api_keeps_to_posix_and_c23": (),
     "caches_of_ended_threads_return": (),
 }
-TSAN = {name: f"{name}_tsan" for name in OURS}
 # A value that a tunable of each does not take.
 WRONG = {"reference": "tcache=7", "magazine": "burst_scale=twice", "bucket": "cache_lock=spin"}
 RACES = {
@@ -48,7 +47,7 @@ def test_variant_keeps_the_promises(program, allocator, variant):
 @pytest.mark.long
 @pytest.mark.parametrize(("allocator", "variant"), [(a, v) for a in OURS for v in ("", *RACES[a])])
 def test_threads_do_not_race(allocator, variant):
-    done = run(OUT / "test-programs" / TSAN[allocator], "4", "3000", "2", env=environment(allocator, variant))
+    done = run(OUT / f"test-programs/{allocator}_tsan", "4", "3000", "2", env=environment(allocator, variant))
     assert done.status == 0, done.stderr[:4000]
 
 

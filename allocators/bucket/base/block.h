@@ -9,8 +9,7 @@
        object ->  | the program's bytes, at a multiple of 16
 
    A header is written by the thread that acquires the object, and by the one that releases it. */
-#ifndef ALLOCATORS_BUCKET_BASE_BLOCK_H
-#define ALLOCATORS_BUCKET_BASE_BLOCK_H
+#pragma once
 
 #include "allocators/common/basics.h"
 #include "allocators/common/fault.h"
@@ -76,5 +75,3 @@ static inline struct block *block_checked(const char *where, const void *object)
     block_fault(where, object);
   return block;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The three kinds of lock, each counted for itself: of a bucket ("parent"), of a cache, of the oversize blocks. */
-#ifndef ALLOCATORS_BUCKET_BASE_LOCKS_H
-#define ALLOCATORS_BUCKET_BASE_LOCKS_H
+#pragma once
 
 #include "allocators/common/lock.h"
 
@@ -18,5 +17,3 @@ enum { CACHE_LOCK_MUTEX, CACHE_LOCK_ATOMIC }; /* the tunable cache_lock */
       lock_await(lock);                                                                                                \
     }                                                                                                                  \
   } while (0)
-
-#endif

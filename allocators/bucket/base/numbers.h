@@ -4,8 +4,7 @@
 
    Solaris numbers all threads, from 1 on, and gives no number twice. With that a program whose threads come and go
    would soon have none that owns a bucket. */
-#ifndef ALLOCATORS_BUCKET_BASE_NUMBERS_H
-#define ALLOCATORS_BUCKET_BASE_NUMBERS_H
+#pragma once
 
 enum { NUMBERS = 4096, NO_NUMBER = -1 };
 
@@ -16,5 +15,3 @@ void number_give_back(int number);
 void numbers_lock(void);
 void numbers_unlock(void);
 void numbers_after_fork(int mine);
-
-#endif

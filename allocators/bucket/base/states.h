@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The states of blocks in the heap walk and in malloc_info. */
-#ifndef ALLOCATORS_BUCKET_BASE_STATES_H
-#define ALLOCATORS_BUCKET_BASE_STATES_H
+#pragma once
 
 enum state {
   STATE_USED,
@@ -10,5 +9,3 @@ enum state {
   STATE_OVERSIZE, /* free, in the tree of oversize blocks */
   STATES
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory of the operating system: mapped, purged, and counted. */
-#ifndef ALLOCATORS_BUCKET_BASE_SYSTEM_H
-#define ALLOCATORS_BUCKET_BASE_SYSTEM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ void *system_own(size_t bytes);
 void system_lock(void);
 void system_unlock(void);
 void system_after_fork(void);
-
-#endif

@@ -5,8 +5,7 @@
 
    The nodes lie in the blocks' memory, which a program may write to by mistake: each is sealed, and checked whenever
    it is met. All under the lock of the oversize blocks. */
-#ifndef ALLOCATORS_BUCKET_BASE_TREE_H
-#define ALLOCATORS_BUCKET_BASE_TREE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ void tree_remove(struct tree_node *node);
 
 /* The smallest node of at least that many bytes, of those the one at the lowest address. NULL: none. */
 struct tree_node *tree_best_fit(size_t bytes);
-
-#endif

@@ -7,8 +7,7 @@
 
    Not its job: which thread has which bucket (buckets.h). Only the thread that holds the bucket's lock, or whose own
    bucket it is, may take; any may walk, for caches are only ever added. */
-#ifndef ALLOCATORS_BUCKET_HEAP_BUCKET_H
-#define ALLOCATORS_BUCKET_HEAP_BUCKET_H
+#pragma once
 
 #include "allocators/bucket/heap/cache.h"
 
@@ -58,5 +57,3 @@ bool bucket_each_cache(struct bucket *bucket, bucket_visit *visit, void *context
 
 /* In a forked child: makes whole what a thread that is gone may have left half done. */
 void bucket_after_fork(struct bucket *bucket);
-
-#endif

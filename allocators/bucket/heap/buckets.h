@@ -4,8 +4,7 @@
    There are as many shared ones as the tunable `buckets` says, by default two for each processor, rounded up to a power
    of two; a thread has the one that its number gives, modulo their count. Under exclusive=1 there are as many again
    that belong to one thread each: to those whose number is below that count. They take no parent lock. */
-#ifndef ALLOCATORS_BUCKET_HEAP_BUCKETS_H
-#define ALLOCATORS_BUCKET_HEAP_BUCKETS_H
+#pragma once
 
 #include "allocators/bucket/heap/bucket.h"
 
@@ -47,5 +46,3 @@ void buckets_setup(void);
 void buckets_lock(void);
 void buckets_unlock(void);
 void buckets_after_fork(void);
-
-#endif

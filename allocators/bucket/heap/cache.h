@@ -8,8 +8,7 @@
    libmtmalloc was at first), or atomic operations on the bits and on the count (as it has been since).
 
    Not its job: which cache a request is served from (bucket.h). Caches are never unmapped. */
-#ifndef ALLOCATORS_BUCKET_HEAP_CACHE_H
-#define ALLOCATORS_BUCKET_HEAP_CACHE_H
+#pragma once
 
 #include "allocators/bucket/base/block.h"
 #include "allocators/common/futex.h"
@@ -68,5 +67,3 @@ static inline void cache_check(const char *where, const struct cache *cache) {
 static inline size_t cache_object_bytes(const struct cache *cache) {
   return cache->block_bytes - sizeof(struct block);
 }
-
-#endif

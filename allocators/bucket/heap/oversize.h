@@ -10,8 +10,7 @@
                   | tag_seal      of these two
                   | owner, seal   struct block (block.h)
        object ->  | the program's bytes; or while free: a node of the tree */
-#ifndef ALLOCATORS_BUCKET_HEAP_OVERSIZE_H
-#define ALLOCATORS_BUCKET_HEAP_OVERSIZE_H
+#pragma once
 
 #include "allocators/bucket/base/block.h"
 #include "allocators/bucket/heap/cache.h"
@@ -58,5 +57,3 @@ void oversize_walk(cache_visit *visit, void *context);
 void oversize_lock(void);
 void oversize_unlock(void);
 void oversize_after_fork(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks of arguments and steps of calls that are the same in each of our allocators, inlined where time counts. */
-#ifndef ALLOCATORS_COMMON_CALLS_ARGUMENTS_H
-#define ALLOCATORS_COMMON_CALLS_ARGUMENTS_H
+#pragma once
 
 #include "allocators/common/basics.h"
 #include "allocators/common/entry.h"
@@ -50,5 +49,3 @@ static inline void *realloc_by_copy(void *object, size_t usable_bytes, size_t ob
   allocator_free(object);
   return moved;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Size classes: multiples of 16 up to 128 bytes, then eight per doubling, up to SMALL_MAX_BYTES. */
-#ifndef ALLOCATORS_MAGAZINE_ZONE_CLASS_H
-#define ALLOCATORS_MAGAZINE_ZONE_CLASS_H
+#pragma once
 
 #include "allocators/magazine/zone/zone.h"
 
@@ -24,5 +23,3 @@ static inline uint32_t class_alignment(unsigned number) {
 
 /* Before all else here. */
 void class_setup(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Large objects: each in a run of zones of its own, of which only the OS pages that are written cost memory. A run of
    one zone comes from the zone magazine; longer ones are mapped, and some are kept when they are freed. */
-#ifndef ALLOCATORS_MAGAZINE_ZONE_LARGE_H
-#define ALLOCATORS_MAGAZINE_ZONE_LARGE_H
+#pragma once
 
 #include "allocators/magazine/zone/zone.h"
 
@@ -18,5 +17,3 @@ void *large_resize(struct zone *zone, size_t object_bytes);
 
 /* How many there are, and their bytes. */
 void large_count(size_t *count, size_t *bytes);
-
-#endif

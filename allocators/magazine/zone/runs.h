@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Free runs of zones: what large objects had, kept for the next ones. */
-#ifndef ALLOCATORS_MAGAZINE_ZONE_RUNS_H
-#define ALLOCATORS_MAGAZINE_ZONE_RUNS_H
+#pragma once
 
 #include "allocators/magazine/zone/zone.h"
 
@@ -25,5 +24,3 @@ void runs_walk(void (*visit)(const struct zone *run, void *context), void *conte
 void runs_lock(void);
 void runs_unlock(void);
 void runs_after_fork(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Slabs: the zones of each size class, under a lock each. */
-#ifndef ALLOCATORS_MAGAZINE_ZONE_SLAB_H
-#define ALLOCATORS_MAGAZINE_ZONE_SLAB_H
+#pragma once
 
 #include "allocators/magazine/zone/zone.h"
 
@@ -27,5 +26,3 @@ void slab_walk(unsigned number, void (*visit)(const void *address, size_t bytes,
 
 /* Around a fork. */
 void slab_after_fork(unsigned number);
-
-#endif

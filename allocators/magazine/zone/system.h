@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Address space from the system, in whole zones. Safe from any thread; errno is undefined afterwards. */
-#ifndef ALLOCATORS_MAGAZINE_ZONE_SYSTEM_H
-#define ALLOCATORS_MAGAZINE_ZONE_SYSTEM_H
+#pragma once
 
 #include <stddef.h>
 
@@ -16,5 +15,3 @@ void system_purge(void *memory, size_t bytes);
 
 /* Moves the OS pages of a mapping to a larger one that system_map gave, whose own are lost. False: nothing happened. */
 int system_move(void *from, size_t from_bytes, void *to, size_t to_bytes);
-
-#endif

@@ -7,8 +7,7 @@
 
    What free() reads without a lock is set before the first object is handed out, and has a cache line of its own. The
    rest changes under the lock of the size class. */
-#ifndef ALLOCATORS_MAGAZINE_ZONE_ZONE_H
-#define ALLOCATORS_MAGAZINE_ZONE_ZONE_H
+#pragma once
 
 #include "allocators/common/basics.h"
 
@@ -72,5 +71,3 @@ static inline bool zone_has_object_at(const struct zone *zone, const void *objec
   uint32_t index = (uint32_t)(offset * zone->reciprocal >> 32);
   return index < zone->capacity && index * zone->size_bytes == offset;
 }
-
-#endif

@@ -4,8 +4,7 @@
    When it is empty, several zones are mapped at once (a burst), fewer with each burst: a program that starts asks for
    many soon. When it is full, it is emptied down to a low mark. Before mmap, a free run
    of zones is divided that was kept for large objects (runs.h). */
-#ifndef ALLOCATORS_MAGAZINE_ZONE_ZONES_H
-#define ALLOCATORS_MAGAZINE_ZONE_ZONES_H
+#pragma once
 
 #include "allocators/magazine/zone/zone.h"
 
@@ -32,5 +31,3 @@ void zones_walk(void (*visit)(const struct zone *zone, void *context), void *con
 void zones_lock(void);
 void zones_unlock(void);
 void zones_after_fork(void);
-
-#endif

@@ -3,8 +3,7 @@
 
    The main arena grows by the break. Each other one has heaps of HEAP_BYTES at multiples of HEAP_BYTES, so that a
    chunk's heap, and by it its arena, is found by a mask. Arenas live for ever: they are few, and are used again. */
-#ifndef ALLOCATORS_REFERENCE_ARENA_ARENA_H
-#define ALLOCATORS_REFERENCE_ARENA_ARENA_H
+#pragma once
 
 #include "allocators/common/lock.h"
 #include "allocators/reference/arena/bins.h"
@@ -59,5 +58,3 @@ struct arena *arena_of_heap(struct chunk *chunk);
 static inline struct arena *arena_of(struct chunk *chunk, size_t head) {
   return LIKELY(!(head & CHUNK_OTHER_ARENA)) ? &main_arena : arena_of_heap(chunk);
 }
-
-#endif

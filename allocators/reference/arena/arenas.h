@@ -3,8 +3,7 @@
 
    A thread gets an arena with its first call that needs one: one that no thread uses, else a new one, else the one that
    the fewest threads share. Not its job: what is in an arena (arena.h). */
-#ifndef ALLOCATORS_REFERENCE_ARENA_ARENAS_H
-#define ALLOCATORS_REFERENCE_ARENA_ARENAS_H
+#pragma once
 
 #include "allocators/reference/arena/arena.h"
 #include "allocators/reference/arena/thread.h"
@@ -32,5 +31,3 @@ void arena_detach(void);
 void arenas_lock_all(void);
 void arenas_unlock_all(void);
 void arenas_after_fork(void);
-
-#endif

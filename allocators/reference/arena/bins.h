@@ -8,8 +8,7 @@
    bin is set while it has chunks.
 
    Everything here needs the arena's lock. */
-#ifndef ALLOCATORS_REFERENCE_ARENA_BINS_H
-#define ALLOCATORS_REFERENCE_ARENA_BINS_H
+#pragma once
 
 #include "allocators/common/fault.h"
 #include "allocators/reference/base/chunk.h"
@@ -149,5 +148,3 @@ static inline struct chunk *bins_take(struct bins *bins, size_t bytes) {
   bins_unlink(bins, chunk);
   return chunk;
 }
-
-#endif

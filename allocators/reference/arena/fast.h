@@ -4,8 +4,7 @@
 
    Tunable fastchunks: how a push tells that there is something to consolidate. relaxed: an atomic store, no
    read-modify-write, which may be repeated by many threads; atomic: an exchange, as one would write it first. */
-#ifndef ALLOCATORS_REFERENCE_ARENA_FAST_H
-#define ALLOCATORS_REFERENCE_ARENA_FAST_H
+#pragma once
 
 #include "allocators/common/fault.h"
 #include "allocators/reference/arena/arena.h"
@@ -73,5 +72,3 @@ static inline struct cached *fast_take_all(struct arena *arena, unsigned number)
   COUNT(atomics);
   return atomic_exchange_explicit(list, NULL, memory_order_acquire);
 }
-
-#endif

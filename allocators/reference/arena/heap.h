@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where arenas get memory and give it back: the break, heaps of 64 MiB, mappings. All need the arena's lock. */
-#ifndef ALLOCATORS_REFERENCE_ARENA_HEAP_H
-#define ALLOCATORS_REFERENCE_ARENA_HEAP_H
+#pragma once
 
 #include "allocators/common/startup.h"
 #include "allocators/reference/arena/arena.h"
@@ -23,5 +22,3 @@ void heap_drop_empty(struct arena *arena);
 
 /* First chunk of a heap, and the end of its chunks (fence or end of the top). */
 struct chunk *heap_first_chunk(struct heap *heap);
-
-#endif

@@ -4,8 +4,7 @@
    Freeing one that is larger than mmap_threshold raises the threshold to its size, up to 32 MiB, and trim_threshold to
    twice that: programs that free large objects soon ask for such again, and mapping them costs a page fault for each OS
    page. Not where one of the two thresholds was set. */
-#ifndef ALLOCATORS_REFERENCE_ARENA_MAPPED_H
-#define ALLOCATORS_REFERENCE_ARENA_MAPPED_H
+#pragma once
 
 #include "allocators/reference/base/chunk.h"
 
@@ -19,5 +18,3 @@ void *mapped_resize(struct chunk *chunk, size_t object_bytes);
 
 /* How many there are, and their bytes: for statistics, not exact while other threads run. */
 void mapped_count(size_t *count, size_t *bytes);
-
-#endif

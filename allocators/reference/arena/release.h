@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Gives a chunk back to its arena: merged with its free neighbours, then into a bin or the top; and gives memory back
    to the system where that is due. All need the arena's lock. */
-#ifndef ALLOCATORS_REFERENCE_ARENA_RELEASE_H
-#define ALLOCATORS_REFERENCE_ARENA_RELEASE_H
+#pragma once
 
 #include "allocators/reference/arena/arena.h"
 
@@ -24,5 +23,3 @@ static inline void arena_trim_if_large(struct arena *arena, size_t merged_bytes)
 
 /* Empties the fast bins. */
 void arena_consolidate(struct arena *arena);
-
-#endif

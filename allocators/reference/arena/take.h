@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Takes a chunk out of an arena: from its lists in turn, then from its top, then from the system. */
-#ifndef ALLOCATORS_REFERENCE_ARENA_TAKE_H
-#define ALLOCATORS_REFERENCE_ARENA_TAKE_H
+#pragma once
 
 #include "allocators/reference/arena/arena.h"
 #include "allocators/reference/arena/thread.h"
@@ -9,5 +8,3 @@
 /* Takes a used chunk of that many bytes, or NULL. bin: where to put objects that are cheap to take at the
    same time; or NULL. Needs the lock; errno is undefined afterwards. */
 void *arena_take(struct arena *arena, size_t bytes, struct tcache_bin *bin);
-
-#endif

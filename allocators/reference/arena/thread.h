@@ -2,8 +2,7 @@
 /* What each thread has: its arena and its cache, a list of objects per size; and how objects get into such a list.
 
    Not its job: when a cache is made, filled and emptied (tcache.h), which arena a thread gets (arenas.h). */
-#ifndef ALLOCATORS_REFERENCE_ARENA_THREAD_H
-#define ALLOCATORS_REFERENCE_ARENA_THREAD_H
+#pragma once
 
 #include "allocators/common/fault.h"
 #include "allocators/common/tunables.h"
@@ -75,5 +74,3 @@ static inline uint32_t tcache_refill_count(const struct tcache_bin *bin) {
 
 /* Before the first call of anything else here. */
 void thread_setup(void);
-
-#endif

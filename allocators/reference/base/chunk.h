@@ -14,8 +14,7 @@
    Heads are read by free() without a lock while the flag of a neighbour may change under one: all accesses are relaxed
    atomics, which cost nothing, and all changes of a chunk that is in a heap happen under its arena's lock or by the
    thread that the chunk belongs to. */
-#ifndef ALLOCATORS_REFERENCE_BASE_CHUNK_H
-#define ALLOCATORS_REFERENCE_BASE_CHUNK_H
+#pragma once
 
 #include "allocators/common/basics.h"
 
@@ -135,5 +134,3 @@ static inline void cached_set_key(struct cached *object, uintptr_t key) {
 static inline struct cached *cached_next(const struct cached *place) {
   return (struct cached *)((uintptr_t)place >> 12 ^ place->next);
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* What follows from the tunables, and changes while the program runs: by mallopt, or as the thresholds adapt
  * (mapped.h).
  */
-#ifndef ALLOCATORS_REFERENCE_BASE_SETTINGS_H
-#define ALLOCATORS_REFERENCE_BASE_SETTINGS_H
+#pragma once
 
 #include "allocators/common/basics.h"
 #include "allocators/common/tunables.h"
@@ -14,5 +13,3 @@ extern bool dynamic_thresholds HIDDEN; /* neither threshold was set, so they fol
 
 /* After the tunables were read. */
 void settings_setup(void);
-
-#endif

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OBJECTS = 150000, OBJECT_BYTES = 1100 }; /* 165 MB: three heaps and more */
+enum { OBJECTS = 15000, OBJECT_BYTES = 11000 }; /* 165 MB: three heaps and more */
 
 static char *objects[OBJECTS];
 

@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OBJECTS = 150000, OBJECT_BYTES = 1100 }; /* 165 MB: three heaps */
+enum { OBJECTS = 15000, OBJECT_BYTES = 11000 }; /* 165 MB: three heaps */
 
 static char *objects[OBJECTS];
 static size_t most_bytes, least_bytes;
 
 static void *fill_and_empty(void *unused) {
   (void)unused;
-  for (int round = 0; round < 4; round++) {
+  for (int round = 0; round < 3; round++) {
     for (int index = 0; index < OBJECTS; index++) {
       objects[index] = allocator_malloc(OBJECT_BYTES);
       memcpy(objects[index], &index, sizeof index);
