@@ -2,8 +2,7 @@
 /* Synthetic traces of any length, for benchmarks: threads share a set of live objects, free mostly young ones whoever
    made them, and reuse addresses by size; sizes are skewed. Every event is stamped and runs of one thread are short:
    harder than a real program. */
-#ifndef CONVERT_TEST_GENERATE_TRACE_H
-#define CONVERT_TEST_GENERATE_TRACE_H
+#pragma once
 
 #include "core/base/error.h"
 
@@ -22,5 +21,3 @@ struct generated_trace generated_trace_shape(int count, char **numbers);
 
 /* Returns 0, or -1 with error. */
 int generate_trace(const char *path, const struct generated_trace *shape, struct error *error);
-
-#endif

@@ -5,8 +5,7 @@
    Not its job: legality (convert/history/history.h hands on legal ops only), the file (core/workload/workload_write.h).
    Invariants: threads are numbered by their first ops, so that the recorded and the replayed number may differ; every
    WAIT points back. Memory is O(live objects + threads). Not thread-safe. */
-#ifndef CONVERT_COMPILE_COMPILE_H
-#define CONVERT_COMPILE_COMPILE_H
+#pragma once
 
 #include "convert/compile/compile_accesses.h"
 
@@ -39,5 +38,3 @@ struct compile_outputs {
    Returns 0, or -1 with error. */
 int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, const struct history_options *options,
                   struct witness *witness, struct error *error);
-
-#endif

@@ -5,8 +5,7 @@
 
    Calls that are no ops (failed ones, releases of objects never seen, those that a gap counts) have no item. Not its
    job: the order (convert/history/access_order.h). Not thread-safe. */
-#ifndef CONVERT_COMPILE_COMPILE_ACCESSES_H
-#define CONVERT_COMPILE_COMPILE_ACCESSES_H
+#pragma once
 
 #include "convert/history/access_order.h"
 
@@ -24,5 +23,3 @@ int compile_accesses_finish(struct compile_accesses *accesses, struct access_ord
 
 /* accesses may be NULL. */
 void compile_accesses_free(struct compile_accesses *accesses);
-
-#endif

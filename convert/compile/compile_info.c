@@ -2,6 +2,7 @@
 #include "convert/compile/compile_info.h"
 
 #include "core/trace/accesses.h"
+#include "core/trace/call_counts.h"
 #include "core/workload/witness.h"
 
 #include <stdlib.h>
@@ -56,47 +57,40 @@ static void set_string(json_t *object, const char *key, const char *value) {
     json_object_set_new(object, key, json_string(value));
 }
 
-static void set_count(json_t *object, const char *key, uint64_t value) {
-  json_object_set_new(object, key, json_integer((json_int_t)value));
-}
-
 /* What was recorded of accesses, and what became of them. */
 static json_t *accesses_json(const struct compile_info *info) {
   const struct trace_summary *summary = trace_reader_summary(info->reader);
   const struct trace_access_totals *totals = &summary->accesses;
   json_t *object = json_object();
-  set_count(object, "granule_bytes", ACCESS_GRANULE_BYTES);
-  set_count(object, "filter_bytes", summary->access_filter_bytes);
+  json_set_count(object, "granule_bytes", ACCESS_GRANULE_BYTES);
+  json_set_count(object, "filter_bytes", summary->access_filter_bytes);
   for (int total = 0; total < ACCESS_TOTAL_LIMIT; total++)
     if (totals->known[total])
-      set_count(object, access_total_names[total], totals->counted[total]);
+      json_set_count(object, access_total_names[total], totals->counted[total]);
   if (totals->in_bursts)
-    set_count(object, "bursts", (totals->switches + 1) / 2);
+    json_set_count(object, "bursts", (totals->switches + 1) / 2);
   if (totals->lost)
-    set_count(object, "lost_in_trace", totals->lost);
+    json_set_count(object, "lost_in_trace", totals->lost);
   if (info->compiled) {
-    set_count(object, "objects", info->compiled->objects);
-    set_count(object, "other", info->compiled->other);
-    set_count(object, "lost", info->compiled->lost);
-    set_count(object, "ops_without_call", info->compiled->ops_without_call);
+    json_set_count(object, "objects", info->compiled->objects);
+    json_set_count(object, "other", info->compiled->other);
+    json_set_count(object, "lost", info->compiled->lost);
+    json_set_count(object, "ops_without_call", info->compiled->ops_without_call);
   }
   return object;
 }
 
 char *compile_info_json(struct compile_info *info, const struct witness *witness) {
-  json_t *object = json_object(), *calls = json_object();
+  json_t *object = json_object();
   const struct trace_info *trace = &info->trace;
   set_string(object, "name", trace->program);
   set_string(object, "program", trace->program);
   set_string(object, "source", trace->source);
   set_string(object, "allocator", trace->allocator);
-  json_object_set_new(object, "os_page_bytes", json_integer((json_int_t)trace->os_page_bytes));
+  json_set_count(object, "os_page_bytes", trace->os_page_bytes);
   json_object_set(object, "lacks", trace->lacks);
   json_object_set(object, "libraries", json_object_get(trace->json, "libraries"));
-  for (int id = 0; id < CALL_LIMIT; id++)
-    if (info->calls[id])
-      json_object_set_new(calls, call_table[id].name, json_integer((json_int_t)info->calls[id]));
-  json_object_set_new(object, "calls", calls);
+  json_object_set_new(object, "calls", call_counts_json(info->calls));
   json_object_set_new(object, "witness", witness_json(witness));
   json_object_set_new(object, "request_sizes", size_histogram_json(&info->sizes));
   json_object_set_new(object, "recorded", recorded_samples_json(&info->samples));

@@ -2,8 +2,7 @@
 /* What a workload tells about its trace beside the ops: the time line, the request sizes, the recorded process's
    memory, the calls (WORKLOAD.md: time line, info JSON). Fed op by op; memory is bounded by constants. Not thread-safe.
  */
-#ifndef CONVERT_COMPILE_COMPILE_INFO_H
-#define CONVERT_COMPILE_COMPILE_INFO_H
+#pragma once
 
 #include "convert/compile/compile_accesses.h"
 #include "convert/history/history.h"
@@ -55,5 +54,3 @@ const struct workload_time_point *compile_info_time_line(struct compile_info *in
 
 /* The info JSON, to be freed; NULL if there is no memory. */
 char *compile_info_json(struct compile_info *info, const struct witness *witness);
-
-#endif

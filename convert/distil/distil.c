@@ -3,16 +3,12 @@
 
 #include "convert/distil/layout.h"
 #include "convert/rewrite/workload_trace.h"
-#include "core/trace/event.h"
+#include "core/trace/call_counts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 enum { MANIFEST_VERSION = 2, MANIFEST_BYTES = 1000000 };
-
-static json_t *count_json(uint64_t value) {
-  return json_integer((json_int_t)value);
-}
 
 static bool is_distilled(const struct workload *workload) {
   size_t bytes;
@@ -41,9 +37,9 @@ static json_t *segments_json(const struct layout *layout, const struct distil_pl
   for (size_t i = 0; i < plan->windows.count; i++) {
     const struct distil_window *window = &plan->windows.at[i];
     const struct layout_window *at = &layout->windows[i];
-    json_array_append_new(segments,
-                          json_pack("[oooooo]", count_json(at->begin), count_json(at->counted), count_json(at->end),
-                                    count_json(window->counted), count_json(window->end), json_real(window->weight)));
+    json_array_append_new(segments, json_pack("[oooooo]", json_unsigned(at->begin), json_unsigned(at->counted),
+                                              json_unsigned(at->end), json_unsigned(window->counted),
+                                              json_unsigned(window->end), json_real(window->weight)));
   }
   return segments;
 }
@@ -51,20 +47,17 @@ static json_t *segments_json(const struct layout *layout, const struct distil_pl
 static json_t *map_json(const struct layout *layout) {
   json_t *map = json_array();
   for (size_t i = 0; i < layout->points.count; i++)
-    json_array_append_new(
-        map, json_pack("[oo]", count_json(layout->points.at[i].position), count_json(layout->points.at[i].whole)));
+    json_array_append_new(map, json_pack("[oo]", json_unsigned(layout->points.at[i].position),
+                                         json_unsigned(layout->points.at[i].whole)));
   return map;
 }
 
 static json_t *whole_json(const struct layout *layout, const struct workload *workload, const json_t *told) {
-  json_t *whole = json_is_object(told) ? json_deep_copy(told) : json_object(), *calls = json_object();
-  for (int id = 0; id < CALL_LIMIT; id++)
-    if (layout->whole_calls[id] > 0)
-      json_object_set_new(calls, call_table[id].name, count_json(layout->whole_calls[id]));
-  json_object_set_new(whole, "ops", count_json(workload->header.ops));
-  json_object_set_new(whole, "threads", count_json(workload->header.threads));
-  json_object_set_new(whole, "calls", calls);
-  json_object_set_new(whole, "peak_live_bytes", count_json(workload->header.peak_live_bytes));
+  json_t *whole = json_is_object(told) ? json_deep_copy(told) : json_object();
+  json_set_count(whole, "ops", workload->header.ops);
+  json_set_count(whole, "threads", workload->header.threads);
+  json_object_set_new(whole, "calls", call_counts_json(layout->whole_calls));
+  json_set_count(whole, "peak_live_bytes", workload->header.peak_live_bytes);
   return whole;
 }
 
@@ -73,12 +66,12 @@ static json_t *kept_json(const struct distil_plan *plan) {
   json_t *told = json_object_get(plan->manifest, "kept");
   json_t *kept = json_is_object(told) ? json_deep_copy(told) : json_object();
   json_object_set_new(kept, "heap", json_string(plan->heap == HEAP_LIVE ? "live" : "touched"));
-  json_object_set_new(kept, "highs", count_json(plan->highs));
+  json_set_count(kept, "highs", plan->highs);
   json_object_set_new(kept, "churn", json_real(plan->churn));
   if (plan->large_bytes != UINT64_MAX)
     json_object_set_new(kept, "large",
-                        json_pack("{sosf}", "bytes", count_json(plan->large_bytes), "share", plan->large_share));
-  json_object_set_new(kept, "seed", count_json(plan->seed));
+                        json_pack("{sosf}", "bytes", json_unsigned(plan->large_bytes), "share", plan->large_share));
+  json_set_count(kept, "seed", plan->seed);
   return kept;
 }
 

@@ -5,8 +5,7 @@
    Not its job: choosing windows, weights and errors, which the plan has (plan.h). Invariants: the trace is a legal
    history; every op of a window and its warm-up is there, in its order. Three or four walks over the workload; memory
    is O(slots + threads + windows), and a bit for each op in a temporary file. Not thread-safe. */
-#ifndef CONVERT_DISTIL_DISTIL_H
-#define CONVERT_DISTIL_DISTIL_H
+#pragma once
 
 #include "convert/distil/plan.h"
 #include "core/workload/workload_read.h"
@@ -20,5 +19,3 @@ struct distil_counts {
    that does not fit. Returns 0, or -1 with error; then what was written is incomplete. */
 int distil_write(const struct workload *workload, const struct distil_plan *plan, const char *path,
                  struct distil_counts *counts, struct error *error);
-
-#endif

@@ -70,7 +70,7 @@ static void take_op(struct finding *finding) {
 
 static int compare(const void *left, const void *right) {
   const struct high *a = left, *b = right;
-  return a->position < b->position ? -1 : a->position > b->position;
+  return COMPARE(a->position, b->position);
 }
 
 static uint64_t part_of(const struct finding *finding, uint64_t position) {
@@ -90,8 +90,7 @@ static int find(struct finding *finding, struct error *error) {
     return -1;
   if (added != 0 || end_part(finding) != 0 || add_high(finding, &finding->all, HIGH_OF_ALL) != 0)
     return error_set(error, finding->walk.ops.workload->path, "out of memory");
-  if (finding->highs->at.count > 0)
-    qsort(finding->highs->at.at, finding->highs->at.count, sizeof *finding->highs->at.at, compare);
+  vector_sort(&finding->highs->at, compare);
   return 0;
 }
 

@@ -4,8 +4,7 @@
 
    A position is that of the op behind which they are; an object is in the class of what was requested for it last. Of a
    part in which a class does not change, none is told. One walk; memory is O(slots + parts). Not thread-safe. */
-#ifndef CONVERT_DISTIL_HIGHS_H
-#define CONVERT_DISTIL_HIGHS_H
+#pragma once
 
 #include "convert/distil/size_classes.h"
 #include "core/base/vector.h"
@@ -24,5 +23,3 @@ struct highs {
 
 /* parts: at least 1. Returns 0, or -1 with error. To be freed with free(highs.at.at) in either case. */
 int highs_find(struct highs *highs, const struct workload *workload, uint64_t parts, struct error *error);
-
-#endif

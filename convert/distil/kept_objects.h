@@ -4,8 +4,7 @@
    Whether an object lives into a window, or to a high of its size class, is known only there, so walks over all ops
    mark objects in a temporary file, one bit each; later walks ask birth for birth. Memory is O(slots), and that file.
    Not thread-safe. */
-#ifndef CONVERT_DISTIL_KEPT_OBJECTS_H
-#define CONVERT_DISTIL_KEPT_OBJECTS_H
+#pragma once
 
 #include "convert/distil/plan.h"
 #include "core/files/temporary_file.h"
@@ -29,5 +28,3 @@ void kept_objects_free(struct kept_objects *kept);
 static inline bool kept_objects_wants(const struct kept_objects *kept, uint64_t number) {
   return number / 8 < kept->marks_bytes && (kept->marks[number / 8] >> number % 8 & 1);
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* Where in a distillate the windows of its plan lie, and which position in the whole each of its positions stands at.
 
    One walk over all ops. Memory is that of the walk and of what is told. Not thread-safe. */
-#ifndef CONVERT_DISTIL_LAYOUT_H
-#define CONVERT_DISTIL_LAYOUT_H
+#pragma once
 
 #include "convert/distil/kept_objects.h"
 #include "core/base/vector.h"
@@ -29,5 +28,3 @@ struct layout {
 int layout_make(struct layout *layout, const struct kept_objects *kept, const struct workload *workload,
                 struct error *error);
 void layout_free(struct layout *layout);
-
-#endif

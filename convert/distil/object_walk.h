@@ -4,8 +4,7 @@
    Objects are numbered from 0 in the order of their births; a call that is given NULL and acquires nothing counts as
    one, born and gone there (as in convert/rewrite/workload_trace.h). Invariant: an op that is given is on a slot that
    is as the op needs it. Memory is O(slots + threads). Not thread-safe. */
-#ifndef CONVERT_DISTIL_OBJECT_WALK_H
-#define CONVERT_DISTIL_OBJECT_WALK_H
+#pragma once
 
 #include "core/workload/workload_ops.h"
 
@@ -36,5 +35,3 @@ bool object_walk_releases(const struct object_walk *walk);
 
 /* What the op requests in all. */
 uint64_t object_walk_request_bytes(const struct object_walk *walk);
-
-#endif

@@ -15,8 +15,7 @@
    - "manifest": {...}, more of the manifest; may be absent.
 
    Job: to read it, whatever it holds. Not its job: whether it fits the workload (distil.h). */
-#ifndef CONVERT_DISTIL_PLAN_H
-#define CONVERT_DISTIL_PLAN_H
+#pragma once
 
 #include "core/base/error.h"
 #include "core/base/vector.h"
@@ -59,5 +58,3 @@ static inline bool distil_plan_has(const struct distil_plan *plan, size_t *windo
     ++*window;
   return *window < plan->windows.count && position >= plan->windows.at[*window].begin;
 }
-
-#endif

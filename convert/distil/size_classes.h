@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Classes of request sizes: the buckets of core/workload/size_histogram.h, of which the last has no end. Any thread. */
-#ifndef CONVERT_DISTIL_SIZE_CLASSES_H
-#define CONVERT_DISTIL_SIZE_CLASSES_H
+#pragma once
 
 #include "core/workload/size_histogram.h"
 
@@ -11,5 +10,3 @@ static inline unsigned size_class(uint64_t bytes) {
   unsigned bucket = size_bucket(bytes);
   return bucket < SIZE_CLASSES ? bucket : SIZE_CLASSES - 1;
 }
-
-#endif

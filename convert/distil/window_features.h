@@ -4,8 +4,7 @@
    Output: a line of JSON, {"ops", "window_ops", "windows", "columns": [name, ...]}, then `windows` rows of one u64 a
    column, little-endian. Columns: README.md. Not its job: to choose among them (analysis/heaptape/distil/).
    One walk; memory is O(slots + threads). Not thread-safe. */
-#ifndef CONVERT_DISTIL_WINDOW_FEATURES_H
-#define CONVERT_DISTIL_WINDOW_FEATURES_H
+#pragma once
 
 #include "core/files/output_file.h"
 #include "core/workload/workload_read.h"
@@ -13,5 +12,3 @@
 /* window_ops: at least 1; the last window has what remains. Returns 0, or -1 with error. */
 int window_features_write(const struct workload *workload, uint64_t window_ops, struct output_stream out,
                           struct error *error);
-
-#endif

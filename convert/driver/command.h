@@ -3,8 +3,7 @@
 
    Only the files of this folder print diagnostics, and only main exits. A command returns the exit status: 0 done, 1
    failed, 2 wrong usage. */
-#ifndef CONVERT_DRIVER_COMMAND_H
-#define CONVERT_DRIVER_COMMAND_H
+#pragma once
 
 #include "convert/driver/inputs.h"
 #include "convert/driver/options.h"
@@ -55,5 +54,3 @@ struct history_options history_options_of(const struct options *options, struct 
    that are missing are reported on stderr. Returns 0, or -1 with error. */
 int compile_to(struct trace_reader *reader, const char *out, const struct options *options, struct witness *witness,
                struct error *error);
-
-#endif

@@ -4,7 +4,6 @@
 #include "convert/stacks/site_names.h"
 #include "convert/stacks/symbol_json.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static int wrong(const char *in, const char *what, struct error *error) {

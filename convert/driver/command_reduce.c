@@ -5,7 +5,6 @@
 #include "core/files/output_file.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

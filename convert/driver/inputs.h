@@ -2,8 +2,7 @@
 /* Files that convert is given, whatever they hold, as traces. A foreign recording is imported into a temporary trace.
 
    Not its job: what a file is (convert/formats/formats.h). Not thread-safe. */
-#ifndef CONVERT_DRIVER_INPUTS_H
-#define CONVERT_DRIVER_INPUTS_H
+#pragma once
 
 #include "convert/formats/formats.h"
 #include "core/trace/read/trace_read.h"
@@ -18,5 +17,3 @@ const struct format *input_format(const char *path, const char *from, struct err
    it is a workload, of which no trace can be made. */
 int input_open(struct trace_reader **reader, const char *path, const struct format *format,
                const struct import_options *options, struct error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The command line of heaptape-convert, taken apart. */
-#ifndef CONVERT_DRIVER_OPTIONS_H
-#define CONVERT_DRIVER_OPTIONS_H
+#pragma once
 
 #include "convert/formats/reading/import.h"
 #include "convert/inspect/dump.h"
@@ -43,5 +42,3 @@ struct options_error {
 
 /* Fills in options. Returns 0, or -1 with what is wrong in error. */
 int options_parse(struct options *options, int argc, char **argv, struct options_error *error);
-
-#endif

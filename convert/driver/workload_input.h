@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A file that convert is given as a workload: opened if it is one, compiled into a temporary one if it can be made a
    trace of. Not thread-safe. */
-#ifndef CONVERT_DRIVER_WORKLOAD_INPUT_H
-#define CONVERT_DRIVER_WORKLOAD_INPUT_H
+#pragma once
 
 #include "convert/driver/options.h"
 #include "core/files/temporary_file.h"
@@ -17,5 +16,3 @@ struct workload_input {
    workload_input_close in either case. */
 int workload_input_open(struct workload_input *input, const struct options *options, struct error *error);
 void workload_input_close(struct workload_input *input);
-
-#endif

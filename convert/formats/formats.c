@@ -5,7 +5,6 @@
 #include "convert/formats/reading/line_reader.h"
 #include "core/files/temporary_file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The formats that convert knows, and what a file holds, by its content. Not thread-safe. */
-#ifndef CONVERT_FORMATS_FORMATS_H
-#define CONVERT_FORMATS_FORMATS_H
+#pragma once
 
 #include "convert/formats/exporters/export.h"
 #include "convert/formats/reading/import.h"
@@ -26,5 +25,3 @@ const struct format *format_by_suffix(const char *path);
 /* What the file at path ("-": standard input, which is spooled to a temporary file first if it is a pipe, and stays
    readable from its beginning) holds. Returns NULL with error if it is none of ours. */
 const struct format *format_detect(const char *path, struct error *error);
-
-#endif

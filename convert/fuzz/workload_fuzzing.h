@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Any bytes as a workload, for targets that read one: the header's checksum and file size put right first, since
    nothing else would get past them. */
-#ifndef CONVERT_FUZZ_WORKLOAD_FUZZING_H
-#define CONVERT_FUZZ_WORKLOAD_FUZZING_H
+#pragma once
 
 #include "core/workload/workload_read.h"
 
@@ -15,5 +14,3 @@ struct fuzzed_workload {
 /* False: it is none; nothing is to be closed then. */
 bool fuzzed_workload_open(struct fuzzed_workload *fuzzed, const uint8_t *bytes, size_t count);
 void fuzzed_workload_close(struct fuzzed_workload *fuzzed);
-
-#endif

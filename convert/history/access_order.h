@@ -7,8 +7,7 @@
    live there is counted and left out. Not its job: that order, reading blocks, what becomes of the items.
    Memory is O(live objects + threads + gaps) plus one block; calls that the history has in another order wait, at most
    ACCESS_ORDER_MAX_WAITING of them. Not thread-safe. */
-#ifndef CONVERT_HISTORY_ACCESS_ORDER_H
-#define CONVERT_HISTORY_ACCESS_ORDER_H
+#pragma once
 
 #include "convert/history/history.h"
 
@@ -46,5 +45,3 @@ const struct access_order_counts *access_order_counts(const struct access_order 
 
 /* order may be NULL. */
 void access_order_close(struct access_order *order);
-
-#endif

@@ -9,8 +9,7 @@
    counted. Not its job: reading (trace/), words and waits (convert/compile/compile.h). Invariants: each op handed to
    the consumer is legal after those before it; every event is either an op or counted as the reason why not. Memory is
    O(live objects + threads). Not thread-safe. */
-#ifndef CONVERT_HISTORY_HISTORY_H
-#define CONVERT_HISTORY_HISTORY_H
+#pragma once
 
 #include "convert/history/live_totals.h"
 #include "convert/history/merge.h"
@@ -79,5 +78,3 @@ struct history_options {
    would pair a release of an unseen object with the next object at that address. Returns 0, or -1 with error. */
 int history_run(struct trace_reader *reader, const struct history_options *options,
                 const struct history_consumer *consumer, struct witness *witness, struct error *error);
-
-#endif

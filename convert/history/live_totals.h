@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Live bytes and objects while a history goes by, and their peaks in its witness. Whoever hands on ops keeps one
    (history.c, convert/whatif/rewriter.c). Invariant: os_page_bytes is a power of two. */
-#ifndef CONVERT_HISTORY_LIVE_TOTALS_H
-#define CONVERT_HISTORY_LIVE_TOTALS_H
+#pragma once
 
 #include "core/workload/witness.h"
 
@@ -47,5 +46,3 @@ static inline void live_begin_object(struct live_totals *live) {
   if (++live->state.live_objects > live->witness->peak_live_objects)
     live->witness->peak_live_objects = live->state.live_objects;
 }
-
-#endif

@@ -7,8 +7,7 @@
    equal ones the lowest thread. Memory is one open block per thread that has begun and not ended. A tournament tree of
    winners, not of losers: a loser tree can only replay the leaf that won last, and threads that come back are other
    leaves. Not thread-safe. */
-#ifndef CONVERT_HISTORY_MERGE_H
-#define CONVERT_HISTORY_MERGE_H
+#pragma once
 
 #include "convert/history/read_ahead.h"
 #include "core/base/address_map.h"
@@ -151,5 +150,3 @@ static inline int merge_advance(struct merge *merge) {
 /* Takes the thread of the step that merge_peek gave out of the merge, until merge_resume. */
 void merge_park(struct merge *merge);
 void merge_resume(struct merge *merge, uint32_t thread);
-
-#endif

@@ -3,8 +3,7 @@
 
    Not its job: deciding what is legal. Invariants: a parked thread is out of the merge; parked threads are listed by
    the stamp of the step they wait with, oldest first. Memory is O(threads). Not thread-safe. */
-#ifndef CONVERT_HISTORY_PARKING_H
-#define CONVERT_HISTORY_PARKING_H
+#pragma once
 
 #include "convert/history/merge.h"
 
@@ -56,5 +55,3 @@ bool parking_was_woken(const struct parking *parking, uint32_t thread, uint64_t 
 
 /* The thread's present step has been placed. */
 void parking_clear(struct parking *parking, uint32_t thread);
-
-#endif

@@ -5,8 +5,7 @@
    object; large ones stand in an array sorted by address. A granule that an object only begins or ends inside is not
    distinguished below 8 bytes: an overlap of fewer bytes may go unseen, none is invented. Memory is at most 1 KiB per
    live object. Not thread-safe. */
-#ifndef CONVERT_HISTORY_RANGES_H
-#define CONVERT_HISTORY_RANGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ enum ranges_result ranges_add(struct ranges *ranges, uint64_t address, uint64_t 
 
 /* Removes one that was added, with the same values. */
 void ranges_remove(struct ranges *ranges, uint64_t address, uint64_t size_bytes);
-
-#endif

@@ -6,8 +6,7 @@
    about READ_AHEAD_BYTES, a ring at least 16 events. Where no helper can be had (one processor, no thread to be got)
    the user decodes, to the same effect. Not its job: order. Events come exactly as the cursor gives them, errors after
    the events before them. To be used by one thread. Allocates with malloc. */
-#ifndef CONVERT_HISTORY_READ_AHEAD_H
-#define CONVERT_HISTORY_READ_AHEAD_H
+#pragma once
 
 #include "core/trace/read/trace_read.h"
 
@@ -28,5 +27,3 @@ struct event_span {
   const struct trace_event *at, *end;
 };
 int read_ahead_next(struct read_ahead *ahead, uint32_t thread, struct event_span *span);
-
-#endif

@@ -2,8 +2,7 @@
 /* The recorded process's memory from start to end, thinned out to a bounded number of samples, and their peaks.
 
    Thinning keeps of each group the sample with the highest RssAnon, so that peaks survive. Not its job: sampling. */
-#ifndef CONVERT_HISTORY_RECORDED_SAMPLES_H
-#define CONVERT_HISTORY_RECORDED_SAMPLES_H
+#pragma once
 
 #include "core/trace/read/trace_read.h"
 
@@ -40,5 +39,3 @@ static inline void recorded_samples_advance(struct recorded_samples *samples, ui
 
 /* [[position, rss_anon_bytes, vm_size_bytes], ...]; null where a value could not be had. */
 json_t *recorded_samples_json(const struct recorded_samples *samples);
-
-#endif

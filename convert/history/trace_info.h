@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a trace's INFO and FOOTER contain, as C values with their defaults. Job: tolerate any JSON. Not its job: reading
  * the file. */
-#ifndef CONVERT_HISTORY_TRACE_INFO_H
-#define CONVERT_HISTORY_TRACE_INFO_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -24,5 +23,3 @@ struct trace_info {
 
 void trace_info_read(struct trace_info *info, const char *info_json);
 void trace_info_free(struct trace_info *info);
-
-#endif

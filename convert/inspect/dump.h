@@ -4,8 +4,7 @@
 
    The place of an event is that of its last step. Order is by stamp alone: dump shows what was recorded, inversions are
    not repaired (`check` counts them). Streaming: memory is one open block per thread. Not thread-safe. */
-#ifndef CONVERT_INSPECT_DUMP_H
-#define CONVERT_INSPECT_DUMP_H
+#pragma once
 
 #include "core/files/output_file.h"
 #include "core/trace/read/trace_read.h"
@@ -27,5 +26,3 @@ int dump_trace(struct trace_reader *reader, const struct dump_options *options, 
 
 /* The format of that name: text, csv or jsonl; -1: none. */
 int dump_format_by_name(const char *name);
-
-#endif

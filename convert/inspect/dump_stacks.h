@@ -8,8 +8,7 @@
    As JSON: one object on a line, {"stack": 7, "frames": [{"function", "file", "line", "module", "offset"}]}; what is
    not known is left out. A node is {"node": 7, "parent": 3, "frames": [...]}: its own frames only, several where
    functions were inlined. Not thread-safe. */
-#ifndef CONVERT_INSPECT_DUMP_STACKS_H
-#define CONVERT_INSPECT_DUMP_STACKS_H
+#pragma once
 
 #include "convert/stacks/symbols.h"
 
@@ -22,5 +21,3 @@ int dump_stack_as_json(FILE *out, struct symbols *symbols, uint32_t node);
 /* Every node of the trace as JSON, parents before children; no event is read. fetch: symbols_open's. Returns 0, or -1
    with error; a failed write is one, named out_name. */
 int dump_stack_nodes(struct trace_reader *reader, bool fetch, FILE *out, const char *out_name, struct error *error);
-
-#endif

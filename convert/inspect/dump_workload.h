@@ -11,8 +11,7 @@
    are started before it or right after it, recorded time in ns, touched OS pages.
 
    Not its job: the walk (core/workload/workload_ops.h), of which it has the errors and the memory. Not thread-safe. */
-#ifndef CONVERT_INSPECT_DUMP_WORKLOAD_H
-#define CONVERT_INSPECT_DUMP_WORKLOAD_H
+#pragma once
 
 #include "convert/inspect/dump.h"
 #include "core/workload/workload_read.h"
@@ -20,5 +19,3 @@
 /* options: the stacks are not looked at. Returns 0, or -1 with error; a failed write is one. */
 int dump_workload(const struct workload *workload, const struct dump_options *options, struct output_stream out,
                   struct error *error);
-
-#endif

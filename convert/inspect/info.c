@@ -5,26 +5,22 @@
 #include "convert/history/trace_info.h"
 #include "convert/inspect/marks.h"
 #include "core/trace/accesses.h"
+#include "core/trace/call_counts.h"
 #include "core/trace/layout.h"
 #include "core/workload/witness.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
-
-static void set_count(json_t *object, const char *key, uint64_t value) {
-  json_object_set_new(object, key, json_integer((json_int_t)value));
-}
 
 static void set_sample(json_t *object, const char *key, uint64_t value) {
   if (value != TRACE_SAMPLE_MISSING)
-    set_count(object, key, value);
+    json_set_count(object, key, value);
 }
 
 static json_t *recorded_json(const struct recorded_samples *samples) {
   json_t *object = json_object();
-  set_count(object, "samples", samples->seen);
+  json_set_count(object, "samples", samples->seen);
   set_sample(object, "rss_anon_peak_bytes", samples->rss_anon_peak_bytes);
   set_sample(object, "vm_size_peak_bytes", samples->vm_size_peak_bytes);
   set_sample(object, "vm_hwm_bytes", samples->vm_hwm_bytes);
@@ -46,16 +42,8 @@ static void take_final(json_t *recorded, json_t *final) {
     json_object_set(recorded, "vm_hwm_bytes", peak);
 }
 
-static json_t *calls_json(const uint64_t *calls) {
-  json_t *object = json_object();
-  for (int id = 0; id < CALL_LIMIT; id++)
-    if (calls[id])
-      set_count(object, call_table[id].name, calls[id]);
-  return object;
-}
-
 static void set_bytes(json_t *object, uint64_t file_bytes, uint64_t events) {
-  set_count(object, "file_bytes", file_bytes);
+  json_set_count(object, "file_bytes", file_bytes);
   if (events)
     json_object_set_new(object, "bytes_per_event", json_real((double)file_bytes / (double)events));
 }
@@ -76,21 +64,21 @@ static json_t *columns_json(const struct trace_summary *summary) {
 static json_t *accesses_json(const struct trace_summary *summary) {
   const struct trace_access_totals *totals = &summary->accesses;
   json_t *object = json_object();
-  set_count(object, "rows", summary->access_rows);
-  set_count(object, "file_bytes", summary->access_bytes);
-  set_count(object, "filter_bytes", summary->access_filter_bytes);
+  json_set_count(object, "rows", summary->access_rows);
+  json_set_count(object, "file_bytes", summary->access_bytes);
+  json_set_count(object, "filter_bytes", summary->access_filter_bytes);
   if (!summary->truncated) {
-    set_count(object, "calls", totals->calls);
-    set_count(object, "objects", totals->objects);
-    set_count(object, "other", totals->other);
+    json_set_count(object, "calls", totals->calls);
+    json_set_count(object, "objects", totals->objects);
+    json_set_count(object, "other", totals->other);
   }
   if (totals->in_bursts)
-    set_count(object, "bursts", (totals->switches + 1) / 2);
+    json_set_count(object, "bursts", (totals->switches + 1) / 2);
   if (totals->lost)
-    set_count(object, "lost", totals->lost);
+    json_set_count(object, "lost", totals->lost);
   for (int total = 0; total < ACCESS_TOTAL_LIMIT; total++)
     if (totals->known[total])
-      set_count(object, access_total_names[total], totals->counted[total]);
+      json_set_count(object, access_total_names[total], totals->counted[total]);
   return object;
 }
 
@@ -98,11 +86,11 @@ static json_t *accesses_json(const struct trace_summary *summary) {
 static json_t *access_samples_json(const struct trace_summary *summary) {
   const struct trace_access_sample_totals *totals = &summary->access_samples;
   json_t *object = json_object();
-  set_count(object, "rows", totals->rows);
-  set_count(object, "kernel", totals->kernel);
-  set_count(object, "no_address", totals->no_address);
-  set_count(object, "lost", totals->lost);
-  set_count(object, "throttled", totals->throttled);
+  json_set_count(object, "rows", totals->rows);
+  json_set_count(object, "kernel", totals->kernel);
+  json_set_count(object, "no_address", totals->no_address);
+  json_set_count(object, "lost", totals->lost);
+  json_set_count(object, "throttled", totals->throttled);
   return object;
 }
 
@@ -119,20 +107,20 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
   const struct trace_summary *summary = trace_reader_summary(reader);
   json_t *object = json_object(), *witness_object = witness_json(witness);
   json_object_set_new(object, "kind", json_string("trace"));
-  set_count(object, "events", witness->events);
-  json_object_set_new(object, "calls", calls_json(witness->calls));
-  set_count(object, "threads", summary->threads);
-  set_count(object, "dropped", summary->dropped);
+  json_set_count(object, "events", witness->events);
+  json_object_set_new(object, "calls", call_counts_json(witness->calls));
+  json_set_count(object, "threads", summary->threads);
+  json_set_count(object, "dropped", summary->dropped);
   json_object_set_new(object, "truncated", json_boolean(summary->truncated));
   if (summary->truncated)
-    set_count(object, "truncated_at", summary->truncated_at);
+    json_set_count(object, "truncated_at", summary->truncated_at);
   set_bytes(object, summary->file_bytes, witness->events);
-  set_count(object, "peak_live_bytes", witness->peak_live_bytes);
-  set_count(object, "peak_live_os_page_bytes", witness->peak_live_os_page_bytes);
-  set_count(object, "peak_live_objects", witness->peak_live_objects);
-  set_count(object, "live_at_end", witness->live_at_end);
+  json_set_count(object, "peak_live_bytes", witness->peak_live_bytes);
+  json_set_count(object, "peak_live_os_page_bytes", witness->peak_live_os_page_bytes);
+  json_set_count(object, "peak_live_objects", witness->peak_live_objects);
+  json_set_count(object, "live_at_end", witness->live_at_end);
   if (summary->clock_hz > 0)
-    set_count(object, "duration_ns", (uint64_t)trace_stamp_ns(summary, summary->last_stamp));
+    json_set_count(object, "duration_ns", (uint64_t)trace_stamp_ns(summary, summary->last_stamp));
   json_t *footer = json_loads(summary->footer_json, 0, NULL), *recorded = recorded_json(samples);
   json_object_set_new(object, "recorded", recorded);
   take_final(recorded, json_object_get(footer, "final"));
@@ -142,7 +130,7 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
   if (summary->columns >> COLUMN_LATENCY & 15)
     json_object_set_new(object, "columns", columns_json(summary));
   if (summary->stack_nodes)
-    set_count(object, "stack_nodes", summary->stack_nodes);
+    json_set_count(object, "stack_nodes", summary->stack_nodes);
   if (summary->accesses.recorded)
     json_object_set_new(object, "accesses", accesses_json(summary));
   if (summary->access_samples.recorded)
@@ -179,7 +167,7 @@ static json_t *recorded_of_rows(const json_t *rows) {
   json_t *object = json_object(), *row;
   json_int_t rss = -1, vm = -1;
   size_t i;
-  set_count(object, "samples", json_array_size(rows));
+  json_set_count(object, "samples", json_array_size(rows));
   json_array_foreach((json_t *)rows, i, row) {
     const json_t *a = json_array_get(row, 1), *b = json_array_get(row, 2);
     if (json_is_integer(a) && json_integer_value(a) > rss)
@@ -188,9 +176,9 @@ static json_t *recorded_of_rows(const json_t *rows) {
       vm = json_integer_value(b);
   }
   if (rss >= 0)
-    set_count(object, "rss_anon_peak_bytes", (uint64_t)rss);
+    json_set_count(object, "rss_anon_peak_bytes", (uint64_t)rss);
   if (vm >= 0)
-    set_count(object, "vm_size_peak_bytes", (uint64_t)vm);
+    json_set_count(object, "vm_size_peak_bytes", (uint64_t)vm);
   return object;
 }
 
@@ -208,20 +196,20 @@ json_t *info_of_workload(const struct workload *workload, struct error *error) {
   }
   json_t *object = json_object(), *witness = json_object_get(stored, "witness");
   json_object_set_new(object, "kind", json_string("workload"));
-  set_count(object, "events", header->ops);
-  set_count(object, "ops", header->ops);
-  set_count(object, "words", header->words);
+  json_set_count(object, "events", header->ops);
+  json_set_count(object, "ops", header->ops);
+  json_set_count(object, "words", header->words);
   json_object_set(object, "calls", json_object_get(stored, "calls"));
-  set_count(object, "threads", header->threads);
-  set_count(object, "slots", header->slots);
+  json_set_count(object, "threads", header->threads);
+  json_set_count(object, "slots", header->slots);
   json_object_set(object, "dropped", json_object_get(witness, "dropped"));
   json_object_set(object, "truncated", json_object_get(witness, "truncated"));
   set_bytes(object, header->file_bytes, header->ops);
-  set_count(object, "peak_live_bytes", header->peak_live_bytes);
-  set_count(object, "peak_live_os_page_bytes", header->peak_live_os_page_bytes);
-  set_count(object, "peak_live_objects", header->peak_live_objects);
-  set_count(object, "peak_position", header->peak_position);
-  set_count(object, "live_at_end", header->live_at_end);
+  json_set_count(object, "peak_live_bytes", header->peak_live_bytes);
+  json_set_count(object, "peak_live_os_page_bytes", header->peak_live_os_page_bytes);
+  json_set_count(object, "peak_live_objects", header->peak_live_objects);
+  json_set_count(object, "peak_position", header->peak_position);
+  json_set_count(object, "live_at_end", header->live_at_end);
   json_object_set_new(object, "recorded", recorded_of_rows(json_object_get(stored, "recorded")));
   json_object_del(stored, "recorded");
   json_object_set(object, "distilled", json_object_get(stored, "distilled"));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What `info` prints of a trace or a workload: counts, sizes, peaks, the recorded process's memory. Not thread-safe. */
-#ifndef CONVERT_INSPECT_INFO_H
-#define CONVERT_INSPECT_INFO_H
+#pragma once
 
 #include "convert/history/history.h"
 #include "core/workload/workload_read.h"
@@ -17,5 +16,3 @@ json_t *info_of_workload(const struct workload *workload, struct error *error);
 
 /* For people: what a reader wants to know first, a line each. The JSON has all of it. */
 void info_print(const json_t *info, FILE *out);
-
-#endif

@@ -18,11 +18,7 @@ static int add(void *context, const struct trace_mark *mark) {
 
 static int by_place(const void *left, const void *right) {
   const struct trace_mark *a = left, *b = right;
-  if (a->thread != b->thread)
-    return a->thread < b->thread ? -1 : 1;
-  if (a->events != b->events)
-    return a->events < b->events ? -1 : 1;
-  return a->stamp < b->stamp ? -1 : a->stamp > b->stamp;
+  return COMPARE(a->thread, b->thread) ?: COMPARE(a->events, b->events) ?: COMPARE(a->stamp, b->stamp);
 }
 
 int marks_load(struct marks *marks, struct trace_reader *reader, struct error *error) {
@@ -36,7 +32,7 @@ int marks_load(struct marks *marks, struct trace_reader *reader, struct error *e
   marks->end = calloc(threads + 1, sizeof *marks->end);
   if (result > 0 || !marks->events || !marks->next || !marks->end)
     return error_set(error, trace_reader_path(reader), "out of memory");
-  qsort(marks->list.at, marks->list.count, sizeof *marks->list.at, by_place);
+  vector_sort(&marks->list, by_place);
   for (size_t i = 0; i < marks->list.count && marks->list.at[i].thread < threads; i++) {
     uint32_t thread = marks->list.at[i].thread;
     if (marks->end[thread] == 0)
@@ -77,7 +73,7 @@ const struct trace_mark *marks_left(struct marks *marks, uint32_t thread) {
 
 static int by_stamp(const void *left, const void *right) {
   const struct trace_mark *a = left, *b = right;
-  return a->stamp < b->stamp ? -1 : a->stamp > b->stamp;
+  return COMPARE(a->stamp, b->stamp);
 }
 
 json_t *marks_json(struct trace_reader *reader, struct error *error) {
@@ -86,8 +82,7 @@ json_t *marks_json(struct trace_reader *reader, struct error *error) {
   struct marks marks;
   if (marks_load(&marks, reader, error) == 0) {
     array = json_array();
-    if (marks.list.count)
-      qsort(marks.list.at, marks.list.count, sizeof *marks.list.at, by_stamp);
+    vector_sort(&marks.list, by_stamp);
     for (size_t i = 0; i < marks.list.count; i++) {
       const struct trace_mark *mark = &marks.list.at[i];
       json_t *object = json_pack("{sI sI ss}", "thread", (json_int_t)mark->thread, "events", (json_int_t)mark->events,

@@ -2,8 +2,7 @@
 /* The marks of a trace, in memory: for `info`, and for `dump`, which prints each before the event that it came before.
 
    Memory is O(marks). Not thread-safe. */
-#ifndef CONVERT_INSPECT_MARKS_H
-#define CONVERT_INSPECT_MARKS_H
+#pragma once
 
 #include "core/base/vector.h"
 #include "core/trace/read/trace_read.h"
@@ -30,5 +29,3 @@ const struct trace_mark *marks_left(struct marks *marks, uint32_t thread);
 
 /* [{"time_ns", "thread", "events", "text"}] in the order of time; without time_ns where the clock has no rate. */
 json_t *marks_json(struct trace_reader *reader, struct error *error);
-
-#endif

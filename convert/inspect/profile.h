@@ -4,8 +4,7 @@
 
    Not its job: judging (analysis/), reading and ordering (convert/history/history.h). Invariants: one pass; memory is
    O(live objects + threads + stack nodes) and bounded tables; what a bounded table can't take is counted, not lost. */
-#ifndef CONVERT_INSPECT_PROFILE_H
-#define CONVERT_INSPECT_PROFILE_H
+#pragma once
 
 #include "convert/history/history.h"
 
@@ -13,5 +12,3 @@
 
 /* A new JSON object (keys: docs/formats/PROFILE_JSON.md), or NULL with error. Runs through the whole history. */
 json_t *profile_of_trace(struct trace_reader *reader, const struct history_options *options, struct error *error);
-
-#endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/inspect/profile_tables.h"
 
+#include "core/base/vector.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,8 +120,7 @@ static json_t *lifetimes_json(struct profile_lifetime (*table)[PROFILE_AGES]) {
 }
 
 static int most_objects_first(const void *a, const void *b) {
-  uint64_t x = ((const struct profile_pair *)a)->objects, y = ((const struct profile_pair *)b)->objects;
-  return x < y ? 1 : x > y ? -1 : 0;
+  return COMPARE(((const struct profile_pair *)b)->objects, ((const struct profile_pair *)a)->objects);
 }
 
 static json_t *pairs_json(const struct profile_tables *tables) {
@@ -153,7 +154,7 @@ struct ranked {
 
 static int highest_first(const void *a, const void *b) {
   const struct ranked *x = a, *y = b;
-  return x->key < y->key ? 1 : x->key > y->key ? -1 : x->node < y->node ? -1 : x->node > y->node;
+  return COMPARE(y->key, x->key) ?: COMPARE(x->node, y->node);
 }
 
 static void mark_highest(const struct profile_tables *tables, size_t key_offset, struct ranked *ranked, bool *marked) {

@@ -3,8 +3,7 @@
 
    Not its job: which op means what (convert/inspect/profile.c). Invariants: adding never fails; a pair of threads that
    finds no room is counted as left out. */
-#ifndef CONVERT_INSPECT_PROFILE_TABLES_H
-#define CONVERT_INSPECT_PROFILE_TABLES_H
+#pragma once
 
 #include "core/trace/event.h"
 #include "core/workload/size_histogram.h"
@@ -112,5 +111,3 @@ void profile_site_resize(struct profile_tables *tables, uint32_t stack, uint64_t
 
 /* Adds the keys sizes, lifetimes_bytes, lifetimes_ns, thread_pairs, pairs_left_out, reallocs, touched and sites. */
 void profile_tables_json(struct profile_tables *tables, json_t *object);
-
-#endif

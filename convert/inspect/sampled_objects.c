@@ -35,12 +35,11 @@ struct sampled_objects {
 
 static int by_stamp(const void *left, const void *right) {
   const struct placed *a = left, *b = right;
-  return a->sample.stamp < b->sample.stamp ? -1 : a->sample.stamp > b->sample.stamp;
+  return COMPARE(a->sample.stamp, b->sample.stamp);
 }
 
 static int by_number(const void *left, const void *right) {
-  uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-  return a < b ? -1 : a > b;
+  return COMPARE(*(const uint64_t *)left, *(const uint64_t *)right);
 }
 
 static int by_place(const void *left, const void *right) {
@@ -176,16 +175,12 @@ struct row {
 
 static int by_site(const void *left, const void *right) {
   const struct placed *a = left, *b = right;
-  if (a->stack != b->stack)
-    return a->stack < b->stack ? -1 : 1;
-  return a->sample.what - b->sample.what;
+  return COMPARE(a->stack, b->stack) ?: COMPARE(a->sample.what, b->sample.what);
 }
 
 static int by_size(const void *left, const void *right) {
   const struct placed *a = left, *b = right;
-  if (a->bucket != b->bucket)
-    return a->bucket < b->bucket ? -1 : 1;
-  return a->sample.what - b->sample.what;
+  return COMPARE(a->bucket, b->bucket) ?: COMPARE(a->sample.what, b->sample.what);
 }
 
 static void append_row(json_t *rows, const struct row *row) {

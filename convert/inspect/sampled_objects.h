@@ -5,8 +5,7 @@
    sample is not: a count of accesses or of misses. Invariants: each sample is counted once, in an object or outside
    all; memory is O(samples + live objects that some sample's address lies in). An access in a call of the allocator is
    in no object: a release stands in the history before the call's work, an acquire after it. Not thread-safe. */
-#ifndef CONVERT_INSPECT_SAMPLED_OBJECTS_H
-#define CONVERT_INSPECT_SAMPLED_OBJECTS_H
+#pragma once
 
 #include "core/trace/read/trace_read.h"
 
@@ -28,5 +27,3 @@ json_t *sampled_objects_json(struct sampled_objects *objects);
 
 /* objects may be NULL. */
 void sampled_objects_close(struct sampled_objects *objects);
-
-#endif

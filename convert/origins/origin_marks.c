@@ -16,18 +16,12 @@ static int add(void *context, const struct trace_mark *mark) {
 /* Of a thread its own order, as its marks' stamps rise. */
 static int by_stamp(const void *left, const void *right) {
   const struct origin_mark *a = left, *b = right;
-  if (a->stamp != b->stamp)
-    return a->stamp < b->stamp ? -1 : 1;
-  if (a->thread != b->thread)
-    return a->thread < b->thread ? -1 : 1;
-  return a->events < b->events ? -1 : a->events > b->events;
+  return COMPARE(a->stamp, b->stamp) ?: COMPARE(a->thread, b->thread) ?: COMPARE(a->events, b->events);
 }
 
 static int by_position(const void *left, const void *right) {
   const struct origin_mark *a = left, *b = right;
-  if (a->position != b->position)
-    return a->position < b->position ? -1 : 1;
-  return by_stamp(left, right);
+  return COMPARE(a->position, b->position) ?: by_stamp(left, right);
 }
 
 int origin_marks_load(struct origin_marks *marks, struct trace_reader *reader, struct error *error) {
@@ -39,7 +33,7 @@ int origin_marks_load(struct origin_marks *marks, struct trace_reader *reader, s
   marks->next = calloc(marks->threads + 1, sizeof *marks->next);
   if (result > 0 || !marks->events || !marks->next)
     return error_set(error, trace_reader_path(reader), "out of memory");
-  qsort(marks->list.at, marks->list.count, sizeof *marks->list.at, by_stamp);
+  vector_sort(&marks->list, by_stamp);
   return 0;
 }
 
@@ -85,6 +79,5 @@ void origin_marks_after_event(struct origin_marks *marks, uint32_t thread) {
 void origin_marks_end(struct origin_marks *marks, uint64_t ops) {
   for (size_t i = 0; i < marks->list.count; i++)
     place(marks, &marks->list.at[i], ops);
-  if (marks->list.count)
-    qsort(marks->list.at, marks->list.count, sizeof *marks->list.at, by_position);
+  vector_sort(&marks->list, by_position);
 }

@@ -4,13 +4,10 @@
    A mark comes before the first op of its own thread that was called after it, and before the first op of any thread
    with its stamp or a later one, whichever is first: a thread's own events may have the stamp of an earlier one, and a
    thread that marks need not allocate. Memory is O(marks + threads). Not thread-safe. */
-#ifndef CONVERT_ORIGINS_ORIGIN_MARKS_H
-#define CONVERT_ORIGINS_ORIGIN_MARKS_H
+#pragma once
 
 #include "core/base/vector.h"
 #include "core/trace/read/trace_read.h"
-
-#include <stdbool.h>
 
 struct origin_mark {
   uint64_t stamp, events, position; /* position: UINT64_MAX until it is known */
@@ -40,5 +37,3 @@ void origin_marks_after_event(struct origin_marks *marks, uint32_t thread);
 
 /* After the last op: all others come at the end. */
 void origin_marks_end(struct origin_marks *marks, uint64_t ops);
-
-#endif

@@ -5,8 +5,7 @@
    Job: observe the ops as they are compiled, and write the file. Not its job: the ops (convert/compile/), names of
    functions (convert/stacks/). Invariants: sites are numbered by their first op; a realloc of a live object makes none
    new. Memory is O(stack nodes + marks + threads). Not thread-safe. */
-#ifndef CONVERT_ORIGINS_ORIGINS_WRITE_H
-#define CONVERT_ORIGINS_ORIGINS_WRITE_H
+#pragma once
 
 #include "convert/compile/compile.h"
 
@@ -24,5 +23,3 @@ int origins_writer_finish(struct origins_writer *writer, const char *workload, s
 
 /* writer may be NULL. */
 void origins_writer_free(struct origins_writer *writer);
-
-#endif

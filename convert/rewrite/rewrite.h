@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes one trace out of others, in this order: merge, slice, anonymise, and write it as it is or as an archive. Steps
    between the first and the last go through temporary files. Not thread-safe. */
-#ifndef CONVERT_REWRITE_REWRITE_H
-#define CONVERT_REWRITE_REWRITE_H
+#pragma once
 
 #include "convert/history/history.h"
 #include "convert/rewrite/copying/trace_out.h"
@@ -17,5 +16,3 @@ struct rewrite {
 /* Writes path from the readers (one, if it is no merge), which it closes. Returns 0, or -1 with error. */
 int rewrite_trace(const struct rewrite *rewrite, struct trace_reader **readers, uint32_t count, const char *path,
                   struct error *error);
-
-#endif

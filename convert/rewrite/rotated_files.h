@@ -4,8 +4,7 @@
 
    Not its job: copying. Invariant: a trace that is none of those is a recording of its own, all of whose threads are
    new. Memory is O(threads of all). Not thread-safe. */
-#ifndef CONVERT_REWRITE_ROTATED_FILES_H
-#define CONVERT_REWRITE_ROTATED_FILES_H
+#pragma once
 
 #include "core/trace/read/trace_read.h"
 
@@ -29,5 +28,3 @@ int rotated_files_find(struct rotated_files *files, struct trace_reader *const *
                        struct error *error);
 
 void rotated_files_free(struct rotated_files *files);
-
-#endif

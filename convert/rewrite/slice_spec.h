@@ -10,8 +10,7 @@
 
    Of time, progress and mark, FROM belongs to the slice and TO doesn't. Several specs are the intersection. Not its
    job: what the trace has (convert/rewrite/trace_slice.h). */
-#ifndef CONVERT_REWRITE_SLICE_SPEC_H
-#define CONVERT_REWRITE_SLICE_SPEC_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -43,5 +42,3 @@ struct slice_spec slice_everything(void);
 const char *slice_spec_parse(struct slice_spec *spec, const char *text);
 
 bool slice_spec_has_thread(const struct slice_spec *spec, uint32_t thread);
-
-#endif

@@ -8,12 +8,9 @@
    repair are repaired, releases of objects never seen are left out, a free is put in where one was not seen. So the
    workload that compile makes of the new trace is word for word that of the old one, if that was legal
    (convert/test/test_tapes.py). Memory is that of history_run. */
-#ifndef CONVERT_REWRITE_TRACE_ANONYMISE_H
-#define CONVERT_REWRITE_TRACE_ANONYMISE_H
+#pragma once
 
 #include "convert/rewrite/copying/trace_out.h"
 
 int trace_anonymise(struct trace_reader *reader, const char *path, const struct trace_options *options,
                     struct error *error);
-
-#endif

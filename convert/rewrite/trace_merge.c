@@ -114,9 +114,7 @@ static int take_sample(void *context, const struct trace_sample *sample) {
 
 static int by_stamp(const void *left, const void *right) {
   const struct sample_change *a = left, *b = right;
-  if (a->sample.stamp != b->sample.stamp)
-    return a->sample.stamp < b->sample.stamp ? -1 : 1;
-  return a->source < b->source ? -1 : a->source > b->source;
+  return COMPARE(a->sample.stamp, b->sample.stamp) ?: COMPARE(a->source, b->source);
 }
 
 enum { QUANTITIES = sizeof(struct trace_sample) / sizeof(uint64_t) };
@@ -145,7 +143,7 @@ static int write_samples(struct sample_list *list, uint32_t sources, struct trac
   struct trace_sample *last = calloc(sources, sizeof *last);
   uint64_t sum[QUANTITIES] = {0};
   int result = last ? 0 : 1;
-  qsort(list->changes.at, list->changes.count, sizeof *list->changes.at, by_stamp);
+  vector_sort(&list->changes, by_stamp);
   for (size_t i = 0; i < list->changes.count && result == 0; i++) {
     struct trace_sample sample;
     add_up(sum, &list->changes.at[i], &last[list->changes.at[i].source]);

@@ -11,13 +11,10 @@
    else by the clock of day at their origins. Samples are added up: what all processes had at that time. A child of fork
    that was recorded from its fork frees objects of its parent: the merged trace then lacks its start, as the child's
    does. Data accesses are left out. Memory is O(block + threads + samples of one trace). Not thread-safe. */
-#ifndef CONVERT_REWRITE_TRACE_MERGE_H
-#define CONVERT_REWRITE_TRACE_MERGE_H
+#pragma once
 
 #include "convert/rewrite/copying/trace_out.h"
 
 /* Returns 0, or -1 with error. */
 int trace_merge(struct trace_reader *const *readers, uint32_t count, const char *path,
                 const struct trace_options *options, struct error *error);
-
-#endif

@@ -89,7 +89,7 @@ static int place_marks(struct slicer *slicer, uint64_t stamp) {
 
 static int by_acquire(const void *left, const void *right) {
   const struct slice_object *const *a = left, *const *b = right;
-  return (*a)->acquired < (*b)->acquired ? -1 : (*a)->acquired > (*b)->acquired;
+  return COMPARE((*a)->acquired, (*b)->acquired);
 }
 
 static int emit_prologue(struct slicer *slicer, const struct slice_object *const *live, size_t count) {

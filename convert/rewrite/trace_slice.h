@@ -12,8 +12,7 @@
    end cuts in two only frees. Releases of objects never seen are left out, and a free is put in where one was not seen:
    `check` finds nothing wrong with a slice. Data accesses are left out. INFO has what it is a slice of (`slice`).
    Memory is that of history_run. Not thread-safe. */
-#ifndef CONVERT_REWRITE_TRACE_SLICE_H
-#define CONVERT_REWRITE_TRACE_SLICE_H
+#pragma once
 
 #include "convert/rewrite/copying/trace_out.h"
 #include "convert/rewrite/slice_spec.h"
@@ -22,5 +21,3 @@
    no such mark, that the spec names. */
 int trace_slice(struct trace_reader *reader, const char *path, const struct slice_spec *spec,
                 const struct trace_options *options, struct error *error);
-
-#endif

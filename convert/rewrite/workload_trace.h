@@ -6,8 +6,7 @@
    nothing counts as one, born and gone there. Invariants: the trace is a legal history, of which the compiler makes the
    workload again, if all of it is wanted; an object is there whole, with all that happens to it up to the end, or not
    at all. Addresses are made up. Memory is O(slots + threads). Not thread-safe. */
-#ifndef CONVERT_REWRITE_WORKLOAD_TRACE_H
-#define CONVERT_REWRITE_WORKLOAD_TRACE_H
+#pragma once
 
 #include "core/workload/workload_read.h"
 
@@ -39,5 +38,3 @@ struct workload_trace_counts {
    what was written is incomplete. */
 int workload_trace_write(const struct workload *workload, const struct workload_trace_wanted *wanted, const char *path,
                          struct workload_trace_counts *counts, struct error *error);
-
-#endif

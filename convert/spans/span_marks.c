@@ -45,16 +45,12 @@ static int add(void *context, const struct trace_mark *from) {
 
 static int by_stamp(const void *left, const void *right) {
   const struct span_mark *a = left, *b = right;
-  if (a->stamp != b->stamp)
-    return a->stamp < b->stamp ? -1 : 1;
-  return a->events < b->events ? -1 : a->events > b->events;
+  return COMPARE(a->stamp, b->stamp) ?: COMPARE(a->events, b->events);
 }
 
 static int by_thread(const void *left, const void *right) {
   const struct span_mark *a = left, *b = right;
-  if (a->thread != b->thread)
-    return a->thread < b->thread ? -1 : 1;
-  return by_stamp(left, right);
+  return COMPARE(a->thread, b->thread) ?: by_stamp(left, right);
 }
 
 void span_marks_rewind(struct span_marks *marks, const uint64_t *passed) {
@@ -75,10 +71,8 @@ int span_marks_load(struct span_marks *marks, struct trace_reader *reader, const
   marks->next_place = calloc(marks->threads + 1, sizeof *marks->next_place);
   if (result > 0 || !marks->events || !marks->next_place)
     return error_set(error, trace_reader_path(reader), "out of memory");
-  if (marks->turns.count)
-    qsort(marks->turns.at, marks->turns.count, sizeof *marks->turns.at, by_stamp);
-  if (marks->places.count)
-    qsort(marks->places.at, marks->places.count, sizeof *marks->places.at, by_thread);
+  vector_sort(&marks->turns, by_stamp);
+  vector_sort(&marks->places, by_thread);
   span_marks_rewind(marks, passed);
   return result;
 }

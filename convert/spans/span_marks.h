@@ -7,8 +7,7 @@
    passed over. Invariants: the first four kinds hold for all threads, and come before the first op with their stamp or
    a later one, or of their own thread after them; "at" holds for its own thread alone. Memory is O(marks + threads).
    Not thread-safe. */
-#ifndef CONVERT_SPANS_SPAN_MARKS_H
-#define CONVERT_SPANS_SPAN_MARKS_H
+#pragma once
 
 #include "core/base/vector.h"
 #include "core/trace/read/trace_read.h"
@@ -51,5 +50,3 @@ uint32_t span_marks_place(struct span_marks *marks, uint32_t thread);
 static inline void span_marks_passed(struct span_marks *marks, uint32_t thread) {
   marks->events[thread]++;
 }
-
-#endif

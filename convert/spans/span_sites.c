@@ -33,16 +33,12 @@ void span_sites_close(struct span_sites *sites) {
 
 static int by_identity(const void *left, const void *right) {
   const struct site *a = left, *b = right;
-  if (a->place != b->place)
-    return a->place < b->place ? -1 : 1;
-  return a->stack < b->stack ? -1 : a->stack > b->stack;
+  return COMPARE(a->place, b->place) ?: COMPARE(a->stack, b->stack);
 }
 
 static int by_bytes(const void *left, const void *right) {
   const struct site *a = left, *b = right;
-  if (a->bytes != b->bytes)
-    return a->bytes > b->bytes ? -1 : 1;
-  return by_identity(left, right);
+  return COMPARE(b->bytes, a->bytes) ?: by_identity(left, right);
 }
 
 /* Joins what follows each other with one identity; gives how many are left. */
@@ -88,11 +84,9 @@ json_t *span_sites_json(struct span_sites *sites, const struct span_object *obje
     *site = (struct site){objects[i].size_bytes, 1, objects[i].stack, objects[i].place};
   }
   json_t *list = json_array();
-  if (found.count) {
-    qsort(found.at, found.count, sizeof *found.at, by_identity);
-    found.count = join(found.at, found.count);
-    qsort(found.at, found.count, sizeof *found.at, by_bytes);
-  }
+  vector_sort(&found, by_identity);
+  found.count = join(found.at, found.count);
+  vector_sort(&found, by_bytes);
   for (size_t i = 0; i < found.count && i < sites->count; i++)
     json_array_append_new(list, site_json(sites, &found.at[i]));
   free(found.at);

@@ -2,8 +2,7 @@
 /* Where the live objects of a span were acquired: sums by call stack and place, the largest first, as JSON.
 
    Not its job: which objects live (spans.h). Memory is O(live objects + stack nodes). Not thread-safe. */
-#ifndef CONVERT_SPANS_SPAN_SITES_H
-#define CONVERT_SPANS_SPAN_SITES_H
+#pragma once
 
 #include "core/trace/read/trace_read.h"
 
@@ -23,5 +22,3 @@ void span_sites_close(struct span_sites *sites);
 
 /* The list of spans.h, of those objects that are the span's. A new reference; NULL: no memory. */
 json_t *span_sites_json(struct span_sites *sites, const struct span_object *objects, size_t count, uint32_t span);
-
-#endif

@@ -188,8 +188,8 @@ static json_t *span_json(struct span *span, bool with_sites) {
                 (json_int_t)span->peak_bytes, "peak_objects", (json_int_t)span->peak_objects, "growth_bytes",
                 (json_int_t)span->live_bytes, "growth_objects", (json_int_t)span->live_objects);
   if (with_sites) {
-    json_object_set(object, "peak_sites", span->peak_sites ? span->peak_sites : json_array());
-    json_object_set(object, "growth_sites", span->growth_sites ? span->growth_sites : json_array());
+    json_object_set_new(object, "peak_sites", span->peak_sites ? json_incref(span->peak_sites) : json_array());
+    json_object_set_new(object, "growth_sites", span->growth_sites ? json_incref(span->growth_sites) : json_array());
   }
   return object;
 }

@@ -6,8 +6,7 @@
    at the peak. Not its job: who marks, and what is too much. Definition: a span's own objects are those acquired, by
    any thread, between "own" and "rest"; one that a realloc moves or resizes there is its own from then on, with its
    whole new size. So a span's figures need no event before it. Memory is O(live objects + marks). Not thread-safe. */
-#ifndef CONVERT_SPANS_SPANS_H
-#define CONVERT_SPANS_SPANS_H
+#pragma once
 
 #include "convert/history/history.h"
 
@@ -25,5 +24,3 @@ struct spans_options {
    first, empty where stacks were not recorded. A span that another begins, or the recording's end, ends did not end
    itself: "ended" is false. NULL with error. */
 json_t *spans_of_trace(struct trace_reader *reader, const struct spans_options *options, struct error *error);
-
-#endif

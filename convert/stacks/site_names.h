@@ -5,8 +5,7 @@
    (symbols.h). An allocation wrapper never names a stack that has another frame, as it would name all of them.
    Invariants: site and function 0 are "no stack known"; functions are numbered by the first site that has them. Memory
    is O(sites + nodes). Not thread-safe. */
-#ifndef CONVERT_STACKS_SITE_NAMES_H
-#define CONVERT_STACKS_SITE_NAMES_H
+#pragma once
 
 #include "convert/stacks/symbols.h"
 
@@ -35,5 +34,3 @@ uint32_t site_names_functions(const struct site_names *names);
 
 /* Sets the keys frames, sites and functions. Returns 0, or -1: no memory. */
 int site_names_json(const struct site_names *names, json_t *into);
-
-#endif

@@ -2,8 +2,7 @@
 /* A symbol as JSON: `dump --stacks --format json` and the origins file have frames alike (docs/use/BLAME.md).
 
    Job: one frame. Not its job: stacks. NULL: no memory. */
-#ifndef CONVERT_STACKS_SYMBOL_JSON_H
-#define CONVERT_STACKS_SYMBOL_JSON_H
+#pragma once
 
 #include "convert/stacks/symbols.h"
 
@@ -14,5 +13,3 @@ json_t *symbol_json(const struct symbol *symbol);
 
 /* A name or a path, which need not be UTF-8: then "?". A new reference. */
 json_t *symbol_text_json(const char *text);
-
-#endif

@@ -5,8 +5,7 @@
    job: printing. A module's file is taken only if its build id is that of the recording; without it, or without
    symbols, a frame is module and offset. Nothing is fetched from elsewhere (debuginfod) unless requested. Memory is
    O(nodes). Not thread-safe. */
-#ifndef CONVERT_STACKS_SYMBOLS_H
-#define CONVERT_STACKS_SYMBOLS_H
+#pragma once
 
 #include "core/trace/read/trace_read.h"
 
@@ -41,5 +40,3 @@ uint32_t symbols_parent(const struct symbols *symbols, uint32_t node);
 /* What the node's instruction is; *count of them, at least 1. Instruction 0 (frames from there on are not known) has
    neither function nor module. Valid until symbols_close. */
 const struct symbol *symbols_of(struct symbols *symbols, uint32_t node, size_t *count);
-
-#endif

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Distillates: the windows of the plan are there, op for op, on the live heap that was there; the manifest is true."""
+"""Distillates: the windows of the plan are there, op for op, on the live heap that was there; the manifest is true.
+
+Long: more windows chosen by chance.
+"""
 
 import bisect
+import functools
 import itertools
 import json
 import random
-import resource
-import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,23 +19,24 @@ import pandas as pd
 import pytest
 from heaptape.formats import calls
 
-from convert.test.models.workload_ops import NO_SLOT, WorkloadOp, ops_of
-from replay.test.engine import OUT, make
+from convert.test.models import workload_ops
+from convert.test.models.workload_ops import NO_SLOT, WorkloadOp
+from replay.test.engine import make
+from tests.support import CONVERT, refused, run, succeed
 
-CONVERT = OUT / "libexec/heaptape-convert"
 OPS, GAP_NS = 6000, 1000
 
 Window = tuple[int, int, int, float]
 
 
-def convert(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([CONVERT, *map(str, arguments)], capture_output=True, text=True, timeout=100)
-
-
 def done(*arguments: object) -> str:
-    run = convert(*arguments)
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+    return succeed(CONVERT, *map(str, arguments)).stdout
+
+
+@functools.cache
+def ops_of(path: Path) -> list[WorkloadOp]:
+    """Of a workload that is not made anew."""
+    return workload_ops.ops_of(path)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +60,7 @@ def distil(whole: Path, folder: Path, windows: list[Window], **plan: object) -> 
     done("distil", whole, "--plan", folder / "plan.json", "-o", tape)
     assert json.loads(done("check", tape, "--json"))["ok"]
     done("compile", tape, "-o", work)
-    return Distilled(tape, work, ops_of(work), manifest_of(tape))
+    return Distilled(tape, work, workload_ops.ops_of(work), manifest_of(tape))
 
 
 def manifest_of(path: Path) -> dict:
@@ -111,7 +114,7 @@ def some_windows(seed: int) -> list[Window]:
     return [(a, source.choice([a, (a + b) // 2]), b, source.randint(1, 9) / 2) for a, b in chosen if a < b]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 12))])
 def test_distillate_is_the_ops_of_the_objects_that_live_in_a_window(whole, tmp_path, seed):
     windows, ops = some_windows(seed), ops_of(whole)
     kept = [thing for thing in objects_of(ops) if any(lives_in(thing, window) for window in windows)]
@@ -322,11 +325,8 @@ def test_an_anonymised_distillate_does_not_name_the_whole(made, tmp_path):
 
 @pytest.mark.parametrize("arguments", [["--slice", "progress=10%..50%"], ["--merge"]])
 def test_slices_and_merged_traces_are_no_distillates_and_say_so(made, tmp_path, arguments):
-    run = convert(
-        "convert", *arguments, made.tape, *([made.tape] if arguments == ["--merge"] else []), tmp_path / "s.tape"
-    )
-    assert run.returncode == 0, run.stderr
-    assert "no distillate any more" in run.stderr
+    sources = [made.tape] * (1 + (arguments == ["--merge"]))
+    assert "no distillate any more" in succeed(CONVERT, "convert", *arguments, *sources, tmp_path / "s.tape").stderr
     assert "distilled" not in json.loads(done("info", tmp_path / "s.tape", "--json"))["info"]
 
 
@@ -344,11 +344,12 @@ def windows_of(path: Path, window_ops: int, folder: Path) -> tuple[dict, pd.Data
     return told, pd.DataFrame(table, columns=told["columns"])
 
 
-def class_of(value: int, columns: list[str]) -> str:
-    """The last column whose number is not above the value."""
-    numbers = [int(column.split(":")[1]) for column in columns]
+def classes(columns: list[str], kind: str) -> Callable[[int], str]:
+    """Of a value: the last column of that kind whose number is not above it."""
+    named = [column for column in columns if column.startswith(kind)]
+    numbers = [int(column.split(":")[1]) for column in named]
     assert numbers == sorted(numbers)
-    return columns[max(bisect.bisect_right(numbers, value) - 1, 0)]
+    return lambda value: named[max(bisect.bisect_right(numbers, value) - 1, 0)]
 
 
 @dataclass
@@ -360,8 +361,7 @@ class Live:
 
 def modelled_windows(ops: list[WorkloadOp], window_ops: int, columns: list[str]) -> list[Counter]:  # noqa: C901
     """The columns by their definition."""
-    sizes = [column for column in columns if column.startswith("acquires:")]
-    ages = [column for column in columns if column.startswith("deaths:")]
+    of_size, of_age = classes(columns, "acquires:"), classes(columns, "deaths:")
     rows: list[Counter] = []
     live: dict[int, Live] = {}
     stock: Counter = Counter()
@@ -387,15 +387,15 @@ def modelled_windows(ops: list[WorkloadOp], window_ops: int, columns: list[str])
         if releases:
             assert before
             row["remote_frees"] += before.thread != op.thread
-            stock[class_of(before.size, sizes)] += 1
+            stock[of_size(before.size)] += 1
             live_bytes -= live.pop(op.slot).size
             if not given:
-                row[class_of(place - before.born, ages)] += 1
+                row[of_age(place - before.born)] += 1
         if given:
             size = op.size * ((op.param or 1) if param == calls.COUNT else 1)
-            row.update({"acquired_bytes": size, class_of(size, sizes): 1})
-            row["reusing"] += stock[class_of(size, sizes)] > 0
-            stock[class_of(size, sizes)] -= stock[class_of(size, sizes)] > 0
+            row.update({"acquired_bytes": size, of_size(size): 1})
+            row["reusing"] += stock[of_size(size)] > 0
+            stock[of_size(size)] -= stock[of_size(size)] > 0
             live[op.slot] = Live(before.born if before and releases else place, size, op.thread)
             live_bytes += size
             row["new_high_bytes"] += max(live_bytes - highest, 0)
@@ -422,7 +422,7 @@ def test_windows_of_a_trace_are_those_of_its_workload(whole, tmp_path):
 
 @pytest.mark.parametrize("ops", ["0", "-1", "x", "1.5"])
 def test_windows_of_no_length_are_wrong_usage(whole, ops):
-    assert convert("windows", whole, "--ops", ops).returncode == 2
+    assert run(CONVERT, "windows", whole, "--ops", ops).status == 2
 
 
 def test_memory_does_not_grow_with_the_number_of_ops(tmp_path):
@@ -434,14 +434,7 @@ def test_memory_does_not_grow_with_the_number_of_ops(tmp_path):
         ["distil", many, "--plan", tmp_path / "plan.json", "-o", tmp_path / "d.tape"],
         ["windows", many, "--ops", "1000", "-o", tmp_path / "windows.bin"],
     ):
-        run = subprocess.run(
-            [CONVERT, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=100,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (data_bytes, data_bytes)),
-        )
-        assert run.returncode == 0, run.stderr
+        succeed("prlimit", f"--data={data_bytes}", CONVERT, *arguments)
 
 
 PLANS = [
@@ -478,14 +471,10 @@ PLANS = [
 def test_a_wrong_plan_is_one_clear_error_and_leaves_no_file(whole, tmp_path, text, message):
     plan, out = tmp_path / "plan.json", tmp_path / "d.tape"
     plan.write_text(text)
-    run = convert("distil", whole, "--plan", plan, "-o", out)
-    assert run.returncode == 1
-    assert len(run.stderr.splitlines()) == 1
-    assert message in run.stderr
+    refused(CONVERT, "distil", whole, "--plan", plan, "-o", out, says=message)
     assert list(tmp_path.iterdir()) == [plan]
 
 
 def test_a_distillate_is_not_distilled_again(made, tmp_path):
-    run = convert("distil", made.tape, "--plan", tmp_path / "plan.json", "-o", tmp_path / "e.tape")
-    assert run.returncode == 1
-    assert "a distillate itself" in run.stderr
+    out = ("-o", tmp_path / "e.tape")
+    refused(CONVERT, "distil", made.tape, "--plan", tmp_path / "plan.json", *out, says="a distillate itself")

@@ -234,7 +234,7 @@ def test_compiling_takes_as_many_instructions_per_event_of_many_threads_as_of_fe
 
 
 def test_ten_thousand_threads_compile_in_bounded_memory(tmp_path):
-    threads, rounds = 10_000, 12
+    threads, rounds = 10_000, 4
     source, tape, work = tmp_path / "h.txt", tmp_path / "h.tape", tmp_path / "h.work"
     source.write_text(threads_in_turns(threads, rounds))
     succeed(CONVERT, "convert", source, tape)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Traces made of traces: copies and archives lose nothing, slices are legal histories, merged processes keep apart, and
-what is anonymised replays the same and tells nothing else."""
+what is anonymised replays the same and tells nothing else.
+
+Long: copies of more traces.
+"""
 
 import json
 import random
@@ -64,7 +67,7 @@ def gaps_of(trace: Trace) -> list[tuple[int, int, object]]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 6))])
 def test_copy_has_all_that_the_trace_has(tmp_path, seed, form):
     source = random_trace(tmp_path / "a.tape", seed, 3000 if seed else 1100)  # of seed 0 each is a block of its own
     copy = tmp_path / "b.tape"

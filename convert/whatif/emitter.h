@@ -6,8 +6,7 @@
    are: objects are acquired once, released once, and touched between. Memory is O(live objects + threads). Not
    thread-safe.
  */
-#ifndef CONVERT_WHATIF_EMITTER_H
-#define CONVERT_WHATIF_EMITTER_H
+#pragma once
 
 #include "convert/history/history.h"
 
@@ -33,5 +32,3 @@ int emitter_leave_out(struct emitter *emitter, const struct history_op *op);
 
 /* The thread has no more ops. */
 void emitter_end_thread(struct emitter *emitter, uint32_t thread);
-
-#endif

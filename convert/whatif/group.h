@@ -3,8 +3,7 @@
    group expressions and "What if").
 
    Job: the text taken apart. Not its job: which objects of a trace belong (members.h). Not thread-safe. */
-#ifndef CONVERT_WHATIF_GROUP_H
-#define CONVERT_WHATIF_GROUP_H
+#pragma once
 
 #include "core/base/vector.h"
 
@@ -39,5 +38,3 @@ void group_free(struct group *group);
 
 /* Does the name match the pattern, from its first to its last character? */
 bool group_matches(const char *pattern, const char *name);
-
-#endif

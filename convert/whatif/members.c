@@ -5,7 +5,6 @@
 #include "convert/stacks/site_names.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Of a stack node and a term by names: whether its stack matches. */
 enum answer { UNKNOWN, NO, YES };
@@ -81,8 +80,7 @@ void members_close(struct members *members) {
   if (!members)
     return;
   site_names_free(members->names);
-  if (members->symbols)
-    symbols_close(members->symbols);
+  symbols_close(members->symbols);
   origin_marks_free(&members->marks);
   free(members->sites);
   free(members->threads);

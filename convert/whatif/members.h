@@ -3,8 +3,7 @@
 
    Job: numbers of sites, threads and phases as docs/use/BLAME.md defines them, names of functions and frames. Not its
    job: what happens to the group (rewriter.h). Memory is O(stack nodes + marks + threads). Not thread-safe. */
-#ifndef CONVERT_WHATIF_MEMBERS_H
-#define CONVERT_WHATIF_MEMBERS_H
+#pragma once
 
 #include "convert/history/history.h"
 #include "convert/whatif/group.h"
@@ -33,5 +32,3 @@ uint64_t members_phase(const struct members *members);
 /* op is a birth: the group that the object belongs to, or MEMBERS_NONE. Returns 0, or -1 with error: it belongs to
    two. */
 int members_of(struct members *members, const struct history_op *op, size_t *group);
-
-#endif

@@ -3,8 +3,7 @@
 
    Early: all births of the group, in the order of each thread, collected in a run of their own. Late: those that are
    still to come, by the object's slot in the history. Memory is O(births kept). Not thread-safe. */
-#ifndef CONVERT_WHATIF_MOVED_BIRTHS_H
-#define CONVERT_WHATIF_MOVED_BIRTHS_H
+#pragma once
 
 #include "convert/history/history.h"
 #include "core/base/vector.h"
@@ -37,5 +36,3 @@ void moved_births_remove(struct moved_births *moved, uint32_t number);
 
 /* The op of the birth at that time, to be handed on; event is filled in with what the op needs of one. */
 struct history_op moved_birth_op(const struct birth *birth, uint64_t stamp, struct trace_event *event);
-
-#endif

@@ -5,8 +5,7 @@
    up to 16; where they do not fit, a new chunk is acquired by malloc, and the old one takes no more. A chunk is freed,
    by whichever thread it is, when its last object goes, the newest chunk too. An object of more than a chunk, or
    aligned to more than 16 bytes, is not for a pool. Memory is O(live objects + groups x threads). Not thread-safe. */
-#ifndef CONVERT_WHATIF_POOLS_H
-#define CONVERT_WHATIF_POOLS_H
+#pragma once
 
 #include "convert/whatif/emitter.h"
 #include "core/base/vector.h"
@@ -52,5 +51,3 @@ int pools_drop(struct pools *pools, const struct history_op *op, uint32_t chunk)
 
 /* After the last op: what of the chunks that live has been carved, to the consumer's touched_at_end. */
 void pools_end(const struct pools *pools);
-
-#endif

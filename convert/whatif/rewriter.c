@@ -5,11 +5,11 @@
 #include "convert/whatif/emitter.h"
 #include "convert/whatif/moved_births.h"
 #include "convert/whatif/pools.h"
+#include "core/base/json.h"
 #include "core/workload/workload.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum fate { KEPT, REMOVED, POOLED, TO_COME };
 
@@ -399,26 +399,22 @@ static int check_matches(const struct rewriter *rewriter) {
   return 0;
 }
 
-static void set_count(json_t *object, const char *key, uint64_t value) {
-  json_object_set_new(object, key, json_integer((json_int_t)value));
-}
-
 static json_t *about_groups(const struct rewriter *rewriter) {
   json_t *array = json_array();
   for (size_t i = 0; i < rewriter->rewriting->groups.count; i++) {
     const struct group *group = &rewriter->rewriting->groups.at[i];
     const struct counts *counts = &rewriter->counts[i];
     json_t *object = json_pack("{ss ss}", "group", group->text, "action", group_action_names[group->action]);
-    set_count(object, "objects", counts->objects);
-    set_count(object, "bytes", counts->bytes);
-    set_count(object, "peak_live_bytes", counts->peak_live_bytes);
-    set_count(object, "ops", counts->ops);
+    json_set_count(object, "objects", counts->objects);
+    json_set_count(object, "bytes", counts->bytes);
+    json_set_count(object, "peak_live_bytes", counts->peak_live_bytes);
+    json_set_count(object, "ops", counts->ops);
     if (rewriter->regions[i])
-      set_count(object, "apart", rewriter->regions[i]);
+      json_set_count(object, "apart", rewriter->regions[i]);
     if (group->action == GROUP_POOL) {
-      set_count(object, "pool_bytes", group->pool_bytes);
-      set_count(object, "chunks", counts->chunks);
-      set_count(object, "left_alone", counts->left_alone);
+      json_set_count(object, "pool_bytes", group->pool_bytes);
+      json_set_count(object, "chunks", counts->chunks);
+      json_set_count(object, "left_alone", counts->left_alone);
     }
     json_array_append_new(array, object);
   }

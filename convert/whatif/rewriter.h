@@ -6,8 +6,7 @@
    (convert/compile/compile.h). Invariants: what is handed on is a legal history; the ops of objects of no group are all
    there, unchanged, in their order. Memory is O(live objects + threads), with `early` O(births of the group) too. Not
    thread-safe. */
-#ifndef CONVERT_WHATIF_REWRITER_H
-#define CONVERT_WHATIF_REWRITER_H
+#pragma once
 
 #include "convert/whatif/members.h"
 
@@ -32,5 +31,3 @@ struct rewriting {
    what one asks for, or a position is beyond the end. */
 int rewriting_run(struct rewriting *rewriting, const struct history_consumer *consumer, struct witness *witness,
                   struct error *error);
-
-#endif

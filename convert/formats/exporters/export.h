@@ -5,8 +5,7 @@
    They write the history that `check` proves: steps in their legal order, releases of objects never seen left out, a
    free put in where one was not seen. What is lost is counted and reported. Memory is O(live objects + threads). Not
    thread-safe. */
-#ifndef CONVERT_FORMATS_EXPORTERS_EXPORT_H
-#define CONVERT_FORMATS_EXPORTERS_EXPORT_H
+#pragma once
 
 #include "convert/history/history.h"
 #include "core/files/output_file.h"
@@ -33,5 +32,3 @@ struct export_job {
 
 /* Returns 0, or -1 with error. */
 int export_trace(const struct export_job *job, struct export_report *report, struct error *error);
-
-#endif

@@ -10,7 +10,6 @@
 #include "core/base/address_map.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 struct rep {
   bool counting;

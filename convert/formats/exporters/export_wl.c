@@ -13,7 +13,6 @@
 #include "core/files/temporary_file.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { CHUNK_BYTES = 2048, HEADER_NUMBER_BYTES = 6 };

@@ -2,8 +2,7 @@
 /* What the exporters share: the history's ops as calls on numbered objects, with the few calls that other formats know.
 
    Not its job: any one format. Not thread-safe. */
-#ifndef CONVERT_FORMATS_EXPORTERS_EXPORTING_H
-#define CONVERT_FORMATS_EXPORTERS_EXPORTING_H
+#pragma once
 
 #include "convert/formats/exporters/export.h"
 
@@ -44,5 +43,3 @@ int export_calls(struct export *export, struct witness *witness);
 
 /* Error of a failed write. Returns -1. */
 int export_write_failed(const struct export *export);
-
-#endif

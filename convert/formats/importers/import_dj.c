@@ -18,8 +18,6 @@
    stamps are the records' numbers, and the history puts such inversions right ("order": "logged"). */
 #include "convert/formats/reading/importing.h"
 
-#include <inttypes.h>
-
 struct dj_record {
   int32_t thread;
   uint32_t type_and_path;

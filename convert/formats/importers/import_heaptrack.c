@@ -53,17 +53,12 @@ static bool recognises(const char *line) {
          scan_bare_hex(&line, &number) && *line == '\0';
 }
 
-static const char *base_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
-}
-
 static int begin(struct heaptrack_import *heaptrack) {
   const struct import_facts facts = {
       .clock = "nanoseconds",
       .order = "file",
       .source = "heaptrack",
-      .program = base_name(heaptrack->program),
+      .program = basename(heaptrack->program),
       .lacks = "start calls threads realloc names alignment failures usable_size",
       .note = "Times are those of heaptrack's clock of 10 ms. realloc is a free and a malloc here, calloc and aligned "
               "calls are mallocs; memalign, pvalloc, realloc(p, 0), failed calls and free(NULL) are not "
@@ -141,7 +136,7 @@ static int keep_module(struct heaptrack_import *heaptrack, struct trace_module *
     return import_no_memory(import);
   free(known->path);
   *known = (struct module){path, module->end};
-  module->name = base_name(module->path);
+  module->name = basename(module->path);
   return trace_writer_module(import->writer, module);
 }
 

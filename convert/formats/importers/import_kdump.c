@@ -15,8 +15,6 @@
    late_release.h does. The times are in microseconds; the file's order is kept. */
 #include "convert/formats/reading/late_release.h"
 
-#include <inttypes.h>
-
 struct kdump_import {
   struct import *import;
   struct late_releases *late; /* used where threads are not known */

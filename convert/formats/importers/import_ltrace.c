@@ -286,8 +286,7 @@ static int run(struct import *import) {
     result = error_set(import->error, import->path, "has no line of ltrace text");
   if (result == 0)
     result = finish(&ltrace);
-  if (ltrace.callers.map.entries)
-    address_map_free(&ltrace.callers.map);
+  address_map_free(&ltrace.callers.map);
   free(ltrace.open.at);
   return result;
 }

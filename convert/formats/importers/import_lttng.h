@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* LTTng's traces are directories: what formats.h needs to tell one. */
-#ifndef CONVERT_FORMATS_IMPORTERS_IMPORT_LTTNG_H
-#define CONVERT_FORMATS_IMPORTERS_IMPORT_LTTNG_H
+#pragma once
 
 #include <stdbool.h>
 
 /* Is there a file named metadata in the directory, or not too deep below it? */
 bool import_lttng_is_trace(const char *path);
-
-#endif

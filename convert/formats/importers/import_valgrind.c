@@ -19,8 +19,6 @@
    valgrind itself frees what the C library holds, unless --run-libc-freeres=no is given. */
 #include "convert/formats/reading/importing.h"
 
-#include <inttypes.h>
-
 struct valgrind_import {
   struct import *import;
   bool unfinished; /* a call whose result has not come yet */

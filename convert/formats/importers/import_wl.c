@@ -15,7 +15,6 @@
 #include "convert/formats/reading/importing.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -271,10 +270,8 @@ static int run(struct import *import) {
     result = take_streams(&wl);
   if (wl.bytes)
     munmap((void *)wl.bytes, wl.count);
-  if (wl.written.entries)
-    address_map_free(&wl.written);
-  if (wl.waiting.entries)
-    address_map_free(&wl.waiting);
+  address_map_free(&wl.written);
+  address_map_free(&wl.waiting);
   free(wl.at);
   free(wl.runnable);
   return result;

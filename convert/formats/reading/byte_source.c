@@ -30,10 +30,7 @@ struct byte_source {
 };
 
 static int64_t read_plain(struct byte_source *source, void *bytes, size_t room) {
-  ssize_t got;
-  do {
-    got = read(source->fd, bytes, room);
-  } while (got < 0 && errno == EINTR);
+  ssize_t got = TEMP_FAILURE_RETRY(read(source->fd, bytes, room));
   return got < 0 ? error_errno(source->error, source->path, "can't read") : got;
 }
 

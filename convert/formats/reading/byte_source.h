@@ -4,8 +4,7 @@
 
    Invariants: memory is bounded whatever the input claims (a zstd frame may want a window of 128 MiB at most);
    packed data that is cut off or damaged is an error, never a shorter file. Not thread-safe. */
-#ifndef CONVERT_FORMATS_READING_BYTE_SOURCE_H
-#define CONVERT_FORMATS_READING_BYTE_SOURCE_H
+#pragma once
 
 #include "core/base/error.h"
 
@@ -26,5 +25,3 @@ struct error *byte_source_error(const struct byte_source *source);
 
 /* Up to room bytes (> 0). The count; 0 at the end; -1 with error. */
 int64_t byte_source_read(struct byte_source *source, void *bytes, size_t room);
-
-#endif

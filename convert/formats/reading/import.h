@@ -5,8 +5,7 @@
    They are strict: the first thing that is not of the format is an error "FILE:LINE: what" or "FILE: offset N: what",
    and nothing is invented: what the format can't tell stands in INFO's `lacks`, with a `note` for people. Memory is
    O(live objects + threads), plus the nodes of the call stacks where the format has them. Not thread-safe. */
-#ifndef CONVERT_FORMATS_READING_IMPORT_H
-#define CONVERT_FORMATS_READING_IMPORT_H
+#pragma once
 
 #include "core/base/error.h"
 
@@ -48,5 +47,3 @@ extern const struct import_format import_format_text, import_format_android, imp
 /* Reads path ("-": standard input) and writes the trace to out. Returns 0, or -1 with error; then out is incomplete. */
 int import_file(const struct import_format *format, const char *path, const struct import_options *options,
                 const char *out, struct error *error);
-
-#endif

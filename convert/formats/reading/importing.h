@@ -5,8 +5,7 @@
    An importer's run() calls import_begin once, before the first event, then one of the import_*event functions for each
    record, and returns 0, or -1 with import->error filled in. For formats of lines, import_lines does the loop. Not
    thread-safe. */
-#ifndef CONVERT_FORMATS_READING_IMPORTING_H
-#define CONVERT_FORMATS_READING_IMPORTING_H
+#pragma once
 
 #include "convert/formats/reading/import.h"
 #include "convert/formats/reading/line_reader.h"
@@ -152,5 +151,3 @@ static inline struct trace_event event_of_realloc(int call, uint64_t from, uint6
                               .param = count,
                               .call = (uint8_t)(call | (from ? 0 : CALL_NULL_IN) | (to ? 0 : CALL_NULL_OUT))};
 }
-
-#endif

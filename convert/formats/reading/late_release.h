@@ -9,8 +9,7 @@
 
    Invariants: events keep their order, but for the releases moved; each is handed on once. Memory is O(live objects).
    Not thread-safe. */
-#ifndef CONVERT_FORMATS_READING_LATE_RELEASE_H
-#define CONVERT_FORMATS_READING_LATE_RELEASE_H
+#pragma once
 
 #include "convert/formats/reading/importing.h"
 
@@ -43,5 +42,3 @@ int late_releases_event(struct late_releases *late, uint64_t now, const struct t
 
 /* Hands on what is in the window, and reports what was moved. */
 int late_releases_finish(struct late_releases *late);
-
-#endif

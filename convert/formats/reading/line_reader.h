@@ -3,8 +3,7 @@
 
    Invariants: memory is bounded by the longest line allowed, whatever the input; a NUL byte or a line that is too long
    is an error; the last line may lack its newline. Also the strict scanners for one line. Not thread-safe. */
-#ifndef CONVERT_FORMATS_READING_LINE_READER_H
-#define CONVERT_FORMATS_READING_LINE_READER_H
+#pragma once
 
 #include "convert/formats/reading/byte_source.h"
 
@@ -92,5 +91,3 @@ static inline bool scan_word(const char **at, const char *word) {
   *at += length;
   return true;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Gives a foreign format's thread ids dense numbers in the order of their first appearance. Memory is O(ids in use). */
-#ifndef CONVERT_FORMATS_READING_THREAD_NUMBERS_H
-#define CONVERT_FORMATS_READING_THREAD_NUMBERS_H
+#pragma once
 
 #include "core/base/address_map.h"
 
@@ -30,5 +29,3 @@ static inline bool thread_number_end(struct thread_numbers *numbers, uint64_t id
   address_map_remove(&numbers->map, entry);
   return true;
 }
-
-#endif

@@ -3,8 +3,7 @@
    none is used twice, so that objects of two threads never overlap, and the reader's predictor expects each.
 
    Memory is O(threads). Not thread-safe. */
-#ifndef CONVERT_REWRITE_COPYING_MADE_ADDRESSES_H
-#define CONVERT_REWRITE_COPYING_MADE_ADDRESSES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ void made_addresses_free(struct made_addresses *made);
 
 /* The next object's address. */
 uint64_t made_addresses_next(struct made_addresses *made, uint32_t thread, uint64_t request_bytes);
-
-#endif

@@ -3,8 +3,7 @@
    they are, or without what reveals the program's addresses.
 
    Not its job: events. Not thread-safe. */
-#ifndef CONVERT_REWRITE_COPYING_TRACE_ACCESSES_H
-#define CONVERT_REWRITE_COPYING_TRACE_ACCESSES_H
+#pragma once
 
 #include "convert/history/access_order.h"
 #include "convert/rewrite/copying/trace_out.h"
@@ -30,5 +29,3 @@ int anonymous_accesses_left_out(struct anonymous_accesses *accesses, const struc
 /* After the last event: the rest, and the totals. accesses may be NULL. */
 int anonymous_accesses_finish(struct anonymous_accesses *accesses);
 void anonymous_accesses_free(struct anonymous_accesses *accesses);
-
-#endif

@@ -4,7 +4,6 @@
 #include "core/base/vector.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct modules {
   VECTOR(struct trace_module) list;

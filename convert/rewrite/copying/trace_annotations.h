@@ -3,8 +3,7 @@
    (convert/rewrite/copying/trace_out.h).
 
    Not its job: events. Memory is O(stack nodes + modules). Not thread-safe. */
-#ifndef CONVERT_REWRITE_COPYING_TRACE_ANNOTATIONS_H
-#define CONVERT_REWRITE_COPYING_TRACE_ANNOTATIONS_H
+#pragma once
 
 #include "convert/rewrite/copying/trace_out.h"
 
@@ -27,5 +26,3 @@ int trace_copy_stacks(struct trace_stacks *stacks, struct trace_reader *reader, 
 /* Writes the names of those threads that the new trace has. threads: as in convert/rewrite/copying/trace_copy.h. */
 int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, const uint32_t *threads,
                             struct error *error);
-
-#endif

@@ -4,8 +4,7 @@
 
    What a truncated trace lost stays lost; the copy is whole and has that in INFO (`truncated_source`). Memory is
    O(block + threads). Not thread-safe. */
-#ifndef CONVERT_REWRITE_COPYING_TRACE_COPY_H
-#define CONVERT_REWRITE_COPYING_TRACE_COPY_H
+#pragma once
 
 #include "convert/rewrite/copying/trace_out.h"
 
@@ -25,5 +24,3 @@ int trace_copy_into(struct trace_out *out, struct trace_reader *reader, const st
                     struct error *error);
 
 int trace_copy(struct trace_reader *reader, const char *path, const struct trace_options *options, struct error *error);
-
-#endif

@@ -4,7 +4,6 @@
 #include "core/trace/layout.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define THREAD_NONE UINT32_MAX
 

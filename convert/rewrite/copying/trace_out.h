@@ -5,8 +5,7 @@
    Not its job: which events go in (convert/rewrite/copying/trace_copy.h, trace_slice.h, trace_merge.h,
    trace_anonymise.h). Events of a source thread must come in its order. Memory is that of the trace writer plus
    O(threads). Not thread-safe. */
-#ifndef CONVERT_REWRITE_COPYING_TRACE_OUT_H
-#define CONVERT_REWRITE_COPYING_TRACE_OUT_H
+#pragma once
 
 #include "convert/history/history.h"
 #include "core/trace/read/trace_read.h"
@@ -59,5 +58,3 @@ int trace_out_close(struct trace_out *out, const struct trace_summary *source, b
 
 /* The source's INFO as an object that may be changed, to be given back; NULL: no memory. */
 json_t *trace_out_source_info(const struct trace_summary *source);
-
-#endif
