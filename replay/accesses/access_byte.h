@@ -5,8 +5,7 @@
    writes. Fresh memory is written before it is read by nearly all programs; if it were only read here, the kernel would
    map its one page of zeroes for all of it, and no access would miss a cache. A place of its own, as the engine of the
    tests replaces it (replay/test/programs/planted_clock.h). */
-#ifndef REPLAY_ACCESSES_ACCESS_BYTE_H
-#define REPLAY_ACCESSES_ACCESS_BYTE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ static inline __attribute__((always_inline)) uint8_t access_byte(volatile uint8_
     *at = 1;
   return value;
 }
-
-#endif

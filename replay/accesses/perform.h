@@ -12,8 +12,7 @@
    Invariants: the order is the recorded one; an access never leaves its object: one outside of what was requested goes
    to the nearest byte of it, and is counted. An access to an object that has no byte (refused, or of 0 bytes) is not
    performed, and counted as lost. No malloc. One at a time: whoever has the turn. */
-#ifndef REPLAY_ACCESSES_PERFORM_H
-#define REPLAY_ACCESSES_PERFORM_H
+#pragma once
 
 #include "replay/state/engine_state.h"
 
@@ -29,5 +28,3 @@ void perform_after_op(uint32_t slot);
 /* After the last op, when all threads have ended: what the program accessed then. Fills in the result's counts, and
    adds to its cpu_ns. */
 void perform_end(struct replay_result *result);
-
-#endif

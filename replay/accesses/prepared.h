@@ -6,8 +6,7 @@
    before the run (replay/parent/access_stream.h) — but what it relies on it checks again, as the file may change.
    Invariants: items are those of the stream, in its order; a piece ends with a mark; memory is bounded, whatever the
    stream's length. No malloc. One at a time: whoever has the turn. */
-#ifndef REPLAY_ACCESSES_PREPARED_H
-#define REPLAY_ACCESSES_PREPARED_H
+#pragma once
 
 #include <stdint.h>
 
@@ -39,5 +38,3 @@ const uint64_t *prepared_next_piece(void);
 
 /* Of all pieces so far. */
 struct prepared_counts prepared_counts(void);
-
-#endif

@@ -6,8 +6,7 @@
    Invariants: whole bytes, and all of them: the sums of each grouping are those of the table of OS pages; one caller at
    a time; memory mapped at set-up, O(slots + OS pages + groups); O(live objects + OS pages that they lie in) per
    position. */
-#ifndef REPLAY_BLAME_ATTRIBUTION_H
-#define REPLAY_BLAME_ATTRIBUTION_H
+#pragma once
 
 #include "replay/state/blame_figures.h"
 
@@ -17,5 +16,3 @@ int attribution_setup(void);
 /* Right after the memory map has looked at the position, whose parts it found: fills in the groups (groups.h), which
    must be clear. Returns the number of live objects. */
 uint64_t attribution_make(const struct fragmentation_row *parts);
-
-#endif

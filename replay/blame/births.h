@@ -4,8 +4,7 @@
    Job: note births as ops are replayed, in the recorded order; open the origins file in the engine. Not its job: what
    follows from them (attribution.h). Invariants: a slot's entry is that of the object that lives there, realloc
    included; memory mapped at set-up; nothing here calls malloc. */
-#ifndef REPLAY_BLAME_BIRTHS_H
-#define REPLAY_BLAME_BIRTHS_H
+#pragma once
 
 #include "core/workload/origins.h"
 #include "replay/state/engine_state.h"
@@ -49,5 +48,3 @@ static inline void births_note(uint64_t position, uint32_t thread, uint32_t slot
   }
   births.of_slot[slot] = (struct birth){position, site, thread, births.phase};
 }
-
-#endif

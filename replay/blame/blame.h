@@ -6,8 +6,7 @@
    Invariants: the recorded order, so that one thread is in here at a time and positions are those of the recording;
    positions that were asked for and the peak keep all groups, others those of at least FOLD_SHARE of resident memory;
    nothing here calls malloc, and what it faults in is not counted as the allocator's. */
-#ifndef REPLAY_BLAME_BLAME_H
-#define REPLAY_BLAME_BLAME_H
+#pragma once
 
 #include "replay/blame/births.h"
 
@@ -35,5 +34,3 @@ static inline void blame_after_op(struct worker *worker) {
                        0))
     blame_look(worker);
 }
-
-#endif

@@ -5,8 +5,7 @@
    job: what holds what (attribution.h). Invariants: tables are mapped at set-up and touched as far as groups occur; a
    grouping with more groups than its table has room for sums the rest in one; what does not fit into the rows given is
    summed in the row of the others. No malloc. */
-#ifndef REPLAY_BLAME_GROUPS_H
-#define REPLAY_BLAME_GROUPS_H
+#pragma once
 
 #include "replay/state/blame_figures.h"
 
@@ -55,5 +54,3 @@ struct blame_sums groups_sum(enum blame_grouping which);
 
 /* A new position: no group occurs. */
 void groups_clear(void);
-
-#endif

@@ -7,8 +7,7 @@
    in; no malloc. There is room for all objects that do not overlap; where they do so much that there is not, lists have
    their first objects only, each at least one. Sorting all objects by address instead took half of an attribution's
    time. */
-#ifndef REPLAY_BLAME_PAGE_LISTS_H
-#define REPLAY_BLAME_PAGE_LISTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ void page_lists_put(uint64_t address, uint64_t bytes, uint32_t object);
 
 /* The list of the OS page at that place of the table. */
 const uint32_t *page_lists_of(uint32_t place, uint32_t *count);
-
-#endif

@@ -6,8 +6,7 @@
    allocator has for itself) is only counted. Not its job: seeing waits (trap.h), what a lock is called (places.h, the
    parent). Threads that spin without a system call wait unseen. Invariants: a thread's mark is its own; rows are added
    by atomic steps, as the handler runs wherever a thread waits; nothing here allocates or locks. */
-#ifndef REPLAY_CONTENTION_CONTENTION_H
-#define REPLAY_CONTENTION_CONTENTION_H
+#pragma once
 
 #include "core/base/os.h"
 #include "core/base/os_switch.h"
@@ -63,5 +62,3 @@ static inline void contention_leave(void) {
   if (__builtin_expect(*contention_mark.switch_word == 0, 0))
     contention_switched_inside();
 }
-
-#endif

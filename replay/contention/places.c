@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 /* glibc's struct malloc_state: its lock stands first; its bins are heads of rings of which an empty one points to

@@ -4,12 +4,9 @@
    Job: which files are loaded at which addresses, and which of the locks are glibc's arenas: these have no symbol where
    they were mapped, and none where the C library was stripped. Not its job: symbols (replay/report/passes/elf_names.h),
    which take files and memory. No allocation. */
-#ifndef REPLAY_CONTENTION_PLACES_H
-#define REPLAY_CONTENTION_PLACES_H
+#pragma once
 
 #include "replay/state/contention_figures.h"
 
 /* Fills in objects and arenas. When no thread waits any more. */
 void places_find(struct contention *contention);
-
-#endif

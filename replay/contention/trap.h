@@ -10,8 +10,7 @@
    The kernel kills a process whose SIGSYS is blocked when the filter raises it, so rt_sigprocmask is taken over as
    well, and never blocks it (pthread_create, for one, blocks all signals for a while). Handlers that run with SIGSYS in
    their sa_mask, and waits of ppoll and the like with a mask, are not covered. */
-#ifndef REPLAY_CONTENTION_TRAP_H
-#define REPLAY_CONTENTION_TRAP_H
+#pragma once
 
 #include "replay/state/contention_figures.h"
 
@@ -32,5 +31,3 @@ int trap_install(void (*waited)(const struct trapped_wait *wait));
 /* Nanoseconds that a wait takes longer for being seen: of waits that end at once, in the fastest of some rounds, as
    others may run meanwhile. They are reported to `waited` like any others. */
 uint64_t trap_measure_ns(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the blame pass was asked to look (--at): names to positions. */
-#ifndef REPLAY_DRIVER_BLAME_PLACES_H
-#define REPLAY_DRIVER_BLAME_PLACES_H
+#pragma once
 
 #include "core/base/error.h"
 #include "core/workload/workload.h"
@@ -24,5 +23,3 @@ struct blame_places {
    none. Returns 0, or -1 with error: a position beyond the end, a mark that is not there. */
 int blame_places_resolve(struct blame_setup *setup, const struct blame_places *places,
                          const struct workload_header *workload, const json_t *marks, struct error *error);
-
-#endif

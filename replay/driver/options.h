@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The command line of heaptape-replay. Not its job: acting on it (replay_main.c). Prints nothing itself; getopt_long
    names unknown options on stderr. */
-#ifndef REPLAY_DRIVER_OPTIONS_H
-#define REPLAY_DRIVER_OPTIONS_H
+#pragma once
 
 #include "replay/driver/origin_names.h"
 #include "replay/parent/run.h"
@@ -32,5 +31,3 @@ extern const char options_usage[];
 /* Fills in options, which must stay where they are as long as their request is used. OPTIONS_WRONG: `wrong` says why.
  */
 enum options_verdict options_parse(int count, char **arguments, struct options *options);
-
-#endif

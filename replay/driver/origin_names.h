@@ -3,8 +3,7 @@
 
    Job: refuse a file that is damaged or another workload's, with its name and the offset. Not its job: the tables that
    the engine reads (replay/blame/births.h). */
-#ifndef REPLAY_DRIVER_ORIGIN_NAMES_H
-#define REPLAY_DRIVER_ORIGIN_NAMES_H
+#pragma once
 
 #include "core/workload/origins.h"
 
@@ -19,5 +18,3 @@ struct origin_names {
 int origin_names_open(struct origin_names *names, const char *path, const struct workload_header *workload,
                       struct error *error);
 void origin_names_close(struct origin_names *names);
-
-#endif

@@ -3,13 +3,10 @@
 
    One position a line, rising, none behind the workload's end; two at least. Not its job: counting
    (replay/passes/instructions.h). */
-#ifndef REPLAY_DRIVER_WINDOW_EDGES_H
-#define REPLAY_DRIVER_WINDOW_EDGES_H
+#pragma once
 
 #include "core/base/error.h"
 #include "replay/state/result.h"
 
 /* ops: of the workload. Returns 0, or -1 with error, which names the line. */
 int window_edges_read(struct window_edges *edges, const char *path, uint64_t ops, struct error *error);
-
-#endif

@@ -6,10 +6,7 @@
    Invariants: nothing of the engine calls malloc; its tables are shared mappings (RssShmem), faulted in before the
    first op, so that RssAnon less the baseline is the allocator's; errors end the process after they are in the shared
    result. */
-#ifndef REPLAY_ENGINE_ENGINE_H
-#define REPLAY_ENGINE_ENGINE_H
+#pragma once
 
 /* The engine process's main: fds of the shared area and of the workload. Returns its exit status. */
 int engine_main(int result_fd, int workload_fd);
-
-#endif

@@ -6,11 +6,8 @@
    piece: the same run counted one fault more after the engine's file had been read from the disk again. Faulted in
    beforehand, such pages fault no more, and what is counted is memory: anonymous pages, and private copies of a
    library's data. Not its job: what is loaded afterwards (dlopen), and what is no loaded object. Uses no malloc. */
-#ifndef REPLAY_ENGINE_FILE_PAGES_H
-#define REPLAY_ENGINE_FILE_PAGES_H
+#pragma once
 
 /* Before the first op, as it makes a system call (madvise) for each segment. Changes errno. What can't be faulted in is
    left out. */
 void file_pages_fault_in(void);
-
-#endif

@@ -5,8 +5,7 @@
    threads (threads.h), sampling (memory.h). Invariants: one loop in the source, one machine loop per pass and order, by
    constant arguments; each word is checked against the tables' bounds before it is believed; in the bare pass with the
    null allocator an op costs a few ns (make bench). */
-#ifndef REPLAY_ENGINE_LOOP_H
-#define REPLAY_ENGINE_LOOP_H
+#pragma once
 
 #include "replay/state/engine_state.h"
 
@@ -15,5 +14,3 @@ typedef void loop_body(struct replay_thread *self);
 
 /* turns: one thread at a time, as turns.h grants them. */
 loop_body *loop_for(enum replay_pass pass, bool turns);
-
-#endif

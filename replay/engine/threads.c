@@ -10,7 +10,6 @@
 #include "replay/state/faults.h"
 #include "replay/state/gate.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <sched.h>

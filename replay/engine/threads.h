@@ -7,8 +7,7 @@
    wholly ended; stacks are shared memory, so that they are not in RssAnon. pthread_create itself asks the allocator for
    a few hundred bytes (the thread's table of TLS blocks, freed at join): they are left out of a recording of the
    replay, but count in the allocator's memory, as they do in the program. */
-#ifndef REPLAY_ENGINE_THREADS_H
-#define REPLAY_ENGINE_THREADS_H
+#pragma once
 
 #include "replay/state/engine_state.h"
 
@@ -27,5 +26,3 @@ void threads_reap(void);
 
 /* Calls visit for each worker that was ever used. */
 void threads_visit_workers(void (*visit)(const struct worker *worker));
-
-#endif

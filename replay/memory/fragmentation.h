@@ -7,8 +7,7 @@
    Invariants: only under orders by turns, as nothing may change while it sums; calls malloc_usable_size once per
    object, at the first position after its acquire, never inside an op; its tables are shared mappings; the measured
    sums of a position are of disjoint bytes. */
-#ifndef REPLAY_MEMORY_FRAGMENTATION_H
-#define REPLAY_MEMORY_FRAGMENTATION_H
+#pragma once
 
 #include "replay/state/engine_state.h"
 
@@ -38,5 +37,3 @@ static inline void fragmentation_note_acquire(uint32_t slot, const struct object
   fragmentation_rounding[slot] = ROUNDING_UNKNOWN;
   fragmentation_note_object((uint64_t)(uintptr_t)object->pointer, object->size_bytes);
 }
-
-#endif

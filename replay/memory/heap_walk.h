@@ -14,8 +14,7 @@
 
      const char *heaptape_heap_walk_state(unsigned state);
        the state's name, of the letters a to z, digits and _; NULL: there is no such state, nor one above it. */
-#ifndef REPLAY_MEMORY_HEAP_WALK_H
-#define REPLAY_MEMORY_HEAP_WALK_H
+#pragma once
 
 #include "replay/state/memory_figures.h"
 
@@ -27,5 +26,3 @@ unsigned heap_walk_states(char names[WALK_STATES][WALK_STATE_NAME_BYTES]);
 
 /* Only where there are states. visit gets states below WALK_STATES only: others as the last. */
 void heap_walk(void (*visit)(const void *address, size_t bytes, unsigned state, void *context), void *context);
-
-#endif

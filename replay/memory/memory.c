@@ -2,7 +2,6 @@
 #include "replay/memory/memory.h"
 
 #include "core/base/assert.h"
-#include "core/base/os.h"
 #include "replay/memory/memory_map.h"
 #include "replay/memory/proc_status.h"
 #include "replay/state/faults.h"
@@ -38,7 +37,7 @@ int memory_setup(struct replay_result *result, bool sampling) {
   sampler.result = result;
   uint64_t ops = engine.workload.header.ops;
   sampler.interval = ops / EVEN_SAMPLES ? ops / EVEN_SAMPLES : 1;
-  sampler.map_interval = ops / MAP_POSITIONS ? ops / MAP_POSITIONS : 1;
+  sampler.map_interval = (ops + MAP_POSITIONS - 1) / MAP_POSITIONS; /* upwards: there is room for no more */
   if (result->setup.pass == PASS_BLAME)
     sampler.map_interval = UINT64_MAX / 2; /* position 0 only: that pass has the others added */
   atomic_store(&sampler.next_position, sampler.interval);
@@ -46,8 +45,9 @@ int memory_setup(struct replay_result *result, bool sampling) {
   return sampling ? memory_map_setup(result) : 0;
 }
 
-/* Rows come by rising position; a thread that was overtaken between its op and its sample adds nothing. */
-static void add_row(uint64_t position) {
+/* Rows come by rising position; a thread that was overtaken between its op and its sample adds nothing. at_end: all
+   threads have ended; until then the last op's row is not mapped, as it is taken once more. */
+static void add_row(uint64_t position, bool at_end) {
   struct replay_result *result = sampler.result;
   uint64_t rows = result->rows;
   HT_ASSERT(rows < 2 || result->timeline[rows - 2].position < result->timeline[rows - 1].position);
@@ -62,14 +62,15 @@ static void add_row(uint64_t position) {
   row->live_bytes = (uint64_t)atomic_load(&sampler.live_bytes);
   if (memory_read(&row->rss_anon_bytes, &row->vm_size_bytes) == 0)
     result->rows++;
-  if (position >= sampler.next_map) {
+  if (at_end ? result->setup.pass != PASS_BLAME
+             : position >= sampler.next_map && position < engine.workload.header.ops) {
     memory_map_add(position, row->rss_anon_bytes);
     sampler.next_map = position + sampler.map_interval;
   }
 }
 
 void memory_begin(void) {
-  add_row(0);
+  add_row(0, false);
 }
 
 void memory_end(void) {
@@ -80,8 +81,7 @@ void memory_end(void) {
     result->rows--; /* taken once more, now that all threads have ended */
   if (result->rows == TIMELINE_ROWS)
     result->rows--;
-  sampler.next_map = result->setup.pass == PASS_BLAME ? UINT64_MAX : 0;
-  add_row(done);
+  add_row(done, true);
   result->live_bytes_end = (uint64_t)atomic_load(&sampler.live_bytes);
   struct proc_status status;
   if (proc_status_read(status_fd, &status) == 0)
@@ -95,7 +95,7 @@ static __attribute__((noinline)) void sample(struct worker *worker) {
   sampler.busy = true;
   uint64_t position = atomic_load(&sampler.result->done);
   uint64_t live_bytes = (uint64_t)atomic_load(&sampler.live_bytes);
-  add_row(position);
+  add_row(position, false);
   if (position >= atomic_load(&sampler.next_position))
     atomic_store(&sampler.next_position, position + sampler.interval);
   if (live_bytes >= atomic_load(&sampler.next_maximum))

@@ -9,8 +9,7 @@
    parent's to find: RssAnon and VmSize only fall in a system call, and before each of these it looks (syscalls.h). How
    exact RssAnon is depends on the kernel: Linux 6.17 and later sum their per-processor counters for it; earlier ones
    may be off by up to 64 OS pages per thread or processor. */
-#ifndef REPLAY_MEMORY_MEMORY_H
-#define REPLAY_MEMORY_MEMORY_H
+#pragma once
 
 #include "replay/state/engine_state.h"
 
@@ -26,5 +25,3 @@ void memory_end(void);
 
 /* After an op: live bytes changed by that much. Samples where one is due. */
 void memory_after_op(struct worker *worker, int64_t live_change);
-
-#endif

@@ -33,15 +33,17 @@ static void ignore_range(uint64_t address, uint64_t bytes) {
 
 int memory_map_setup(struct replay_result *into) {
   result = into;
-  result->map_residency = residency_setup(true);
-  residency_visit(ignore_range); /* its buffers become resident before the baseline is taken */
+  if (os_pages_setup(engine.workload.header.peak_live_os_page_bytes) != 0)
+    return -1;
+  result->map_residency = residency_setup(true); /* after those tables, the largest, as it leaves out what is there */
+  residency_visit(ignore_range);                 /* its buffers become resident before the baseline is taken */
   for (region_shift = (unsigned)__builtin_ctzll(os_page_bytes());
        (engine.workload.header.peak_live_os_page_bytes >> region_shift) > REGIONS_AT_PEAK; region_shift++)
     ;
   if (region_shift > 31)
     region_shift = 31;
   result->map_region_bytes = (uint64_t)1 << region_shift;
-  return os_pages_setup() == 0 && fragmentation_setup(result) == 0 ? 0 : -1;
+  return fragmentation_setup(result);
 }
 
 /* Other threads may be writing to it where orders let them: an object is then taken with another's size, or left out,

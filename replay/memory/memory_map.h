@@ -7,8 +7,7 @@
    Not its job: when (memory.c), drawing.
    Invariants: cells are exact under the recorded order; no memory beyond tables mapped at setup; what doesn't fit is
    counted in the result's map_lost_bytes. Costs O(slots in use + page tables) per position. */
-#ifndef REPLAY_MEMORY_MEMORY_MAP_H
-#define REPLAY_MEMORY_MEMORY_MAP_H
+#pragma once
 
 #include "replay/state/engine_state.h"
 
@@ -22,5 +21,3 @@ void memory_map_add(uint64_t position, uint64_t rss_anon_bytes);
 /* Looks at a position for others (replay/blame/): fills in parts, and adds the position only if `add`. The table of OS
    pages is of this moment until the next look. Only where fragmentation is measured, after the first memory_map_add. */
 void memory_map_look(uint64_t position, uint64_t rss_anon_bytes, bool add, struct fragmentation_row *parts);
-
-#endif

@@ -13,13 +13,14 @@ enum {
   WORDS = SPAN_PAGES / 64,
   TABLE_BITS = 16,
   SPANS = 1 << (TABLE_BITS - 1), /* half of the table: 64 GiB of addresses */
+  SPANS_AT_FIRST = 1024,
   RECENT = 1024,
 };
 _Static_assert(SPANS *SPAN_PAGES == OS_PAGES_PLACES, "each OS page has a number");
 
 /* 512 OS pages of the address space. Stays in the table once it is there. */
 struct span {
-  uint64_t number;         /* plus 1; 0: empty */
+  uint64_t number;
   uint32_t moment;         /* that `content` is of */
   uint32_t content;        /* its place among the contents */
   uint32_t covered_moment; /* when one live object covered it all, with nothing resident */
@@ -35,27 +36,34 @@ struct content {
   uint64_t fill[SPAN_PAGES];
 };
 
-static struct span *table;
+/* Spans lie side by side, not in the table: each scan of the process's memory (residency.c) walks all that is resident
+   of it, and 10 MB of a table of spans were most of that in a small replay. */
+static struct span *spans;
+static uint32_t *table; /* by number: its place among the spans, plus 1; 0: empty */
 static struct content *contents;
-static uint32_t *used; /* entries of the table, by rising number */
+static uint32_t *used; /* places of spans, by rising number */
 static uint32_t used_count, content_count, moment;
 static unsigned page_shift, span_shift;
 static uint64_t page_bytes, lost_live_bytes, lost_resident_bytes;
 static struct span
     *recent[RECENT]; /* by the low bits of the number: so that spans of one arena do not evict one another */
 
-int os_pages_setup(void) {
+int os_pages_setup(uint64_t peak_live_bytes) {
   page_bytes = os_page_bytes();
   page_shift = (unsigned)__builtin_ctzll(page_bytes);
   span_shift = page_shift + 9;
-  size_t table_bytes = sizeof *table << TABLE_BITS, used_bytes = sizeof *used * SPANS;
+  size_t table_bytes = sizeof *table << TABLE_BITS;
+  uint64_t expected = SPANS_AT_FIRST + 2 * (peak_live_bytes >> span_shift);
   table = os_map(table_bytes, true);
-  used = os_map(used_bytes, true);
+  used = os_map(sizeof *used * SPANS, true);
+  spans = os_map(sizeof *spans * SPANS, true);
   contents = os_map(sizeof *contents * SPANS, true); /* touched as far as needed: 4 KiB per span that is resident */
-  if (!table || !used || !contents)
+  if (!table || !used || !spans || !contents)
     return -1;
-  memset(table, 0, table_bytes);
-  memset(used, 0, used_bytes);
+  expected = expected < SPANS ? expected : SPANS;
+  memset(table, 0, table_bytes); /* now, as page faults while the replay runs are the allocator's */
+  memset(used, 0, sizeof *used * expected);
+  memset(spans, 0, sizeof *spans * expected);
   memset(recent, 0, sizeof recent);
   return 0;
 }
@@ -66,30 +74,31 @@ void os_pages_lost(uint64_t *live_bytes, uint64_t *resident_bytes) {
 }
 
 /* Spans are few and new ones rare, so their order is kept by insertion. */
-static void add_used(uint32_t entry) {
-  uint32_t place = used_count++;
-  for (; place > 0 && table[used[place - 1]].number > table[entry].number; place--)
+static void add_used(uint64_t number) {
+  uint32_t place = used_count;
+  for (; place > 0 && spans[used[place - 1]].number > number; place--)
     used[place] = used[place - 1];
-  used[place] = entry;
+  used[place] = used_count;
+  spans[used_count++].number = number;
 }
 
 static __attribute__((noinline)) struct span *find_in_table(uint64_t number, bool make) {
   uint32_t entry = (uint32_t)((number * 0x9e3779b97f4a7c15u) >> (64 - TABLE_BITS));
-  while (table[entry].number != 0 && table[entry].number != number + 1)
+  while (table[entry] && spans[table[entry] - 1].number != number)
     entry = (entry + 1) & ((1u << TABLE_BITS) - 1);
-  if (table[entry].number == 0) {
+  if (!table[entry]) {
     if (!make || used_count == SPANS)
       return NULL;
-    table[entry].number = number + 1;
-    add_used(entry);
+    add_used(number);
+    table[entry] = used_count;
   }
-  return recent[number % RECENT] = &table[entry];
+  return recent[number % RECENT] = &spans[table[entry] - 1];
 }
 
 /* The entry of a span; a new one if make. NULL: it is not there. */
 static inline struct span *find(uint64_t number, bool make) {
   struct span *span = recent[number % RECENT];
-  return span && span->number == number + 1 ? span : find_in_table(number, make);
+  return span && span->number == number ? span : find_in_table(number, make);
 }
 
 static inline struct content *content_of(const struct span *span) {
@@ -226,9 +235,9 @@ static inline uint64_t live_in(const struct content *content, unsigned page) {
 
 void os_pages_visit(void (*visit)(uint64_t address, uint64_t live_bytes, uint64_t resident_bytes)) {
   for (uint32_t index = 0; index < used_count; index++) {
-    const struct span *span = &table[used[index]];
+    const struct span *span = &spans[used[index]];
     const struct content *content = content_of(span);
-    uint64_t address = (span->number - 1) << span_shift;
+    uint64_t address = span->number << span_shift;
     if (!content && span->covered_moment == moment)
       visit(address, (uint64_t)1 << span_shift, 0);
     for (unsigned page = 0; content && page < SPAN_PAGES; page++) {
@@ -271,7 +280,7 @@ static void add_page(struct os_pages_sum *sum, const struct span *span, const st
 void os_pages_sum_up(struct os_pages_sum *sum) {
   *sum = (struct os_pages_sum){0};
   for (uint32_t index = 0; index < used_count; index++) {
-    struct span *span = &table[used[index]];
+    struct span *span = &spans[used[index]];
     struct content *content = content_of(span);
     if (!content) {
       if (span->covered_moment != moment)
@@ -301,9 +310,9 @@ uint32_t os_pages_place(uint64_t address) {
 
 void os_pages_visit_held(void (*visit)(const struct os_page_held *os_page)) {
   for (uint32_t index = 0; index < used_count; index++) {
-    const struct span *span = &table[used[index]];
+    const struct span *span = &spans[used[index]];
     const struct content *content = content_of(span);
-    uint64_t address = (span->number - 1) << span_shift;
+    uint64_t address = span->number << span_shift;
     for (unsigned page = 0; content && page < SPAN_PAGES; page++) {
       if (!has(content->resident, page) || content->fill[page] == 0)
         continue;

@@ -8,12 +8,10 @@
    Invariants: one caller at a time; no malloc; memory mapped at setup, shared, touched as far as it is used; a range
    costs O(OS pages), or O(spans) where neither end nor anything resident lies in a span; what does not fit is counted,
    never dropped silently. */
-#ifndef REPLAY_MEMORY_OS_PAGES_H
-#define REPLAY_MEMORY_OS_PAGES_H
+#pragma once
 
 #include "replay/state/memory_figures.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* Where bytes of a heap walk lie. */
@@ -22,8 +20,8 @@ struct os_pages_split {
   uint64_t empty_bytes;  /* resident, in an OS page without */
 };
 
-/* Returns 0, or -1 with errno set. */
-int os_pages_setup(void);
+/* peak_live_bytes: about as much memory will be looked at. Returns 0, or -1 with errno set. */
+int os_pages_setup(uint64_t peak_live_bytes);
 
 /* An object begins to live there. Cheap: called once per acquire. Only where no other thread is in here at the same
  * time.
@@ -70,5 +68,3 @@ void os_pages_split(uint64_t address, uint64_t bytes, struct os_pages_split *spl
 
 /* Live and resident bytes that the table had no room for, since setup. */
 void os_pages_lost(uint64_t *live_bytes, uint64_t *resident_bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory figures of a process from /proc/PID/status. No malloc; safe in the engine and in its parent. */
-#ifndef REPLAY_MEMORY_PROC_STATUS_H
-#define REPLAY_MEMORY_PROC_STATUS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ struct proc_status {
 
 /* Reads from an open /proc/PID/status. Returns 0, or -1: it can't be read. */
 int proc_status_read(int fd, struct proc_status *status);
-
-#endif

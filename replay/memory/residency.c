@@ -27,17 +27,23 @@ enum { SCAN_FILE = 1 << 2, SCAN_PRESENT = 1 << 3, SCAN_SWAPPED = 1 << 4, SCAN_ZE
 static const uint64_t PAGEMAP_PRESENT = (uint64_t)1 << 63, PAGEMAP_SWAPPED = (uint64_t)1 << 62,
                       PAGEMAP_FILE = (uint64_t)1 << 61;
 
+static struct scan_range scanned[SCANNED_RANGES];
+
 static const uint64_t ADDRESS_LIMIT = ((uint64_t)1 << 47) - 4096; /* what programs get without asking for more */
 
 static enum residency_method method;
 static int pagemap_fd = -1, maps_fd = -1;
 
-static struct range { uint64_t first, last; } left_out[LEFT_OUT_LIMIT];
+static struct range { uint64_t first, last; } left_out[LEFT_OUT_LIMIT]; /* by rising address */
 static unsigned left_out_count;
 
 static void leave_out(uint64_t first, uint64_t last) {
-  if (left_out_count < LEFT_OUT_LIMIT)
-    left_out[left_out_count++] = (struct range){first, last};
+  if (left_out_count == LEFT_OUT_LIMIT)
+    return;
+  unsigned at = left_out_count++;
+  for (; at > 0 && left_out[at - 1].first > first; at--)
+    left_out[at] = left_out[at - 1];
+  left_out[at] = (struct range){first, last};
 }
 
 static int leave_out_module(struct dl_phdr_info *module, size_t bytes, void *unused) {
@@ -99,12 +105,12 @@ static uint64_t hexadecimal(const char **text) {
   }
 }
 
-/* "FIRST-LAST rw-p OFFSET DEVICE INODE  NAME". Returns whether it is private and not of a file. */
-static bool parse_mapping(const char *line, struct range *range, bool *is_stack) {
+/* "FIRST-LAST rw-p OFFSET DEVICE INODE  NAME"; rest: from " rw-p" on. Returns whether it is private and of no file. */
+static bool parse_mapping(const char *line, struct range *range, const char **rest) {
   range->first = hexadecimal(&line);
   line++;
   range->last = hexadecimal(&line);
-  *is_stack = strstr(line, "[stack]") != NULL;
+  *rest = line;
   return strlen(line) > 5 && line[4] == 'p' && strchr(line, '/') == NULL && strstr(line, "[v") == NULL;
 }
 
@@ -121,15 +127,17 @@ enum residency_method residency_setup(bool allow_scan) {
   maps_open();
   for (const char *line; (line = maps_line());) {
     struct range range;
-    bool is_stack;
-    parse_mapping(line, &range, &is_stack);
-    if (is_stack)
+    const char *rest;
+    parse_mapping(line, &range, &rest);
+    if (strstr(rest, "[stack]"))
       leave_out(range.first > (8u << 20) ? range.first - (8u << 20) : 0, range.last); /* it may grow downwards */
+    else if (rest[4] == 's') /* the engine's tables, which stay: walking them took half of a memory pass */
+      leave_out(range.first, range.last);
   }
-  struct scan_range found;
+  memset(scanned, 1, sizeof scanned); /* resident from now on, else it would come as an allocator's memory */
   struct scan_request request = {.size = sizeof request,
                                  .end = os_page_bytes(),
-                                 .ranges = (uint64_t)(uintptr_t)&found,
+                                 .ranges = (uint64_t)(uintptr_t)scanned,
                                  .range_count = 1,
                                  .all_of = SCAN_PRESENT,
                                  .returned = SCAN_PRESENT};
@@ -168,14 +176,14 @@ static bool is_moving(uint64_t address) {
 static void visit_moving(uint64_t first, uint64_t last, void (*visit)(uint64_t address, uint64_t bytes)) {
   for (uint64_t os_page = os_page_bytes(); first < last; first += os_page)
     if (is_moving(first))
-      visit_kept(first, first + os_page, visit);
+      visit(first, os_page);
 }
 
-static void visit_by_scan(void (*visit)(uint64_t address, uint64_t bytes)) {
-  static struct scan_range found[SCANNED_RANGES];
+static void scan(uint64_t first, uint64_t last, void (*visit)(uint64_t address, uint64_t bytes)) {
   struct scan_request request = {.size = sizeof request,
-                                 .end = ADDRESS_LIMIT,
-                                 .ranges = (uint64_t)(uintptr_t)found,
+                                 .start = first,
+                                 .end = last,
+                                 .ranges = (uint64_t)(uintptr_t)scanned,
                                  .range_count = SCANNED_RANGES,
                                  .inverted = SCAN_FILE | SCAN_ZERO_PAGE,
                                  .all_of = SCAN_FILE | SCAN_ZERO_PAGE,
@@ -183,12 +191,26 @@ static void visit_by_scan(void (*visit)(uint64_t address, uint64_t bytes)) {
                                  .returned = SCAN_PRESENT};
   while (request.start < request.end) {
     int count = ioctl(pagemap_fd, SCAN_PAGES, &request);
-    for (int index = 0; index < count; index++)
-      (found[index].categories & SCAN_PRESENT ? visit_kept : visit_moving)(found[index].start, found[index].end, visit);
+    for (int index = 0; index < count; index++) {
+      const struct scan_range *range = &scanned[index];
+      if (range->categories & SCAN_PRESENT)
+        visit(range->start, range->end - range->start);
+      else
+        visit_moving(range->start, range->end, visit);
+    }
     if (count < 0 || request.walk_end <= request.start)
       return;
     request.start = request.walk_end;
   }
+}
+
+static void visit_by_scan(void (*visit)(uint64_t address, uint64_t bytes)) {
+  uint64_t first = 0;
+  for (unsigned index = 0; index < left_out_count; index++) {
+    scan(first, left_out[index].first, visit);
+    first = left_out[index].last > first ? left_out[index].last : first;
+  }
+  scan(first, ADDRESS_LIMIT, visit);
 }
 
 static void visit_mapping(struct range range, void (*visit)(uint64_t address, uint64_t bytes)) {
@@ -218,8 +240,8 @@ static void visit_by_pagemap(void (*visit)(uint64_t address, uint64_t bytes)) {
   maps_open();
   for (const char *line; (line = maps_line());) {
     struct range range;
-    bool is_stack;
-    if (parse_mapping(line, &range, &is_stack))
+    const char *rest;
+    if (parse_mapping(line, &range, &rest))
       visit_mapping(range, visit);
   }
 }

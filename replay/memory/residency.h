@@ -3,12 +3,11 @@
 
    Job: walk the resident anonymous private OS pages (what RssAnon counts), without those of programs and libraries
    (their data and bss) and of the main thread's stack. Not its job: live bytes, drawing (memory_map.c).
-   Invariants: no malloc, no memory beyond a fixed buffer; one caller at a time. One ioctl for the whole address space
-   where the kernel has PAGEMAP_SCAN (6.7), else /proc/self/maps and /proc/self/pagemap, which cost 8 bytes read for
-   each OS page mapped, resident or not. OS pages that were only read (the shared zero page) and those swapped out are
-   not resident; the fallback can't detect the former and counts a zero page as resident. */
-#ifndef REPLAY_MEMORY_RESIDENCY_H
-#define REPLAY_MEMORY_RESIDENCY_H
+   Invariants: no malloc, no memory beyond a fixed buffer; one caller at a time. One ioctl for each gap between what is
+   left out, where the kernel has PAGEMAP_SCAN (6.7), else /proc/self/maps and /proc/self/pagemap, which cost 8 bytes
+   read for each OS page mapped, resident or not. OS pages that were only read (the shared zero page) and those swapped
+   out are not resident; the fallback can't detect the former and counts a zero page as resident. */
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ enum residency_method residency_setup(bool allow_scan);
 
 /* Calls visit for each run of resident OS pages, by rising address. */
 void residency_visit(void (*visit)(uint64_t address, uint64_t bytes));
-
-#endif

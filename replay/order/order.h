@@ -5,8 +5,7 @@
    Invariants, for a legal workload: an op never starts before the ops that its WAITs name; under `window` no thread
    starts an op whose MARK is more than the window ahead of the slowest live thread's. No deadlock: WAITs point
    backwards, and the slowest thread never waits for the window. */
-#ifndef REPLAY_ORDER_ORDER_H
-#define REPLAY_ORDER_ORDER_H
+#pragma once
 
 #include "replay/state/engine_state.h"
 
@@ -23,5 +22,3 @@ void order_wait(struct replay_thread *self, const uint64_t *word);
 
 /* The next op of self is at position: publishes it, and waits for the window. */
 void order_mark(struct replay_thread *self, uint64_t position);
-
-#endif

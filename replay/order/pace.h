@@ -4,8 +4,7 @@
    Job: sleep until an op's time, record how late it was. Not its job: who waits for whom (order.h): the WAITs hold as
    under `causal`. Times are the workload's TIME words; between them ops run as fast as they can. A thread that is late
    makes up for it only by sleeping less before its next time. */
-#ifndef REPLAY_ORDER_PACE_H
-#define REPLAY_ORDER_PACE_H
+#pragma once
 
 #include "replay/state/engine_state.h"
 
@@ -21,5 +20,3 @@ void pace_begin(void);
 
 /* The next op of self was recorded at time_ns. */
 void pace_wait(struct replay_thread *self, uint64_t time_ns);
-
-#endif

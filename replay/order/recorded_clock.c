@@ -2,7 +2,6 @@
 #include "replay/order/recorded_clock.h"
 
 #include <dlfcn.h>
-#include <stddef.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>

@@ -9,8 +9,7 @@
    that how fast the replay is does not matter; clocks of processor time, and all that the engine itself asks, are real;
    so is everything until recorded_clock_begin: what an allocator noted of the time before the first op differs from run
    to run (jemalloc's purges shift by some milliseconds). */
-#ifndef REPLAY_ORDER_RECORDED_CLOCK_H
-#define REPLAY_ORDER_RECORDED_CLOCK_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -32,5 +31,3 @@ static inline void recorded_clock_advance(uint64_t time_ns) {
   while (now < time_ns && !atomic_compare_exchange_weak(&recorded_clock_ns, &now, time_ns))
     ;
 }
-
-#endif

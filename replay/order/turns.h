@@ -7,8 +7,7 @@
    `random=SEED` each turn goes to a live thread picked at random among those whose next op waits for nothing, each with
    the same chance, for 1 to TURN_OPS ops or until it has to wait: the same seed gives the same history, and each op
    comes after those that its WAITs name. */
-#ifndef REPLAY_ORDER_TURNS_H
-#define REPLAY_ORDER_TURNS_H
+#pragma once
 
 #include "replay/state/engine_state.h"
 
@@ -31,5 +30,3 @@ bool turns_wait(struct replay_thread *self, const uint64_t *word);
 
 /* self has ended and must not be waited for any more: passes the turn on. */
 void turns_end(struct replay_thread *self, uint64_t completed);
-
-#endif

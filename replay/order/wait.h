@@ -3,8 +3,7 @@
 
    Job: sleep at a gate and add what it cost to the thread's worker, so that waiting is no part of the replay's time;
    read what a WAIT word asks for. Not its job: which wait is due (order.h, turns.h), how sleeping works (gate.h). */
-#ifndef REPLAY_ORDER_WAIT_H
-#define REPLAY_ORDER_WAIT_H
+#pragma once
 
 #include "replay/state/engine_state.h"
 #include "replay/state/gate.h"
@@ -17,5 +16,3 @@ uint32_t wait_target(const uint64_t *word, uint64_t *ops);
 
 /* Waits until the gate `granted` of self is at least that. */
 void wait_for_turn(struct replay_thread *self, uint64_t granted);
-
-#endif

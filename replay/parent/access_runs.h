@@ -4,8 +4,7 @@
    Job: check the recorded accesses; run the engine with all accesses on one line and without an allocator (its own
    share), then on the allocator with independent and with dependent accesses (replay/accesses/perform.h). Not its job:
    subtracting the one from the others (who reads results does, as each figure has its own noise). Single-threaded. */
-#ifndef REPLAY_PARENT_ACCESS_RUNS_H
-#define REPLAY_PARENT_ACCESS_RUNS_H
+#pragma once
 
 #include "replay/parent/access_stream.h"
 #include "replay/parent/run.h"
@@ -18,5 +17,3 @@ struct access_runs {
 /* Returns 0, or -1 with error filled in. access_runs_free in either case. */
 int access_runs_make(struct access_runs *runs, const struct run_request *request, struct error *error);
 void access_runs_free(struct access_runs *runs);
-
-#endif

@@ -4,8 +4,7 @@
    Job: is each item whole and legal, are there as many EVENT items as ops, are the slots those of the workload; and the
    recording's totals. The tool that plays it does not check it again. Not its job: whether the accesses are the
    program's. Single-threaded. */
-#ifndef REPLAY_PARENT_ACCESS_STREAM_H
-#define REPLAY_PARENT_ACCESS_STREAM_H
+#pragma once
 
 #include "core/accesses/stream.h"
 #include "core/base/error.h"
@@ -23,5 +22,3 @@ struct access_stream {
 /* Reads the whole file. ops, slots: of the workload. Returns 0, or -1 with error filled in. */
 int access_stream_check(struct access_stream *stream, const char *path, uint64_t ops, uint64_t slots,
                         struct error *error);
-
-#endif

@@ -137,7 +137,3 @@ void instruction_counts_free(struct instruction_counts *counts) {
 const char *counted_by_name(enum counted_by by) {
   return by == COUNTED_BY_HEAPTAPE ? "heaptape" : "callgrind";
 }
-
-void instruction_counter_finish(struct instruction_counter *counter) {
-  valgrind_command_close(&counter->command);
-}

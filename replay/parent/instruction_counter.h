@@ -4,8 +4,7 @@
    Job: choose what counts (our tool where it was built and fits the Valgrind that is installed, callgrind otherwise),
    start the engine under it, and read what it counted. Both count the same instructions; ours takes a fraction of
    callgrind's time. Not its job: what the engine does (replay/passes/instructions.h). Single-threaded. */
-#ifndef REPLAY_PARENT_INSTRUCTION_COUNTER_H
-#define REPLAY_PARENT_INSTRUCTION_COUNTER_H
+#pragma once
 
 #include "core/trace/event.h"
 #include "core/valgrind/command.h"
@@ -21,7 +20,7 @@ struct instruction_counter {
 };
 
 /* workload: named in errors. Returns 0, or -1 with error filled in: there is no Valgrind, or not what is wanted.
-   instruction_counter_finish in either case. */
+   Its command is to be closed in either case. */
 int instruction_counter_begin(struct instruction_counter *counter, enum counted_by wanted, const char *workload,
                               struct error *error);
 
@@ -47,8 +46,3 @@ void instruction_counts_free(struct instruction_counts *counts);
 
 /* As results name it: "heaptape" or "callgrind". */
 const char *counted_by_name(enum counted_by by);
-
-/* Removes what it made. */
-void instruction_counter_finish(struct instruction_counter *counter);
-
-#endif

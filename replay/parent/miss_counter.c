@@ -41,7 +41,3 @@ int miss_counter_read(struct miss_counter *counter, const struct miss_request *r
                      "calls played: %" PRIu64 " of %" PRIu64 "; the file was changed meanwhile", events, request->ops);
   return 0;
 }
-
-void miss_counter_finish(struct miss_counter *counter) {
-  valgrind_command_close(&counter->command);
-}

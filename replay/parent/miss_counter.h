@@ -3,8 +3,7 @@
 
    Job: check the recorded accesses, start the engine under the tool, read what it simulated. Not its job: what the
    engine does (replay/passes/misses.h), the model (observe/valgrind/simulate/simulate.h). Single-threaded. */
-#ifndef REPLAY_PARENT_MISS_COUNTER_H
-#define REPLAY_PARENT_MISS_COUNTER_H
+#pragma once
 
 #include "core/valgrind/command.h"
 #include "replay/parent/access_stream.h"
@@ -25,14 +24,9 @@ struct miss_counter {
 };
 
 /* workload: named in errors. Returns 0, or -1 with error filled in: no tool, or a stream that is damaged or not this
-   workload's. miss_counter_finish in either case. */
+   workload's. Its command is to be closed in either case; `simulated` is the caller's. */
 int miss_counter_begin(struct miss_counter *counter, const struct miss_request *request, const char *workload,
                        struct error *error);
 
 /* Reads the tool's result. Returns 0, or -1 with error filled in. */
 int miss_counter_read(struct miss_counter *counter, const struct miss_request *request, struct error *error);
-
-/* Removes temporary files; `simulated` stays the caller's. */
-void miss_counter_finish(struct miss_counter *counter);
-
-#endif

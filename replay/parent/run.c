@@ -5,7 +5,6 @@
 #include "core/valgrind/requests.h"
 #include "replay/parent/instruction_counter.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -241,8 +240,7 @@ static int supervise(struct run *run, const struct run_request *request, pid_t c
 }
 
 static bool is_c_library(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return strncmp(slash ? slash + 1 : path, "libc.so.", strlen("libc.so.")) == 0;
+  return strncmp(basename(path), "libc.so.", strlen("libc.so.")) == 0;
 }
 
 /* Refuses allocators that the linker could not load (the linker's reason is on stderr), and libraries without a malloc.
@@ -320,7 +318,7 @@ static int count_instructions(struct run *run, const struct run_request *request
   if (status == 0)
     status = instruction_counter_read(&counter, edges ? edges->count : 0, &run->instructions, error);
   run->counted_by = counter.by;
-  instruction_counter_finish(&counter);
+  valgrind_command_close(&counter.command);
   return status;
 }
 
@@ -340,7 +338,7 @@ static int count_misses(struct run *run, const struct run_request *request, stru
     status = miss_counter_read(&counter, &misses, error);
   run->accesses = counter.stream;
   run->simulated = counter.simulated;
-  miss_counter_finish(&counter);
+  valgrind_command_close(&counter.command);
   return status;
 }
 

@@ -6,8 +6,7 @@
    the reason (the workload's offset, or which op of which thread the allocator died at), and leaves no process. An
    engine that makes no progress for 60 s, or whose threads all wait for one another for 3 s, is killed and reported.
    Single-threaded. */
-#ifndef REPLAY_PARENT_RUN_H
-#define REPLAY_PARENT_RUN_H
+#pragma once
 
 #include "replay/parent/instruction_counter.h"
 #include "replay/parent/miss_counter.h"
@@ -64,5 +63,3 @@ void run_free(struct run *run);
 /* Of the cycle counter, over the time since this process's first run; sleeps where that is too short. To be asked once
    all runs are over, as it stays what it was found to be: a sleep after each would cost as much as a short run. */
 double run_cycles_hz(void);
-
-#endif

@@ -10,8 +10,7 @@
    main, all but the dynamic linker's own (by the address of the instruction); while the engine sets up, none, as it
    calls no allocator then; during the replay, all but madvise on the workload's mapping, as the engine makes no others.
    Each notification costs the child some 10 µs, a reading twice that, so the filter is used in the memory pass only. */
-#ifndef REPLAY_PARENT_SYSCALLS_H
-#define REPLAY_PARENT_SYSCALLS_H
+#pragma once
 
 #include "replay/memory/proc_status.h"
 #include "replay/state/result.h"
@@ -62,5 +61,3 @@ void syscalls_answer(struct syscalls *counts, const struct replay_result *result
 
 /* Once the engine has ended: adds the early calls, closes the listener. */
 void syscalls_finish(struct syscalls *counts, const struct replay_result *result);
-
-#endif

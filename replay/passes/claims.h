@@ -7,8 +7,7 @@
    Objects of less than 8 bytes may share a piece: the caller decides whether a claim found taken is a true overlap.
    Addresses from 2^48 on are not watched. Costs 4 bytes of shared memory (not RssAnon) for each 8 bytes ever handed
    out. */
-#ifndef REPLAY_PASSES_CLAIMS_H
-#define REPLAY_PASSES_CLAIMS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ uint32_t claims_add(uint64_t address, uint64_t bytes, uint32_t owner);
 
 /* Gives up what owner has of [address, address + bytes). */
 void claims_remove(uint64_t address, uint64_t bytes, uint32_t owner);
-
-#endif

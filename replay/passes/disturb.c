@@ -3,8 +3,6 @@
 
 #include "core/base/os.h"
 
-#include <stddef.h>
-
 uint64_t disturb_lines;
 
 static __thread struct {

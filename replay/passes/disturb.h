@@ -6,8 +6,7 @@
    many (an option; docs/measurements/replay.md has its effect). Invariants: the buffer is the thread's own, shared
    memory, so that it is no memory of the allocator's, and larger than the second-level cache; it is read line after
    line, round and round. */
-#ifndef REPLAY_PASSES_DISTURB_H
-#define REPLAY_PASSES_DISTURB_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ extern uint64_t disturb_lines;
 
 /* Reads disturb_lines lines. Does nothing where there is no memory for the buffer. */
 void disturb(void);
-
-#endif

@@ -15,13 +15,11 @@
     return object;                                                                                                     \
   }
 #include "core/trace/calls.def"
-#undef CALL
 
 void *instructions_call(struct worker *worker, uint8_t entry, const struct op *op) {
   static void *(*const callers[CALL_LIMIT])(uint8_t, const struct op *) = {
 #define CALL(id, ident, name, acquires, released, size, param) [id] = heaptape_calls_##ident,
 #include "core/trace/calls.def"
-#undef CALL
   };
   uint8_t id = op->call & CALL_ID_MASK;
   worker->call_counts[id]++;
@@ -31,7 +29,6 @@ void *instructions_call(struct worker *worker, uint8_t entry, const struct op *o
 #define CALL(id, ident, name, acquires, released, size, param)                                                         \
   extern const char __start_heaptape_code_##ident[], __stop_heaptape_code_##ident[];
 #include "core/trace/calls.def"
-#undef CALL
 
 void instructions_begin(void) {
   static const struct {
@@ -41,7 +38,6 @@ void instructions_begin(void) {
 #define CALL(id, ident, name, acquires, released, size, param)                                                         \
   {id, __start_heaptape_code_##ident, __stop_heaptape_code_##ident},
 #include "core/trace/calls.def"
-#undef CALL
   };
   for (size_t index = 0; index < sizeof callers / sizeof *callers; index++)
     valgrind_request(VALGRIND_REQUEST_CALLER,

@@ -6,8 +6,7 @@
    starting the engine under Valgrind and reading what it counted (replay/parent/instruction_counter.h); subtracting
    anything: what a call costs is what is executed below its call instruction, the allocator's alone. Threads take turns
    under Valgrind, so spinning and waiting are not what they are in life. */
-#ifndef REPLAY_PASSES_INSTRUCTIONS_H
-#define REPLAY_PASSES_INSTRUCTIONS_H
+#pragma once
 
 #include "replay/state/call.h"
 #include "replay/state/engine_state.h"
@@ -23,5 +22,3 @@ void instructions_loaded(void);
 
 /* Reports to the tool that the allocator's start-up is over. Right before the first op, while no thread runs ops. */
 void instructions_started(void);
-
-#endif

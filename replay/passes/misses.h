@@ -8,8 +8,7 @@
    Valgrind (replay/parent/miss_counter.h). Invariants: the order is the recorded one; each op of the workload is
    announced exactly once, skipped ones too; nothing is written to objects, as the program's own writes are in the
    stream. */
-#ifndef REPLAY_PASSES_MISSES_H
-#define REPLAY_PASSES_MISSES_H
+#pragma once
 
 /* Reports to the tool that the process's start-up is over. The engine's first action. */
 void misses_started(void);
@@ -19,5 +18,3 @@ void misses_begin(void);
 
 /* An op comes: here the tool plays the stream. */
 void misses_before_op(void);
-
-#endif

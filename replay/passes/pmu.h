@@ -8,8 +8,7 @@
    that counting as such works. Counters that had to take turns are scaled up, and `share` is the part of the time in
    which they counted.
  */
-#ifndef REPLAY_PASSES_PMU_H
-#define REPLAY_PASSES_PMU_H
+#pragma once
 
 #include "replay/state/pmu_count.h"
 
@@ -21,5 +20,3 @@ void pmu_begin(void);
 
 /* Stops and reads them. When all threads have ended. */
 void pmu_end(struct pmu_count counts[PMU_EVENTS]);
-
-#endif

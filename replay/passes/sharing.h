@@ -8,8 +8,7 @@
    which thread asks for what, and in which order, makes the layout, and each call is made by a real thread of its own,
    so caches and arenas of threads act as in life; and the figures are the same in each run. Owners are the workload's
    threads. */
-#ifndef REPLAY_PASSES_SHARING_H
-#define REPLAY_PASSES_SHARING_H
+#pragma once
 
 #include "replay/state/call.h"
 #include "replay/state/engine_state.h"
@@ -25,5 +24,3 @@ void sharing_after_call(const struct replay_thread *self, struct call_plan plan,
 
 /* When all threads have ended. */
 void sharing_end(void);
-
-#endif

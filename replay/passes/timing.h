@@ -7,8 +7,7 @@
    every EMPTY_EVERYth call, where that one is timed too, so that caches, clock rate and neighbours are the same; a call
    in which the thread was preempted is counted apart, as its cycles are others'; one in which the thread slept by
    itself, in a lock of the allocator, is not. All-zero memory is an empty one. No allocation. */
-#ifndef REPLAY_PASSES_TIMING_H
-#define REPLAY_PASSES_TIMING_H
+#pragma once
 
 #include "core/base/os.h"
 #include "replay/state/counter.h"
@@ -93,5 +92,3 @@ static inline void timing_add_touch(struct timing *timing, uint64_t cycles) {
 
 /* Puts the slowest of both into one. */
 void timing_merge_slowest(struct slow_call into[SLOW_CALLS], const struct slow_call from[SLOW_CALLS]);
-
-#endif

@@ -12,8 +12,7 @@
    that neighbours and predecessors have other ones; up to FILLED_BYTES every byte is filled, of larger objects the
    first and the last half of that (verified_partly counts them). Any order mode: objects are checked by the thread that
    is about to pass them, nobody else touches them meanwhile. */
-#ifndef REPLAY_PASSES_VERIFY_H
-#define REPLAY_PASSES_VERIFY_H
+#pragma once
 
 #include "replay/state/call.h"
 #include "replay/state/engine_state.h"
@@ -28,5 +27,3 @@ void verify_op(struct replay_thread *self, struct object *object, struct call_pl
 
 /* When all threads have ended: checks what is still live. */
 void verify_end(void);
-
-#endif

@@ -3,8 +3,7 @@
 
    Job: have our Valgrind tool take a snapshot (observe/valgrind) when the replay has come to such a position. Not its
    job: what is in it. Under ORDER_RECORDED alone: one thread runs at a time, and the turn is handed on in order. */
-#ifndef REPLAY_PASSES_WINDOWS_H
-#define REPLAY_PASSES_WINDOWS_H
+#pragma once
 
 #include "replay/state/result.h"
 
@@ -13,5 +12,3 @@ void windows_begin(const struct window_edges *edges);
 
 /* An op is over. By whoever has the turn. */
 void windows_after_op(void);
-
-#endif

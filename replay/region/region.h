@@ -12,12 +12,10 @@
    handed out, and the descriptions, are anonymous and private, so that they count as the process's RssAnon; the map of
    who owns what is shared memory, and does not. Thread-safe; never calls malloc; keeps errno as it finds it where it
    succeeds. */
-#ifndef REPLAY_REGION_REGION_H
-#define REPLAY_REGION_REGION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* Regions are numbered from 1. */
 enum { REGION_LIMIT = 15 };
@@ -45,5 +43,3 @@ size_t region_usable_bytes(const void *object);
 
 /* Is the object of a region? Without region_setup: never. */
 bool region_owns(const void *object);
-
-#endif

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Names of passes, orders and touch policies, as options and results have them. */
-#ifndef REPLAY_REPORT_NAMES_H
-#define REPLAY_REPORT_NAMES_H
+#pragma once
 
 #include "replay/state/result.h"
 
 const char *pass_name(enum replay_pass pass);
 const char *order_name(enum replay_order order);
 const char *touch_name(enum touch_policy touch);
-
-#endif

@@ -2,6 +2,7 @@
 #include "replay/report/report.h"
 
 #include "core/sharing/line_sharing_json.h"
+#include "core/trace/call_counts.h"
 #include "replay/report/json/report_json.h"
 #include "replay/report/names.h"
 #include "replay/report/passes/report_blame.h"
@@ -17,26 +18,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-double report_stream_cycles(const struct run *run) {
-  return (double)run->result->cpu_ns * run_cycles_hz() / 1e9;
-}
-
-/* The key is older than the word. */
-static json_t *substituted_json(const struct replay_result *result) {
-  json_t *substituted = json_object();
-  for (int id = 0; id < CALL_LIMIT; id++) {
-    if (result->substituted[id] > 0)
-      json_object_set_new(substituted, call_table[id].name, json_unsigned(result->substituted[id]));
-  }
-  return substituted;
-}
-
 static void add_allocator_stats(json_t *into, const struct allocator_stats *stats) {
   if (stats->count == 0)
     return;
   json_t *counts = json_object();
   for (uint32_t index = 0; index < stats->count; index++)
-    json_object_set_new(counts, stats->stats[index].name, json_unsigned(stats->stats[index].value));
+    json_set_count(counts, stats->stats[index].name, stats->stats[index].value);
   json_object_set_new(into, "reference_stats", counts);
 }
 
@@ -95,7 +82,7 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
                           json_unsigned(result->thread_count), "wall_ns", json_unsigned(result->wall_ns), "cycles_hz",
                           run_cycles_hz(), "failed_calls", json_unsigned(result->failed_calls), "skipped_ops",
                           json_unsigned(result->skipped), "waits", waits_json(run->result), "folded_calls",
-                          substituted_json(result));
+                          call_counts_json(result->substituted));
   if (request->order == ORDER_PACED)
     json_object_set_new(out, "pace", pace_json(&result->pace));
   if (request->as_malloc)
@@ -105,10 +92,10 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
   if (request->null_allocator)
     json_object_set_new(out, "null_allocator", json_true());
   if (request->op_limit)
-    json_object_set_new(out, "op_limit", json_unsigned(request->op_limit));
+    json_set_count(out, "op_limit", request->op_limit);
   json_object_set_new(out, "clock", json_string(result->clock_recorded ? "recorded" : "real"));
   if (request->pass == PASS_TIME && request->disturb_lines > 0)
-    json_object_set_new(out, "disturb_lines", json_unsigned(request->disturb_lines));
+    json_set_count(out, "disturb_lines", request->disturb_lines);
   json_object_set_new(out, "aslr", json_boolean(result->aslr));
   if (engine_cycles_per_op >= 0)
     json_object_set_new(out, "engine_cycles_per_op", json_real(engine_cycles_per_op));
@@ -119,8 +106,9 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
     break;
   case PASS_BARE:
     report_pmu(out, result);
-    json_object_set_new(out, "cycles_total", json_unsigned((uint64_t)report_stream_cycles(run)));
-    json_object_set_new(out, "cpu_ns", json_unsigned(result->cpu_ns));
+    /* Of whole streams, waits and counter reads left out. */
+    json_set_count(out, "cycles_total", (uint64_t)((double)result->cpu_ns * run_cycles_hz() / 1e9));
+    json_set_count(out, "cpu_ns", result->cpu_ns);
     break;
   case PASS_MEMORY:
     report_memory(out, run, baseline);

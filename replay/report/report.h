@@ -3,8 +3,7 @@
 
    Not its job: where it goes. Figures are in cycles of the calibrated counter, bytes and ns; what a pass does not
    measure is absent, never 0. Allocates with malloc (in the parent). */
-#ifndef REPLAY_REPORT_REPORT_H
-#define REPLAY_REPORT_REPORT_H
+#pragma once
 
 #include "replay/parent/run.h"
 
@@ -13,8 +12,3 @@
 /* A new object, the caller's. engine_cycles_per_op < 0: not measured. */
 json_t *report_run(const struct run *run, const struct run_request *request, const struct baseline *baseline,
                    double engine_cycles_per_op);
-
-/* Cycles of whole streams, waits and counter reads left out: the bare pass's total. */
-double report_stream_cycles(const struct run *run);
-
-#endif

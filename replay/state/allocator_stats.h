@@ -3,8 +3,7 @@
 
    Read in the engine's process after the last op, printed by the parent as "reference_stats": the key is older than the
    other allocators of ours. */
-#ifndef REPLAY_STATE_ALLOCATOR_STATS_H
-#define REPLAY_STATE_ALLOCATOR_STATS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ struct allocator_stats {
 
 /* Fills in the counts of this process's allocator, if it has any. Not while other threads start or end. */
 void allocator_stats_read(struct allocator_stats *stats);
-
-#endif

@@ -3,8 +3,7 @@
    docs/use/BLAME.md).
 
    Not its job: measuring (replay/blame/). Nothing here is a pointer. */
-#ifndef REPLAY_STATE_BLAME_FIGURES_H
-#define REPLAY_STATE_BLAME_FIGURES_H
+#pragma once
 
 #include "replay/state/memory_figures.h"
 
@@ -77,5 +76,3 @@ struct blame_result {
   uint64_t peak_row_count, peak_rows_lost;
   struct blame_row peak_rows[BLAME_PEAK_ROWS];
 };
-
-#endif

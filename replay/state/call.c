@@ -19,18 +19,12 @@ struct call_plan call_plans[256];
 #define ENTRY_OUT(ident, symbol, types, arguments, substitute)                                                         \
   extern int process_##ident types __asm__(symbol) __attribute__((weak));
 #include "replay/state/entry.def"
-#undef ENTRY_POINTER
-#undef ENTRY_NOTHING
-#undef ENTRY_OUT
 
 static const uint8_t substitute[CALL_LIMIT] = {
 #define ENTRY_POINTER(ident, symbol, types, arguments, plainer) [CALL_##ident] = CALL_##plainer,
 #define ENTRY_NOTHING ENTRY_POINTER
 #define ENTRY_OUT ENTRY_POINTER
 #include "replay/state/entry.def"
-#undef ENTRY_POINTER
-#undef ENTRY_NOTHING
-#undef ENTRY_OUT
 };
 
 static void *object_of(void *function) {
@@ -90,9 +84,6 @@ static bool entry_present(int id) {
 #define ENTRY_NOTHING ENTRY_POINTER
 #define ENTRY_OUT ENTRY_POINTER
 #include "replay/state/entry.def"
-#undef ENTRY_POINTER
-#undef ENTRY_NOTHING
-#undef ENTRY_OUT
   default:
     return false;
   }
@@ -188,9 +179,6 @@ bool call_setup_process(bool as_malloc) {
 #define ENTRY_NOTHING ENTRY_POINTER
 #define ENTRY_OUT ENTRY_POINTER
 #include "replay/state/entry.def"
-#undef ENTRY_POINTER
-#undef ENTRY_NOTHING
-#undef ENTRY_OUT
   /* Where another library provides malloc, an entry point that only libc has belongs to another heap: its objects must
      not meet that library's free. libc's reallocarray is the exception: it calls the process's realloc, if that is not
      libc's, too. */
@@ -203,9 +191,6 @@ bool call_setup_process(bool as_malloc) {
 #define ENTRY_NOTHING ENTRY_POINTER
 #define ENTRY_OUT ENTRY_POINTER
 #include "replay/state/entry.def"
-#undef ENTRY_POINTER
-#undef ENTRY_NOTHING
-#undef ENTRY_OUT
     if (!allocator.realloc && object_of((void *)allocator.reallocarray) == libc)
       allocator.reallocarray = NULL;
   }

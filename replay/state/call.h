@@ -7,8 +7,7 @@
    apart; in a timed call nothing but the call lies between the two readings of the counter; the entry points are those
    that a program linked against libc would get, interposed libraries included. Nothing here uses malloc before the
    first call. */
-#ifndef REPLAY_STATE_CALL_H
-#define REPLAY_STATE_CALL_H
+#pragma once
 
 #include "core/base/os.h"
 #include "core/trace/event.h"
@@ -49,9 +48,6 @@ struct allocator {
 #define ENTRY_NOTHING(ident, symbol, types, arguments, substitute) void(*ident) types;
 #define ENTRY_OUT(ident, symbol, types, arguments, substitute) int(*ident) types;
 #include "replay/state/entry.def"
-#undef ENTRY_POINTER
-#undef ENTRY_NOTHING
-#undef ENTRY_OUT
 };
 
 extern struct allocator allocator;
@@ -127,9 +123,6 @@ static inline __attribute__((always_inline)) void *call_entry(uint8_t entry, con
 #define ENTRY_OUT(ident, symbol, types, arguments, substitute)                                                         \
   CASE(ident, if (allocator.ident arguments != 0) out = NULL)
 #include "replay/state/entry.def"
-#undef ENTRY_POINTER
-#undef ENTRY_NOTHING
-#undef ENTRY_OUT
 #undef CASE
 #undef TIMED
   default:
@@ -137,5 +130,3 @@ static inline __attribute__((always_inline)) void *call_entry(uint8_t entry, con
   }
   return out;
 }
-
-#endif

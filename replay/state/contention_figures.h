@@ -4,8 +4,7 @@
    Job: the layout. Not its job: filling it in (replay/contention/), names and JSON (report_contention.c). Invariants:
    each wait is in exactly one row or one `overflow` cell, so sums by call, by size and by lock are the same. All-zero
    memory is empty. */
-#ifndef REPLAY_STATE_CONTENTION_FIGURES_H
-#define REPLAY_STATE_CONTENTION_FIGURES_H
+#pragma once
 
 #include "core/trace/event.h"
 
@@ -74,5 +73,3 @@ struct contention {
   uint32_t object_count;
   struct loaded_object objects[LOADED_OBJECTS];
 };
-
-#endif

@@ -7,8 +7,7 @@
    says they cost. The mean, as a counter may advance in steps (26 cycles on one AMD server), where the median of a call
    and of nothing alike is whole steps. How the readings themselves are made, and why: call.h. No allocation; one
    writer. */
-#ifndef REPLAY_STATE_COUNTER_H
-#define REPLAY_STATE_COUNTER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -42,5 +41,3 @@ struct overhead {
 
 /* All 0 for no samples. */
 struct overhead empty_calls_overhead(const struct empty_calls *empty);
-
-#endif

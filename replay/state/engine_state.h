@@ -4,8 +4,7 @@
    Job: the state that loop, orders, passes and memory figures share, and the one way in which all of them fail. Not its
    job: filling it in (replay/engine/). Invariants: set up before the first op and not moved afterwards; a worker
    belongs to one live thread at a time; an object's entry is changed only by the thread whose op is on its slot. */
-#ifndef REPLAY_STATE_ENGINE_STATE_H
-#define REPLAY_STATE_ENGINE_STATE_H
+#pragma once
 
 #include "core/workload/workload_read.h"
 #include "replay/state/result.h"
@@ -79,5 +78,3 @@ void engine_runs(const struct replay_thread *self);
 
 /* Number of the workload's thread that the calling thread replays, plus 1; 0: none. Async-signal-safe. */
 uint32_t engine_running_thread(void);
-
-#endif

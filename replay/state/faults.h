@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Page faults as the kernel counts them. Safe anywhere: one system call, no allocation. */
-#ifndef REPLAY_STATE_FAULTS_H
-#define REPLAY_STATE_FAULTS_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/resource.h>
@@ -28,5 +27,3 @@ static inline uint64_t faults_of_thread(void) {
 static inline uint64_t faults_of_process(void) {
   return faults_of(RUSAGE_SELF);
 }
-
-#endif

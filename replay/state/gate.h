@@ -10,8 +10,7 @@
    interrupts took a quarter of the replay of a recording with 393 threads.) A gate whose value is published seldom is
    `fenced`: it has no such gap. Each sleeper has a futex word of its own and is woken when its own value is reached:
    where a gate's shared one, two of three woke to sleep again. */
-#ifndef REPLAY_STATE_GATE_H
-#define REPLAY_STATE_GATE_H
+#pragma once
 
 #include "core/base/assert.h"
 #include "replay/state/result.h"
@@ -61,5 +60,3 @@ void gate_wait(struct gate *gate, uint64_t value, bool fenced);
 
 /* CPU time that the calling thread has spent on waking others, in ns. */
 uint64_t gate_wake_cpu_ns(void);
-
-#endif

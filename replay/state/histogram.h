@@ -5,8 +5,7 @@
    Invariants: values below 64 are exact; above, a bucket's width is at most 1/32 of its lower bound; values of 2^40 and
    more count in the last bucket. All-zero memory is an empty histogram. Own code, as libhdrhistogram is not packaged
    for Debian 12 and allocates. Safe anywhere: no allocation, no I/O. */
-#ifndef REPLAY_STATE_HISTOGRAM_H
-#define REPLAY_STATE_HISTOGRAM_H
+#pragma once
 
 #include "core/base/assert.h"
 
@@ -44,5 +43,3 @@ void histogram_merge(struct histogram *into, const struct histogram *from);
 
 /* The value that a share (0 .. 1) of all values does not exceed: the middle of its bucket; 0 for an empty histogram. */
 uint64_t histogram_percentile(const struct histogram *histogram, double share);
-
-#endif

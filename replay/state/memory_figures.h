@@ -2,8 +2,7 @@
 /* What the memory pass measures at one position: plain types, which the shared result is made of (result.h).
 
    Not its job: measuring (replay/memory/). Nothing here is a pointer. */
-#ifndef REPLAY_STATE_MEMORY_FIGURES_H
-#define REPLAY_STATE_MEMORY_FIGURES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -35,5 +34,3 @@ struct fragmentation_row {
   struct os_pages_sum sum;
   struct walked walked[WALK_STATES];
 };
-
-#endif

@@ -4,8 +4,7 @@
 
    Invariants: thread-safe (each thread bumps a region of its own); addresses are aligned as asked, to 16 bytes
    otherwise, and come again after a region is used up; reading or writing at them faults. Never fails after setup. */
-#ifndef REPLAY_STATE_NULL_ALLOCATOR_H
-#define REPLAY_STATE_NULL_ALLOCATOR_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,5 +17,3 @@ void *null_calloc(size_t count, size_t size_bytes);
 void *null_realloc(void *pointer, size_t size_bytes);
 void *null_memalign(size_t alignment_bytes, size_t size_bytes);
 int null_posix_memalign(void **out, size_t alignment_bytes, size_t size_bytes);
-
-#endif

@@ -2,8 +2,7 @@
 /* The processor's counters that a bare pass reads (replay/passes/pmu.h): plain types, which the shared result is made
  * of.
  */
-#ifndef REPLAY_STATE_PMU_COUNT_H
-#define REPLAY_STATE_PMU_COUNT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ struct pmu_count {
   double share; /* of the time, 1 if it had a counter to itself */
   uint64_t value;
 };
-
-#endif

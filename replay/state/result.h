@@ -5,8 +5,7 @@
    printing it (report.c). Invariants: the area lies in a memfd mapped by both; the parent writes `setup` before the
    engine starts and nothing after; the engine writes all else; what must be read while the engine runs is atomic.
    Nothing here is a pointer. */
-#ifndef REPLAY_STATE_RESULT_H
-#define REPLAY_STATE_RESULT_H
+#pragma once
 
 #include "core/base/error.h"
 #include "core/sharing/line_sharing.h"
@@ -157,7 +156,6 @@ enum { TIMED_CALLS = 36, SLOW_CALLS = 64 };
 #define CALL(id, ident, name, acquires, released, size, param)                                                         \
   _Static_assert(id < TIMED_CALLS, "TIMED_CALLS is above all ids");
 #include "core/trace/calls.def"
-#undef CALL
 
 /* Cycles are as read: the cost of reading is not yet subtracted. Of `count` calls those that were not preempted; the
    others are only counted. */
@@ -263,5 +261,3 @@ struct replay_result {
   uint32_t thread_count;
   struct gate completed[]; /* one per thread: ops it has done */
 };
-
-#endif

@@ -11,8 +11,7 @@
    memory and not the kernel's one zero page. docs/measurements/replay.md has what the policies do to
    the figures. Safe anywhere; faults
    if the allocator gave memory that can't be written. */
-#ifndef REPLAY_STATE_TOUCH_H
-#define REPLAY_STATE_TOUCH_H
+#pragma once
 
 #include "replay/state/result.h"
 
@@ -79,5 +78,3 @@ static inline __attribute__((always_inline)) void touch_object(enum touch_policy
     touch_unusual(policy, memory, old_bytes, bytes, touched);
   }
 }
-
-#endif

@@ -20,7 +20,7 @@ from jsonschema import Draft202012Validator
 from tests.access_streams import GRANULE, STACK, UNFIT_FOR_TWO_CALLS, compiled, file, mallocs
 from tests.examples import examples
 from tests.line_sharing_model import history
-from tests.support import CONVERT, HEAPTAPE, HEAPTAPE_HERE, OUT, REPLAY, refused, run, succeed
+from tests.support import CONVERT, HEAPTAPE_HERE, OUT, REPLAY, refused, run, succeed
 
 TOOL = OUT / "libexec/valgrind/heaptape-amd64-linux"
 OBSERVE = OUT / "libexec/heaptape-observe"
@@ -28,6 +28,10 @@ ON_PLANTED_CLOCK = OUT / "test-programs/heaptape-replay-planted-clock"
 PLANTED, PLACING = OUT / "test-programs/libplanted.so", OUT / "test-programs/libplacing.so"
 ACCESS, LINE_CHANGE, PIECE_ITEMS = 3, 200, 64
 MIB = 1 << 20
+
+needs_tool = pytest.mark.skipif(
+    not shutil.which("valgrind") or not TOOL.exists(), reason="the Valgrind tool was not built"
+)
 
 
 def accesses_pass(work, items, *arguments, program=REPLAY, log=None):
@@ -196,14 +200,14 @@ def misses_pass(work, items, *arguments):
     return [level["misses"] for level in json.loads(said)["misses"]["program"]["caches"]]
 
 
-@pytest.mark.skipif(not shutil.which("valgrind") or not TOOL.exists(), reason="the Valgrind tool was not built")
+@needs_tool
 def test_the_accesses_miss_what_the_misses_pass_says(tmp_path):
     """The engine itself under the simulation: what accesses add to the misses of its runs on an allocator, less what
     they add to those of its own share, against what they add in the misses pass. Up to a quarter more where, as here,
     each access is to another line: a line of the engine's own for 8 accesses, and one of 8 objects' places, which take
     room from them.
     """
-    count, rounds = 3000, 60
+    count, rounds = 3000, 20
     work, slots = compiled(tmp_path, mallocs([208] * count))
     events = [("event", STACK)] * count
     visits = [("object", slots[n % count], n % 13) for n in range(count * rounds)]
@@ -217,13 +221,14 @@ def test_the_accesses_miss_what_the_misses_pass_says(tmp_path):
             assert 0.97 * predicted - 500 < performed - own < 1.25 * predicted + 500, level
 
 
+@pytest.mark.parametrize("pass_", ["accesses", pytest.param("misses", marks=needs_tool)])
 @pytest.mark.parametrize(("content", "message"), UNFIT_FOR_TWO_CALLS)
-def test_a_stream_that_does_not_fit_is_one_clear_error(tmp_path, content, message):
+def test_a_stream_that_does_not_fit_is_one_clear_error(tmp_path, content, message, pass_):
     work, _ = compiled(tmp_path, mallocs([64, 64]))
     accesses = tmp_path / "h.accesses"
     if content is not None:
         accesses.write_bytes(content)
-    refused(REPLAY, "--pass", "accesses", "--accesses", accesses, work, says=message)
+    refused(REPLAY, "--pass", pass_, "--accesses", accesses, work, says=message)
 
 
 def test_an_offset_that_no_object_has_is_one_clear_error(tmp_path):
@@ -277,6 +282,6 @@ def test_heaptape_replay_has_the_pass_in_results_and_tables(tmp_path):
 def test_a_recording_without_accesses_is_one_clear_line(tmp_path):
     work, _ = compiled(tmp_path, mallocs([64]))
     refused(
-        *(HEAPTAPE, "replay", work, "-a", "glibc", "--passes", "accesses", "-o", tmp_path / "r"),
+        *(HEAPTAPE_HERE, "replay", work, "-a", "glibc", "--passes", "accesses", "-o", tmp_path / "r"),
         says="no data accesses, all of which the accesses pass needs: record with --accesses",
     )

@@ -20,8 +20,8 @@ RSS_ERROR_BYTES = 64 * 4096  # Linux before 6.17 counts RssAnon up to 64 OS page
 ORDERS = ["recorded", "causal", "window=256", "window"]
 PASSES = ["time", "memory", "bare"]
 
-MIXED = {"ops": 20000, "threads": 4, "live_objects": 500, "remote_percent": 20}
-SINGLE = {"ops": 30000, "threads": 1, "live_objects": 800}
+MIXED = {"ops": 8000, "threads": 4, "live_objects": 500, "remote_percent": 20}
+SINGLE = {"ops": 10000, "threads": 1, "live_objects": 800}
 
 
 def replay_on_planted_clock(*arguments, **plants):
@@ -69,8 +69,8 @@ def test_every_pass_and_order_replays_every_op(mixed, pass_, order):
 def test_no_object_is_freed_before_it_was_handed_out(tmp_path, order):
     """The planted allocator aborts at a free of what is not alive, so a WAIT that were not kept would show."""
     path = tmp_path / "remote.work"
-    for seed in range(4):
-        made = make(path, ops=40000, threads=6, live_objects=60, remote_percent=90, run_ops=2, seed=seed)
+    for seed in range(2):
+        made = make(path, ops=20000, threads=6, live_objects=60, remote_percent=90, run_ops=2, seed=seed)
         run = replay("--pass", "bare", "--order", order, "--preload", PLANTED, path)
         assert run["ops"] == made["ops"]
         assert run["waits"]["count"] > 0
@@ -80,7 +80,7 @@ def test_no_object_is_freed_before_it_was_handed_out(tmp_path, order):
 @pytest.mark.parametrize(("threads", "live"), [(1000, 0), pytest.param(10000, 8, marks=pytest.mark.long)])
 def test_many_threads_come_and_go(tmp_path, threads, live, order):
     path = tmp_path / "threads.work"
-    made = make(path, ops=60000, threads=threads, threads_live=live, live_objects=300, remote_percent=10)
+    made = make(path, ops=20000, threads=threads, threads_live=live, live_objects=300, remote_percent=10)
     run = replay("--pass", "bare", "--order", order, path)
     assert run["ops"] == made["ops"]
     assert run["threads"] == threads
@@ -132,7 +132,7 @@ def test_planted_cycles_are_measured_to_the_cycle(single):
 
 def test_planted_memory_is_measured(single):
     path, made = single
-    hold = 64 << 20
+    hold = 8 << 20
     without, holding = (
         replay("--pass", "memory", "--touch", "all", "--preload", PLANTED, path, HOLD_BYTES=bytes_)
         for bytes_ in (0, hold)
@@ -157,7 +157,7 @@ def test_planted_system_calls_are_counted(single):
 
 def test_touching_every_byte_costs_more_memory_than_the_first(tmp_path):
     path = tmp_path / "large.work"
-    make(path, ops=2000, threads=1, live_objects=200, size_limit=1 << 20)
+    make(path, ops=500, threads=1, live_objects=50, size_limit=1 << 20)
     peaks = [
         replay("--pass", "memory", "--touch", touch, "--preload", PLANTED, path)["rss_anon_peak_bytes"]
         for touch in ("none", "first", "pages", "all")
@@ -199,7 +199,7 @@ def test_memory_map_holds_all_live_bytes(single):
 def test_sum_of_timed_calls_is_what_the_bare_pass_says(tmp_path, threads):
     """Of threads too: of their waiting for one another nothing is the allocator's, but the reading that begins it."""
     path = tmp_path / "plain.work"
-    made = make(path, ops=100000, threads=threads, only_malloc_free=1)
+    made = make(path, ops=20000, threads=threads, only_malloc_free=1)
     flags = ("--touch", "none", "--preload", PLANTED, path)
     timed = replay_on_planted_clock("--pass", "time", *flags, SPIN_CYCLES=10000)
     bare = replay_on_planted_clock("--pass", "bare", *flags, SPIN_CYCLES=10000)

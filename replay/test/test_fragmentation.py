@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Fragmentation: on an allocator whose every OS page is known beforehand each figure is exact, in the results and in
-the drawn picture; on real ones the parts are never negative and add up to RSS."""
+the drawn picture; on real ones the parts are never negative and add up to RSS.
+
+Long: parts of smaller objects; OS pages that the kernel moves meanwhile.
+"""
 
 import os
 import subprocess
@@ -155,13 +158,13 @@ def test_every_second_os_page_empty_is_drawn_so(tmp_path, theme):
 
 
 @pytest.mark.parametrize("preload", ALLOCATORS)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_parts_are_never_negative_and_add_up_to_rss(tmp_path, preload, seed):
     """At each sampled position, of workloads of all calls, with large, unused, empty and reallocated objects, and
     threads that come and go."""
     path = tmp_path / "any.work"
     make(
-        path, ops=30_000, threads=5, live_objects=400 * seed, remote_percent=30, size_limit=60_000 * seed**4, seed=seed
+        path, ops=10_000, threads=5, live_objects=400 * seed, remote_percent=30, size_limit=60_000 * seed**4, seed=seed
     )
     run = memory_pass(path, preload=preload)
     frame = fragmentation.decomposition(results_of(run))

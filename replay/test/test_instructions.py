@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
 """The instructions pass: our Valgrind tool and callgrind count what was planted, instruction by instruction."""
 
+import functools
 import itertools
 import json
 import shutil
-import subprocess
 
 import pytest
 from heaptape.formats import calls
 
 from convert.test.models.workload_ops import ops_of
+from tests.support import refused, succeed, workload
 
 from .engine import ENGINE, OUT, PLANTED, engine, make, replay
 
@@ -24,10 +25,19 @@ def count(path, *arguments, **plants):
     return replay("--pass", "instructions", *arguments, path, **plants)
 
 
+count_once = functools.cache(count)
+
+
 @pytest.fixture(scope="module")
 def single(tmp_path_factory):
     path = tmp_path_factory.mktemp("instructions") / "single.work"
-    return path, make(path, ops=3000, threads=1, live_objects=300)
+    return path, make(path, ops=1500, threads=1, live_objects=300)
+
+
+@pytest.fixture(scope="module")
+def threads(tmp_path_factory):
+    path = tmp_path_factory.mktemp("instructions") / "threads.work"
+    return path, make(path, ops=5000, threads=5, live_objects=200, remote_percent=30)
 
 
 @needs_valgrind
@@ -61,21 +71,21 @@ def test_planted_startup_is_counted_exactly_and_is_no_calls(single):
 @needs_tool
 def test_glibcs_startup_is_nothing_but_the_calls_made_before_the_first_op(single):
     """It has no constructor; no library that the engine needs allocates when it is loaded."""
-    run = count(single[0])
+    run = count_once(single[0])
     assert run["startup_instructions"] == 0
     assert run["startup_process_instructions"] > 10000
 
 
 @needs_valgrind
 def test_callgrind_does_not_tell_the_startup(single):
-    assert "startup_instructions" not in count(single[0], "--counter", "callgrind")
+    assert "startup_instructions" not in count_once(single[0], "--counter", "callgrind")
 
 
 @needs_valgrind
 @both_counters
 def test_instructions_of_each_call_are_the_same_twice(single, counter):
     path, _ = single
-    first, second = (count(path, "--counter", counter) for _ in range(2))
+    first, second = (counting(path, "--counter", counter) for counting in (count_once, count))
     assert first["calls"] == second["calls"]
     assert first["instructions_counted_by"] == counter
     assert first["instructions_total"] == sum(call["instructions_total"] for call in first["calls"].values())
@@ -83,32 +93,25 @@ def test_instructions_of_each_call_are_the_same_twice(single, counter):
 
 @needs_valgrind
 @needs_tool
-def test_the_tool_counts_what_callgrind_counts(single):
-    ours, theirs = (count(single[0], "--counter", counter) for counter in ("heaptape", "callgrind"))
-    assert ours["calls"] == theirs["calls"]
-
-
-@needs_valgrind
-@needs_tool
-def test_the_tool_counts_what_callgrind_counts_of_threads_that_take_turns(tmp_path):
-    path = tmp_path / "threads.work"
-    make(path, ops=5000, threads=5, live_objects=200, remote_percent=30)
-    ours, theirs = (count(path, "--order", "recorded", "--counter", counter) for counter in ("heaptape", "callgrind"))
+@pytest.mark.parametrize(("which", "order"), [("single", ()), ("threads", ("--order", "recorded"))])
+def test_the_tool_counts_what_callgrind_counts(which, order, request):
+    """Of threads too, where they take turns."""
+    path, _ = request.getfixturevalue(which)
+    ours, theirs = (count_once(path, *order, "--counter", counter) for counter in ("heaptape", "callgrind"))
     assert ours["calls"] == theirs["calls"]
 
 
 @needs_valgrind
 @needs_tool
 def test_the_tool_counts_where_it_is_there(single):
-    assert count(single[0])["instructions_counted_by"] == "heaptape"
+    assert count_once(single[0])["instructions_counted_by"] == "heaptape"
 
 
 @needs_valgrind
 @both_counters
-def test_threads_are_counted_too(tmp_path, counter):
-    path = tmp_path / "threads.work"
-    made = make(path, ops=5000, threads=5, live_objects=200, remote_percent=30)
-    run = count(path, "--counter", counter)
+def test_threads_are_counted_too(threads, counter):
+    path, made = threads
+    run = count_once(path, "--counter", counter)
     assert {name: call["count"] for name, call in run["calls"].items()} == made["calls"]
     assert all(call["instructions_mean"] > 5 for name, call in run["calls"].items() if name != "free")
 
@@ -117,12 +120,6 @@ def edges(folder, *positions):
     path = folder / "positions"
     path.write_text("".join(f"{position}\n" for position in positions))
     return "--windows", path
-
-
-@pytest.fixture(scope="module")
-def threads(tmp_path_factory):
-    path = tmp_path_factory.mktemp("windows") / "threads.work"
-    return path, make(path, ops=5000, threads=5, live_objects=200, remote_percent=30)
 
 
 @needs_valgrind
@@ -199,11 +196,7 @@ def test_windows_that_no_counter_can_tell_apart_are_refused(threads, tmp_path, a
 @needs_valgrind
 def test_windows_without_our_tool_are_one_clear_error(threads, tmp_path):
     program = install(tmp_path, None)
-    command = [program, "--pass", "instructions", threads[0], *edges(tmp_path, 0, 10)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    assert run.returncode == 1
-    assert len(run.stderr.splitlines()) == 1
-    assert "was not built" in run.stderr
+    refused(program, "--pass", "instructions", threads[0], *edges(tmp_path, 0, 10), says="was not built")
 
 
 @needs_valgrind
@@ -241,23 +234,17 @@ def install(folder, built_for):
 def test_a_tool_that_is_missing_or_does_not_fit_is_one_clear_error_and_callgrind_stands_in(
     single, tmp_path, built_for, message
 ):
-    program = install(tmp_path, built_for)
-    command = [program, "--pass", "instructions", single[0]]
-    run = subprocess.run([*command, "--counter", "heaptape"], capture_output=True, text=True, timeout=100)
-    assert run.returncode == 1
-    assert len(run.stderr.splitlines()) == 1
-    assert message in run.stderr
-    run = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout)["instructions_counted_by"] == "callgrind"
+    command = [install(tmp_path, built_for), "--pass", "instructions", single[0]]
+    refused(*command, "--counter", "heaptape", says=message)
+    assert json.loads(succeed(*command).stdout)["instructions_counted_by"] == "callgrind"
 
 
 @needs_valgrind
 @needs_tool
 def test_more_threads_at_a_time_than_valgrinds_own_500_are_counted(tmp_path):
-    path, threads, turns = tmp_path / "many.work", 600, 20
+    path, threads, turns = tmp_path / "many.work", 600, 2
     options = (f"--threads={threads}", "--generations=1", f"--turns={turns}", "--objects=1", "--quiet=1")
-    subprocess.run([OUT / "workloads/many_threads", *options, f"--work={path}"], check=True)
+    succeed(workload("many_threads"), *options, f"--work={path}")
     calls = count(path)["calls"]
     assert {name: calls[name]["count"] for name in ("malloc", "free")} == dict.fromkeys(
         ("malloc", "free"), threads * turns

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The memory pass: planted memory, peaks and system calls are found to be exactly what was planted."""
 
-import itertools
 import os
 import shutil
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 from . import engine
 from .engine import PLANTED, make
+from .test_engine import map_rows
 
 OS_PAGE = 4096
 # Linux from 6.17 on sums what each processor has counted of RssAnon; earlier ones are up to 64 OS pages late.
@@ -29,7 +29,7 @@ def memory_pass(path, *arguments, **plants):
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory):
     path = tmp_path_factory.mktemp("memory") / "mixed.work"
-    return path, make(path, ops=20000, threads=4, live_objects=500, remote_percent=20)
+    return path, make(path, ops=8000, threads=4, live_objects=500, remote_percent=20)
 
 
 @pytest.fixture(scope="module")
@@ -191,9 +191,7 @@ def test_page_cache_of_the_workload_is_nobodys_memory(tmp_path):
     make(path, ops=3_000_000, threads=2, live_objects=300, only_malloc_free=1, run_ops=1000)
     assert path.stat().st_size > 20 << 20
     warm = memory_pass(path, preload=None)
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    not_cached(path)
     cold = memory_pass(path, preload=None)
     assert [row[0::3] for row in warm["timeline"]] == [row[0::3] for row in cold["timeline"]]
     assert cold["rss_anon_peak_bytes"] == pytest.approx(warm["rss_anon_peak_bytes"], abs=RSS_ERROR_BYTES)
@@ -218,26 +216,24 @@ def test_counters_are_there_or_it_is_said_why_not(mixed):
     assert "task_clock_ns" in counted or "perf_event_open" in run["counters_missing_because"]
 
 
-def test_residency_in_the_memory_map_adds_up_to_rss(tmp_path):
+def test_residency_in_the_memory_map_adds_up_to_rss(small):
     """Of the last position: every resident OS page that is not the engine's."""
-    import base64
-    import struct
-    import zlib
-
-    path = tmp_path / "small.work"
-    made = make(path, ops=6000, threads=1, live_objects=300, size_limit=512, only_malloc_free=1)
+    path, made = small
     run = memory_pass(path, OS_PAGES=1)
     map_ = run["memory_map"]
     assert map_["residency"] in ("pagemap scan", "pagemap")
     assert map_["resident_bytes_lost"] == 0
-    cells, at = zlib.decompress(base64.b64decode(map_["cells"])), 0
-    for _ in map_["positions"]:
-        (count,) = struct.unpack_from("<I", cells, at)
-        rows = [struct.unpack_from("<QII", cells, at + 4 + 16 * index) for index in range(count)]
-        at += 4 + 16 * count
-    resident = sum(row[2] for row in rows)
+    resident = sum(row[2] for row in map_rows(map_)[-1])
     # libc's thread block and the like are there from the start.
     assert abs(resident - made["live_end_objects"] * 2 * OS_PAGE) <= 16 * OS_PAGE
+
+
+def test_the_memory_map_reaches_the_last_op_however_few_there_are(tmp_path):
+    path = tmp_path / "few.work"
+    make(path, ops=511, threads=1)
+    run = memory_pass(path)
+    for table in ("memory_map", "fragmentation"):
+        assert run[table]["positions"][-1] == run["ops"]
 
 
 def not_cached(path):
@@ -260,10 +256,10 @@ def test_page_faults_do_not_depend_on_the_page_cache_nor_on_what_the_process_was
     program = Path(shutil.copy2(engine.ENGINE, deep))
     same = shutil.copy2(path, deep / "w.work")
     found = {}
-    for where, length in itertools.product((tmp_path, deep), (1, 5_000, 17_000, 40_000)):
+    for where, length in zip((tmp_path, deep) * 2, (1, 5_000, 17_000, 40_000), strict=True):
         monkeypatch.chdir(where)
         environment = {**os.environ, "HEAPTAPE_TEST_FILLS": "x" * length}
         run = engine.memory_pass(same, decay, preload=preload, program=program, environment=environment)
-        found[where.name[:1], length] = run["page_faults"]
+        found[length] = run["page_faults"]
         not_cached(program)
     assert found == dict.fromkeys(found, expected)

@@ -12,7 +12,7 @@ from replay.test.test_misses import STACK, compiled, levels, mallocs, misses_pas
 from tests import support
 from tests.access_streams import LINE, OS_PAGE, Model, file
 from tests.examples import examples
-from tests.support import HEAPTAPE, OUT, REPLAY, REPOSITORY, compile_c, run, succeed
+from tests.support import HEAPTAPE_HERE, OUT, REPLAY, REPOSITORY, compile_c, run, succeed
 
 CACHES, TLBS = [(4096, 4), (16384, 8)], [(8, 8), (64, 4)]
 SIZES = ("--caches", "4096:4,16384:8", "--tlbs", "8:8,64:4")
@@ -69,9 +69,9 @@ def test_what_lies_between_bursts_is_counted_apart(tmp_path):
 
 def test_caches_keep_what_a_burst_left_there(tmp_path):
     work, _ = compiled(tmp_path, mallocs([64]))
-    found = bursts_pass(work, [4, 8], [4, 8])["caches"][0]
-    assert (found["misses"], found["first_misses"]) == (2, 2)
-    assert bursts_pass(work, [4, 8], [4, 8])["bursts"]["first_lines"] == 4
+    found = bursts_pass(work, [4, 8], [4, 8])
+    assert (found["caches"][0]["misses"], found["caches"][0]["first_misses"]) == (2, 2)
+    assert found["bursts"]["first_lines"] == 4
 
 
 def test_page_faults_are_sure_only_of_os_pages_that_the_burst_got(tmp_path):
@@ -111,9 +111,10 @@ def test_misses_of_a_burst_are_those_that_its_part_adds_to_the_live_program(tmp_
     program = compile_c(tmp_path / "bursts", REPOSITORY / "capture/test/accesses/bursts.c", "-O1", f"-I{REPOSITORY}")
     live = [_simulated(tmp_path, program, rounds) for rounds in (0, 6)]
     support.record(tmp_path / "a.tape", program, "walk", "6", options=["--accesses", "--burst", "begin..end"])
-    command = [HEAPTAPE, "replay", tmp_path / "a.tape", "-a", "glibc", "--passes", "misses", "-o", tmp_path / "r.json"]
-    succeed(*command, "--caches", "32768:8,262144:8,1048576:16,33554432:16", "--tlbs", "64:64,1536:12")
-    (found,) = [one["misses"] for one in json.loads((tmp_path / "r.json").read_text())["runs"]]
+    results = tmp_path / "r.json"
+    options = ("--caches", "32768:8,262144:8,1048576:16,33554432:16", "--tlbs", "64:64,1536:12", "-o", results)
+    succeed(HEAPTAPE_HERE, "replay", tmp_path / "a.tape", "-a", "glibc", "--passes", "misses", *options)
+    (found,) = [one["misses"] for one in json.loads(results.read_text())["runs"]]
     before, after = live
     first = found["bursts"]["first_lines"]
     for level, (one, two) in zip(found["caches"], zip(before["caches"], after["caches"], strict=True), strict=True):

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Binary tables in JSON: zlib, then base64 ("zlib+base64"). */
-#ifndef REPLAY_REPORT_JSON_REPORT_PACKED_H
-#define REPLAY_REPORT_JSON_REPORT_PACKED_H
+#pragma once
 
 #include <stddef.h>
 
 /* A new string, the caller's to free; NULL: no memory. */
 char *report_packed(const void *bytes, size_t count);
-
-#endif

@@ -5,8 +5,7 @@
    /usr/lib/debug/.build-id/XX/REST.debug, which has the same build id. Not its job: functions that were inlined, and
    lines (convert/stacks/symbols.h, whose libraries the engine's process must not load). Files of this
    machine's processor, 64 bits; all else has no names. Reads anew at each call. Single-threaded. */
-#ifndef REPLAY_REPORT_PASSES_ELF_NAMES_H
-#define REPLAY_REPORT_PASSES_ELF_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,5 +14,3 @@
 /* Fills in the name, cut to bytes, as it is written in C++ where it is one of that and its library is here; and how far
  * behind the symbol's begin the address is. False: there is none. */
 bool elf_name_of(const char *path, uint64_t address, char *name, size_t bytes, uint64_t *offset);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The accesses pass as JSON (docs/formats/RESULTS.md). */
-#ifndef REPLAY_REPORT_PASSES_REPORT_ACCESSES_H
-#define REPLAY_REPORT_PASSES_REPORT_ACCESSES_H
+#pragma once
 
 #include "replay/parent/access_runs.h"
 
@@ -9,5 +8,3 @@
 
 /* Adds "accesses", and the processor's counters of the independent run, to a run's object. */
 void report_accesses(json_t *into, const struct access_runs *runs);
-
-#endif

@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const char *const grouping_names[BLAME_GROUPINGS] = {"site", "function", "thread", "size", "phase", "age"};
 
@@ -59,11 +58,11 @@ static void add_walk(json_t *into, const struct replay_result *result, const str
     char key[WALK_STATE_NAME_BYTES + 32];
     const char *name = result->walk_state_names[state];
     snprintf(key, sizeof key, "walk_%s_bytes", name);
-    json_object_set_new(into, key, json_unsigned(walked[state].bytes));
+    json_set_count(into, key, walked[state].bytes);
     snprintf(key, sizeof key, "walk_%s_beside_live_bytes", name);
-    json_object_set_new(into, key, json_unsigned(walked[state].beside_bytes));
+    json_set_count(into, key, walked[state].beside_bytes);
     snprintf(key, sizeof key, "walk_%s_empty_bytes", name);
-    json_object_set_new(into, key, json_unsigned(walked[state].empty_bytes));
+    json_set_count(into, key, walked[state].empty_bytes);
   }
 }
 
@@ -88,7 +87,7 @@ static json_t *position_json(const struct replay_result *result, const struct bl
                  {"never_used_bytes", sum->untouched_bytes},
                  {"overlap_bytes", sum->overlap_bytes}};
   for (size_t index = 0; index < sizeof figures / sizeof *figures; index++)
-    json_object_set_new(out, figures[index].key, json_unsigned(figures[index].value));
+    json_set_count(out, figures[index].key, figures[index].value);
   json_object_set_new(out, "beside_table_bytes", json_integer((json_int_t)rss - (json_int_t)table));
   json_object_set_new(out, "why", why_json(why));
   add_walk(out, result, parts->walked);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The blame pass as JSON (docs/use/BLAME.md). */
-#ifndef REPLAY_REPORT_PASSES_REPORT_BLAME_H
-#define REPLAY_REPORT_PASSES_REPORT_BLAME_H
+#pragma once
 
 #include "replay/parent/run.h"
 
@@ -9,5 +8,3 @@
 
 /* names: of the origins file; NULL: there is none. */
 json_t *report_blame(const struct replay_result *result, const struct baseline *baseline, const json_t *names);
-
-#endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/report/passes/report_contention.h"
 
+#include "core/base/vector.h"
 #include "replay/report/json/report_json.h"
 #include "replay/report/passes/elf_names.h"
 
@@ -101,8 +102,8 @@ static json_t *calls_json(const struct waits *waits, const struct contention *co
     if (all.count + contention->voluntary[id] + contention->involuntary[id] == 0)
       continue;
     json_t *call = sums_json(&all);
-    json_object_set_new(call, "voluntary_switches", json_unsigned(contention->voluntary[id]));
-    json_object_set_new(call, "involuntary_switches", json_unsigned(contention->involuntary[id]));
+    json_set_count(call, "voluntary_switches", contention->voluntary[id]);
+    json_set_count(call, "involuntary_switches", contention->involuntary[id]);
     if (id != WAIT_CALL_THREAD_END)
       json_object_set_new(call, "sizes", sizes_json(classes));
     json_object_set_new(calls, call_name((uint8_t)id), call);
@@ -112,9 +113,7 @@ static json_t *calls_json(const struct waits *waits, const struct contention *co
 
 static int by_lock(const void *left, const void *right) {
   const struct wait *a = left, *b = right;
-  if (a->kind != b->kind)
-    return a->kind < b->kind ? -1 : 1;
-  return a->address < b->address ? -1 : a->address > b->address;
+  return COMPARE(a->kind, b->kind) ?: COMPARE(a->address, b->address);
 }
 
 static bool same_lock(const struct wait *a, const struct wait *b) {
@@ -142,16 +141,15 @@ static void add_place(json_t *lock, const struct contention *contention, uint64_
   char name[512] = "";
   uint64_t offset = 0;
   if (object) {
-    const char *slash = strrchr(object->path, '/');
-    json_object_set_new(lock, "object", json_string(slash ? slash + 1 : object->path));
-    json_object_set_new(lock, "offset", json_unsigned(address - object->bias));
+    json_object_set_new(lock, "object", json_string(basename(object->path)));
+    json_set_count(lock, "offset", address - object->bias);
   }
   if (object && elf_name_of(object->path, address - object->bias, name, sizeof name, &offset)) {
     json_object_set_new(lock, "symbol", json_string(name));
-    json_object_set_new(lock, "symbol_offset", json_unsigned(offset));
+    json_set_count(lock, "symbol_offset", offset);
   } else if (arena) {
     json_object_set_new(lock, "symbol", json_string(object ? "main_arena" : "arena"));
-    json_object_set_new(lock, "symbol_offset", json_unsigned(0));
+    json_set_count(lock, "symbol_offset", 0);
   }
 }
 
@@ -172,7 +170,7 @@ static json_t *lock_json(const struct contention *contention, const struct waits
     add_place(json, contention, lock->address);
   for (int id = 0; id < CALL_LIMIT; id++)
     if (calls[id].count > 0)
-      json_object_set_new(counts, call_name((uint8_t)id), json_unsigned(calls[id].count));
+      json_set_count(counts, call_name((uint8_t)id), calls[id].count);
   json_object_set_new(json, "calls", counts);
   return json;
 }
@@ -215,8 +213,8 @@ static void add_switches(json_t *into, const struct contention *contention) {
     json_object_set_new(into, "switches_missing_because", json_string("kernel or libc has no restartable sequences"));
     return;
   }
-  json_object_set_new(into, "voluntary_switches", json_unsigned(voluntary));
-  json_object_set_new(into, "involuntary_switches", json_unsigned(involuntary));
+  json_set_count(into, "voluntary_switches", voluntary);
+  json_set_count(into, "involuntary_switches", involuntary);
 }
 
 json_t *report_contention(const struct run *run) {
@@ -228,10 +226,10 @@ json_t *report_contention(const struct run *run) {
   for (size_t index = 0; index < waits.count; index++)
     add(&all, &waits.rows[index]);
   json_t *json = sums_json(&all);
-  json_object_set_new(json, "thread_ns", json_unsigned(thread_ns(run)));
+  json_set_count(json, "thread_ns", thread_ns(run));
   add_switches(json, contention);
-  json_object_set_new(json, "outside", json_unsigned(contention->outside));
-  json_object_set_new(json, "trap_ns", json_unsigned(contention->trap_ns));
+  json_set_count(json, "outside", contention->outside);
+  json_set_count(json, "trap_ns", contention->trap_ns);
   json_object_set_new(json, "calls", calls_json(&waits, contention));
   json_object_set_new(json, "locks", locks_json(contention, &waits));
   free(waits.rows);

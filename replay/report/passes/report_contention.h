@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The contention pass as JSON. */
-#ifndef REPLAY_REPORT_PASSES_REPORT_CONTENTION_H
-#define REPLAY_REPORT_PASSES_REPORT_CONTENTION_H
+#pragma once
 
 #include "replay/parent/run.h"
 
@@ -10,5 +9,3 @@
 /* The run's "contention" (docs/formats/RESULTS.md): a new object, the caller's. The locks are named by files of this
    machine. NULL: no memory. */
 json_t *report_contention(const struct run *run);
-
-#endif

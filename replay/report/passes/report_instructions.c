@@ -43,12 +43,12 @@ void report_instructions(json_t *into, const struct run *run) {
     total += instructions;
   }
   json_object_set_new(into, "calls", calls);
-  json_object_set_new(into, "instructions_total", json_unsigned(total));
+  json_set_count(into, "instructions_total", total);
   json_object_set_new(into, "instructions_counted_by", json_string(counted_by_name(run->counted_by)));
   if (run->instructions.windows)
     json_object_set_new(into, "windows", windows_json(run, &run->result->setup.edges));
   if (!run->instructions.startup_known)
     return;
-  json_object_set_new(into, "startup_instructions", json_unsigned(run->instructions.startup));
-  json_object_set_new(into, "startup_process_instructions", json_unsigned(run->instructions.startup_process));
+  json_set_count(into, "startup_instructions", run->instructions.startup);
+  json_set_count(into, "startup_process_instructions", run->instructions.startup_process);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The instructions pass in a result: keys "calls", "instructions_total" and what belongs to them, "windows". Not its
    job: counting (replay/parent/instruction_counter.h). */
-#ifndef REPLAY_REPORT_PASSES_REPORT_INSTRUCTIONS_H
-#define REPLAY_REPORT_PASSES_REPORT_INSTRUCTIONS_H
+#pragma once
 
 #include "replay/parent/run.h"
 
@@ -12,5 +11,3 @@
 json_t *window_positions_json(const struct window_edges *edges);
 
 void report_instructions(json_t *into, const struct run *run);
-
-#endif

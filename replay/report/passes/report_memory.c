@@ -5,10 +5,6 @@
 #include "replay/report/passes/report_fragmentation.h"
 #include "replay/report/passes/report_map.h"
 
-static void set(json_t *into, const char *key, uint64_t value) {
-  json_object_set_new(into, key, json_unsigned(value));
-}
-
 /* Each sample stands for the ops up to the next one. */
 static double mean_over_positions(const struct replay_result *result, uint64_t baseline) {
   double sum = 0;
@@ -30,10 +26,10 @@ static void add_timeline(json_t *into, const struct replay_result *result, const
                                               json_unsigned(above(row->vm_size_bytes, baseline->vm_size_bytes)),
                                               json_unsigned(row->live_bytes)));
   }
-  set(into, "rss_anon_mean_bytes", (uint64_t)mean_over_positions(result, baseline->rss_anon_bytes));
+  json_set_count(into, "rss_anon_mean_bytes", (uint64_t)mean_over_positions(result, baseline->rss_anon_bytes));
   json_object_set_new(into, "timeline", timeline);
   if (result->rows_lost > 0)
-    set(into, "timeline_rows_lost", result->rows_lost);
+    json_set_count(into, "timeline_rows_lost", result->rows_lost);
 }
 
 /* The larger of the samples' maxima and of those before system calls; exact where the latter are there and no two
@@ -51,18 +47,18 @@ static void add_peaks(json_t *into, const struct run *run, const struct baseline
     vm = row->vm_size_bytes > vm ? row->vm_size_bytes : vm;
   }
   bool exact = !run->syscalls.missing_because && order_by_turns(result->setup.order);
-  set(into, "rss_anon_peak_bytes", above(rss, baseline->rss_anon_bytes));
-  set(into, "rss_anon_peak_position", position);
-  set(into, "vm_size_peak_bytes", above(vm, baseline->vm_size_bytes));
+  json_set_count(into, "rss_anon_peak_bytes", above(rss, baseline->rss_anon_bytes));
+  json_set_count(into, "rss_anon_peak_position", position);
+  json_set_count(into, "vm_size_peak_bytes", above(vm, baseline->vm_size_bytes));
   json_object_set_new(into, "peaks", json_string(exact ? "exact" : "sampled"));
   /* The kernel's own, of the whole process: to check the others by. */
-  set(into, "vm_hwm_bytes", result->vm_hwm_bytes);
+  json_set_count(into, "vm_hwm_bytes", result->vm_hwm_bytes);
 }
 
 static json_t *by_kind(const uint64_t values[COUNTED_SYSCALLS]) {
   json_t *object = json_object();
   for (int number = 0; number < COUNTED_SYSCALLS; number++)
-    set(object, syscall_names[number], values[number]);
+    json_set_count(object, syscall_names[number], values[number]);
   return object;
 }
 
@@ -81,19 +77,19 @@ static void add_syscalls(json_t *into, const struct syscalls *syscalls) {
   }
   json_object_set_new(into, "syscall_rows", rows);
   if (syscalls->rows_lost > 0)
-    set(into, "syscall_rows_lost", syscalls->rows_lost);
+    json_set_count(into, "syscall_rows_lost", syscalls->rows_lost);
 }
 
 /* What the allocator holds with nothing live, before and after its purge call. */
 static void add_held(json_t *into, const struct run *run, const struct baseline *baseline) {
   const struct replay_result *result = run->result;
   json_t *held = json_object();
-  set(held, "rss_anon_bytes", above(result->freed.rss_anon_bytes, baseline->rss_anon_bytes));
-  set(held, "vm_size_bytes", above(result->freed.vm_size_bytes, baseline->vm_size_bytes));
+  json_set_count(held, "rss_anon_bytes", above(result->freed.rss_anon_bytes, baseline->rss_anon_bytes));
+  json_set_count(held, "vm_size_bytes", above(result->freed.vm_size_bytes, baseline->vm_size_bytes));
   json_object_set_new(held, "purge_call", result->purge_call[0] ? json_string(result->purge_call) : json_null());
   if (result->purge_call[0]) {
-    set(held, "purged_rss_anon_bytes", above(result->purged.rss_anon_bytes, baseline->rss_anon_bytes));
-    set(held, "purged_vm_size_bytes", above(result->purged.vm_size_bytes, baseline->vm_size_bytes));
+    json_set_count(held, "purged_rss_anon_bytes", above(result->purged.rss_anon_bytes, baseline->rss_anon_bytes));
+    json_set_count(held, "purged_vm_size_bytes", above(result->purged.vm_size_bytes, baseline->vm_size_bytes));
   }
   if (!run->syscalls.missing_because)
     json_object_set_new(held, "syscalls", by_kind(run->syscalls.emptying_counts));
@@ -105,16 +101,16 @@ void report_memory(json_t *into, const struct run *run, const struct baseline *b
   add_peaks(into, run, baseline);
   add_timeline(into, result, baseline);
   add_syscalls(into, &run->syscalls);
-  set(into, "rss_anon_baseline_bytes", baseline->rss_anon_bytes);
-  set(into, "vm_size_baseline_bytes", baseline->vm_size_bytes);
-  set(into, "rss_anon_start_bytes", above(result->rss_anon_start_bytes, baseline->rss_anon_bytes));
-  set(into, "rss_anon_end_bytes", above(result->rss_anon_end_bytes, baseline->rss_anon_bytes));
-  set(into, "vm_size_end_bytes", above(result->vm_size_end_bytes, baseline->vm_size_bytes));
-  set(into, "live_bytes_end", result->live_bytes_end);
-  set(into, "live_bytes_peak", result->live_bytes_peak);
-  set(into, "page_faults", (int64_t)result->page_faults > 0 ? result->page_faults : 0);
-  set(into, "startup_page_faults", result->startup_page_faults);
-  set(into, "page_faults_major", result->page_faults_major);
+  json_set_count(into, "rss_anon_baseline_bytes", baseline->rss_anon_bytes);
+  json_set_count(into, "vm_size_baseline_bytes", baseline->vm_size_bytes);
+  json_set_count(into, "rss_anon_start_bytes", above(result->rss_anon_start_bytes, baseline->rss_anon_bytes));
+  json_set_count(into, "rss_anon_end_bytes", above(result->rss_anon_end_bytes, baseline->rss_anon_bytes));
+  json_set_count(into, "vm_size_end_bytes", above(result->vm_size_end_bytes, baseline->vm_size_bytes));
+  json_set_count(into, "live_bytes_end", result->live_bytes_end);
+  json_set_count(into, "live_bytes_peak", result->live_bytes_peak);
+  json_set_count(into, "page_faults", (int64_t)result->page_faults > 0 ? result->page_faults : 0);
+  json_set_count(into, "startup_page_faults", result->startup_page_faults);
+  json_set_count(into, "page_faults_major", result->page_faults_major);
   add_held(into, run, baseline);
   json_object_set_new(into, "memory_map", report_map(result));
   json_object_set_new(into, "fragmentation", report_fragmentation(result, baseline));

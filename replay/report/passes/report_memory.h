@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The memory pass's figures as JSON: time line, peaks, system calls, what is held at the end, memory map. */
-#ifndef REPLAY_REPORT_PASSES_REPORT_MEMORY_H
-#define REPLAY_REPORT_PASSES_REPORT_MEMORY_H
+#pragma once
 
 #include "replay/parent/run.h"
 
@@ -9,5 +8,3 @@
 
 /* Adds them to the run's object. */
 void report_memory(json_t *into, const struct run *run, const struct baseline *baseline);
-
-#endif

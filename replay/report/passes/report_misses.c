@@ -73,7 +73,7 @@ static json_t *simulated_json(const json_t *from) {
 /* What there is to know of a recording in bursts, of which alone the other figures are. */
 static json_t *bursts_json(const struct access_stream *stream, const json_t *simulated) {
   json_t *bursts = json_object();
-  json_object_set_new(bursts, "count", json_unsigned(stream->bursts));
+  json_set_count(bursts, "count", stream->bursts);
   for (const char *const *key = (const char *const[]){"first_lines", "first_pages", "unsure_page_faults", NULL}; *key;
        key++)
     json_object_set(bursts, *key, json_object_get(simulated, *key));
@@ -113,8 +113,8 @@ void report_misses(json_t *into, const struct run *run) {
     json_object_set_new(out, "windows", windows_json(run));
   json_object_set(out, "startup_instructions", startup_instructions);
   json_object_set(out, "startup_accesses", startup_accesses);
-  json_object_set_new(out, "simulated_accesses", json_unsigned(stream->accesses));
+  json_set_count(out, "simulated_accesses", stream->accesses);
   json_object_set(out, "lost_accesses", json_object_get(run->simulated, "lost_accesses"));
-  json_object_set_new(out, "filter_bytes", json_unsigned(stream->filter_bytes));
+  json_set_count(out, "filter_bytes", stream->filter_bytes);
   json_object_set_new(into, "misses", out);
 }

@@ -32,7 +32,7 @@ void report_pmu(json_t *into, const struct replay_result *result) {
       error = error ? error : count->error;
       continue;
     }
-    json_object_set_new(values, pmu_event_name(event), json_unsigned(count->value));
+    json_set_count(values, pmu_event_name(event), count->value);
     if (count->share < 1)
       json_object_set_new(shares, pmu_event_name(event), json_real(count->share));
   }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The processor's counters as JSON. */
-#ifndef REPLAY_REPORT_PASSES_REPORT_PMU_H
-#define REPLAY_REPORT_PASSES_REPORT_PMU_H
+#pragma once
 
 #include "replay/state/result.h"
 
@@ -13,5 +12,3 @@ void report_pmu(json_t *into, const struct replay_result *result);
 
 /* The same counts per op: a new object, the caller's. What is missing is left out. */
 json_t *report_pmu_per_op(const struct replay_result *result);
-
-#endif

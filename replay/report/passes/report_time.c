@@ -94,7 +94,7 @@ static int64_t add_calls(json_t *into, const struct replay_result *result, doubl
   }
   json_object_set_new(into, "calls", calls);
   json_object_set_new(into, "cycles_total", json_integer(total));
-  json_object_set_new(into, "below_overhead", json_unsigned(below));
+  json_set_count(into, "below_overhead", below);
   return total;
 }
 
@@ -160,7 +160,7 @@ static json_t *slowest_json(const struct run *run, const struct run_request *req
                             json_unsigned(calls[index].size_bytes), "thread", json_unsigned(calls[index].thread), "op",
                             json_unsigned(calls[index].op));
     if (positions[index] != UINT64_MAX)
-      json_object_set_new(row, "position", json_unsigned(positions[index]));
+      json_set_count(row, "position", positions[index]);
     json_array_append_new(rows, row);
   }
   return rows;

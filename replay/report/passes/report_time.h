@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The time pass's figures as JSON: calls by kind and size class, the slowest, what timing costs, what was left out. */
-#ifndef REPLAY_REPORT_PASSES_REPORT_TIME_H
-#define REPLAY_REPORT_PASSES_REPORT_TIME_H
+#pragma once
 
 #include "replay/parent/run.h"
 
@@ -9,5 +8,3 @@
 
 /* Adds them to the run's object. engine_cycles_per_op < 0: not measured. */
 void report_time(json_t *into, const struct run *run, const struct run_request *request, double engine_cycles_per_op);
-
-#endif

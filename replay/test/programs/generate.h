@@ -3,8 +3,7 @@
    need.
 
    Deterministic for a shape. Prints and exits on failure, as only test programs use it. */
-#ifndef REPLAY_TEST_GENERATE_H
-#define REPLAY_TEST_GENERATE_H
+#pragma once
 
 #include "core/workload/workload_write.h"
 
@@ -31,5 +30,3 @@ struct generated {
 };
 
 struct generated generate_workload(const char *path, const struct shape *shape);
-
-#endif

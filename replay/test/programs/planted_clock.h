@@ -8,8 +8,7 @@
    planted_spend is told, by accesses of the accesses pass, and by nothing else; one cycle is one nanosecond of that
    thread's CPU time; CLOCK_MONOTONIC is one for the process and advances only by sleeping. So a span costs what was
    planted in it and one reading, to the cycle, however busy the machine is. */
-#ifndef REPLAY_TEST_PLANTED_CLOCK_H
-#define REPLAY_TEST_PLANTED_CLOCK_H
+#pragma once
 
 #include "core/base/os.h"
 #include "core/base/os_switch.h"
@@ -56,5 +55,3 @@ __attribute__((visibility("default"))) void planted_switch(int involuntary);
 #define getrusage planted_getrusage
 #define access_byte planted_access_byte
 #define PREPARED_PIECE_ITEMS 64u /* so that short streams have several */
-
-#endif

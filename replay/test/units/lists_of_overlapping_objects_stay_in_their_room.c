@@ -46,7 +46,7 @@ static uint64_t check(uint32_t least, uint32_t most) {
 
 int main(void) {
   os_page = os_page_bytes();
-  if (os_pages_setup() != 0 || page_lists_setup(OBJECTS) != 0) {
+  if (os_pages_setup(0) != 0 || page_lists_setup(OBJECTS) != 0) {
     puts("no memory");
     return 1;
   }

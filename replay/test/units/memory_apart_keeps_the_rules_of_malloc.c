@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 3000, STEPS = 60000 };
+enum { SLOTS = 1500, STEPS = 20000 };
 
 static struct {
   uint8_t *object;

@@ -81,10 +81,13 @@ int main(void) {
   unsigned count = sizeof sizes / sizeof *sizes;
   for (unsigned bound = 0; bound < sizeof bounds / sizeof *bounds; bound++) {
     touch_bound_bytes = bounds[bound];
-    for (enum touch_policy policy = TOUCH_RECORDED; policy <= TOUCH_NONE; policy++) {
+    /* The bound is of the first two policies only. */
+    for (enum touch_policy policy = TOUCH_RECORDED; policy <= (bound ? TOUCH_LINES : TOUCH_NONE); policy++) {
       for (unsigned old = 0; old < count; old++) {
         for (unsigned new = 0; new < count; new ++) {
           check(policy, sizes[old], sizes[new]);
+          if (bound > 0)
+            continue;
           check_before_realloc(policy, sizes[old], sizes[new], UNKNOWN);
           check_before_realloc(policy, sizes[old], sizes[new], 2);
         }
