@@ -9,8 +9,7 @@
    of those. And walks the set's lines in order of address, each address known beforehand: what a line costs that a
    prefetcher brings. Not its job: when and how often to walk. Invariants: a ring has `nodes` nodes, no two in one line.
    Not thread-safe. */
-#ifndef MACHINE_CHAINS_H
-#define MACHINE_CHAINS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ void chains_walk_independent(struct chains *chains, enum chains_order order, siz
 
 /* The same, line by line in order of address, from the first again after the last. Of CHAINS_EVERY_LINE. */
 void chains_walk_stream(struct chains *chains, size_t loads);
-
-#endif

@@ -4,10 +4,7 @@
 
    Job: the codes, and how many instructions so many iterations of each have: counted by stepping through them one by
    one, which needs no counter of the processor's. Not thread-safe. */
-#ifndef MACHINE_CODE_H
-#define MACHINE_CODE_H
-
-#include <stdint.h>
+#pragma once
 
 struct code {
   const char *name;
@@ -23,5 +20,3 @@ extern const struct code codes[CODE_COUNT];
 
 /* Instructions per iteration, the mean of the next code->counted_iterations; negative: a child can't be traced here. */
 double code_instructions(const struct code *code);
-
-#endif

@@ -3,8 +3,7 @@
 
    Job: one sample of each, in ns of the thread's CPU time, kernel time included, per fault or call. Invariant: all
    memory is given back. Not thread-safe: nobody else may move the break meanwhile. */
-#ifndef MACHINE_KERNEL_COSTS_H
-#define MACHINE_KERNEL_COSTS_H
+#pragma once
 
 /* X(name): a figure of struct kernel_costs, NAME_ns.
    first_touch: a fault on a fresh OS page of 4 KiB. unmapped_page: to give such a page back. Calls: getppid, the
@@ -20,5 +19,3 @@ struct kernel_costs {
 
 /* Takes one sample of each. Returns 0, or -1 with errno: the kernel refused a call. */
 int kernel_costs_sample(struct kernel_costs *costs);
-
-#endif

@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
 

@@ -4,8 +4,7 @@
 
    Job: the plan, the rounds, the result as JSON. Not its job: what follows from the figures (analysis/heaptape/model/).
  */
-#ifndef MACHINE_MEASUREMENT_H
-#define MACHINE_MEASUREMENT_H
+#pragma once
 
 #include "core/base/error.h"
 
@@ -25,5 +24,3 @@ json_t *measurement_make(const struct plan *plan, struct error *error);
 
 /* Only what is known without measuring: "tlbs". */
 json_t *measurement_sizes(void);
-
-#endif

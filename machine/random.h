@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Random numbers that a seed repeats: xorshift64. *state must not be 0. Pure. */
-#ifndef MACHINE_RANDOM_H
-#define MACHINE_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -11,5 +10,3 @@ static inline uint64_t random_next(uint64_t *state) {
   *state ^= *state << 17;
   return *state;
 }
-
-#endif

@@ -3,8 +3,7 @@
 
    Job: keeps what repeated short samples gave, and computes the least, the quartiles and the median. Not its job: to
    judge which of them is true. Not thread-safe. */
-#ifndef MACHINE_SAMPLES_H
-#define MACHINE_SAMPLES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ struct quantiles samples_quantiles(struct samples *samples);
 
 /* CPU time of the calling thread in ns: what other processes take is not in it. */
 uint64_t samples_cpu_ns(void);
-
-#endif

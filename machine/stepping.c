@@ -11,9 +11,8 @@
 /* Waits until the child stops. The signal that stopped it, or 0: it is gone. */
 static int stop_of(pid_t child) {
   int status;
-  while (waitpid(child, &status, 0) < 0)
-    if (errno != EINTR)
-      return 0;
+  if (TEMP_FAILURE_RETRY(waitpid(child, &status, 0)) < 0)
+    return 0;
   return WIFSTOPPED(status) ? WSTOPSIG(status) : 0;
 }
 

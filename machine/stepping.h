@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Counts the instructions of a call by stepping through it in a child process, one instruction at a time. */
-#ifndef MACHINE_STEPPING_H
-#define MACHINE_STEPPING_H
+#pragma once
 
 #include <stdint.h>
 
@@ -9,5 +8,3 @@
    are the same for each call; -1: the child could not be traced, or died. What the call changes is lost with the child.
  */
 int64_t stepping_count(void (*call)(unsigned), unsigned argument);
-
-#endif

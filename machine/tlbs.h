@@ -2,8 +2,7 @@
 /* The processor's TLBs for data and OS pages of 4 KiB, as CPUID reports them.
 
    Job: reads AMD's leaves 0x80000005 and 6, and Intel's leaf 0x18. On other processors none are known. */
-#ifndef MACHINE_TLBS_H
-#define MACHINE_TLBS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ struct tlb_size {
 
 /* Fills in the first level, and the second if there is one. Returns how many are known. */
 unsigned tlbs_read(struct tlb_size sizes[TLBS_MAX]);
-
-#endif

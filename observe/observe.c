@@ -5,7 +5,6 @@
 #include "core/processes/notify.h"
 #include "core/processes/proc.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,8 +9,7 @@
    one thread is exact (notify.h), of several nearly so, as others run on while one is stopped. A process that ends
    without asking (by a signal) is known up to its last look. Where the kernel forbids notification, only the command's
    own process is seen, and only at even times. Single-threaded. */
-#ifndef OBSERVE_OBSERVE_H
-#define OBSERVE_OBSERVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -73,5 +72,3 @@ uint64_t observe_look(struct observation *all);
 
 /* When all has ended. */
 void observe_finish(struct observation *all);
-
-#endif

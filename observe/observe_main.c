@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-observe: runs a command and reports the memory and processor time that each of its programs took, or what it
    costs under a simulation. */
+#include "core/base/json.h"
 #include "core/base/os.h"
 #include "core/command/diagnostics.h"
 #include "core/command/near_option.h"
@@ -9,7 +10,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -104,28 +104,24 @@ static bool parse(int count, char **arguments, struct options *options) {
   return options->help || (optind < count && !(options->simulate ? of_observation : of_simulation));
 }
 
-static void add(json_t *object, const char *key, uint64_t value) {
-  json_object_set_new(object, key, json_integer((json_int_t)value));
-}
-
 static json_t *image_as_json(const struct observed *image, bool notified, bool memory) {
   json_t *object = json_pack("{s:s#, s:s, s:i, s:b}", "name", image->name, strlen(image->name), "file", image->file,
                              "pid", (int)image->pid, "exited", image->exited);
   if (!object)
     return NULL; /* a name that is not UTF-8 */
-  add(object, "time_ns", image->time_ns);
-  add(object, "cpu_ns", image->cpu_ns);
+  json_set_count(object, "time_ns", image->time_ns);
+  json_set_count(object, "cpu_ns", image->cpu_ns);
   uint64_t faults = image->minor_faults + image->major_faults;
-  add(object, "page_faults", faults > image->faults_begin ? faults - image->faults_begin : 0);
+  json_set_count(object, "page_faults", faults > image->faults_begin ? faults - image->faults_begin : 0);
   if (!memory)
     return object;
   json_object_set_new(object, "peaks", json_string(notified ? "exact" : "sampled"));
-  add(object, "rss_anon_peak_bytes", image->rss_anon_peak_bytes);
-  add(object, "vm_size_peak_bytes", image->vm_size_peak_bytes);
-  add(object, "vm_hwm_bytes", image->vm_hwm_bytes);
+  json_set_count(object, "rss_anon_peak_bytes", image->rss_anon_peak_bytes);
+  json_set_count(object, "vm_size_peak_bytes", image->vm_size_peak_bytes);
+  json_set_count(object, "vm_hwm_bytes", image->vm_hwm_bytes);
   json_t *calls = json_object(), *rows = json_array();
   for (int call = 0; call < OBSERVED_CALLS && notified; call++)
-    add(calls, observed_call_names[call], image->calls[call]);
+    json_set_count(calls, observed_call_names[call], image->calls[call]);
   for (uint32_t index = 0; index < image->row_count; index++) {
     const struct observed_row *row = &image->rows[index];
     json_array_append_new(rows, json_pack("[I, I, I, I]", (json_int_t)row->time_ns, (json_int_t)row->cpu_ns,

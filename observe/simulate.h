@@ -4,8 +4,7 @@
    Job: start Valgrind, wait, and judge whether it could run the program. Not its job: the model and the result's keys
    (observe/valgrind/README.md); finding and starting Valgrind (core/valgrind). Takes over the process's signals while
    the command runs. */
-#ifndef OBSERVE_SIMULATE_H
-#define OBSERVE_SIMULATE_H
+#pragma once
 
 #include "core/base/error.h"
 
@@ -24,5 +23,3 @@ struct simulation {
 /* Returns the status to exit with: the command's (128 + its signal), 127 or 126 if it can't be started; or -1 with
    error: Valgrind is missing or does not fit, or could not run the program. */
 int simulate(const struct simulation *simulation, struct error *error);
-
-#endif

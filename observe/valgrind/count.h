@@ -10,8 +10,7 @@
 
    No client request at each call: a request leaves the translated code for Valgrind's scheduler, which costs more than
    a malloc. The caller's code is marked once, and its translations count by themselves. */
-#ifndef OBSERVE_VALGRIND_COUNT_H
-#define OBSERVE_VALGRIND_COUNT_H
+#pragma once
 
 #include "observe/valgrind/common/output.h"
 #include "observe/valgrind/common/tool.h"
@@ -44,5 +43,3 @@ void count_reset(void);
    of each kind called between that snapshot and the one before; if the end of the start-up was reported also "startup"
    {"instructions", "allocator_instructions", "loading_instructions"}. */
 void count_write(VgFile *file);
-
-#endif

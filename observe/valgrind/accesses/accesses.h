@@ -11,8 +11,7 @@
    Accesses are in the order of execution, and calls between them. The stream has whole items only, but where the
    process is killed. Nothing is written before the recorded library has handed over a descriptor; where the recorder
    has ended, the program goes on. */
-#ifndef OBSERVE_VALGRIND_ACCESSES_ACCESSES_H
-#define OBSERVE_VALGRIND_ACCESSES_ACCESSES_H
+#pragma once
 
 #include "observe/valgrind/common/tool.h"
 
@@ -74,5 +73,3 @@ void accesses_run(ThreadId thread);
 
 /* Takes what is in the buffer; called from translated code when it holds PENDING_FULL. */
 void accesses_settle(void);
-
-#endif

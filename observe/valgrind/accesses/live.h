@@ -7,8 +7,7 @@
    is reported after its call, and meanwhile another thread may have got the address. Memory is 16 bytes for each OS
    page that holds part of an object, 128 for each in which one begins, and 8 to 16 for each object (of as many as were
    live at once in its OS page). */
-#ifndef OBSERVE_VALGRIND_ACCESSES_LIVE_H
-#define OBSERVE_VALGRIND_ACCESSES_LIVE_H
+#pragma once
 
 #include <pub_tool_basics.h>
 
@@ -31,5 +30,3 @@ void live_owners(const Addr *addresses, UInt count, struct live_object *owners);
 
 /* Forgets all objects. */
 void live_forget(void);
-
-#endif

@@ -10,8 +10,7 @@
    an exception's handler and the next return is still the allocator's. A signal's handler on a stack of its own, which
    may lie above, does not end it; one that is itself left by longjmp does not either, for good. Invariant: at any
    moment the thread that runs is on one side. */
-#ifndef OBSERVE_VALGRIND_COMMON_ALLOCATOR_H
-#define OBSERVE_VALGRIND_COMMON_ALLOCATOR_H
+#pragma once
 
 #include "observe/valgrind/common/tool.h"
 
@@ -46,5 +45,3 @@ ULong allocator_instructions(void);
 
 /* In a fork's child: the count begins anew, with instructions_executed. */
 void allocator_reset(void);
-
-#endif

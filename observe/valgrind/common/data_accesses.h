@@ -4,8 +4,7 @@
    Job: from VEX's statements to accesses, for the modes that simulate or record them. Not its job: what becomes of an
    access. Invariants: accesses come in the order of execution; a write to the bytes that the same instruction has just
    read is part of that read, as for cachegrind. */
-#ifndef OBSERVE_VALGRIND_COMMON_DATA_ACCESSES_H
-#define OBSERVE_VALGRIND_COMMON_DATA_ACCESSES_H
+#pragma once
 
 #include "observe/valgrind/common/tool.h"
 
@@ -29,5 +28,3 @@ void data_accesses_break(struct data_accesses *accesses);
 
 /* Adds the accesses of a statement; it is to come behind what add makes of them. */
 void data_accesses_of(struct data_accesses *accesses, const IRStmt *statement);
-
-#endif

@@ -5,8 +5,7 @@
    the program itself: all its code is the allocator's. In any object, the functions of the malloc API (malloc and its
    kin, the C++ operators new and delete) are known by their symbols. So glibc's own malloc is known by its entry points
    alone, and a program that was linked against an allocator statically, and stripped, seems to have none. */
-#ifndef OBSERVE_VALGRIND_COMMON_OBJECTS_H
-#define OBSERVE_VALGRIND_COMMON_OBJECTS_H
+#pragma once
 
 #include <pub_tool_basics.h>
 
@@ -18,5 +17,3 @@ enum object_code objects_code_at(Addr address);
 
 /* That range was unmapped: what is known of it is forgotten. */
 void objects_forget(Addr address, SizeT bytes);
-
-#endif

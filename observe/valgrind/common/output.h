@@ -4,8 +4,7 @@
    Job: the file's name, the keys that all modes share, numbers and strings. Not its job: what a mode counted.
    Invariants: a file is written whole, at the process's end or before it becomes another program (exec); a process that
    is killed leaves none. */
-#ifndef OBSERVE_VALGRIND_COMMON_OUTPUT_H
-#define OBSERVE_VALGRIND_COMMON_OUTPUT_H
+#pragma once
 
 #include <pub_tool_basics.h>
 #include <pub_tool_libcprint.h>
@@ -27,5 +26,3 @@ void output_forget_exec(void);
 
 /* Writes the closing brace and closes. */
 void output_end(VgFile *file);
-
-#endif

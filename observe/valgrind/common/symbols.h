@@ -4,8 +4,7 @@
    Job: call back with each defined symbol of its dynamic and its full symbol table, in two coordinates: the name, and
    the offset in the file of what it stands for. Not its job: what names mean. Anything damaged ends the reading early:
    the file is one that the kernel mapped, but its section headers are untrusted. */
-#ifndef OBSERVE_VALGRIND_COMMON_SYMBOLS_H
-#define OBSERVE_VALGRIND_COMMON_SYMBOLS_H
+#pragma once
 
 #include <pub_tool_basics.h>
 
@@ -13,5 +12,3 @@ typedef void symbol_reader(void *context, const HChar *name, ULong file_offset);
 
 /* Sets *shared: the file is a shared object or a position-independent program. Returns False if it can't be read. */
 Bool symbols_read(const HChar *path, symbol_reader *reader, void *context, Bool *shared);
-
-#endif

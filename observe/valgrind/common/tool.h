@@ -3,8 +3,7 @@
 
    Valgrind's scheduler runs one thread of the client at a time, and calls into the tool only from it: nothing here
    needs locks. */
-#ifndef OBSERVE_VALGRIND_COMMON_TOOL_H
-#define OBSERVE_VALGRIND_COMMON_TOOL_H
+#pragma once
 
 #include <pub_tool_basics.h>
 #include <pub_tool_debuginfo.h>
@@ -41,5 +40,3 @@ struct translation {
   const VexGuestLayout *layout;
   Addr address; /* of the superblock's first instruction */
 };
-
-#endif

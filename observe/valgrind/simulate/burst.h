@@ -7,8 +7,7 @@
    burst, so that its first touch is a page fault for certain? Not its job: caches, counting. Invariants: memory is some
    4 KiB for each 2 MiB of addresses in which bursts access something, and for each 128 MiB in which they get something.
  */
-#ifndef OBSERVE_VALGRIND_SIMULATE_BURST_H
-#define OBSERVE_VALGRIND_SIMULATE_BURST_H
+#pragma once
 
 #include <pub_tool_basics.h>
 
@@ -23,5 +22,3 @@ Bool burst_first_page(UWord page);
    only the beginning is noted. */
 void burst_note_given(Addr address, SizeT bytes);
 Bool burst_was_given(UWord page);
-
-#endif

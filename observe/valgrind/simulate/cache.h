@@ -4,8 +4,7 @@
 
    Job: does an access hit? Invariants: a set's ways stand in the order of their last use, newest first; each access
    makes its block the newest, hit or miss, read or write. That is cachegrind's model. */
-#ifndef OBSERVE_VALGRIND_SIMULATE_CACHE_H
-#define OBSERVE_VALGRIND_SIMULATE_CACHE_H
+#pragma once
 
 #include <pub_tool_basics.h>
 
@@ -44,5 +43,3 @@ static inline Bool cache_misses(struct cache *cache, Addr address, UWord bytes) 
     missing |= cache_misses_block(cache, last);
   return missing;
 }
-
-#endif

@@ -10,8 +10,7 @@
    ends. Addresses are any numbers of 64 bits: a replay may ask about ones that it made up. Not seen: what the kernel
    touches (arguments at start-up, buffers of read), pages that it maps around one of a file, huge pages, copies after a
    fork. */
-#ifndef OBSERVE_VALGRIND_SIMULATE_PAGE_FAULTS_H
-#define OBSERVE_VALGRIND_SIMULATE_PAGE_FAULTS_H
+#pragma once
 
 #include <pub_tool_basics.h>
 
@@ -25,5 +24,3 @@ void page_faults_give_back(Addr address, SizeT bytes);
 
 /* mremap: the pages' contents move along, and the old ones are given back. The ranges do not overlap. */
 void page_faults_move(Addr from, Addr to, SizeT bytes);
-
-#endif

@@ -21,8 +21,7 @@
    No client request at each call: a request leaves the translated code for Valgrind's scheduler, which costs more than
    most calls. The client registers a function once, which it calls before each call, and that function's translation
    plays the stream. */
-#ifndef OBSERVE_VALGRIND_SIMULATE_REPLAY_H
-#define OBSERVE_VALGRIND_SIMULATE_REPLAY_H
+#pragma once
 
 #include "observe/valgrind/common/output.h"
 #include "observe/valgrind/common/tool.h"
@@ -52,5 +51,3 @@ void replay_finish(void);
 /* Keys "events" (calls for which the stream was played), "lost_accesses", and of the start-up, less the allocator's,
    "startup_instructions" and "startup_accesses". */
 void replay_write(VgFile *file);
-
-#endif

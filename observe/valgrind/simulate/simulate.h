@@ -10,8 +10,7 @@
    for the same sizes. Where an instruction reads and writes the same bytes, that is one access. An access of more than
    a line's length (fxsave) is cut to one. Addresses are virtual; nothing of the kernel's is seen. What a mapping's end
    does to caches and TLBs is not simulated: they keep what they hold. */
-#ifndef OBSERVE_VALGRIND_SIMULATE_SIMULATE_H
-#define OBSERVE_VALGRIND_SIMULATE_SIMULATE_H
+#pragma once
 
 #include "observe/valgrind/common/output.h"
 #include "observe/valgrind/common/tool.h"
@@ -53,5 +52,3 @@ void simulate_reset(void);
    "unsure_page_faults", in each cache and TLB "first_misses" (burst.h), and "outside" {"allocator_instructions"}; where
    snapshots were taken, in each cache and TLB of both sides "snapshots" [misses so far]. */
 void simulate_write(VgFile *file);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What translated code calls in mode simulate: simulate.c does it, instrument_simulate.c puts the calls in. In the
    order of execution; an instruction's fetch comes before its accesses. */
-#ifndef OBSERVE_VALGRIND_SIMULATE_SIMULATE_EVENTS_H
-#define OBSERVE_VALGRIND_SIMULATE_SIMULATE_EVENTS_H
+#pragma once
 
 #include <pub_tool_basics.h>
 
@@ -16,5 +15,3 @@ VG_REGPARM(1) void simulate_fetch_line(UWord line);
 
 /* One instruction that lies in two lines was fetched. */
 VG_REGPARM(2) void simulate_fetch_across(Addr address, UWord bytes);
-
-#endif

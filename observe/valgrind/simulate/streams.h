@@ -8,8 +8,7 @@
    the lines that miss the first level, which are what the outer levels see, too, so one table serves all levels.
    Invariants: streams stand in the order of their last use, newest first; the oldest is replaced. No prefetch changes
    what a cache holds. */
-#ifndef OBSERVE_VALGRIND_SIMULATE_STREAMS_H
-#define OBSERVE_VALGRIND_SIMULATE_STREAMS_H
+#pragma once
 
 #include <pub_tool_basics.h>
 
@@ -61,5 +60,3 @@ static inline Bool streams_foresee(struct streams *streams, UWord line) {
   streams->rows[0] = found;
   return foreseen;
 }
-
-#endif

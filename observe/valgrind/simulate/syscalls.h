@@ -3,8 +3,7 @@
 
    Job: count them as they begin. Not its job: what they do to OS pages (page_faults.h), but for which madvise calls
    give pages back: Valgrind's core reports mappings and the data segment to tools, but not those. */
-#ifndef OBSERVE_VALGRIND_SIMULATE_SYSCALLS_H
-#define OBSERVE_VALGRIND_SIMULATE_SYSCALLS_H
+#pragma once
 
 #include <pub_tool_basics.h>
 #include <pub_tool_libcprint.h>
@@ -21,5 +20,3 @@ Bool syscalls_gives_back(UInt number, const UWord *arguments);
 
 /* Is this execve or execveat? */
 Bool syscalls_is_exec(UInt number);
-
-#endif

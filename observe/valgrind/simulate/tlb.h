@@ -5,8 +5,7 @@
    The ways' order is kept by the time of their last use, and a table of hints says where a page was found last, so a
    hit costs the same whatever its age. cache.h, which moves what it found to the front, took 40 % longer for a whole
    simulation of perl with 64 ways. */
-#ifndef OBSERVE_VALGRIND_SIMULATE_TLB_H
-#define OBSERVE_VALGRIND_SIMULATE_TLB_H
+#pragma once
 
 #include "observe/valgrind/simulate/cache.h"
 
@@ -44,5 +43,3 @@ static inline Bool tlb_misses_page(struct tlb *tlb, UWord page) {
   *hint = oldest;
   return True;
 }
-
-#endif

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Our Valgrind tool counts what cachegrind counts, to the last miss, and tells the allocator from the program."""
+"""Our Valgrind tool counts what cachegrind counts, to the last miss, and tells the allocator from the program.
 
+Long: another program, whose misses are as cachegrind's; a shift by one OS page.
+"""
+
+import functools
 import json
 import os
 import shutil
@@ -35,6 +39,7 @@ def run(*command, cwd=None, status=0):
 def valgrind(tool, program, *options):
     """Each tool from the same folder: the client's environment, and so its stack, are the same."""
     environment = {**os.environ, "VALGRIND_LIB": str(LIBRARY)}
+    environment.pop("PYTEST_CURRENT_TEST", None)
     command = ["valgrind", "--quiet", f"--tool={tool}", *options, str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment)
     if done.returncode == NO_SKIP:
@@ -43,10 +48,33 @@ def valgrind(tool, program, *options):
     return done
 
 
-def ours(tmp_path, program, mode, *options):
-    path = tmp_path / f"{mode}.json"
-    valgrind("heaptape", program, f"--mode={mode}", f"--out-file={path}", *options)
-    return json.loads(path.read_text())
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    """Runs the tool itself: (program, mode, *options), once each. Returns the result."""
+
+    @functools.cache
+    def made(program, mode, *options):
+        path = tmp_path_factory.mktemp("ours") / "result.json"
+        valgrind("heaptape", PROGRAMS / program, f"--mode={mode}", f"--out-file={path}", *options)
+        return json.loads(path.read_text())
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def simulate(tmp_path_factory):
+    """Runs heaptape-observe --simulate: (*command, options=...), once each. Returns the result, with `others`: those of
+    other processes and programs, by their files' names.
+    """
+
+    @functools.cache
+    def made(*command, options=()):
+        path = tmp_path_factory.mktemp("simulated") / "result.json"
+        run(OBSERVE, "--simulate", *options, "-o", path, "--", *command)
+        others = {other.name: json.loads(other.read_text()) for other in path.parent.glob("result.json.*")}
+        return json.loads(path.read_text()) | {"others": others}
+
+    return made
 
 
 def cachegrind(tmp_path, program, first, outer):
@@ -55,7 +83,7 @@ def cachegrind(tmp_path, program, first, outer):
     sizes = [
         f"--{name}={bytes_},{ways},64" for name, (bytes_, ways) in (("D1", first), ("I1", (32768, 8)), ("LL", outer))
     ]
-    valgrind("cachegrind", program, *sizes, "--vex-guest-chase=no", f"--cachegrind-out-file={path}")
+    valgrind("cachegrind", PROGRAMS / program, *sizes, "--vex-guest-chase=no", f"--cachegrind-out-file={path}")
     lines = dict(
         line.split(": ", 1) for line in path.read_text().splitlines() if line.startswith(("events", "summary"))
     )
@@ -81,17 +109,17 @@ def as_cachegrind(result, level):
     }
 
 
-@pytest.mark.parametrize("program", ["simulated_vectors", "simulated_calls"])
-def test_one_simulation_equals_cachegrinds_of_each_outer_cache_to_the_last_miss(tmp_path, program):
-    result = ours(tmp_path, PROGRAMS / program, "simulate")
+@pytest.mark.parametrize("program", ["simulated_vectors", pytest.param("simulated_calls", marks=pytest.mark.long)])
+def test_one_simulation_equals_cachegrinds_of_each_outer_cache_to_the_last_miss(ours, tmp_path, program):
+    result = ours(program, "simulate")
     for level, outer in enumerate(OUTER, 1):
-        assert as_cachegrind(result, level) == cachegrind(tmp_path, PROGRAMS / program, (32768, 8), outer), outer
+        assert as_cachegrind(result, level) == cachegrind(tmp_path, program, (32768, 8), outer), outer
 
 
-def test_threads_are_simulated_as_cachegrind_does(tmp_path):
+def test_threads_are_simulated_as_cachegrind_does(ours, tmp_path):
     """In a first level that holds everything, as threads' instructions interleave differently from run to run."""
-    program = PROGRAMS / "simulated_threads"
-    result = ours(tmp_path, program, "simulate", "--caches=4194304:16,33554432:16")
+    program = "simulated_threads"
+    result = ours(program, "simulate", "--caches=4194304:16,33554432:16")
     assert result["threads"] == 5
     assert as_cachegrind(result, 1) == cachegrind(tmp_path, program, (4194304, 16), OUTER[2])
 
@@ -106,23 +134,17 @@ def test_line_numbers_are_not_read_whatever_form_they_have(tmp_path):
     assert json.loads(path.read_text())["instructions"] > 0
 
 
-def test_both_modes_count_the_same_instructions(tmp_path):
-    results = [ours(tmp_path, PROGRAMS / "simulated_vectors", mode) for mode in ("count", "simulate")]
+def test_both_modes_count_the_same_instructions(ours):
+    results = [ours("simulated_vectors", mode) for mode in ("count", "simulate")]
     assert results[0]["instructions"] == results[1]["instructions"]
 
 
-def test_a_first_level_tlb_misses_what_the_same_one_behind_it_misses(tmp_path):
+def test_a_first_level_tlb_misses_what_the_same_one_behind_it_misses(ours):
     """They are looked up by different code. One entry in front keeps nothing but repetitions away."""
-    first = ours(tmp_path, PROGRAMS / "simulated_vectors", "simulate", "--tlbs=64:64")["tlbs"][0]
-    behind = ours(tmp_path, PROGRAMS / "simulated_vectors", "simulate", "--tlbs=1:1,64:64")["tlbs"][1]
+    first = ours("simulated_vectors", "simulate", "--tlbs=64:64")["tlbs"][0]
+    behind = ours("simulated_vectors", "simulate", "--tlbs=1:1,64:64")["tlbs"][1]
     assert first == behind
     assert first["misses"] > 100
-
-
-def simulate(tmp_path, *command, options=()):
-    path = tmp_path / "result.json"
-    run(OBSERVE, "--simulate", *options, "-o", path, "--", *command)
-    return json.loads(path.read_text())
 
 
 KEYS = ("misses", "sequential_misses", "instruction_misses")
@@ -135,7 +157,7 @@ def flat(part):
     return counts + list(part["syscalls_by_kind"].values()) + misses
 
 
-@pytest.mark.parametrize("pages", [1, 16])
+@pytest.mark.parametrize("pages", [16, pytest.param(1, marks=pytest.mark.long)])
 def test_a_shift_moves_what_is_mapped_after_the_dynamic_linker_by_so_many_os_pages(tmp_path, pages):
     def lowest(shift):
         """Of each library its first address."""
@@ -149,20 +171,20 @@ def test_a_shift_moves_what_is_mapped_after_the_dynamic_linker_by_so_many_os_pag
     assert {name: address + 4096 * pages for name, address in plain.items()} == shifted
 
 
-def test_allocator_and_program_sum_to_the_whole(tmp_path):
-    result = simulate(tmp_path, PROGRAMS / "simulated_calls")
+def test_allocator_and_program_sum_to_the_whole(simulate):
+    result = simulate(PROGRAMS / "simulated_calls")
     parts = zip(flat(result["allocator"]), flat(result["program"]))
     assert [sum(part) for part in parts] == flat(result)
     assert result["allocator"]["instructions"] > 2000 * 10
     assert result["allocator"]["data_accesses"] > 2000 * 3
 
 
-def test_what_is_planted_in_the_allocator_is_the_allocators(tmp_path):
+def test_what_is_planted_in_the_allocator_is_the_allocators(simulate):
     """PLANTED executes 1 to 4 instructions per loop in malloc, and none of it is the program's."""
 
     def planted(loops):
         settings = (f"LD_PRELOAD={PLANTED}", f"PLANT_LOOPS={loops}")
-        return simulate(tmp_path, "env", *settings, PROGRAMS / "simulated_calls")
+        return simulate("env", *settings, PROGRAMS / "simulated_calls")
 
     some, more = planted(1000), planted(3000)
     assert some["program"] == more["program"]
@@ -172,28 +194,27 @@ def test_what_is_planted_in_the_allocator_is_the_allocators(tmp_path):
     assert calls >= 1000
 
 
-def test_the_whole_of_a_preloaded_allocator_is_the_allocators_its_start_up_too(tmp_path):
-    result = simulate(tmp_path, "env", f"LD_PRELOAD={OUT / 'lib/libreference.so'}", PROGRAMS / "simulated_calls")
-    plain = simulate(tmp_path, PROGRAMS / "simulated_calls")
+def test_the_whole_of_a_preloaded_allocator_is_the_allocators_its_start_up_too(simulate):
+    result = simulate("env", f"LD_PRELOAD={OUT / 'lib/libreference.so'}", PROGRAMS / "simulated_calls")
+    plain = simulate(PROGRAMS / "simulated_calls")
     assert result["allocator"]["instructions"] > 2000 * 10
     assert result["allocator"]["instructions"] != plain["allocator"]["instructions"]
 
 
-def test_each_process_has_a_result_of_its_own(tmp_path):
-    whole = simulate(tmp_path, PROGRAMS / "simulated_forks")
-    others = [json.loads(path.read_text()) for path in tmp_path.glob("result.json.*")]
+def test_each_process_has_a_result_of_its_own(simulate):
+    whole = simulate(PROGRAMS / "simulated_forks")
+    others = whole["others"].values()
     assert sorted(other["name"] for other in others) == ["simulated_forks", "simulated_forks", "true"]
     for child in (other for other in others if other["name"] == "simulated_forks"):
         assert child["parent"] == whole["pid"]
         assert whole["allocator"]["instructions"] < 1000 < child["allocator"]["instructions"]
 
 
-def test_a_process_that_becomes_another_program_leaves_the_counts_of_each(tmp_path):
+def test_a_process_that_becomes_another_program_leaves_the_counts_of_each(simulate):
     """Each did 100,000 rounds of a loop less than the one before; failed execs leave nothing."""
-    last = simulate(tmp_path, PROGRAMS / "simulated_execs", "2")
-    paths = [tmp_path / f"result.json.{last['pid']}.{number}" for number in (1, 2)]
-    assert sorted(tmp_path.glob("result.json.*")) == paths
-    first, second = (json.loads(path.read_text())["instructions"] for path in paths)
+    last = simulate(PROGRAMS / "simulated_execs", "2")
+    assert sorted(last["others"]) == [f"result.json.{last['pid']}.{number}" for number in (1, 2)]
+    first, second = (other["instructions"] for _, other in sorted(last["others"].items()))
     assert first - second == pytest.approx(second - last["instructions"], rel=0.01)
     assert last["instructions"] > 100000 * 3
 
@@ -205,29 +226,23 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def without_pages(tmp_path_factory):
-    """The result of the same program, when it touches none."""
-    return simulate(tmp_path_factory.mktemp("pages"), PROGRAMS / "simulated_pages", "none")
-
-
 @pytest.mark.parametrize("how", FAULTS)
-def test_page_faults_are_first_touches_of_os_pages_that_were_not_given_back_since(tmp_path, without_pages, how):
-    result = simulate(tmp_path, PROGRAMS / "simulated_pages", how)
-    extra = result["page_faults"] - without_pages["page_faults"]
+def test_page_faults_are_first_touches_of_os_pages_that_were_not_given_back_since(simulate, how):
+    result = simulate(PROGRAMS / "simulated_pages", how)
+    without = simulate(PROGRAMS / "simulated_pages", "none")
+    extra = result["page_faults"] - without["page_faults"]
     assert extra == pytest.approx(FAULTS[how], abs=3)  # code and data of the C library that only one of them needs
-    assert result["allocator"]["page_faults"] == without_pages["allocator"]["page_faults"]
+    assert result["allocator"]["page_faults"] == without["allocator"]["page_faults"]
 
 
-def test_a_forks_child_starts_with_its_parents_pages(tmp_path):
-    simulate(tmp_path, PROGRAMS / "simulated_pages", "fork")
-    (path,) = tmp_path.glob("result.json.*")
-    assert json.loads(path.read_text())["page_faults"] == pytest.approx(1000, abs=3)
+def test_a_forks_child_starts_with_its_parents_pages(simulate):
+    (child,) = simulate(PROGRAMS / "simulated_pages", "fork")["others"].values()
+    assert child["page_faults"] == pytest.approx(1000, abs=3)
 
 
-def test_system_calls_are_counted_by_kind(tmp_path):
+def test_system_calls_are_counted_by_kind(simulate):
     def kinds(how):
-        return simulate(tmp_path, PROGRAMS / "simulated_pages", how)["program"]["syscalls_by_kind"]
+        return simulate(PROGRAMS / "simulated_pages", how)["program"]["syscalls_by_kind"]
 
     plain = kinds("none")
     for how, extra in (
@@ -237,9 +252,9 @@ def test_system_calls_are_counted_by_kind(tmp_path):
         assert {kind: count - plain[kind] for kind, count in kinds(how).items() if count != plain[kind]} == extra
 
 
-def test_without_caches_for_instructions_data_alone_reaches_the_outer_caches(tmp_path):
-    program = PROGRAMS / "simulated_vectors"
-    whole, data = ours(tmp_path, program, "simulate"), ours(tmp_path, program, "simulate", "--data-only=yes")
+def test_without_caches_for_instructions_data_alone_reaches_the_outer_caches(ours):
+    program = "simulated_vectors"
+    whole, data = ours(program, "simulate"), ours(program, "simulate", "--data-only=yes")
     assert "instruction_cache" not in data
     assert all("instruction_misses" not in level for level in data["caches"])
     for key in ("instructions", "data_accesses", "page_faults", "syscalls", "tlbs"):
@@ -249,25 +264,25 @@ def test_without_caches_for_instructions_data_alone_reaches_the_outer_caches(tmp
     assert data["caches"][1]["misses"] < whole["caches"][1]["misses"] + whole["caches"][1]["instruction_misses"]
 
 
-def test_a_call_that_longjmp_leaves_has_ended(tmp_path):
-    returns = simulate(tmp_path, PROGRAMS / "simulated_jumps")
-    jumps = simulate(tmp_path, PROGRAMS / "simulated_jumps", "jump")
+def test_a_call_that_longjmp_leaves_has_ended(simulate):
+    returns = simulate(PROGRAMS / "simulated_jumps")
+    jumps = simulate(PROGRAMS / "simulated_jumps", "jump")
     loop = returns["allocator"]["instructions"] - jumps["allocator"]["instructions"]
     assert loop > 100000 * 3
     assert jumps["allocator"]["instructions"] < 20000
     assert jumps["program"]["instructions"] == pytest.approx(returns["program"]["instructions"], rel=0.01)
 
 
-def test_a_handler_on_a_stack_of_its_own_does_not_end_the_call_that_it_interrupts(tmp_path):
-    returns = simulate(tmp_path, PROGRAMS / "simulated_jumps")
-    interrupted = simulate(tmp_path, PROGRAMS / "simulated_jumps", "signal")
+def test_a_handler_on_a_stack_of_its_own_does_not_end_the_call_that_it_interrupts(simulate):
+    returns = simulate(PROGRAMS / "simulated_jumps")
+    interrupted = simulate(PROGRAMS / "simulated_jumps", "signal")
     assert interrupted["allocator"]["instructions"] == pytest.approx(2 * returns["allocator"]["instructions"], rel=0.1)
     assert interrupted["program"]["instructions"] == pytest.approx(returns["program"]["instructions"], rel=0.01)
 
 
-def test_sizes_are_options(tmp_path):
+def test_sizes_are_options(simulate):
     options = ("--caches", "16384:4,2097152:8", "--tlbs", "32:4", "--instruction-cache", "65536:4")
-    result = simulate(tmp_path, PROGRAMS / "simulated_calls", options=options)
+    result = simulate(PROGRAMS / "simulated_calls", options=options)
     assert [(level["bytes"], level["ways"]) for level in result["caches"]] == [(16384, 4), (2097152, 8)]
     assert [(level["entries"], level["ways"]) for level in result["tlbs"]] == [(32, 4)]
     assert (result["instruction_cache"]["bytes"], result["instruction_cache"]["ways"]) == (65536, 4)
