@@ -111,12 +111,12 @@ def make_memory(number: int, ops: int, source: random.Random) -> dict:
     for i, live in enumerate(live_at):
         rss = max(live * (1.1 + 0.05 * number), rss * (0.9995 - 0.0008 * number))
         timeline.append([i * ops // 1000, int(rss), int(rss * 1.3 + (2 << 20)), live])
-    region = 16384
+    region = 65536
     cells = []
     for i in range(0, 1001, 4):
         filled = {}
         for r in range(live_at[i] // region):
-            low = 0x5555_0000_0000 // region if r < 600 else 0x7FFF_0000_0000 // region
+            low = 0x5555_0000_0000 // region if r < 150 else 0x7FFF_0000_0000 // region
             filled[low + r * 2] = int(region * source.uniform(0.3, 1.0))
         cells.append(filled)
     return {

@@ -2,7 +2,7 @@
 """The whole of an advice: what is tried, replayed and held to malloc's promises, and what follows."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -97,7 +97,7 @@ def advise(source: Source, wish: Wish, place: Place) -> Found:
     now, doubt = today(wish.baseline, info, known)
     made_on = recorded_on(info, known)
     wanted = candidates(wish.names, known, about["threads"])
-    choices = _unique([now, *([made_on] if made_on else []), *wanted])
+    choices = list({one.label: one for one in (now, *([made_on] if made_on else []), *wanted)}.values())
     with_accesses = replay.has_accesses(workload)
     recorded = Recorded() if with_accesses else read_recorded(source.path, workload, about)
     bench = Bench(workload, home, choices)
@@ -149,7 +149,6 @@ def _decide(
 
 
 def _verify(job: _Job, choices: Sequence[Choice], on_progress: Callable[[str, float], None]) -> None:
-    """One choice for each library."""
     by_path = {choice.path: choice for choice in reversed(choices)}
     on_progress("checking promises", 1.0)
     for choice, broken in job.bench.side_by_side(job.bench.promises, list(by_path.values())):
@@ -181,10 +180,6 @@ def _require(tried: Sequence[Tried], now: Choice) -> None:
     base = next(one for one in tried if one.label == now.label)
     if base.failure:
         raise HeaptapeError(f"today's allocator can't be replayed, so nothing can be compared with it: {base.failure}")
-
-
-def _unique(choices: Iterable[Choice]) -> list[Choice]:
-    return list({choice.label: choice for choice in choices}.values())
 
 
 def _row(one: Tried) -> Row:

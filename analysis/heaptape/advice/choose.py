@@ -94,7 +94,6 @@ class Judge:
         return change is not None and change.is_clear and change.ns < 0 and not change.percent > -WORTH_PERCENT
 
     def gains(self, row: Row, now: Row) -> bool:
-        """Either of them."""
         return self.gains_memory(row, now) or self.gains_cpu(row, now)
 
     def change(self, before: Row, after: Row) -> Change | None:

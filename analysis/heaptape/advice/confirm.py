@@ -2,7 +2,6 @@
 """Does the advice hold? What is advised and today's allocator, in turns, in the live program."""
 
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from heaptape.advice.words import Advice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.quantities import size
+from heaptape.common.scratch import scratch_folder
 from heaptape.fidelity import live, timed
 from heaptape.fidelity.sequential import DIFFERENT, UNDECIDED
 from heaptape.measure.recipes import Finished, Recipe
@@ -54,8 +54,8 @@ class Confirmed:
 def confirm(advice: Advice, command: Command) -> list[Confirmed]:
     """One for each pick that is not today's. Raises HeaptapeError where the program fails live."""
     picks = [pick for pick in advice.picks if pick.label != advice.today]
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
-        observe = _Observer(command, Path(scratch))
+    with scratch_folder() as scratch:
+        observe = _Observer(command, scratch)
         peaks = _peaks(advice, dict.fromkeys(pick.label for pick in picks), observe)
         return [
             _memory(advice, pick, peaks) if pick.aim == MEMORY else _cpu(advice, pick, peaks, observe) for pick in picks

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from heaptape.common.c_programs import convert_json
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.measure.capture import Trace, about_trace
+from heaptape.measure.capture import Trace
 
 KEPT_BYTES = 2000  # of what a program prints
 NOT_STARTED = (126, 127)
@@ -41,7 +42,7 @@ class Program:
 def cpu_ns_of_file(path: Path, home: Home) -> float | None:
     """The same of a recording; None where it is of another kind, or no file. What is wrong with it, others tell."""
     try:
-        return cpu_ns_of(about_trace(path, home))
+        return cpu_ns_of(convert_json(home, "info", str(path)))
     except HeaptapeError:
         return None
 
@@ -62,7 +63,7 @@ def record(command: Sequence[str], folder: Path, home: Home, options: Sequence[s
     wrapper = [str(home.program("record")), "-o", str(folder / "first.tape"), *options, "--"]
     with _interrupts_are_its_own():
         ended = run([*wrapper, *command])
-    traces = [Trace(path, about_trace(path, home)) for path in sorted(folder.glob("*.tape"))]
+    traces = [Trace(path, convert_json(home, "info", str(path))) for path in sorted(folder.glob("*.tape"))]
     if not traces or (ended.status in NOT_STARTED and not any(one.about["events"] for one in traces)):
         raise HeaptapeError(last_line(ended.last_words) or f"{command[0]}: nothing was recorded")
     called = [one for one in traces if one.about["events"]]

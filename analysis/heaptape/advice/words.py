@@ -37,7 +37,6 @@ class Advice:
     next_step: Sequence[str] = ()
 
     def row(self, label: str) -> Row:
-        """Of the candidate with that label."""
         return next(row for row in self.rows if row.label == label)
 
 

@@ -39,8 +39,6 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Candidate:
-    """One version of a recipe."""
-
     name: str
     version: str
     recipe: Recipe
@@ -65,7 +63,6 @@ def load(home: Home) -> dict[str, Recipe]:
 
 
 def read(file: Path) -> dict[str, Recipe]:
-    """`load` of any file."""
     return {name: checked(f"{file}: {name}", table, Recipe) for name, table in read_toml(file).items()}
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Holds a candidate to the rules of malloc: the pass `verify` on a few workloads, of which one asks for alignments."""
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, Home
+from heaptape.common.scratch import scratch_folder
 from heaptape.measure import exact, replay, workloads
 from heaptape.measure.installed import Checked
 from heaptape.measure.registry import Choice
@@ -20,10 +20,10 @@ TIMEOUT_S = 600
 def verify(choice: Choice, home: Home, tell: Callable[[str], None] = lambda what: None) -> tuple[Checked, ...]:
     """What each of the workloads that are here says of it. Raises HeaptapeError where there is none."""
     found = []
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
-        for name, source in _sources(home, Path(scratch)).items():
+    with scratch_folder() as scratch:
+        for name, source in _sources(home, scratch).items():
             tell(f"{choice.label}: verifying on {name}")
-            workload = replay.prepare(str(source), home, Path(scratch))
+            workload = replay.prepare(str(source), home, scratch)
             found.append(Checked(name, _broken(choice, workload, home)))
     if not found:
         raise HeaptapeError("there is no workload to verify on: run 'make'")
@@ -44,7 +44,6 @@ def _broken(choice: Choice, workload: Path, home: Home) -> str:
 
 
 def _sources(home: Home, scratch: Path) -> dict[str, Path]:
-    """Name -> workload or trace."""
     corpus = [SHARED / "workloads" / "corpus" / name for name in CORPUS]
     found = {}
     pattern = next((one for one in workloads.find(home) if one.name == PATTERN), None)

@@ -7,7 +7,6 @@ proxy (HTTPS_PROXY) and which certificates (SSL_CERT_FILE).
 import json
 import os
 import shutil
-import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -19,6 +18,7 @@ from typing import IO
 
 from heaptape.common.checked import read_toml
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.scratch import scratch_folder
 from heaptape.common.version import __version__
 from heaptape.measure.installed import Source
 from heaptape.measure.registry import sha256_of
@@ -38,8 +38,8 @@ def fetch(package: str, release: str, kept: Path) -> tuple[Path, Source]:
     if not (archive.is_file() and note.is_file() and note.read_text().strip() == sha256_of(archive)):
         checksum = _checksum(package, release)
         kept.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".fetching-", dir=kept) as scratch:
-            part = Path(scratch) / archive.name
+        with scratch_folder(kept, ".fetching-") as scratch:
+            part = scratch / archive.name
             _download(package, release, checksum, part)
             note.unlink(missing_ok=True)
             part.replace(archive)
@@ -48,7 +48,6 @@ def fetch(package: str, release: str, kept: Path) -> tuple[Path, Source]:
 
 
 def _checksum(package: str, release: str) -> str:
-    """As the index has it."""
     path = _index_path(package)
     source = _source()
     if isinstance(source, Path):

@@ -4,10 +4,10 @@
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.scratch import scratch_folder
 from heaptape.measure.installed import Source, version_key
 from heaptape.measure.registry import sha256_of
 
@@ -38,12 +38,12 @@ def _download(package: str, release: str, kept: Path) -> Path:
     if not shutil.which("apt-get"):
         raise HeaptapeError(f"{package} is a package of Debian, and there is no apt-get here")
     kept.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=kept) as scratch:
+    with scratch_folder(kept, ".fetching-") as scratch:
         wanted = f"{package}={release}" if release else package
         done = subprocess.run(
             ["apt-get", "download", wanted], cwd=scratch, stdin=subprocess.DEVNULL, capture_output=True, text=True
         )
-        parts = list(Path(scratch).glob("*.deb"))
+        parts = list(scratch.glob("*.deb"))
         if done.returncode != 0 or not parts:
             told = [line for line in done.stderr.splitlines() if re.match("[EW]:", line)]
             why = told[-1][2:].strip() if told else f"exit status {done.returncode}"

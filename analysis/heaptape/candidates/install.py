@@ -5,7 +5,6 @@ import fcntl
 import os
 import re
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from heaptape.candidates import build, checks
 from heaptape.candidates.sources import Plan
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, cache_folder
+from heaptape.common.scratch import scratch_folder
 from heaptape.measure import installed, machine, registry
 from heaptape.measure.installed import Installed, Record, Source
 
@@ -124,12 +124,8 @@ def _room(folder: Path) -> Iterator[Path]:
         with _locked(left) as ours:
             if ours:
                 shutil.rmtree(left, ignore_errors=True)
-    room = Path(tempfile.mkdtemp(prefix=BUILDING, dir=folder))
-    try:
-        with _locked(room):
-            yield room
-    finally:
-        shutil.rmtree(room, ignore_errors=True)
+    with scratch_folder(folder, BUILDING) as room, _locked(room):
+        yield room
 
 
 @contextmanager

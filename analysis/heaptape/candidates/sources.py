@@ -38,7 +38,6 @@ class Plan:
 
 
 def of_recipe(candidate: Candidate) -> Plan:
-    """The plan of one version of a recipe."""
     recipe = candidate.recipe
 
     def bring(folder: Path, kept: Path) -> tuple[Source, Path]:

@@ -71,7 +71,6 @@ def printable(name: str) -> str:
 
 
 def is_quiet() -> bool:
-    """Are progress and notes unwanted?"""
     return _wanted.quiet
 
 
@@ -89,7 +88,6 @@ def split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def is_coloured(stream: IO[str]) -> bool:
-    """Does what goes there have colours?"""
     if _wanted.color != "auto":
         return _wanted.color == "always"
     return not os.environ.get("NO_COLOR") and stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"

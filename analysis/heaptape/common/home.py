@@ -56,15 +56,12 @@ class Home:
         return [self.directory / "lib", self.directory / "lib" / "heaptape"]
 
     def pattern_directories(self) -> list[Path]:
-        """Where the synthetic patterns' programs are."""
         return [self.directory / "workloads", self.directory / "libexec" / "heaptape" / "workloads"]
 
     def registry_file(self) -> Path:
-        """allocators.toml."""
         return _of_allocators("allocators.toml")
 
     def candidates_file(self) -> Path:
-        """candidates.toml."""
         return _of_allocators("candidates.toml")
 
 

@@ -79,7 +79,6 @@ def flush_standard_output(text: str = "") -> None:
 
 
 def replace_whole(path: Path, data: bytes, durable: bool = False) -> None:
-    """`whole_file` of these bytes."""
     with whole_file(path, durable) as file:
         file.write(data)
 

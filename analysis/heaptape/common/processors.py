@@ -5,5 +5,4 @@ import os
 
 
 def processors() -> int:
-    """How many."""
     return len(os.sched_getaffinity(0))

@@ -43,12 +43,10 @@ class WorkProgress:
         self._bar.update(self._task, completed=share, description=what)
 
     def note(self, text: str) -> None:
-        """A line above the bar."""
         with self._hidden():
             console.note(text)
 
     def error(self, text: str) -> None:
-        """The same, for what failed."""
         with self._hidden():
             console.error(text)
 
@@ -65,12 +63,7 @@ class WorkProgress:
 def _started() -> "tuple[Progress, TaskID]":
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("left"),
-    )
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TextColumn("left"))
     bar = Progress(
         *columns,
         TimeRemainingColumn(elapsed_when_finished=True),

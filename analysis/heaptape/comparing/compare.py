@@ -13,16 +13,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.comparing.intervals import (
-    LogRatio,
-    Method,
-    combined,
-    is_exact,
-    log_ratio,
-    mean_of,
-    steadied,
-    too_noisy,
-)
+from heaptape.comparing.intervals import LogRatio, Method, combined, is_exact, log_ratio, mean_of, steadied, too_noisy
 from heaptape.results import margins
 from heaptape.results.schema import Results, all_results, figures
 
@@ -110,19 +101,8 @@ def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.Dat
         about = {"allocator": allocator, "metric": metric, "exact": all(here)}
         rows.append({"workload": GEOMETRIC} | about | percent_row(mean_of(found), method, margin))
         rows.append({"workload": ARITHMETIC} | about | arithmetic_row(found, method, max(each)))
-    columns = [
-        "workload",
-        "allocator",
-        "metric",
-        "percent",
-        "low",
-        "high",
-        "repetitions",
-        "supported",
-        "reason",
-        "margin_percent",
-        "exact",
-    ]
+    columns = ["workload", "allocator", "metric", "percent", "low", "high", "repetitions", "supported", "reason"]
+    columns += ["margin_percent", "exact"]
     types = {"percent": float, "low": float, "high": float, "supported": object, "reason": object, "exact": bool}
     return pd.DataFrame(rows, columns=columns).astype(types | {"margin_percent": float})
 

@@ -78,7 +78,6 @@ def _first_up(text: str) -> str:
 
 
 def _list(names: Iterable[str]) -> str:
-    """a, b and c."""
     names = list(names)
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
@@ -155,7 +154,6 @@ def spread_of_cycles(file: Results) -> float | None:
 
 
 def warnings(files: Sequence[Results]) -> list[str]:
-    """Reasons to doubt the figures."""
     out = []
     for file in files:
         machine = file.data.get("machine") or {}

@@ -190,17 +190,9 @@ def _comparisons(table: pd.DataFrame, pairs: list[tuple[str, str]], figures: Seq
         ratio = log_ratio(base, other)
         if ratio is not None:
             exact = is_exact(base) and is_exact(other)
-            one = _Comparison(
-                workload,
-                figure,
-                a,
-                b,
-                ratio,
-                exact,
-                of_figure.get((workload, figure), 0.0),
-                math.nan if exact else _effect(ratio),
-                cliffs_delta(base.to_numpy(), other.to_numpy()),
-            )
+            margin, effect = of_figure.get((workload, figure), 0.0), math.nan if exact else _effect(ratio)
+            delta = cliffs_delta(base.to_numpy(), other.to_numpy())
+            one = _Comparison(workload, figure, a, b, ratio, exact, margin, effect, delta)
             per_pair.setdefault((figure, a, b), []).append(one)
             yield one
     if len(workloads) > 1:
@@ -252,7 +244,6 @@ def _verdict(c: _Comparison, row: dict, error: float) -> str:
 
 
 def wording(figure: str) -> Wording:
-    """How a metric is spoken of."""
     kind, _, call = figure.partition("/")
     if kind == "calls":
         return Wording(f"cycles per {call}", "spends", f"cycles per {call}", "fewer")

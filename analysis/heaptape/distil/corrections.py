@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""From a distillate's RSS and misses to the whole's: corrections that are fitted on allocators of which both are
-known.
-"""
+"""From a distillate's RSS and misses to the whole's: corrections, fitted where both are known."""
 
 import math
 from collections.abc import Sequence

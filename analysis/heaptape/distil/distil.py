@@ -92,10 +92,15 @@ class Distiller:
         whole = measured.whole(self._workload, self._choices, figures, self._home, self._part("the whole"))
         count = functools.partial(measured.count, self._workload, home=self._home, accesses=self._wanted.misses)
         planner = Planner(whole.cells, count, self._wanted.kind, self._wanted.seed)
+        made: Distilled | None = None
         for ops in self._wanted.ops_to_try(self._ops):
-            made = self._try(planner.plan(ops), ops, whole, tape)
+            plan = planner.plan(ops)
+            if made and plan.ops == made.plan.ops == plan.floor:
+                continue  # below the floor all plans are one
+            made = self._try(plan, ops, whole, tape)
             if self._wanted.error_percent is None or made.worst <= self._wanted.error_percent:
                 break
+        assert made
         self._write(made.plan, made.manifest, tape)
         return made
 

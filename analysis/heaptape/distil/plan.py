@@ -49,7 +49,6 @@ class Plan:
     sampled: select.Sampled | None = None
 
     def rules(self) -> dict:
-        """As heaptape-convert takes it."""
         return _rules(self.segments, self.windows, self.heap)
 
     def left_out(self, cells: "Cells", families: Mapping[str, str]) -> pd.DataFrame | None:
@@ -87,7 +86,6 @@ class Cells:
 
     @property
     def length(self) -> int:
-        """Ops of all but the last."""
         return int(self.edges[1] - self.edges[0])
 
 
@@ -118,7 +116,6 @@ class Planner:
         return Plan(tried.windows, segments, tried.ops, self.floor, "touched", tried.sampled)
 
     def _highs(self, segments: int) -> int:
-        """Ops of the objects of the highs."""
         if segments not in self._ops_of_highs:
             self._ops_of_highs[segments] = self._count(_rules(segments, self._none))
         return self._ops_of_highs[segments]

@@ -47,7 +47,6 @@ def features(cells: pd.DataFrame, per_window: int) -> np.ndarray:
 
 
 def _sums(cells: pd.DataFrame, per_window: int) -> pd.DataFrame:
-    """One row a window."""
     return cells.groupby(np.arange(len(cells)) // per_window).sum()
 
 

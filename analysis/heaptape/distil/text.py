@@ -58,7 +58,6 @@ def _sampling(made: Distilled, figure: str) -> str:
 
 
 def warnings(made: Distilled, wanted: Wanted) -> list[str]:
-    """What was asked for and could not be kept."""
     told = []
     if wanted.error_percent is None and made.plan.ops > 1.1 * made.wanted_ops:
         told.append(

@@ -192,7 +192,6 @@ def write_pprof(trace: Trace, path: Path, home: Home | None = None) -> None:
 
 
 def _frames_by_module(sites: Sites, nodes: Iterable[int], frames: list[list[Frame]]) -> dict[int, list[list[Frame]]]:
-    """The frames of these nodes, by module."""
     found: dict[int, list[list[Frame]]] = {}
     for node in nodes:
         found.setdefault(int(sites.module[node]), []).append(frames[node])

@@ -6,15 +6,18 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.formats.tape_format import Trace, open_trace
+
+if TYPE_CHECKING:
+    from heaptape.formats.tape_format import Trace
 
 SUFFIXES = {".parquet": "parquet", ".h5": "hdf5", ".hdf5": "hdf5", ".pb.gz": "pprof", ".folded": "folded"}
 
 
-def _writers(home: Home) -> dict[str, Callable[[Trace, Path], None]]:
+def _writers(home: Home) -> "dict[str, Callable[[Trace, Path], None]]":
     from heaptape.export.stacks import write_folded, write_pprof
     from heaptape.export.tables import write_parquet
     from heaptape.export.timeline import write_timeline
@@ -30,7 +33,7 @@ def _writers(home: Home) -> dict[str, Callable[[Trace, Path], None]]:
     }
 
 
-def _write_hdf5(trace: Trace, path: Path) -> None:
+def _write_hdf5(trace: "Trace", path: Path) -> None:
     try:
         from heaptape.export.hdf5 import write_hdf5
     except ImportError as error:
@@ -60,6 +63,8 @@ def wanted(arguments: Sequence[str]) -> bool:
 
 def convert(arguments: Sequence[str], home: Home) -> int:
     """Runs the command; what it does not know itself (--slice, foreign input) goes through heaptape-convert first."""
+    from heaptape.formats.tape_format import open_trace
+
     parser = argparse.ArgumentParser(prog="heaptape convert", add_help=False)
     parser.add_argument("--to")
     known, rest = parser.parse_known_args(arguments)
@@ -79,7 +84,7 @@ def convert(arguments: Sequence[str], home: Home) -> int:
     return 0
 
 
-def _writer(name: str, home: Home) -> Callable[[Trace, Path], None]:
+def _writer(name: str, home: Home) -> "Callable[[Trace, Path], None]":
     try:
         return _writers(home)[name]
     except ImportError as error:

@@ -71,7 +71,7 @@ def count(
         "shifts_os_pages": [shift for _, shift in made],
         "accesses": accesses,
     }
-    return verify.with_runs(data, results, lived, failures, _replay_row)
+    return verify.with_runs(data, results, lived, failures, KEPT_OF_REPLAYS)
 
 
 def _live(
@@ -108,7 +108,6 @@ def surroundings(choice: Choice, library: Path, padding: int) -> dict[str, str]:
 
 
 def recorded_preload(home: Home) -> str:
-    """LD_PRELOAD of a recorded program."""
     places = [folder / "libheaptape.so" for folder in home.library_directories()]
     found = next((place for place in places if place.is_file()), places[0])
     return f"{found.resolve()}:{live.c_library()}"
@@ -211,7 +210,3 @@ def record_accesses(recipe: Recipe, place: live.Place, cache: Path) -> Path:
     tape = place.scratch / f"{recipe.name}-accesses.tape"
     capture.capture(recipe, tape, place.home, ("--accesses", "--preload", live.c_library()), cache=cache)
     return replay.prepare(str(tape), place.home, tape.parent)
-
-
-def _replay_row(run: dict) -> dict:
-    return {"allocator": verify.label_of(run)} | {key: run[key] for key in KEPT_OF_REPLAYS if key in run}

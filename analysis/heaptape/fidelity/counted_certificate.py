@@ -118,7 +118,6 @@ GROUPS = ("all", "tuned", "held-out", "one thread", "servers, threads")
 
 
 def of_group(table: pd.DataFrame, group: str) -> pd.DataFrame:
-    """The rows of one of GROUPS."""
     if group == "all":
         return table
     if group in ("tuned", "held-out"):

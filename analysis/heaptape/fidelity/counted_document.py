@@ -32,14 +32,9 @@ Counts repeat exactly but for programs of several threads and servers, whose spr
   *Right*: of those decided, the prediction has the live sign. One rule for all counts.
 """
 SHOWN = (
-    "instructions",
-    "allocator_instructions",
-    "page_faults",
-    "memory_syscalls",
-    "cache_32768",
-    "cache_1048576",
+    "instructions", "allocator_instructions", "page_faults", "memory_syscalls", "cache_32768", "cache_1048576",
     "tlb_1536",
-)
+)  # fmt: skip
 
 
 def section(results: Sequence[dict]) -> list[str]:
@@ -63,7 +58,6 @@ def section(results: Sequence[dict]) -> list[str]:
 
 
 def text(results: Sequence[dict]) -> str:
-    """The summary as a plain table."""
     table = summary(results)
     if table.empty:
         return "no counts\n"

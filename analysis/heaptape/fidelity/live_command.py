@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A command run live on one allocator with two settings, in turns (A B A B), observed from outside: does what replays
-promised of the second hold?
-"""
+"""A command run live with two settings in turns (A B A B): does what replays promised of the second hold?"""
 
 import json
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +13,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.scratch import scratch_folder
 from heaptape.comparing.intervals import log_ratio
 from heaptape.fidelity import live
 from heaptape.measure.registry import Choice
@@ -52,10 +50,10 @@ def take(turns: Turns, tell: Callable[[str, float], None] = lambda what, share: 
     HeaptapeError where the command fails.
     """
     rows, plan = [], list(_order(turns))
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
+    with scratch_folder() as scratch:
         for done, (round_, memory, side, choice) in enumerate(plan):
             tell(f"live: {choice.label}", done / len(plan))
-            figures = _observe(turns, choice, memory, Path(scratch))
+            figures = _observe(turns, choice, memory, scratch)
             rows.append({"side": side, "round": round_} | figures)
     return pd.DataFrame(rows)
 

@@ -37,8 +37,6 @@ Amount = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
 
 
 class App(msgspec.Struct):
-    """The program of a raw results file."""
-
     name: str
 
 
@@ -81,8 +79,6 @@ class Raw(AnyRaw):
 
 
 class Level(msgspec.Struct):
-    """A cache or TLB of a simulation."""
-
     ways: int
     misses: Amount
     bytes: int | None = None
@@ -100,23 +96,17 @@ class SideCounts(msgspec.Struct):
 
 
 class WholeCounts(SideCounts, kw_only=True):
-    """Counts of a simulated run."""
-
     allocator: SideCounts
     program: SideCounts
 
 
 class CountedRun(msgspec.Struct):
-    """A live run under the simulation."""
-
     allocator: str
     padding_bytes: int
     counts: WholeCounts
 
 
 class CountedReplay(msgspec.Struct):
-    """A replay whose figures predict counts."""
-
     allocator: str
     pass_: str = msgspec.field(name="pass")
     instructions_total: Amount | None = None

@@ -26,7 +26,7 @@ from heaptape.measure.recipes import Recipe
 from heaptape.measure.registry import Choice, sha256_of
 from heaptape.measure.rounds import Settings
 from heaptape.model.time_model import ALL, prediction
-from heaptape.results.schema import Results
+from heaptape.results.schema import Results, label_of
 
 DIRECTORIES = (*recipes.DIRECTORIES, *counted.DIRECTORIES)  # of two recipes of one name the shorter program
 PASS = "misses"
@@ -91,7 +91,7 @@ def count(program: Program) -> dict:
     if BASELINE in failures:
         raise HeaptapeError(f"{recipe.name}: {failures[BASELINE]}")
     data = verify.about_run(recipe, began, 1, "recorded", "timed") | {"looks": [], "sittings": []}
-    return predict(verify.with_runs(data, results, [], failures, _replay_row), measured)
+    return predict(verify.with_runs(data, results, [], failures, KEPT_OF_REPLAYS), measured)
 
 
 def predict(data: dict, measured: dict) -> dict:
@@ -115,7 +115,7 @@ def _counted_before(program: Program, data: dict) -> dict | None:
 
 
 def _fits(program: Program, data: dict) -> bool:
-    there = {verify.label_of({"allocator": one["name"], **one}): one["sha256"] for one in data.get("allocators", ())}
+    there = {label_of(one | {"allocator": one["name"]}): one["sha256"] for one in data.get("allocators", ())}
     here = {choice.label: sha256_of(choice.path) for choice in program.choices}
     return data["app"].get("recipe_sha256") == sha256_of(program.recipe.path) and there == here
 
@@ -216,7 +216,3 @@ def _linked(program: Program, place: live.Place) -> dict[str, Choice]:
     """label -> the choice with a library whose path has the length of all others, the C library's among them."""
     paths = counted.libraries(program.choices, place.scratch / "libraries")
     return {one.label: replace(one, preload=str(paths[one.label])) for one in program.choices}
-
-
-def _replay_row(run: dict) -> dict:
-    return {"allocator": verify.label_of(run)} | {key: run[key] for key in KEPT_OF_REPLAYS if key in run}

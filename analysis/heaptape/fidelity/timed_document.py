@@ -53,7 +53,6 @@ def section(results: Sequence[dict]) -> list[str]:
 
 
 def text(results: Sequence[dict]) -> str:
-    """All pairs and the summary as plain tables."""
     table = pairs(results)
     if table.empty:
         return "no predictions\n"
@@ -108,7 +107,6 @@ def _head(results: Sequence[dict]) -> Iterable[str]:
 
 
 def _states(results: Sequence[dict]) -> Iterable[str]:
-    """How quiet the machine was."""
     shares = {data["app"]["name"]: disturbance(data) for data in results if data["live"]}
     if not shares:
         return

@@ -20,10 +20,15 @@ from heaptape.measure import machine, replay
 from heaptape.measure.recipes import Recipe
 from heaptape.measure.registry import Choice, package_versions, sha256_of
 from heaptape.measure.rounds import Settings
+from heaptape.results.schema import label_of
 
 MEMORY_REPEATS = 2
 POINTS = 120  # of each time line that is kept
 RUN_LIMIT_S = 600
+KEPT_OF_REPLAYS = (
+    "pass", "order", "repeat", "cpu_ns", "engine_cycles_per_op", "cycles_hz", "rss_anon_peak_bytes",
+    "rss_anon_mean_bytes", "vm_size_peak_bytes", "page_faults", "syscalls", "peaks", "rss_anon_start_bytes",
+)  # fmt: skip
 
 
 def verify(
@@ -67,7 +72,7 @@ def verify(
         predicted = _predict(base, results, lived, failures)
     data = about_run(recipe, began, repeats, touch)
     data["settings"]["own_mappings"] = own_mappings
-    return with_runs(data, results, lived, failures, _replay_row) | {"predicted": predicted}
+    return with_runs(data, results, lived, failures, KEPT_OF_REPLAYS) | {"predicted": predicted}
 
 
 def that_ran(
@@ -86,24 +91,28 @@ def replay_failures(results: dict) -> dict[str, str]:
 
 
 def with_runs(
-    about: dict, results: dict, lived: Sequence[dict], failures: Mapping[str, str], row: Callable[[dict], dict]
+    about: dict, results: dict, lived: Sequence[dict], failures: Mapping[str, str], kept: Sequence[str]
 ) -> dict:
-    """A raw results file's content, of what `about_run` gave. `results`: of the replays; `row`: what is kept of each
-    that did not fail.
+    """A raw results file's content, of what `about_run` gave. `results`: of the replays; `kept`: which keys are kept of
+    each that did not fail.
     """
+    rows = [
+        {"allocator": label_of(run)} | {key: run[key] for key in kept if key in run}
+        for run in results["runs"]
+        if "error" not in run
+    ]
     app = about["app"] | {key: results["workload"][key] for key in ("threads", "ops")}
     return about | {
         "app": app,
         "heaptape": results["heaptape"],
         "allocators": results["allocators"],
         "live": lived,
-        "replays": [row(run) for run in results["runs"] if "error" not in run],
+        "replays": rows,
         "failures": failures,
     }
 
 
 def about_run(recipe: Recipe, began: float, repeats: int, touch: str, kind: str = "fidelity") -> dict:
-    """What every raw results file begins with."""
     return {
         "schema": SCHEMA,
         "kind": kind,
@@ -131,11 +140,7 @@ def not_verified(recipe: Recipe, why: str, kind: str = "fidelity") -> dict:
 
 
 def _live(
-    recipe: Recipe,
-    place: live.Place,
-    choices: Sequence[Choice],
-    kinds: Mapping[str, int],
-    tell: Callable[[str], None],
+    recipe: Recipe, place: live.Place, choices: Sequence[Choice], kinds: Mapping[str, int], tell: Callable[[str], None]
 ) -> tuple[list[dict], dict[str, str]]:
     """Every allocator once in each round, in random order. `kinds`: how many rounds of which kind."""
     runs: list[dict] = []
@@ -163,15 +168,6 @@ def _thin(timeline: list) -> list:
     return prediction.thinned(rows[:, 0], rows[:, 2], POINTS)
 
 
-def _replay_row(run: dict) -> dict:
-    kept = (
-        "cpu_ns", "engine_cycles_per_op", "cycles_hz", "rss_anon_peak_bytes", "rss_anon_mean_bytes",
-        "vm_size_peak_bytes", "page_faults", "syscalls", "peaks", "rss_anon_start_bytes",
-    )  # fmt: skip
-    about = {"allocator": label_of(run), "pass": run["pass"], "order": run["order"], "repeat": run["repeat"]}
-    return about | {key: run[key] for key in kept if key in run}
-
-
 def _predict(
     base: recorded.Recording, results: dict, lived: Sequence[dict], failures: dict[str, str]
 ) -> dict[str, dict]:
@@ -186,11 +182,6 @@ def _predict(
     kept = {label: runs for label, runs in memory.items() if label not in failures}
     replays = {label: [prediction.replayed(run, base.samples) for run in runs] for label, runs in kept.items()}
     return prediction.predict(replays, lived, BASELINE)
-
-
-def label_of(run: dict) -> str:
-    """The allocator's, of a run of a result, or of a row kept of one."""
-    return run["allocator"] if run.get("variant", "default") == "default" else f"{run['allocator']}:{run['variant']}"
 
 
 def _version(recipe: Recipe) -> str:

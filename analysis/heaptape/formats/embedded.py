@@ -100,10 +100,6 @@ def _inflate(packed: bytes) -> bytes:
     return raw
 
 
-def _columns_together(raw: bytes) -> str:
-    return put_together(raw, MAX_RAW_BYTES)
-
-
 def _lines_together(raw: bytes) -> str:
     """Of lines of JSON, the last of which are the results: {"$shared":n} stands for line n, counted from 0, in the last
     line and in the columns of lines that it refers to. {"$deltas":[column, …]} stands for rows, each column as the
@@ -132,7 +128,7 @@ def _of_base64(text: str) -> bytes:
 
 _BYTES = {COLUMNS: _of_base85, SHORTENED: _of_base64, PLAIN: _of_base64}
 _READERS: dict[str, Callable[[bytes], str]] = {
-    COLUMNS: _columns_together,
+    COLUMNS: lambda raw: put_together(raw, MAX_RAW_BYTES),
     SHORTENED: _lines_together,
     PLAIN: bytes.decode,
 }

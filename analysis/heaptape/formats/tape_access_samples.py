@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Samples of data accesses of a trace (core/trace/FORMAT.md, section 6b). Used through
-heaptape.formats.tape_format.Trace.
-"""
+"""Samples of a trace's data accesses (core/trace/FORMAT.md, section 6b), for tape_format.Trace."""
 
 import numpy as np
 import pandas as pd

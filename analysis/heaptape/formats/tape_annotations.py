@@ -23,7 +23,6 @@ def _numbers(trace: BlockFile, block: Block, names: dict[int, str]) -> list[np.n
 
 
 def stacks(trace: BlockFile) -> pd.DataFrame:
-    """Trace.stacks."""
     parts, modules_before = [], 0
     for block in trace.blocks:
         if block.type == MODULES:
@@ -76,19 +75,16 @@ def _is_sound(row: dict, numbers: dict[str, int], texts: dict[str, tuple[int, bo
 
 
 def modules(trace: BlockFile) -> pd.DataFrame:
-    """Trace.modules."""
     numbers = {"start": LARGEST_NUMBER, "end": LARGEST_NUMBER, "bias": LARGEST_NUMBER}
     texts = {"name": (4095, False), "path": (4095, True), "build_id": (128, True)}
     return _rows(trace, MODULES, numbers, texts)[["name", "path", "build_id", "start", "end", "bias"]]
 
 
 def marks(trace: BlockFile) -> pd.DataFrame:
-    """Trace.marks."""
     numbers = {"stamp": LARGEST_NUMBER, "thread": MAX_THREAD - 1, "events": LARGEST_NUMBER}
     return _rows(trace, MARKS, numbers, {"text": (255, False)})
 
 
 def thread_names(trace: BlockFile) -> dict[int, str]:
-    """Trace.thread_names."""
     frame = _rows(trace, THREADS, {"thread": MAX_THREAD - 1}, {"name": (255, False)})
     return {int(thread): name for thread, name in zip(frame["thread"], frame["name"], strict=True)}

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A trace's events as Arrow record batches. Apart from the reader, so that only who asks for events needs pyarrow and
-Numba.
-"""
+"""A trace's events as Arrow record batches: apart from the reader, as they need pyarrow and Numba."""
 
 import numpy as np
 import pandas as pd

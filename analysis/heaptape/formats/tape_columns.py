@@ -52,7 +52,6 @@ class Raw:
         return shift_of(self.shifts.get(column, 0))
 
     def has(self, column: int) -> bool:
-        """Is it there, and not empty?"""
         return bool(self.columns.get(column))
 
 
@@ -89,7 +88,6 @@ def decode_events(
 
 
 def _that(deeds: np.ndarray, bit: int) -> np.ndarray:
-    """Which events did that."""
     return (deeds & bit) != 0
 
 
@@ -126,7 +124,6 @@ def _plain_rows(rows: int, raw: Raw, numbers: np.ndarray, deeds: np.ndarray, mea
 
 
 def _archived_rows(rows: int, raw: Raw, numbers: np.ndarray, deeds: np.ndarray, meant: np.ndarray) -> np.ndarray:
-    """Likewise, of an archive."""
     live = raw.has(18)
     if any(raw.has(column) for column in (1, 2, 3, 4, 7, 8, 16 if live else 19)):
         raise Malformed("columns of two forms")

@@ -67,12 +67,10 @@ class Trace(BlockFile):
 
     @property
     def threads(self) -> int:
-        """How many threads there are."""
         return max((b.thread + 1 for b in self.blocks if b.type in (EVENTS, GAP)), default=0)
 
     @property
     def event_count(self) -> int:
-        """Events in the file."""
         return sum(b.rows for b in self.blocks if b.type == EVENTS)
 
     def events(self, thread: int | None = None) -> "Iterator[pa.RecordBatch]":
@@ -114,7 +112,6 @@ class Trace(BlockFile):
         return tape_annotations.marks(self)
 
     def thread_names(self) -> dict[int, str]:
-        """Names of the threads that have one."""
         return tape_annotations.thread_names(self)
 
     @property
@@ -124,7 +121,6 @@ class Trace(BlockFile):
 
     @property
     def access_sample_rows(self) -> int:
-        """Samples of data accesses in the file."""
         return sum(b.rows for b in self.blocks if b.type == ACCESS_SAMPLES)
 
     @property

@@ -72,7 +72,6 @@ def unzigzag(value: np.uint64) -> np.uint64:
 
 @part
 def product(size: np.uint64, count: np.uint64) -> np.uint64:
-    """Saturated."""
     return LARGEST if count > ZERO and size > LARGEST // count else size * count
 
 
@@ -382,11 +381,7 @@ def _popped(kind: int, place: int, top: np.ndarray, below: np.ndarray, pushed: n
 
 @compiled
 def stamps(
-    deeds: np.ndarray,
-    columns: tuple[np.ndarray, np.ndarray],
-    steps: int,
-    span: tuple[int, int],
-    out: np.ndarray,
+    deeds: np.ndarray, columns: tuple[np.ndarray, np.ndarray], steps: int, span: tuple[int, int], out: np.ndarray
 ) -> None:
     """Stamp of each event's taking step (out[0]) and of its acquiring or only one (out[1]). `columns`: 9 and 10;
     `span`: the first and the last stamp. Raises Malformed.

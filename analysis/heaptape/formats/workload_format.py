@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reader of the workload file, written from core/workload/WORKLOAD.md alone: header, info, and each stream's words as
-numpy arrays.
-"""
+"""Reader of workload files, from core/workload/WORKLOAD.md alone: header, info, and words as numpy arrays."""
 
 import json
 import struct
@@ -9,11 +7,14 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from heaptape.common.errors import FormatError
+
+if TYPE_CHECKING:
+    import pandas as pd  # half a second, which who replays does without
 
 MAGIC = b"HEAPWORK"
 HEADER = struct.Struct("<8sIIQQQII10Q124sI")
@@ -53,12 +54,14 @@ class Workload:
             begin = int(extent["offset"])
             yield self._bytes[begin : begin + 8 * int(extent["words"])].view("<u8")
 
-    def ops_of(self, thread: int) -> pd.DataFrame:
+    def ops_of(self, thread: int) -> "pd.DataFrame":
         """A thread's ops, one row each: call (call byte), size (as given to the call), param (0: none given), slot,
         apart (number of the memory apart that serves it, 0: the allocator).
 
         Raises FormatError for a stream that does not end with END or has words after it.
         """
+        import pandas as pd
+
         parts = list(self.stream(thread))
         words = np.concatenate(parts) if parts else np.empty(0, np.uint64)
         code = (words & 0xFF).astype(np.uint8)
@@ -84,13 +87,17 @@ class Workload:
             }
         )
 
-    def schedule(self) -> pd.DataFrame:
+    def schedule(self) -> "pd.DataFrame":
         """The recorded total order: columns thread and ops, one row per run of one thread."""
+        import pandas as pd
+
         words = np.concatenate([*self.stream(self.threads), np.empty(0, np.uint64)])
         return pd.DataFrame({"thread": words & 0xFFFFFFFF, "ops": words >> np.uint64(32)})
 
-    def timeline(self) -> pd.DataFrame:
+    def timeline(self) -> "pd.DataFrame":
         """position (ops), time_ns since the recording began, live_bytes, live_objects, by rising position."""
+        import pandas as pd
+
         words = np.concatenate([*self.stream(self.threads + 1), np.empty(0, np.uint64)])
         if len(words) % 4:
             raise FormatError(str(self.path), None, "the time line is not whole groups of four words")

@@ -56,14 +56,12 @@ def describe(source: str, result: Minimised) -> dict:
 
 
 def spelled(choice: Choice) -> str:
-    """The choice as -a takes it."""
     library = choice.allocator == choice.path.name
     name = str(choice.path) if library else choice.allocator
     return name if choice.variant == DEFAULT_VARIANT else f"{name}:{choice.variant}"
 
 
 def replay_command(question: Question) -> str:
-    """What shows the figures again."""
     allocators = " ".join(f"-a {_quoted(spelled(choice))}" for choice in (question.old, question.new))
     return f"heaptape replay {TAPE} --passes {FIGURES[question.condition.figure].pass_} {allocators}"
 

@@ -19,6 +19,7 @@ from heaptape.common.home import Home
 from heaptape.common.output import write_json
 from heaptape.gate.builds import Build, Builds, Recipe, defines_malloc
 from heaptape.gate.condition import Condition, parse
+from heaptape.gate.minimise import shown
 from heaptape.gate.revisions import ABBREVIATED, Clone
 from heaptape.measure.exact import Bench
 from heaptape.measure.registry import Choice, sha256_of
@@ -69,11 +70,9 @@ class Outcome:
 
     @property
     def skipped(self) -> list[Tried]:
-        """Those that could not be tried."""
         return [one for one in self.tried if one.verdict == SKIP]
 
     def as_json(self) -> dict:
-        """For programs."""
         return {"schema": 1} | asdict(self) | {"found": len(self.first_bad) == 1}
 
 
@@ -125,7 +124,6 @@ class _Job:
             return Tried(revision, SKIP, library=str(build.library), why=str(error))
 
     def judge(self, revision: str, good: float | None) -> Tried:
-        """Its verdict, which is told."""
         one = self.try_one(revision)
         if one.value is not None:
             holds = self.search.condition.holds(one.value, good)
@@ -152,17 +150,12 @@ class _Job:
 
 
 def in_words(figure: str, value: float) -> str:
-    """The figure's name and value."""
-    from heaptape.common.quantities import size
-    from heaptape.measure.exact import FIGURES
-
     if figure == BROKEN:
         return "a promise is broken" if value else "promises are kept"
-    return f"{figure} {size(value) if FIGURES[figure].unit == 'bytes' else f'{value:,.0f}'}"
+    return f"{figure} {shown(figure, value)}"
 
 
 def _ends(job: _Job) -> tuple[Tried, Tried]:
-    """Good and bad revision, measured."""
     search, clone = job.search, job.clone
     good, bad = clone.resolve(search.good), clone.resolve(search.bad)
     if good == bad:

@@ -5,11 +5,11 @@ import hashlib
 import os
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.scratch import scratch_folder
 from heaptape.gate.revisions import Clone
 
 
@@ -31,8 +31,6 @@ class Build:
 
 
 class Builds:
-    """The libraries of one repository."""
-
     def __init__(self, folder: Path, clone: Clone, recipe: Recipe) -> None:
         self._folder, self._clone, self._recipe = folder, clone, recipe
         self._key = hashlib.sha256(f"{recipe.command}\0{recipe.library}".encode()).hexdigest()[:12]
@@ -52,8 +50,8 @@ class Builds:
             failure = f"the build made no {self._recipe.library}"
         if failure:
             return Build(None, log, failure)
-        with tempfile.TemporaryDirectory(prefix=".build-", dir=self._folder) as scratch:
-            ready = Path(scratch) / "ready"
+        with scratch_folder(self._folder, ".build-") as scratch:
+            ready = scratch / "ready"
             ready.mkdir()
             shutil.copy2(made, ready / name)
             shutil.rmtree(folder, ignore_errors=True)

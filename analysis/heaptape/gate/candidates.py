@@ -2,7 +2,6 @@
 """A piece of a workload's history: some of its objects, up to some place, on fewer threads. Each is a legal history."""
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -40,7 +39,6 @@ class Candidate:
 
 
 def whole(objects: Objects) -> Candidate:
-    """All of the workload."""
     return Candidate(np.ones(len(objects.table), bool), objects.ops)
 
 
@@ -55,11 +53,7 @@ def write(workload: Path, candidate: Candidate, tape: Path, home: Home) -> int:
             kept.write_bytes(born.tobytes())
         except OSError as error:
             raise HeaptapeError(f"{kept}: can't be written: {error.strerror}") from error
-        done = _reduce(workload, tape, arguments, home)
+        done = convert_json(home, "reduce", str(workload), "-o", str(tape), *arguments)
     finally:
         kept.unlink(missing_ok=True)
     return int(done["events"])
-
-
-def _reduce(workload: Path, tape: Path, arguments: Sequence[str], home: Home) -> dict:
-    return convert_json(home, "reduce", str(workload), "-o", str(tape), *arguments)

@@ -109,7 +109,6 @@ class Pairing:
 
     @property
     def figures(self) -> list[str]:
-        """Those to be counted."""
         return [name for name in FIGURES if name in SHOWN or name in self.tolerances]
 
 

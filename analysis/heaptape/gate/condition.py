@@ -90,6 +90,5 @@ def parse_amount(figure: str, text: str) -> float | None:
 
 
 def _forms(figure: str, names: Sequence[str]) -> list[str]:
-    """Of bounds."""
     amount = ["AMOUNT"] if FIGURES[figure].unit != "bytes" else ["AMOUNT", f"AMOUNT {'|'.join(UNITS)}"]
     return [form for name in names for form in (f"NUMBER*{name}", f"NUMBER*{name}+AMOUNT")] + amount

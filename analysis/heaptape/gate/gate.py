@@ -10,6 +10,7 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.processors import processors
+from heaptape.common.scratch import scratch_folder
 from heaptape.common.version import __version__
 from heaptape.gate import artefact
 from heaptape.gate.compared import MOST_RUNS, Compared, Pairing, compare
@@ -86,7 +87,6 @@ def failing(results: Sequence[Compared], pairing: Pairing) -> list[Failing]:
 
 
 def worst(all_failing: Sequence[Failing]) -> list[Failing]:
-    """Of each figure the workload that is worst."""
     return list({one.figure: one for one in reversed(all_failing)}.values())[::-1]
 
 
@@ -106,10 +106,10 @@ def minimise_each(
         condition = parse("broken>0") if one.figure == "broken" else pairing.tolerances[one.figure]
         question = Question(condition, pairing.old, pairing.new)
         name = f"{one.found.name}, {one.figure}"
-        with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
+        with scratch_folder() as scratch:
             try:
-                workload = replay.prepare(one.found.source, home, Path(scratch))
-                minimiser = Minimiser(workload, question, home, Path(scratch), limits)
+                workload = replay.prepare(one.found.source, home, scratch)
+                minimiser = Minimiser(workload, question, home, scratch, limits)
             except HeaptapeError as error:
                 yield {"workload": one.found.name, "figure": one.figure, "why": str(error)}
                 continue

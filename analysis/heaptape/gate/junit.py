@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The gate's result as JUnit XML, as CI systems read it: one testcase for each workload and tolerated figure, and one
-for each workload's promises.
-"""
+"""The gate's result as JUnit XML: a testcase for each workload's promises and for each tolerated figure."""
 
 import re
 from collections.abc import Mapping

@@ -78,7 +78,6 @@ class Question:
         return self.condition.reference is not None and self.condition.comparison.startswith(">")
 
     def holds(self, pair: Pair) -> bool:
-        """Of these figures."""
         return self.condition.holds(pair.new, pair.old)
 
 
@@ -140,37 +139,43 @@ class Judge:
         """Is the condition asked of what is beyond start-up, too?"""
         return self._least is not None
 
-    def measure(self, candidate: Candidate, processes: Processes | None = None) -> Pair:
+    def measure(self, candidate: Candidate) -> Pair:
         """The candidate's figures, in one run of each allocator. Raises HeaptapeError."""
+        with self._set_up(candidate) as bench:
+            return self._figures(bench)
+
+    @contextlib.contextmanager
+    def _set_up(self, candidate: Candidate, processes: Processes | None = None) -> Iterator[exact.Bench]:
         with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
             where = Path(folder) / "candidate.tape"
             candidates.write(self._workload, candidate, where, self._home)
-            return self._figures(replay.prepare(str(where), self._home, Path(folder)), processes)
+            workload = replay.prepare(str(where), self._home, Path(folder))
+            yield exact.Bench(workload, self._home, [self.question.old, self.question.new], processes=processes)
 
-    def _figures(self, workload: Path, processes: Processes | None) -> Pair:
+    def _figures(self, bench: exact.Bench) -> Pair:
         question = self.question
         figure = question.condition.figure
-        bench = exact.Bench(workload, self._home, [question.old, question.new], processes=processes)
         new = bench.figures(question.new, [figure])[figure]
         old = None
         if question.condition.reference is not None:
             old = bench.figures(question.old, [figure])[figure]
-        return Pair(new, old, bench.ops, read_workload(workload).threads)
+        return Pair(new, old, bench.ops, read_workload(bench.workload).threads)
 
     def holds(self, candidate: Candidate, processes: Processes) -> bool:
         """In FEWEST_RUNS runs at least, and where these differ in MOST_RUNS. Raises RunError where these were ended."""
         key = candidate.key()
         if key not in self._known:
-            self._known[key] = self._holds(candidate, processes)
+            with self._set_up(candidate, processes) as bench:
+                self._known[key] = self._holds(candidate, bench, processes)
         return self._known[key]
 
-    def _holds(self, candidate: Candidate, processes: Processes) -> bool:
+    def _holds(self, candidate: Candidate, bench: exact.Bench, processes: Processes) -> bool:
         seen: set[Pair] = set()
         for run in range(MOST_RUNS):
             if run >= FEWEST_RUNS and len(seen) == 1:
                 break
             try:
-                pair = self.measure(candidate, processes)
+                pair = self._figures(bench)
             except exact.RunError:
                 if processes.ended:
                     raise
@@ -189,7 +194,6 @@ class Judge:
         return self._least is None or (self.question.holds(net) and _difference(net) >= self._least)
 
     def _net(self, pair: Pair) -> Pair:
-        """Beyond start-up."""
         old = None if pair.old is None else max(pair.old - (self.start_up.old or 0), 0.0)
         return replace(pair, new=max(pair.new - self.start_up.new, 0.0), old=old)
 
@@ -199,14 +203,12 @@ def _difference(pair: Pair) -> float:
 
 
 def told(question: Question, pair: Pair) -> str:
-    """The figures in words."""
     figure = question.condition.figure
     new = f"{figure} is {shown(figure, pair.new)} on {question.new.label}"
     return new if pair.old is None else f"{new}, {shown(figure, pair.old)} on {question.old.label}"
 
 
 def shown(figure: str, value: float) -> str:
-    """With its unit."""
     return size(value) if exact.FIGURES[figure].unit == "bytes" else f"{value:,.0f}"
 
 
@@ -242,7 +244,6 @@ class Minimiser:
 
     @property
     def result(self) -> Minimised:
-        """The smallest piece so far."""
         judge, best = self._judge, self._search.best
         return Minimised(
             question=judge.question,

@@ -40,16 +40,8 @@ class Clone:
 
     def resolve(self, revision: str) -> str:
         """The commit's full name, as the user's repository knows it. Raises HeaptapeError for an unknown one."""
-        command = [
-            "-C",
-            str(self.repository),
-            "rev-parse",
-            "--verify",
-            "-q",
-            "--end-of-options",
-            f"{revision}^{{commit}}",
-        ]
-        return _git(command, f"{self.repository}: no revision '{revision}'")
+        command = ["rev-parse", "--verify", "-q", "--end-of-options", f"{revision}^{{commit}}"]
+        return _git(["-C", str(self.repository), *command], f"{self.repository}: no revision '{revision}'")
 
     def is_ancestor(self, one: str, other: str) -> bool:
         """Is `one` the other, or before it?"""

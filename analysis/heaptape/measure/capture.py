@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: MIT
 """`heaptape workloads capture`: a recipe prepared, run under the recorder, and the trace of the process meant kept."""
 
-import contextlib
-import json
 import re
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from heaptape.common.c_programs import convert_json
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.scratch import scratch_folder
 from heaptape.measure import recipes
 from heaptape.measure.recipes import Recipe
 
@@ -94,7 +93,10 @@ def capture(
     tell(f"preparing {recipe.name}")
     prepared = recipes.prepare(recipe, cache or recipes.cache_directory())
     tell(f"recording {recipe.name}: {recipe.summary}")
-    with recipes.scratch_directory() as scratch, _beside(output) as traces:
+    with (
+        recipes.scratch_directory() as scratch,
+        scratch_folder(output.resolve().parent, ".heaptape-") as traces,  # so that the trace need not be copied
+    ):
         log = scratch / "output"
         wrapper = [str(record), "-o", str(traces / "first.tape"), *options, "--"]
         try:
@@ -104,7 +106,7 @@ def capture(
         if not recipe.ended_well(done.status):
             raise HeaptapeError(f"{recipe.name}: ended with status {done.status}{_last_words(log)}")
         tell(f"checking {recipe.name}")
-        found = [Trace(path, about_trace(path, home)) for path in sorted(traces.glob("*.tape"))]
+        found = [Trace(path, convert_json(home, "info", str(path))) for path in sorted(traces.glob("*.tape"))]
         chosen = choose(recipe, found)
         others = tuple(trace for trace in found if trace is not chosen)
         for trace in others if keep_all else ():
@@ -123,7 +125,6 @@ def choose(recipe: Recipe, traces: Sequence[Trace]) -> Trace:
 
 
 def verdict(about: dict) -> str:
-    """What `check` found, in a few words."""
     witness = about["witness"]
     doubts = [
         f"{witness[key]:,} {what}"
@@ -145,7 +146,6 @@ def verdict(about: dict) -> str:
 
 
 def markdown(rows: Sequence[dict]) -> str:
-    """The figures of several recordings as a table."""
     head = ("recipe", "process", "events", "threads", "bytes/event", "peak live, MiB", "peak RssAnon, MiB", "wall, s")
     lines = ["| " + " | ".join((*head, "check", "packages")) + " |", "|---|---" + "|---:" * 6 + "|---|---|"]
     for row in rows:
@@ -154,18 +154,9 @@ def markdown(rows: Sequence[dict]) -> str:
             continue
         known = f" ({row['known']})" if row["known"] else ""
         packages = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-        cells = (
-            row["name"],
-            row["program"],
-            f"{row['events']:,}",
-            f"{row['threads']:,}",
-            f"{row['bytes_per_event']:.2f}",
-            _mib(row["peak_live_bytes"]),
-            _mib(row["rss_anon_peak_bytes"]),
-            f"{row['wall_s']:.1f}",
-            row["verdict"] + known,
-            packages,
-        )
+        cells = [row["name"], row["program"], f"{row['events']:,}", f"{row['threads']:,}"]
+        cells += [f"{row['bytes_per_event']:.2f}", _mib(row["peak_live_bytes"]), _mib(row["rss_anon_peak_bytes"])]
+        cells += [f"{row['wall_s']:.1f}", row["verdict"] + known, packages]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -177,24 +168,6 @@ def versions(packages: Sequence[str]) -> dict[str, str]:
     command = ["dpkg-query", "-W", "-f", "${Package} ${Version}\n", *packages]
     told = subprocess.run(command, capture_output=True, text=True).stdout
     return dict(line.split(" ", 1) for line in told.splitlines() if not line.endswith(" "))
-
-
-@contextlib.contextmanager
-def _beside(output: Path) -> Iterator[Path]:
-    """A folder on the output's own file system, so that the trace need not be copied."""
-    folder = Path(tempfile.mkdtemp(prefix=".heaptape-", dir=output.resolve().parent))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def about_trace(path: Path, home: Home) -> dict:
-    """What `heaptape info --json` says of it. Raises HeaptapeError with its one line."""
-    done = subprocess.run([home.program("convert"), "info", path, "--json"], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise HeaptapeError(done.stderr.strip().removeprefix("heaptape: ") or f"{path.name}: can't be read")
-    return json.loads(done.stdout)
 
 
 def _pid_part(trace: Trace) -> str:

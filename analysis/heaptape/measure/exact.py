@@ -18,7 +18,7 @@ from heaptape.measure import loaded, replay
 from heaptape.measure.engine_process import Processes, side_by_side
 from heaptape.measure.registry import Choice
 from heaptape.measure.rounds import PASSES, Run, Settings
-from heaptape.results.schema import number
+from heaptape.results.runs import number
 
 
 class RunError(HeaptapeError):
@@ -48,7 +48,6 @@ def _syscalls(run: Mapping) -> float | None:
 
 
 def _last_misses(run: Mapping) -> float | None:
-    """Of the largest cache."""
     caches = (run.get("misses") or {}).get("caches") or []
     return number(max(caches, key=lambda cache: cache["bytes"])["misses"]) if caches else None
 

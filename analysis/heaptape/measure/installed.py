@@ -74,7 +74,6 @@ class Record(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """For people, in a few words."""
         found = [f"has no {name}" for name in self.lacks]
         if self.verified is None:
             found.append("not verified")
@@ -87,14 +86,11 @@ class Record(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Installed:
-    """A candidate and its folder."""
-
     record: Record
     folder: Path
 
     @property
     def path(self) -> Path:
-        """Of the library."""
         return self.folder / self.record.library
 
 
@@ -143,7 +139,6 @@ def remove(label: str, folder: Path) -> Path:
 
 
 def write(folder: Path, record: Record) -> None:
-    """Writes the record into its folder."""
     (folder / RECORD).write_text(json.dumps(msgspec.to_builtins(record), indent=1) + "\n")
 
 

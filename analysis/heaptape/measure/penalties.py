@@ -21,7 +21,7 @@ TIMEOUT_S = 600
 
 def known() -> dict[str, Any] | None:
     """The measurement that is kept of this processor model, if there is one."""
-    return kept(_cpu())
+    return kept(str(machine.describe()["cpu"] or "") or None)
 
 
 def measure(home: Home, rounds: int = ROUNDS, path: Path | None = None) -> dict[str, Any]:
@@ -81,10 +81,6 @@ def measured_geometry() -> Geometry | None:
 def own_geometry(home: Home) -> Geometry:
     """This machine's caches and TLBs as the simulator can have them."""
     return machine_geometry(_tlbs(home.program("machine")))
-
-
-def _cpu() -> str | None:
-    return str(machine.describe()["cpu"] or "") or None
 
 
 def _tlbs(program: Path) -> list[Level]:

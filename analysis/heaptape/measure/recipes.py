@@ -20,7 +20,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ import msgspec
 from heaptape.common.checked import read_named
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, cache_folder
+from heaptape.common.scratch import scratch_folder
 
 KINDS = ("desktop", "languages", "servers", "tools")
 DIRECTORIES = tuple(SHARED / "workloads" / "apps" / kind for kind in KINDS)
@@ -132,7 +132,6 @@ def toml_files(directories: Sequence[Path]) -> list[Path]:
 
 
 def cache_directory() -> Path:
-    """Where prepared inputs are kept."""
     return cache_folder("workloads")
 
 
@@ -181,12 +180,9 @@ def install_python_packages(recipe: Recipe) -> None:
 @contextlib.contextmanager
 def scratch_directory() -> Iterator[Path]:
     """A temporary folder that programs of other users can reach; removed at the end, whoever owns what is in it."""
-    folder = Path(tempfile.mkdtemp(prefix="heaptape-"))
-    try:
+    with scratch_folder() as folder:
         folder.chmod(0o755)
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def run(
@@ -235,7 +231,7 @@ def _run(recipe: Recipe, work: Path, wrapper: Sequence[str], settings: dict[str,
             _script(recipe, recipe.load, work, "load", deadline - load_began, surroundings)
             load_s = time.monotonic() - load_began
         if recipe.stop and process.poll() is None:
-            _stop(recipe, process)
+            process.send_signal(signal.Signals[f"SIG{recipe.stop}"])  # a wrapper passes it on, as our recorder does
         status = _wait(process, max(deadline - time.monotonic(), STOP_LIMIT_S if recipe.stop else 1))
     except subprocess.TimeoutExpired:
         raise HeaptapeError(f"{recipe.name}: not done after {recipe.time_limit_s:g} s") from None
@@ -253,11 +249,6 @@ def _wait(process: subprocess.Popen, limit_s: float) -> int:
         finally:
             os.close(ended)
     return process.wait(0)
-
-
-def _stop(recipe: Recipe, process: subprocess.Popen) -> None:
-    """Signals the program itself. A wrapper passes on what it gets, as `heaptape record` does."""
-    process.send_signal(signal.Signals[f"SIG{recipe.stop}"])
 
 
 @contextlib.contextmanager

@@ -177,7 +177,6 @@ def named(name: str, registry: dict[str, Allocator], or_else: str = "") -> Alloc
 
 
 def _found(entry: Entry, variants: dict[str, Variant], name: str, path: Path | None, version: str) -> Allocator:
-    """The entry's allocator at that path."""
     about = {key: getattr(entry, key) for key in Entry.__struct_fields__}
     about["variants"] = {key: one for key, one in variants.items() if one.known_to(path)}
     others = {key: one for key, one in variants.items() if key not in about["variants"]}

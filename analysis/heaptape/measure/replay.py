@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Replay: makes the runs and says what is kept of them. Which runs, and how often: rounds.py. The engine itself is the
-C program heaptape-replay.
-"""
+"""Replay: makes the runs that rounds.py asks for, by the C program heaptape-replay; says what is kept of them."""
 
 import contextlib
 import json
@@ -19,8 +17,8 @@ from heaptape.common.c_programs import last_message
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
 from heaptape.common.processors import processors
+from heaptape.common.scratch import scratch_folder
 from heaptape.common.version import __version__
-from heaptape.formats.tape_format import open_trace
 from heaptape.formats.workload_format import is_workload, read_workload
 from heaptape.measure import loaded, machine, noise, penalties
 from heaptape.measure.agreement import agreement
@@ -28,23 +26,15 @@ from heaptape.measure.engine_process import Processes, failure, run_to_end, side
 from heaptape.measure.registry import Choice, sha256_of
 from heaptape.measure.rounds import OF_ACCESSES, Rounds, Run, Settings, baseline_of, widest_interval
 from heaptape.measure.slow_calls import tell_system_calls
-from heaptape.results import distilled, disturbance
+from heaptape.results import disturbance
 from heaptape.results.structs import SCHEMA
 
 # Memory is only true in the recorded order; time only where threads really compete, and so do an allocator's mistakes.
 # Instructions of threads that run freely differ by 0.01 to 0.6 % from run to run (23 threads of mariadb), in the
 # recorded order by nothing.
 DEFAULT_ORDER = {
-    "time": "window",
-    "memory": "recorded",
-    "bare": "window",
-    "instructions": "recorded",
-    "verify": "window",
-    "sharing": "recorded",
-    "misses": "recorded",
-    "blame": "recorded",
-    "accesses": "recorded",
-    "contention": "window",
+    **dict.fromkeys(("time", "bare", "verify", "contention"), "window"),
+    **dict.fromkeys(("memory", "instructions", "sharing", "misses", "blame", "accesses"), "recorded"),
 }
 # Whatever order was asked for: the accesses between two calls are those of the recording, and so are positions.
 ONE_ORDER = ("misses", "blame", "accesses")
@@ -166,6 +156,8 @@ def _origins_path(workload: Path) -> Path:
 
 def _has_accesses(path: Path) -> bool:
     """False for what is no trace of ours, too: the compiler says what is wrong with it."""
+    from heaptape.formats.tape_format import open_trace
+
     try:
         with contextlib.closing(open_trace(path)) as trace:
             return trace.access_rows > 0
@@ -252,6 +244,10 @@ def windows_of(settings: Settings, workload: dict) -> IO[str] | None:
     """Of a distillate instructions and misses are counted between the edges of its windows, as the whole's follow from
     those. None for any other workload.
     """
+    if "distilled" not in workload:
+        return None
+    from heaptape.results import distilled
+
     try:
         edges = distilled.edges(workload["distilled"])
     except (KeyError, IndexError, TypeError, ValueError):
@@ -324,7 +320,6 @@ def _only_counts(run: Run, settings: Settings) -> bool:
 
 
 def _kept(run: Run, measured: dict, around: dict | None, on_failure: Callable[[Run, str], None]) -> dict:
-    """A run as results have it."""
     if "error" in measured:
         on_failure(run, measured["error"])
     about = {"allocator": run.choice.allocator, "variant": run.choice.variant, "repeat": run.repeat}
@@ -457,10 +452,7 @@ def baseline(program: Path, workload: Path, environment: Mapping[str, str] | Non
 
 
 def measure(
-    engine: Engine,
-    run: Run,
-    tell: Callable[[float], None] = lambda share: None,
-    own_cycles: float | None = None,
+    engine: Engine, run: Run, tell: Callable[[float], None] = lambda share: None, own_cycles: float | None = None
 ) -> dict:
     """One run of the engine: its JSON object, or {"pass", "order", "touch", "error"}. `tell`: is given the share that
     is done. `own_cycles`: per op, of the engine by itself; None: to be measured.
@@ -493,8 +485,8 @@ def _blame_arguments(workload: Path, settings: Settings) -> list[str]:
 def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable[[float], None]) -> dict:
     settings, workload = engine.settings, engine.workload
     about = {"pass": run.pass_, "touch": settings.touch}
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, tempfile.TemporaryFile("w+") as stderr:
-        output = Path(scratch) / "run.json"
+    with scratch_folder() as scratch, tempfile.TemporaryFile("w+") as stderr:
+        output = scratch / "run.json"
         command = [str(engine.program), "--pass", run.pass_, *arguments]
         command += ["--touch", settings.touch] if run.pass_ != "accesses" else []
         command += ["--aslr"] if settings.aslr else []

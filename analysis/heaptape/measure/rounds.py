@@ -29,11 +29,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pandas as pd
-
-from heaptape.comparing.intervals import log_ratio
 from heaptape.measure.registry import Choice
-from heaptape.results.schema import label_of, number
+from heaptape.results.runs import label_of, number
 
 PASSES = ("instructions", "time", "memory", "bare", "verify", "sharing", "misses", "blame", "accesses", "contention")
 DEFAULT_PASSES = ("instructions", "time", "memory", "bare")
@@ -83,8 +80,6 @@ class Settings:
 
 @dataclass(frozen=True)
 class Run:
-    """One run to be made."""
-
     choice: Choice
     pass_: str
     repeat: int
@@ -157,6 +152,10 @@ def widest_interval(finished: Sequence[dict], baseline: str) -> float:
     """The widest half interval (95 %) of the ratio of an allocator's total cycles to the baseline's, in percent of the
     ratio. 0 where there is nothing to compare (one allocator, or all others failed); infinite where it can't be told.
     """
+    import pandas as pd
+
+    from heaptape.comparing.intervals import log_ratio
+
     timed: dict[str, dict[int, float]] = {}
     for run in finished:
         value = number(run.get("cycles_total"))

@@ -67,11 +67,9 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def apps(self) -> list[str]:
-        """The recipes it runs."""
         return sorted({entry.app for entry in self.workloads if entry.app})
 
     def as_object(self) -> dict:
-        """As `heaptape workloads --json` tells it."""
         return {
             "name": self.name,
             "kind": "suite",
@@ -138,7 +136,6 @@ def run(
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[str]:
-    """A line for each entry: done in how long, or why not."""
     lines = []
     for outcome in outcomes:
         steps = f"captured in {outcome.capture_s:.0f} s, replayed in {outcome.replay_s:.0f} s"

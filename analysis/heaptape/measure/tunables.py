@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What of an allocator may be set by name (allocators.toml): how a setting gets into the environment, which values the
-allocator takes, and which of them are worth a search.
-"""
+"""What of an allocator may be set by name (allocators.toml): how, to which values, and what is worth a search."""
 
 import math
 import re
@@ -106,7 +104,6 @@ class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(self.space)
 
     def environment(self, settings: dict[str, str]) -> dict[str, str]:
-        """The variables that make these settings."""
         if "{NAME}" in self.variable:
             return {
                 self.variable.replace("{NAME}", name.upper()): self.form.format(name=name, value=value)

@@ -18,7 +18,7 @@ from heaptape.measure.agreement import agreement
 from heaptape.measure.registry import DEFAULT_VARIANT, Choice
 from heaptape.measure.rounds import Run, Settings
 from heaptape.results import disturbance
-from heaptape.results.schema import label
+from heaptape.results.runs import label
 
 PASSES = ("memory", "instructions", "blame")
 
@@ -31,7 +31,6 @@ class Experiment:
 
     @property
     def name(self) -> str:
-        """As in labels and tables."""
         return " ".join(self.groups)
 
 
@@ -53,7 +52,6 @@ class Job:
 
     @property
     def positions(self) -> list[int]:
-        """Of the blame pass, those by number."""
         return sorted({int(where) for where in self.settings.at if where.isdecimal()})
 
 

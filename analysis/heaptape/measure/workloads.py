@@ -28,7 +28,6 @@ class Workload:
     missing: str = ""
 
     def as_object(self) -> dict:
-        """As `heaptape workloads --json` prints it."""
         return {
             "name": self.name,
             "kind": self.kind,

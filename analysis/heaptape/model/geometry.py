@@ -42,7 +42,6 @@ class Geometry:
 
     @property
     def texts(self) -> tuple[str, str]:
-        """Caches and TLBs as the options take them."""
         return ",".join(map(str, self.caches)), ",".join(map(str, self.tlbs))
 
     @property

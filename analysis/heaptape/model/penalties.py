@@ -123,7 +123,6 @@ class Penalties:
         return _steps([self.sequential_miss(*pair) for pair in levels(capacities)])
 
     def tlb_steps(self, entries: Sequence[int]) -> list[Penalty]:
-        """The same for TLBs of so many entries."""
         return _steps([self.tlb_miss(*pair) for pair in levels(entries)])
 
 
@@ -200,7 +199,6 @@ def geometry_of(measured: dict[str, Any]) -> Geometry | None:
 
 
 def cache_file() -> Path:
-    """Where the measurement of this machine is kept."""
     folder = os.environ.get("XDG_CACHE_HOME")
     return (Path(folder) if folder else Path.home() / ".cache") / "heaptape" / "machine.json"
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which shape each command's JSON has, and all of them as JSON Schemas. Results files (R.json) have theirs in
-heaptape.results.structs.
-"""
+"""Which shape each command's JSON has, and their JSON Schemas. Those of R.json: heaptape.results.structs."""
 
 import msgspec
 
@@ -36,7 +34,6 @@ OUTPUTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
 
 
 def schemas() -> dict[str, dict]:
-    """Name -> JSON Schema."""
     found = {}
     for name, shapes in OUTPUTS.items():
         one, parts = msgspec.json.schema_components(shapes, ref_template="#/$defs/{name}")

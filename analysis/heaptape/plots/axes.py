@@ -21,6 +21,13 @@ INK = "#7a7a7b"
 MAP_COLOURS = "cividis"
 
 
+def look(ink: str) -> dict:
+    """rcParams of figures whose axes and text have that colour, without a frame or a background."""
+    inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
+    plain = {"axes.facecolor": "none", "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
+    return {"font.family": "sans-serif", "font.size": 9} | dict.fromkeys(inked, ink) | plain
+
+
 def style(number: int) -> dict:
     """Colour and dash of the number-th allocator."""
     return {"color": OKABE_ITO[number % len(OKABE_ITO)], "linestyle": DASHES[number // len(OKABE_ITO) % len(DASHES)]}

@@ -70,7 +70,7 @@ def figure_memory(
         compact = without_gaps(decoded)
     found = fragmentation.decode(run)
     states = found if found is not None and len(found.walk_states) > 0 else None
-    with matplotlib.rc_context(_style(theme)):
+    with matplotlib.rc_context(plots.look(theme.ink) | {"hatch.linewidth": 0.7}):
         figure, axes = _panels([3.1, 1.15, 0.45, *([1.35] if states else [])], theme, right_in=0.95)
         memory_plots.memory_map(axes[0], compact, height_bytes, theme.ink)
         _map_key(axes[0], compact, theme)
@@ -158,7 +158,7 @@ def _grid(
     columns = min(len(known), 2)
     rows = -(-len(known) // columns)
     height_in = (2.0 if rows > 1 else 2.4) * rows + top_in + 0.2
-    with matplotlib.rc_context(_style(theme)):
+    with matplotlib.rc_context(plots.look(theme.ink) | {"hatch.linewidth": 0.7}):
         figure = Figure(figsize=(WIDTH_IN, height_in), facecolor=theme.paper)
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         figure.subplots_adjust(
@@ -198,24 +198,6 @@ def _panels(heights_in: Sequence[float], theme: Theme, right_in: float) -> tuple
 
 def _memory_run(results: Results, allocator: str, key: str) -> dict | None:
     return next((run for run in results.runs if run.get(key) is not None and label_of(run) == allocator), None)
-
-
-def _style(theme: Theme) -> dict:
-    return {
-        "font.family": "sans-serif",
-        "font.size": 9,
-        "text.color": theme.ink,
-        "axes.facecolor": "none",
-        "axes.edgecolor": theme.ink,
-        "axes.labelcolor": theme.ink,
-        "axes.titlecolor": theme.ink,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "xtick.color": theme.ink,
-        "ytick.color": theme.ink,
-        "legend.frameon": False,
-        "hatch.linewidth": 0.7,
-    }
 
 
 def _key(axes: Axes) -> None:

@@ -103,12 +103,10 @@ class Profile:
 
     @property
     def released(self) -> int:
-        """Objects that were released."""
         return int(self.array("lifetimes_bytes", len(LIFETIMES))[:, 2].sum())
 
     @property
     def acquired(self) -> int:
-        """Objects that were acquired."""
         return int(self.requests[:, 1].sum()) - int(self.data.get("reallocs", {}).get("calls", 0))
 
     @cached_property

@@ -50,11 +50,9 @@ class Node:
     below: dict[tuple[str, str], "Node"] = field(default_factory=dict)
 
     def add(self, weights: Sequence[int]) -> None:
-        """These, on top of what is there."""
         self.weights = [have + more for have, more in zip(self.weights or [0] * len(weights), weights)]
 
     def child(self, name: str, place: str) -> "Node":
-        """The one of that name, made if there is none."""
         return self.below.setdefault((name, place), Node(name, place))
 
 

@@ -154,15 +154,8 @@ def _sites(found: Profile, names: Callable[[int], list[str]]) -> list[Table]:
             ]
             for row in top.itertuples()
         ]
-        columns = [
-            "allocated in",
-            "MiB",
-            "objects",
-            "peak live MiB",
-            "live at end, MiB",
-            "mean age, MiB",
-            "freed remotely",
-        ]
+        columns = ["allocated in", "MiB", "objects", "peak live MiB"]
+        columns += ["live at end, MiB", "mean age, MiB", "freed remotely"]
         tables.append(Table(title, columns, rows))
     return tables
 

@@ -26,22 +26,10 @@ from heaptape.results.schema import Results, call_details, figures
 from heaptape.tables import line_sharing
 from heaptape.tables.usual import Table
 
-STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "text.color": plots.INK,
+STYLE: dict[Any, Any] = plots.look(plots.INK) | {
     # Not savefig's "transparent": that would take the colours from the keys of figures, too.
     "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "axes.edgecolor": plots.INK,
-    "axes.labelcolor": plots.INK,
-    "axes.titlecolor": plots.INK,
     "axes.titlesize": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.color": plots.INK,
-    "ytick.color": plots.INK,
-    "legend.frameon": False,
     "path.simplify_threshold": 0.4,
 }
 WIDTH_IN = 8.2
@@ -78,7 +66,7 @@ class Gallery:
     @property
     def id(self) -> str:
         """For links to it, within its workload."""
-        return _slug(self.title.lower())
+        return re.sub(r"[^A-Za-z0-9]+", "-", self.title.lower())
 
 
 def galleries(file: Results, order: Sequence[str], baseline: str) -> list[Gallery]:
@@ -326,10 +314,6 @@ def _legend_above(axes: Axes) -> None:
 def salt_of(*words: object) -> str:
     """What the ids of a figure begin with, by words that no other figure of the page has. Short: each tick has it."""
     return "f" + hashlib.sha256("-".join(map(str, words)).encode()).hexdigest()[:10]
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "-", text)
 
 
 def _draw(

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a store's cells say of a fleet, as one HTML page that needs nothing else. Its look, sorting and zooming are the
-report's (report.css, report.js).
-"""
+"""What a store's cells say of a fleet: one HTML page that needs nothing else, with the report's look."""
 
 import base64
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import records, write_bytes
+from heaptape.common.tables import Table, render_text
 from heaptape.comparing import proposals
 from heaptape.formats.stack_names import Frame
 from heaptape.plots import memory_figures
@@ -21,7 +22,6 @@ from heaptape.results.blame import UNHELD, Blame, exit_begins, position_at
 from heaptape.results.margins import stand_in
 from heaptape.results.schema import Results
 from heaptape.tables import holders_table, proposals_table
-from heaptape.tables.usual import Table, render_text
 
 WEIGHTS: flame_graph.Weights = {
     "held": ("rounding and empty share", "held_bytes", "bytes"),

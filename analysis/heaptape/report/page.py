@@ -47,8 +47,6 @@ class Raw:
 
 @dataclass(frozen=True)
 class Section:
-    """All of one workload."""
-
     name: str
     summary: list[str]
     tables: list[Table]

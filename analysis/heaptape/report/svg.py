@@ -72,8 +72,6 @@ def with_one_style(page: str) -> str:
 
 
 class _Renderer(RendererBase):
-    """Draws into a list of elements."""
-
     def __init__(self, width: float, height: float, salt: str) -> None:
         super().__init__()
         self.width, self.height, self.salt = width, height, salt

@@ -34,7 +34,6 @@ def is_by_windows(figure: str) -> bool:
 
 
 def pass_of(figure: str) -> str:
-    """By which it is measured."""
     return PASSES.get(figure, "misses" if figure.startswith("misses") else "instructions")
 
 
@@ -66,7 +65,6 @@ def outside(figure: str, run: Mapping) -> float:
 
 
 def weights(manifest: Mapping) -> np.ndarray:
-    """Of the kept windows."""
     return np.array([segment[5] for segment in manifest["segments"]], np.float64)
 
 

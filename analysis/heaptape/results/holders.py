@@ -53,7 +53,6 @@ def best_grouping(*found: Blame) -> str:
 
 
 def without_stacks(found: Blame) -> bool:
-    """Are the call stacks of the objects not known?"""
     return "stacks" in found.lacks or set(found.groups.loc[found.groups["grouping"] == "site", "group"]) <= {0}
 
 
@@ -71,7 +70,10 @@ def at_position(found: Blame, allocator: str, position: int, grouping: str) -> p
     """`tidy` rows of one position and grouping, those that hold most besides live bytes first; with `held_bytes`
     (rounding and empty bytes) and `share` of RSS less live bytes (0 to 1; NaN where there is none).
     """
-    rows = tidy(found, allocator, [grouping], position)
+    return _ranked(tidy(found, allocator, [grouping], position))
+
+
+def _ranked(rows: pd.DataFrame) -> pd.DataFrame:
     held = rows["rounding_bytes"] + rows["empty_bytes"]
     excess = held.sum()
     rows = rows.assign(held_bytes=held, share=held / excess if excess else float("nan"))
@@ -105,10 +107,11 @@ def over_time(found: Blame, grouping: str, most: int = 8, top: int = 3) -> pd.Da
     """
     places = found.positions
     kept = sorted({round(number * (len(places) - 1) / max(most - 1, 1)) for number in range(min(most, len(places)))})
+    of_position = dict(iter(tidy(found, "", [grouping]).groupby("position")))
     rows = []
     for number in kept:
         at = places.iloc[number]
-        groups = at_position(found, "", int(at["position"]), grouping)
+        groups = _ranked(of_position[int(at["position"])])
         held = groups[(groups["kind"] == GROUP) & (groups["share"] >= LEAST_SHOWN)].head(top)
         rows.append({
             "position": int(at["position"]), "rss_anon_bytes": int(at["rss_anon_bytes"]),
@@ -226,5 +229,4 @@ _TELL = {"fragmentation": _thin, "retention": _retained, "rounding": _rounded, "
 
 
 def percent(part: int, whole: int) -> str:
-    """A share, for people."""
     return f"{100 * part / whole:.0f} %" if whole else "0 %"

@@ -18,12 +18,7 @@ FILE = Path(__file__).with_name("fidelity.json")
 FEWEST_APPS = 5
 # An error as large as the figure itself: replays say nothing about it.
 UNPREDICTED_PERCENT = 100
-NAMES = {
-    "peak_rss": "peak RSS",
-    "mean_rss": "mean RSS",
-    "vm_size": "VmSize",
-    "bare_cpu": "bare CPU",
-}
+NAMES = {"peak_rss": "peak RSS", "mean_rss": "mean RSS", "vm_size": "VmSize", "bare_cpu": "bare CPU"}
 
 
 def error_percent(figure: str, allocator: str) -> float | None:

@@ -22,6 +22,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.formats.embedded import is_page, unpack
 from heaptape.formats.memory_map import CompactMap, decode, without_gaps
 from heaptape.results import accesses, blame, margins, misses
+from heaptape.results.runs import label, label_of, number
 from heaptape.results.structs import ResultsFile
 from heaptape.results.timeline import timeline_frame
 
@@ -184,16 +185,6 @@ def _checked(path: str, data: object) -> Results:
     return Results(path, data)
 
 
-def label(allocator: object, variant: object) -> str:
-    """How an allocator with its variant is called in tables: `name` or `name:variant`."""
-    return str(allocator) if variant in (None, "", "default") else f"{allocator}:{variant}"
-
-
-def label_of(run: dict) -> str:
-    """`label` of a run."""
-    return label(run["allocator"], run.get("variant"))
-
-
 def figures(files: Iterable[Results]) -> pd.DataFrame:
     """Every figure of every run, one per row.
 
@@ -208,11 +199,11 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
     """
     rows: list[tuple] = []
     names: dict[tuple, str] = {}
-    for number, file in enumerate(files):
+    for at, file in enumerate(files):
         name, stand_in = unique_name(file, names), margins.stand_in(file.workload)
         for metric, unit, run, value in _file_figures(file):
             value, margin = stand_in.of_whole(metric, run, value) if stand_in else (value, 0.0)
-            rows.append((name, label_of(run), f"{number}:{run.get('repeat', 0)}", metric, unit, value, margin))
+            rows.append((name, label_of(run), f"{at}:{run.get('repeat', 0)}", metric, unit, value, margin))
     columns = ["workload", "allocator", "round", "metric", "unit", "value", "margin_percent"]
     return pd.DataFrame(rows, columns=columns).astype({"value": float, "margin_percent": float})
 
@@ -238,13 +229,6 @@ def call_details(files: Iterable[Results]) -> pd.DataFrame:
     for key, fewest in (("p99", 100), ("p999", 1000)):
         frame.loc[frame["count"] < fewest, key] = math.nan
     return frame.groupby(["workload", "allocator", "call"], sort=False).agg(how).reset_index()
-
-
-def number(value: object) -> float | None:
-    """A finite number, or None for whatever else stands there."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    return None
 
 
 def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float | None]]:

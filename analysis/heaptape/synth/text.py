@@ -74,7 +74,6 @@ class _Form:
 
 
 def _length(form: str) -> int:
-    """Without the time."""
     return len(form) - 1 + sum(form.count(sign) * (digits - 1) for sign, digits in _DIGITS.items())
 
 
@@ -109,7 +108,6 @@ class Lines:
         return f"{HEADER}{json.dumps(about, separators=(',', ':'))}\n".encode()
 
     def text(self, part: Events) -> bytes:
-        """A line for each event."""
         moves, releases = self._calls, self._calls + 1
         nothing = releases + self._calls
         released = np.where(part.size_bytes > 0, nothing + 1, releases) + part.call

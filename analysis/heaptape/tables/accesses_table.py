@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table `accesses`: CPU time of calls and recorded accesses, performed on the bare processor, and its difference
-from the baseline's.
-"""
+"""The table `accesses`: CPU time of calls and recorded accesses, performed, also against the baseline's."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +10,7 @@ from heaptape.comparing.compare import allocator_order, relative
 from heaptape.comparing.intervals import LEVEL, Method, log_ratio, too_noisy
 from heaptape.results import accesses
 from heaptape.results.schema import Results, figures
-from heaptape.tables.usual import MISSING, NOISY, Cell, Table, legend, rounded, signed
+from heaptape.tables.usual import MISSING, NOISY, Cell, Table, by_workload, legend, rounded, signed
 
 NOTE = (
     "ms of CPU time of one run: the recorded calls, and the program's recorded data accesses at the addresses that "
@@ -70,26 +68,23 @@ def _difference(ratio: pd.Series, before_ms: float) -> dict:
 def tables(found: pd.DataFrame, baseline: str) -> list[Table]:
     """Of `frame`, per workload: a row for each allocator. None where no run had the pass."""
     out = []
-    several = found["workload"].nunique() > 1
-    for workload, here in found.groupby("workload", sort=False):
+    for _, here, suffix in by_workload(found):
         labels = list(dict.fromkeys(here["allocator"]))
         compared = len(labels) > 1 and baseline in labels
         columns = ["allocator", *(f"{kind}, ms" for kind in accesses.KINDS)]
         columns += [f"{kind}, ms against {baseline}" for kind in accesses.KINDS] if compared else []
         rows = [_row(here[here["allocator"] == label].set_index("kind"), label, compared) for label in labels]
-        title = f"CPU time of calls and recorded accesses{f' — {workload}' if several else ''}"
+        title = f"CPU time of calls and recorded accesses{suffix}"
         notes = [f"{NOTE} {_own(here)}", INTERVAL, *legend([Table(title, columns, rows)])]
         out.append(Table(title, columns, rows, notes))
     return out
 
 
 def usual(files: Sequence[Results], baseline: str, method: Method = "t") -> list[Table]:
-    """`tables` of `frame`."""
     return tables(frame(files, baseline, method), baseline)
 
 
 def _own(here: pd.DataFrame) -> str:
-    """What was taken off, in words."""
     own = here[here["kind"] == "own"]["ms"]
     whole = own.mean() + here[here["kind"] == "independent"]["ms"].mean()
     share = f", {100 * own.mean() / whole:.0f} % of an independent run" if whole > 0 else ""

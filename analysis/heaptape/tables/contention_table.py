@@ -7,7 +7,7 @@ import pandas as pd
 
 from heaptape.results import contention
 from heaptape.results.schema import Results
-from heaptape.tables.usual import MISSING, Cell, Table, rounded
+from heaptape.tables.usual import MISSING, Cell, Table, by_workload, in_unit, rounded
 
 LOCKS_SHOWN = 5  # of each allocator
 CALLS_SHOWN = 5
@@ -25,25 +25,17 @@ def tables(found: pd.DataFrame) -> list[Table]:
     """Of `contention.frame`, per workload: allocators, their locks with most waiting, their calls. None where no run
     had the pass.
     """
-    return [table for _, here, suffix in _workloads(found) for table in (_whole(here, suffix), *_parts(here, suffix))]
+    return [table for _, here, suffix in by_workload(found) for table in (_whole(here, suffix), *_parts(here, suffix))]
 
 
 def usual(files: Sequence[Results]) -> list[Table]:
     """The first table of each workload alone."""
-    return [_whole(here, suffix) for _, here, suffix in _workloads(contention.frame(files))]
+    return [_whole(here, suffix) for _, here, suffix in by_workload(contention.frame(files))]
 
 
 def words(sentences: Sequence[str]) -> list[Table]:
     """The sentences alone; no table where there are none."""
     return [Table("Waits inside calls, in words", [], [], list(sentences))] if sentences else []
-
-
-def _workloads(found: pd.DataFrame) -> list[tuple[str, pd.DataFrame, str]]:
-    several = found["workload"].nunique() > 1
-    return [
-        (str(workload), here, f" — {workload}" if several else "")
-        for workload, here in found.groupby("workload", sort=False)
-    ]
 
 
 def _whole(here: pd.DataFrame, suffix: str) -> Table:
@@ -104,7 +96,5 @@ def _part(row: dict, names: list[str]) -> list[Cell]:
 
 
 def _number(value: float, unit: float = 1.0) -> Cell:
-    if value is None or pd.isna(value):
-        return Cell(MISSING)
-    whole = unit == 1.0 and float(value).is_integer()
-    return Cell(f"{value:,.0f}" if whole else rounded(value / unit), value)
+    whole = unit == 1.0 and value is not None and float(value).is_integer()
+    return Cell(f"{value:,.0f}", value) if whole else in_unit(value, unit)

@@ -2,6 +2,7 @@
 """The four-corner matrix and the RSS overhead as tables for people."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
@@ -10,7 +11,7 @@ from heaptape.comparing.corners import COMPARISONS, CORNERS, Corners
 from heaptape.comparing.intervals import Method
 from heaptape.results.schema import Results
 from heaptape.tables.frames import MARGIN, corner_matrix, rss_overhead
-from heaptape.tables.usual import MIB, MISSING, Cell, Table, legend, percent_cell, rounded, with_margin
+from heaptape.tables.usual import MIB, MISSING, Cell, Table, in_unit, legend, percent_cell, rounded, with_margin
 
 # figure -> (title, unit shown, divisor)
 SHOWN = {
@@ -35,7 +36,8 @@ def matrix_tables(frame: pd.DataFrame, corners: Corners) -> list[Table]:
     """`table_frames.corner_matrix`, one table per figure; a legend below the last."""
     tables = [_matrix(frame[frame["figure"] == figure], figure, corners) for figure in SHOWN]
     found = [table for table in tables if table.rows]
-    return _legend_last(found, [_corner_legend(), *legend(found)])
+    notes = ["A+ and B+: % of Neither; A:B+: Both in % of A; B:A+: Both in % of B.", *legend(found)]
+    return [replace(table, notes=notes if table is found[-1] else []) for table in found]
 
 
 def overhead_tables(frame: pd.DataFrame, variants: dict[str, str], named_above: bool = False) -> list[Table]:
@@ -99,14 +101,9 @@ def _matrix(frame: pd.DataFrame, figure: str, corners: Corners) -> Table:
     return Table(f"{name}, {unit}: A = {corners.a}, B = {corners.b}", ["workload", *columns], rows)
 
 
-def _legend_last(tables: list[Table], notes: list[str]) -> list[Table]:
-    return [Table(t.title, t.columns, t.rows, notes if t is tables[-1] else []) for t in tables]
-
-
 def _mib(value: float | None, is_mean: bool) -> Cell:
-    if value is None or pd.isna(value):
-        return Cell("" if is_mean else MISSING)
-    return Cell(rounded(value / MIB), value)
+    cell = in_unit(value, MIB)
+    return Cell("") if is_mean and cell.value is None else cell
 
 
 def _with_margin(row: Mapping, key: str) -> Cell:
@@ -127,7 +124,3 @@ def _blank(workload: str, column: str) -> Cell:
 
 def _variants(variants: dict[str, str]) -> str:
     return ", ".join(f"{name} = {label}" for name, label in variants.items())
-
-
-def _corner_legend() -> str:
-    return "A+ and B+: % of Neither; A:B+: Both in % of A; B:A+: Both in % of B."

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who holds the memory where RSS is largest, in two runs side by side: for `heaptape compare --table blame`, for
-`heaptape whatif` and the report.
-"""
+"""Who holds the memory where RSS is largest, two runs side by side: for compare, whatif and the report."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -79,7 +77,6 @@ def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def tables(found: pd.DataFrame, where: str = "peak") -> list[Table]:
-    """Of a `frame`, one for each two runs."""
     place = holders_table.WHERE.get(where, f"at op {where}" if where.isdecimal() else f"at mark {where}")
     out = []
     for (_, one, other, grouping), rows in found.groupby(list(NAMES), sort=False):

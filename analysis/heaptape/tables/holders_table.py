@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who holds the memory, as tables for people: pinners, what RSS consists of beside live bytes, both over time, and two
-of them side by side.
-"""
+"""Who holds the memory, as tables: pinners, what RSS consists of, both over time, and two side by side."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,8 +29,6 @@ PINNERS_NOTE = (
 
 @dataclass(frozen=True)
 class Unit:
-    """In what a table gives bytes."""
-
     name: str
     size_bytes: int
 
@@ -140,14 +136,7 @@ def over_time(found: Blame, label: str, grouping: str) -> Table:
         ]
         for _, row in frame.iterrows()
     ]
-    columns = [
-        "op",
-        f"RSS, {unit.name}",
-        "live",
-        "empty beside live",
-        "left",
-        f"who holds most besides, by {grouping}",
-    ]
+    columns = ["op", f"RSS, {unit.name}", "live", "empty beside live", "left", f"who holds most besides, by {grouping}"]
     return Table(f"{label}: over time", columns, rows)
 
 

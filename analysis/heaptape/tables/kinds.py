@@ -57,7 +57,6 @@ class Question:
 
     @property
     def time_sentences(self) -> list[str]:
-        """What is predicted, in words."""
         return words.sentences(self.predicted, self.files, self.baseline)
 
     @property
@@ -87,8 +86,7 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "time": Kind(
-        lambda q: time_table.frame(q.predicted),
-        lambda frame, q: time_table.tables(frame, q.baseline, q.time_sentences),
+        lambda q: time_table.frame(q.predicted), lambda frame, q: time_table.tables(frame, q.baseline, q.time_sentences)
     ),
     "cost": Kind(lambda q: table_frames.cost(q.files), lambda frame, q: table_views.cost_table(frame)),
     "percent": Kind(

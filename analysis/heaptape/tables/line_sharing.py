@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from heaptape.results.schema import Results, label_of
-from heaptape.tables.usual import MISSING, Cell, Table, rounded
+from heaptape.tables.usual import Cell, Table, by_workload, in_unit
 
 PROGRESS = ["position", "shared_lines", "object_pairs", "live_lines", "shared_lines_peak"]
 SIZES = ["up_to_bytes", "objects", "shared_objects", "pairs"]
@@ -98,10 +98,9 @@ def table(frame: pd.DataFrame) -> list[Table]:
         "used_percent": "% of them used by both to the end",
     }
     tables = []
-    for workload, rows in frame.groupby("workload", sort=False):
-        cells = [[Cell(row["allocator"]), *(_cell(row[column]) for column in columns)] for _, row in rows.iterrows()]
-        name = f" — {workload}" if frame["workload"].nunique() > 1 else ""
-        tables.append(Table(f"Cache lines that threads share{name}", ["allocator", *columns.values()], cells, NOTES))
+    for _, rows, suffix in by_workload(frame):
+        cells = [[Cell(row["allocator"]), *map(in_unit, row[list(columns)])] for _, row in rows.iterrows()]
+        tables.append(Table(f"Cache lines that threads share{suffix}", ["allocator", *columns.values()], cells, NOTES))
     return tables
 
 
@@ -153,7 +152,3 @@ def _figures(counts: Mapping) -> dict[str, float]:
         "pairs": float(counts.get("pairs", 0)),
         "used_percent": percent(counts.get("used_pairs", 0), counts.get("pairs", 0)),
     }
-
-
-def _cell(value: float) -> Cell:
-    return Cell(MISSING) if pd.isna(value) else Cell(rounded(value), value)

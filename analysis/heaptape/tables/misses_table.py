@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table `misses`: each allocator's simulated cache and TLB misses, page faults and instructions, in all and by the
-program's share and the allocator's.
-"""
+"""The table `misses`: simulated misses, page faults and instructions, in all, the program's, the allocator's."""
 
 from collections.abc import Sequence
 
@@ -10,7 +8,7 @@ import pandas as pd
 from heaptape.comparing.compare import allocator_order
 from heaptape.results import bursts, misses
 from heaptape.results.schema import Results, figures, unique_name
-from heaptape.tables.usual import MISSING, Cell, Table, rounded, with_margin
+from heaptape.tables.usual import MISSING, Cell, Table, by_workload, in_unit, with_margin
 
 NOTE = (
     "The program's recorded data accesses and the allocator's own, simulated: each outer cache as if it were the only "
@@ -57,9 +55,7 @@ def tables(found: pd.DataFrame, baseline: str) -> list[Table]:
     compare. None where no run had the pass.
     """
     out = []
-    several = found["workload"].nunique() > 1
-    for workload, here in found.groupby("workload", sort=False):
-        suffix = f" — {workload}" if several else ""
+    for _, here, suffix in by_workload(found):
         counts = sorted(here["count"].unique(), key=misses.place)
         columns = ["allocator", *map(misses.heading, counts)]
         cells = here.set_index(["allocator", "side", "count"])
@@ -75,15 +71,12 @@ def tables(found: pd.DataFrame, baseline: str) -> list[Table]:
 
 
 def usual(files: Sequence[Results], baseline: str) -> list[Table]:
-    """`tables` of `frame`."""
     return tables(frame(files, baseline), baseline)
 
 
 def _thousands(cells: pd.DataFrame, key: tuple[str, str, str]) -> Cell:
-    value = _value(cells, key, "value")
-    if value is None:
-        return Cell(MISSING)
-    return with_margin(Cell(rounded(value / 1000), value), cells.at[key, "margin_percent"])
+    cell = in_unit(_value(cells, key, "value"), 1000)
+    return cell if cell.value is None else with_margin(cell, cells.at[key, "margin_percent"])
 
 
 def _share(cells: pd.DataFrame, label: str, side: str, counts: list[str]) -> list[Cell]:

@@ -3,12 +3,13 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 
 from heaptape.model.counts import PARTS
 from heaptape.model.time_model import ALL
-from heaptape.tables.usual import MISSING, Cell, Table, signed
+from heaptape.tables.usual import MISSING, Cell, Table, by_workload, signed
 
 CALLS_ALONE = "Cycles per call below are of the calls alone, with the caches to themselves."
 HOW = (
@@ -50,8 +51,7 @@ def frame(predicted: pd.DataFrame) -> pd.DataFrame:
 def tables(found: pd.DataFrame, baseline: str, sentences: Sequence[str] = ()) -> list[Table]:
     """Per workload a row for each allocator: the change with its interval, then its parts. `sentences`: below."""
     out = []
-    several = found["workload"].nunique() > 1
-    for workload, here in found.groupby("workload", sort=False):
+    for _, here, suffix in by_workload(found):
         whole = here[here["part"] == ALL]
         in_percent = not whole["percent"].isna().any()
         parts = [part for part in PARTS if part in set(here["part"])]
@@ -62,7 +62,7 @@ def tables(found: pd.DataFrame, baseline: str, sentences: Sequence[str] = ()) ->
         unit = f"% of {baseline}'s" if in_percent else f"ms, against {baseline}"
         of_bursts = bool(here["of_bursts"].any())
         what, all_of_it = ("recorded bursts", "bursts") if of_bursts else ("program", "whole program")
-        title = f"CPU time of the {what}: predicted change, {unit}{f' — {workload}' if several else ''}"
+        title = f"CPU time of the {what}: predicted change, {unit}{suffix}"
         note = (NOTE_BURSTS if of_bursts else NOTE) if in_percent else NOTE_NS
         out.append(Table(title, ["allocator", all_of_it, *parts], rows, [note]))
     return [*out, *words(sentences)]
@@ -80,8 +80,7 @@ def usual(predicted: pd.DataFrame, baseline: str, sentences: Sequence[str]) -> l
     found = tables(frame(predicted), baseline, sentences)
     if not found:
         return []
-    last = found[-1]
-    return [*found[:-1], Table(last.title, last.columns, last.rows, [*last.notes, CALLS_ALONE])]
+    return [*found[:-1], replace(found[-1], notes=[*found[-1].notes, CALLS_ALONE])]
 
 
 def _cell(rows: pd.DataFrame, part: str, in_percent: bool) -> Cell:

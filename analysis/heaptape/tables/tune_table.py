@@ -26,7 +26,7 @@ def _front(data: Mapping) -> Table:
         columns += [f"{name}, {unit}".removesuffix(", ")] * bool(single)
         columns += ["% of default" if single else f"{name}, % of default"]
     shown = [row for row in data["points"] if row.get("variants") or row.get("front")]
-    ordered = sorted(shown, key=lambda row: _place(row, figures[0]))
+    ordered = sorted(shown, key=lambda row: row["ratios"][figures[0]] if "ratios" in row else float("inf"))
     front = [row for row in ordered if row.get("front")]
     left_out = front[FEW_ON_FRONT:]
     rows = [
@@ -192,10 +192,6 @@ def _mark(row: Mapping, winner: Mapping | None) -> str:
         return "failed"
     best = winner is not None and row["settings"] == winner["settings"]
     return "w" * best + "f" * bool(row["front"]) + "x" * (not row["limits_kept"]) + "v" * row["refuted"]
-
-
-def _place(row: Mapping, figure: str) -> float:
-    return row["ratios"][figure] if "ratios" in row else float("inf")
 
 
 def _cells(row: Mapping, figures: Sequence[str], single: str | None) -> list[Cell]:

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Comparison tables for people: as text for a terminal, as Markdown, and as cells for the HTML report.
+"""Comparison tables for people.
 
 CSV and JSON carry bytes and unrounded figures; here they are rounded, in MiB, and a difference that the repetitions
 can't support says so.
 """
 
 import math
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
-from heaptape.common import console
+from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
 from heaptape.comparing.compare import (
     ARITHMETIC,
     GEOMETRIC,
@@ -29,10 +28,7 @@ from heaptape.results import disturbance, margins
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.schema import HELD_METRICS, Results, figures, unique_name
 
-MISSING = "–"
-MIB = 1 << 20
 WIDE_INTERVAL = 0.1  # of the figure
-FILE_WIDTH = 110
 INSTRUCTIONS_NOTE = (
     "Of the allocator's calls alone, counted under Valgrind: no clock, no PMU, no other process has a part in it."
 )
@@ -59,30 +55,6 @@ MARKS: dict[str, tuple[Callable[[str], bool], str]] = {
     margins.FORBIDDEN: (lambda text: margins.FORBIDDEN in text, "a margin of 100 % or more forbids ranking"),
     "–": (lambda text: text == MISSING, "no figure, or one below the cost of reading the counter"),
 }
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell: as shown, and the number to sort by (None: text or missing). `muted`: a difference that isn't
-    supported. `exact`: the same in every repetition; shown in bold. `reason`: why there is no number.
-    """
-
-    text: str
-    value: float | None = None
-    muted: bool = False
-    exact: bool = False
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A titled table; the first `text_columns` columns are text, the others figures. Without columns: only notes."""
-
-    title: str
-    columns: list[str]
-    rows: list[list[Cell]]
-    notes: list[str] = field(default_factory=list)
-    text_columns: int = 1
 
 
 @dataclass(frozen=True)
@@ -270,26 +242,28 @@ def with_margin(cell: Cell, percent: float) -> Cell:
 
 
 def _figure(metric: str, value: float) -> Cell:
-    if pd.isna(value):
-        return Cell(MISSING)
     if metric in ("total_instructions", "startup_instructions", "total_cycles", "bare_wall", "bare_cpu"):
-        return Cell(rounded(value / 1e6), value)
+        return in_unit(value, 1e6)
     if metric in ("peak_rss", "mean_rss", "ideal_rss", "overhead", "vm_size", *HELD_METRICS):
-        return Cell(rounded(value / MIB), value)
-    if metric.startswith(("calls/", "pmu/")):
-        return Cell(rounded(value), value)
-    return Cell(f"{value:,.0f}", value)
+        return in_unit(value, MIB)
+    return in_unit(value) if metric.startswith(("calls/", "pmu/")) else grouped(value)
+
+
+def by_workload(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
+    """Each workload, its rows, and what ends the titles of its tables where there are several."""
+    several = frame["workload"].nunique() > 1
+    for workload, rows in frame.groupby("workload", sort=False):
+        yield str(workload), rows, f" — {workload}" if several else ""
+
+
+def in_unit(value: float | None, unit: float = 1.0) -> Cell:
+    """In that unit, `rounded`; with the value as it is."""
+    return Cell(MISSING) if value is None or pd.isna(value) else Cell(rounded(value / unit), value)
 
 
 def grouped(value: float) -> Cell:
     """A count, or cycles, as a whole number."""
     return Cell(MISSING) if pd.isna(value) else Cell(f"{value:,.0f}", value)
-
-
-def rounded(value: float) -> str:
-    """About three digits, never fewer than the integer has."""
-    decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 0.1 or value == 0 else 4
-    return f"{value:,.{decimals}f}"
 
 
 def signed(value: float) -> str:
@@ -397,59 +371,3 @@ def percent_cell(row: Any, error: float = 0.0) -> Cell:  # noqa: ANN401
 
 def _decimals(percent: float) -> int:
     return 0 if percent >= 10 else 1
-
-
-def render_text(tables: Sequence[Table], width: int | None = None) -> str:
-    """For a terminal (rich finds out its width and whether it has colours), or FILE_WIDTH wide where there is none."""
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    screen = console.rich_console(sys.stdout, width or (None if sys.stdout.isatty() else FILE_WIDTH))
-    with screen.capture() as capture:
-        for table in tables:
-            screen.print(Text(table.title, style="bold"))
-            drawn = RichTable(box=None, pad_edge=False)
-            for number, column in enumerate(table.columns):
-                justify: Literal["left", "right"] = "left" if number < table.text_columns else "right"
-                drawn.add_column(Text(column), justify=justify, overflow="fold")
-            for row in table.rows:
-                drawn.add_row(*[Text(cell.text, style=_style(cell)) for cell in row])
-            if table.columns:
-                screen.print(drawn)
-            for note in table.notes:
-                screen.print(Text(note, style="dim" if table.columns else ""))
-            screen.print()
-    return capture.get()
-
-
-def _style(cell: Cell) -> str:
-    return "dim" if cell.muted else "bold" if cell.exact else ""
-
-
-def render(tables: Sequence[Table], form: str) -> str:
-    """As Markdown ("md"), or for a terminal."""
-    return render_markdown(tables) if form == "md" else render_text(tables)
-
-
-def render_markdown(tables: Sequence[Table]) -> str:
-    """Pipe tables under headings of the fourth level."""
-    lines = []
-    for table in tables:
-        lines += [f"#### {table.title}", ""]
-        if not table.columns:
-            lines += [*(f"- {_escape(note)}" for note in table.notes), ""]
-            continue
-        lines.append("| " + " | ".join(_escape(c) for c in table.columns) + " |")
-        lines.append("|" + "---|" * table.text_columns + "---:|" * (len(table.columns) - table.text_columns))
-        lines += ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in table.rows]
-        lines += ["", *table.notes, ""] if table.notes else [""]
-    return "\n".join(lines)
-
-
-def _markdown_cell(cell: Cell) -> str:
-    return f"**{_escape(cell.text)}**" if cell.exact else _escape(cell.text)
-
-
-def _escape(text: str) -> str:
-    # A leading ~ would start strike-through together with another one in the row.
-    return text.replace("|", "\\|").replace("~", "\\~")

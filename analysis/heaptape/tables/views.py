@@ -11,18 +11,7 @@ from heaptape.comparing.compare import ARITHMETIC, GEOMETRIC, MAIN_CALLS
 from heaptape.comparing.verdicts import paragraphs, wording
 from heaptape.results.schema import SYSTEM_CALLS
 from heaptape.tables.frames import MARGIN
-from heaptape.tables.usual import (
-    MIB,
-    MISSING,
-    NOISY,
-    Cell,
-    Table,
-    grouped,
-    legend,
-    percent_cell,
-    rounded,
-    with_margin,
-)
+from heaptape.tables.usual import MIB, MISSING, NOISY, Cell, Table, grouped, in_unit, legend, percent_cell, with_margin
 
 COST_NAMES = (
     {"total_instructions": "instructions", "total_cycles": "Total"}
@@ -92,13 +81,11 @@ def latency_tables(frame: pd.DataFrame) -> list[Table]:
             tables.append(Table(title, ["request", "allocator", *LATENCY_NAMES.values()], rows, [], 2))
     if tables:
         note = "Medians over the repetitions; max: the largest seen. A release has the size of its object's request."
-        last = tables[-1]
-        tables[-1] = Table(last.title, last.columns, last.rows, [note], 2)
+        tables[-1] = replace(tables[-1], notes=[note])
     return tables
 
 
 def size_class(up_to_bytes: float) -> str:
-    """A size class in words."""
     if math.isnan(up_to_bytes):
         return "all sizes"
     if math.isinf(up_to_bytes):
@@ -125,9 +112,8 @@ def sweep_tables(frame: pd.DataFrame) -> list[Table]:
         tables.append(Table(title, ["value", *names], rows))
     if tables:
         lowest = "%: of the figure at the lowest value. "
-        last = tables[-1]
         first, *more = legend(tables) or [""]
-        tables[-1] = Table(last.title, last.columns, last.rows, [(lowest + first).strip(), *more])
+        tables[-1] = replace(tables[-1], notes=[(lowest + first).strip(), *more])
     return tables
 
 
@@ -166,19 +152,12 @@ def _by_workload(
 def _cost_cell(key: str) -> Callable[[float], Cell]:
     if key == "rss_peak_bytes":
         return _mib
-    return _millions if key in ("total_instructions", "total_cycles") else lambda value: _rounded(value, 1)
-
-
-def _rounded(value: float, divisor: float) -> Cell:
-    return Cell(MISSING) if pd.isna(value) else Cell(rounded(value / divisor), value)
-
-
-def _millions(value: float) -> Cell:
-    return _rounded(value, 1e6)
+    unit = 1e6 if key in ("total_instructions", "total_cycles") else 1.0
+    return lambda value: in_unit(value, unit)
 
 
 def _mib(value: float) -> Cell:
-    return _rounded(value, MIB)
+    return in_unit(value, MIB)
 
 
 def _number(value: float, digits: int) -> Cell:
@@ -216,7 +195,7 @@ def _point_cells(at: pd.DataFrame, figure: str) -> list[Cell]:
         return [Cell(MISSING), Cell(MISSING)]
     row = at.loc[figure]
     divisor = 1e6 if figure.startswith("total_") else MIB if figure.endswith("_rss") else 1
-    mean = with_margin(_rounded(row["mean"], divisor), row["margin_percent"])
+    mean = with_margin(in_unit(row["mean"], divisor), row["margin_percent"])
     if pd.isna(row["percent"]) and not row["reason"]:
         return [mean, Cell(MISSING)]
     percent = Cell("100", 100.0) if pd.isna(row["low"]) and row["percent"] == 100 else percent_cell(row)

@@ -8,7 +8,7 @@ import pandas as pd
 from heaptape.comparing.compare import absolute, relative
 from heaptape.results import margins
 from heaptape.results.schema import Results, figures
-from heaptape.tables.usual import MIB, MISSING, Cell, Table, legend, percent_cell, rounded, with_margin
+from heaptape.tables.usual import MIB, MISSING, Cell, Table, in_unit, legend, percent_cell, rounded, with_margin
 
 # metric -> its column, bytes or instructions of one of that unit
 METRICS = {
@@ -65,8 +65,7 @@ def _pairs(file: Results) -> Iterator[tuple[str, str, str]]:
 
 
 def _value(value: float, metric: str, margin: float) -> Cell:
-    cell = Cell(MISSING) if pd.isna(value) else Cell(rounded(value / METRICS[metric][1]), value)
-    return with_margin(cell, margin)
+    return with_margin(in_unit(value, METRICS[metric][1]), margin)
 
 
 def _cells(found: pd.DataFrame, original: str, name: str, metrics: list[str]) -> list[Cell]:

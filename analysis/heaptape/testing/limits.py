@@ -26,11 +26,9 @@ class Limits:
     warm_up: int | None = None
 
     def any(self) -> bool:
-        """Is there a limit at all?"""
         return self.told() != {}
 
     def told(self) -> dict[str, int]:
-        """Those that there are."""
         limits = {"peak_bytes": self.peak_bytes, "growth_bytes": self.growth_bytes, "allocations": self.allocations}
         return {name: limit for name, limit in limits.items() if limit is not None}
 

@@ -159,7 +159,6 @@ class Measuring:
         yield from text.sites(exceeded, again, lines)
 
     def _again(self, item: pytest.Item, nextitem: pytest.Item | None, lines: Lines | None) -> Span:
-        """A second run, with sites."""
         if lines:
             with lines.told():
                 reports = self._marked(item, nextitem)
@@ -177,12 +176,10 @@ class Measuring:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self) -> Generator[None, Any, Any]:
-        """As above."""
         return (yield from self._as_own())
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_teardown(self) -> Generator[None, Any, Any]:
-        """As above."""
         return (yield from self._as_own())
 
     @pytest.hookimpl(wrapper=True)

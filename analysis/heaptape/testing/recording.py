@@ -38,7 +38,6 @@ class Recording:
             ctl.ask(self._recorder, "stop", self._process)
 
     def _started(self) -> str:
-        """The recorder's name."""
         for name in ctl.recorder_sockets():
             reply = ctl.ask(name, "start", self._process)
             if reply and reply.get("ok"):

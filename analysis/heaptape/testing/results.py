@@ -32,7 +32,6 @@ class Collected:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Writes the file."""
         path = self._config.getoption("heaptape_json")
         if path:
             unmeasured = [{"name": name, "reason": reason} for name, reason in self._unmeasured]
@@ -40,11 +39,7 @@ class Collected:
             write_bytes(path, (json.dumps(told, indent=1) + "\n").encode())
 
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
-        """The section `heaptape`."""
-        lines = [
-            *text.table(self._tests, self._config.getoption("heaptape_top")),
-            *text.unmeasured(self._unmeasured),
-        ]
+        lines = [*text.table(self._tests, self._config.getoption("heaptape_top")), *text.unmeasured(self._unmeasured)]
         if lines:
             terminalreporter.section("heaptape: what tests acquired")
             for line in lines:

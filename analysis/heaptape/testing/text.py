@@ -42,7 +42,6 @@ def _by_stack(found: Iterable[Site]) -> Iterator[str]:
 
 
 def table(tests: Sequence[dict[str, Any]], count: int) -> Iterator[str]:
-    """The tests with the highest peaks."""
     most = sorted(tests, key=lambda test: -test["peak_bytes"])[:count]
     if most:
         yield f"{'peak':>12}  {'growth':>12}  {'allocations':>11}  test"

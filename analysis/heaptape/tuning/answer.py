@@ -122,7 +122,6 @@ def _again(point: Point) -> dict:
 
 
 def _confirmed(best: Judged, standing: confirm.Standing, replays: Mapping[Key, Sequence[Point]], goals: Goals) -> dict:
-    """What later replays say of the winner."""
     if not best.settings:
         return {"standing": "default", "ratios_again": {}}
     again = confirm.ratios(replays[key_of({})], replays[best.point.key], goals)

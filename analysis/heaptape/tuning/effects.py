@@ -30,7 +30,6 @@ class Effect:
 
     @property
     def none(self) -> bool:
-        """The value changes nothing."""
         return not self.changes and not self.error
 
 
@@ -61,7 +60,6 @@ def effects(
 
 
 def silent(found: Sequence[Effect]) -> list[str]:
-    """Tunables of which no value changed anything."""
     names = dict.fromkeys(one.tunable for one in found)
     return [name for name in names if all(one.none for one in found if one.tunable == name)]
 

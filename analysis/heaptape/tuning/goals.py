@@ -64,7 +64,6 @@ class Goals:
 
     @property
     def runs_of_a_point(self) -> int:
-        """Replays."""
         return len(self.passes) * len(self.weights)
 
     def ratios(self, found: Figures, default: Figures) -> dict[str, float]:
@@ -75,7 +74,6 @@ class Goals:
         }
 
     def excess(self, found: Figures, default: Figures) -> list[float]:
-        """Of each limit."""
         return [limit.excess(found, default) for limit in self.limits]
 
 

@@ -71,5 +71,4 @@ def winner(rows: Sequence[Judged], refuted: Collection[Key] = ()) -> Judged | No
 
 
 def by_key(rows: Iterable[Judged]) -> dict[Key, Judged]:
-    """Found again by settings."""
     return {row.point.key: row for row in rows}

@@ -81,11 +81,9 @@ class Search:
         return replace(budget, points=budget.points - max(lacking, min(kept, len(self._space.levels) + lacking)))
 
     def rows(self) -> list[Judged]:
-        """The settings so far."""
         return judged(self._points, self._goals)
 
     def winner(self) -> Judged | None:
-        """As it is named."""
         return confirm.named(self.rows(), self._points, self._goals)[0]
 
     def leading(self) -> Judged | None:
@@ -162,5 +160,4 @@ class Search:
 
 
 def without(settings: Settings, name: str) -> Settings:
-    """The settings but for one."""
     return {one: value for one, value in settings.items() if one != name}

@@ -38,7 +38,6 @@ class Space:
 
     @property
     def size(self) -> int:
-        """How many settings there are."""
         product = 1
         for levels in self.levels.values():
             product *= len(levels)
@@ -67,7 +66,6 @@ class Space:
         return self.normal({name: self.levels[name][place] for name, place in places.items()})
 
     def environment(self, settings: Mapping[str, str]) -> dict[str, str]:
-        """The variables that make these settings."""
         return _tunables(self.allocator).environment(dict(settings))
 
     def label(self, settings: Mapping[str, str]) -> str:
@@ -75,7 +73,6 @@ class Space:
         return " ".join(f"{name}={value}" for name, value in settings.items()) or DEFAULT_VARIANT
 
     def choice(self, settings: Mapping[str, str]) -> Choice:
-        """To be replayed."""
         name = self.allocator.name
         return registry.choose(f"{name}:{self.label(settings)}", {name: self.allocator})
 

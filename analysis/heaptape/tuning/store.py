@@ -57,7 +57,7 @@ class Store:
 
     def __init__(self, study: "optuna.Study", space: Space, path: Path) -> None:
         self._study, self._space, self._path = study, space, path
-        self.points = [_point(trial.user_attrs) for trial in study.get_trials(deepcopy=False)]
+        self.points = [Point(**trial.user_attrs) for trial in study.get_trials(deepcopy=False)]
 
     def keep(self, point: Point, values: Sequence[float]) -> None:
         """Writes it. `values`: of the objectives; none for a point with an error. Raises HeaptapeError."""
@@ -162,7 +162,3 @@ def _require_same(path: Path, there: Mapping | None, here: Mapping) -> None:
 def _brief(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
-
-
-def _point(attributes: Mapping) -> Point:
-    return Point(**attributes)

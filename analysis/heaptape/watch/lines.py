@@ -38,7 +38,6 @@ class History:
     requests: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))
 
     def add(self, sample: Sample) -> None:
-        """Takes a sample in."""
         process = sample["process"]
         if process and process["events_per_s"] is not None:
             self.calls.append(process["events_per_s"])
@@ -219,11 +218,7 @@ def _threads(threads: list[Sample], view: View, room: int) -> list[Text]:
     shown = threads if len(threads) <= room else threads[: room - 1]
     rows = []
     for thread in shown:
-        parts = [
-            count(thread["events_per_s"]),
-            _per_second(thread["request_bytes_per_s"]),
-            count(thread["events"]),
-        ]
+        parts = [count(thread["events_per_s"]), _per_second(thread["request_bytes_per_s"]), count(thread["events"])]
         row = _cells(parts, _thread_columns(view))
         rows.append(row.append(f"  {thread['tid']} {thread['name']}"))
     if len(shown) < len(threads):

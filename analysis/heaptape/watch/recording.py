@@ -39,7 +39,6 @@ class Recording:
         return Path(f"/proc/{self.recorder}/cwd", process["trace"])
 
     def has_ended(self) -> bool:
-        """Is the recorder gone?"""
         return self.socket not in recorder_sockets()
 
 

@@ -32,7 +32,6 @@ class Reading:
 
     @property
     def process(self) -> Counts | None:
-        """The process shown."""
         return self.one["processes"][0] if self.one and self.one["processes"] else None
 
 

@@ -69,7 +69,6 @@ class Watch:
         return made
 
     def history(self, made: dict[str, Any]) -> History:
-        """Of the process that the sample shows."""
         return self._histories.setdefault(made["process"]["pid"] if made["process"] else 0, History())
 
     def choose(self, step: int, made: dict[str, Any]) -> None:
@@ -102,8 +101,6 @@ def plain(watch: Watch, made: dict[str, Any]) -> str:
 
 @dataclass
 class _Shown:
-    """What is on the screen."""
-
     view: View
     sample: dict[str, Any]
 
@@ -116,7 +113,6 @@ class Screen:
         self._size = (0, 0)
 
     def draw(self, drawn: list[Text]) -> None:
-        """Fills the screen with the lines."""
         width, height = self._console.size
         if (width, height) != self._size:
             self._console.control(Control.clear())
@@ -127,7 +123,6 @@ class Screen:
         self._console.print(padded, end="", no_wrap=True, crop=False, overflow="crop", highlight=False)
 
     def view(self) -> View:
-        """The room there is now."""
         width, height = self._console.size
         return View(width, height, keys=True)
 

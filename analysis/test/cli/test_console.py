@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from heaptape.cli.main import make_parser, parsers_of_commands
+from heaptape.cli.programs import PROGRAMS
 from synthetic_results import make_results, write
 
-from tests.support import CONVERT, HEAPTAPE, OUT, RECORD, call_heaptape, run
+from tests.support import CONVERT, HEAPTAPE, HEAPTAPE_HERE, OUT, RECORD, call_heaptape, run
 
 ESCAPE = "\x1b["
 PYTHON = (HEAPTAPE, "ctl", "1", "status")  # imports no pandas
@@ -67,7 +68,7 @@ def test_a_pipe_gets_no_colour_and_quiet_leaves_errors(command):
 
 
 def test_tables_have_colours_where_they_are_wanted(tmp_path):
-    few_results = write(tmp_path / "r.json", make_results())
+    few_results = write(tmp_path / "r.json", make_results(allocators=("glibc", "jemalloc")))
     assert ESCAPE not in call_heaptape("compare", few_results).stdout
     assert ESCAPE in call_heaptape("compare", few_results, "--color", "always").stdout
     assert ESCAPE not in call_heaptape("compare", few_results).stdout, "a line's options are its own"
@@ -94,10 +95,12 @@ def test_quiet_keeps_what_was_lost(tmp_path):
 
 
 @pytest.mark.parametrize("command", [name for name in parsers_of_commands(make_parser()) if name != "help"])
-def test_every_command_takes_both(command):
-    told = run(HEAPTAPE, command, "--help").stdout
-    assert "--quiet" in told
-    assert "--color" in told
+def test_every_command_has_help_and_takes_both(command):
+    done = run(HEAPTAPE if command in PROGRAMS else HEAPTAPE_HERE, command, "--help")
+    assert (done.status, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"usage: heaptape {command}")
+    assert "--quiet" in done.stdout
+    assert "--color" in done.stdout
 
 
 @pytest.mark.parametrize(

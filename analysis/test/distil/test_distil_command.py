@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape distil` on planted histories: what it keeps, what it says of the error, what it can't do."""
+"""`heaptape distil` on planted histories: what it keeps, what it says of the error, what it can't do. Long: histories
+without a rare phase.
+"""
 
 import json
 
@@ -19,7 +21,7 @@ def distil(source, tape, *options):
 
 @pytest.fixture(
     scope="module",
-    params=[stationary, pytest.param(drifting, marks=pytest.mark.long), with_rare_phase],
+    params=[with_rare_phase, *(pytest.param(one, marks=pytest.mark.long) for one in (stationary, drifting))],
     ids=lambda make: make.__name__,
 )
 def planted(request, tmp_path_factory):
@@ -66,25 +68,26 @@ def test_what_makes_the_memory_is_kept(planted):
         assert row["figure"].startswith("instructions") or abs(row["error_percent"]) < 10, row
 
 
-def test_the_same_command_makes_the_same_file(tmp_path):
-    workload = stationary(tmp_path, turns=1500)
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return stationary(tmp_path_factory.mktemp("small"), turns=1000)
+
+
+def test_the_same_command_makes_the_same_file(small, tmp_path):
     for name in ("one.tape", "two.tape"):
-        distil(workload, tmp_path / name, "--ratio", "0.3", "--kind", "time")
+        result = distil(small, tmp_path / name, "--ops", "100", "--kind", "time")
     assert (tmp_path / "one.tape").read_bytes() == (tmp_path / "two.tape").read_bytes()
-
-
-def test_what_can_not_be_kept_is_said(tmp_path):
-    workload = stationary(tmp_path, turns=1500)
-    result = distil(workload, tmp_path / "d.tape", "--ops", "100")
     assert len(result.stdout.splitlines()) <= 10
     assert "100 ops can't be kept" in result.stderr
-    result = distil(workload, tmp_path / "d.tape", "--error", "0.000001", "--kind", "memory")
+
+
+def test_an_error_that_can_not_be_kept_is_said(small, tmp_path):
+    result = distil(small, tmp_path / "d.tape", "--error", "0.000001", "--kind", "memory")
     assert "an error of 1e-06 % can't be kept" in result.stderr
 
 
-def test_of_memory_alone_instructions_are_not_told(tmp_path):
-    workload = stationary(tmp_path, turns=1500)
-    told = json.loads(distil(workload, tmp_path / "d.tape", "--kind", "memory", "--json").stdout)
+def test_of_memory_alone_instructions_are_not_told(small, tmp_path):
+    told = json.loads(distil(small, tmp_path / "d.tape", "--kind", "memory", "--json").stdout)
     assert sorted(told["distilled"]["expected"]) == ["rss-mean", "rss-peak"]
 
 

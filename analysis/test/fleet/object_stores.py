@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from unittest import mock
 
 import fsspec.config
-from moto.server import DomainDispatcherApplication, create_backend_app
+from moto.server import create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 # What must not be found anywhere else.
@@ -25,14 +25,11 @@ Answer = Callable[..., object]
 
 
 class Trouble:
-    """A web application before another's: what the next requests of a method meet instead of it. `met`: how many.
-    `watch`: is shown each request, and may say what it meets.
-    """
+    """A web application before another's: what the next requests of a method meet instead of it. `met`: how many."""
 
     def __init__(self, behind: Callable[[dict, Answer], Iterable[bytes]]) -> None:
         self._behind, self._lock = behind, threading.Lock()
         self._kind, self._method, self._left, self.met = "", "", 0, 0
-        self.watch: Callable[[dict], str] = lambda request: ""
 
     def next(self, kind: str, method: str, count: int) -> None:
         """`refused`: status 503; `denied`: 403; `broken off`: an answer that ends in its midst; `late`: after longer
@@ -42,7 +39,7 @@ class Trouble:
             self._kind, self._method, self._left, self.met = kind, method, count, 0
 
     def __call__(self, request: dict, answer: Answer) -> Iterable[bytes]:
-        kind = self.watch(request) or self._taken(request["REQUEST_METHOD"])
+        kind = self._taken(request["REQUEST_METHOD"])
         if kind == "late":
             time.sleep(LATE_S)
         elif kind == "broken off":
@@ -95,7 +92,7 @@ def serving() -> Iterator[Service]:
     """The service, and an environment in which clients find it, for as long as the context lasts."""
     import s3fs
 
-    trouble = Trouble(DomainDispatcherApplication(create_backend_app))
+    trouble = Trouble(create_backend_app("s3"))
     server = make_server("127.0.0.1", 0, trouble, threaded=True, request_handler=Quiet)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

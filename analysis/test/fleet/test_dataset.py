@@ -211,12 +211,8 @@ def test_a_recording_tells_its_program_build_machine_day_and_sites(tmp_path):
     succeed(HEAPTAPE_HERE, "fleet", "ingest", tmp_path / "a.tape", "--store", store)
     tables = heaptape.fleet.frames(str(store))
     row = tables.traces.iloc[0]
-    assert (row["program"], row["build_id"], row["host_class"], row["truncated"]) == (
-        "asks",
-        "abcdef12",
-        "x86_64",
-        False,
-    )
+    about = ["program", "build_id", "host_class", "truncated"]
+    assert list(row[about]) == ["asks", "abcdef12", "x86_64", False]
     assert len(row["day"].split("-")) == 3
     assert tables.sites.loc[tables.sites["bytes"] == 99, "stack"].str.startswith("main").all()
     assert len(tables.sites) >= 1
@@ -267,21 +263,13 @@ def test_query_prints_text_csv_and_json(tapes, tmp_path):
     store = tmp_path / "s"
     succeed(HEAPTAPE_HERE, "fleet", "ingest", *tapes, "--store", store, "--program", "p")
     sql = "SELECT program, count(*) AS traces, sum(ops) AS ops FROM traces GROUP BY program"
-    assert (
-        succeed(HEAPTAPE_HERE, "fleet", "query", store, sql, "--format", "csv").stdout
-        == "program,traces,ops\np,7,126\n"
+    text, csv, rows = (
+        succeed(HEAPTAPE_HERE, "fleet", "query", store, sql, *how).stdout
+        for how in ([], ["--format", "csv"], ["--json"])
     )
-    assert json.loads(succeed(HEAPTAPE_HERE, "fleet", "query", store, sql, "--json").stdout) == [
-        {"program": "p", "traces": 7, "ops": 126}
-    ]
-    assert succeed(HEAPTAPE_HERE, "fleet", "query", store, sql).stdout.split() == [
-        "program",
-        "traces",
-        "ops",
-        "p",
-        "7",
-        "126",
-    ]
+    assert text.split() == ["program", "traces", "ops", "p", "7", "126"]
+    assert csv == "program,traces,ops\np,7,126\n"
+    assert json.loads(rows) == [{"program": "p", "traces": 7, "ops": 126}]
 
 
 def test_what_is_no_store_or_empty_is_one_line(tapes, tmp_path):

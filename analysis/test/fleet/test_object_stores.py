@@ -5,7 +5,6 @@ renaming, by several workers at a time. The long one adds workers that are kille
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -16,11 +15,16 @@ import fsspec
 import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import default_home
 from heaptape.fleet import frames
 from heaptape.fleet.merge import merge
+from heaptape.fleet.plans.engine import machine_id
+from heaptape.fleet.plans.plan import plans_of, tasks_of
 from heaptape.fleet.plans.status import status
+from heaptape.fleet.running import shares
+from heaptape.fleet.running.execute import worker_here
 from heaptape.fleet.store.files import Files, StoreError
-from heaptape.fleet.store.store import Running, open_store
+from heaptape.fleet.store.store import Running, Store, open_store
 
 from analysis.test.fleet.fleets import ALLOCATORS, figures, make_workloads, plan, started
 from analysis.test.fleet.object_stores import SECRETS, serving
@@ -150,12 +154,16 @@ def test_two_workers_at_once_on_s3_lose_nothing_and_count_nothing_twice(s3, work
     store = f"{s3.bucket()}/fleet"
     planned = plan(store, *workloads)
     assert planned.status == 0, planned.stderr
-    with started("work", store) as one, started("work", store) as two:
-        told = [process.communicate(timeout=HANG_S) for process in (one, two)]
-        assert [one.returncode, two.returncode] == [0, 0], told
-    done = [int(out.split()[0]) + int(out.split(", ")[1].split()[0]) for out, _ in told]
-    assert done == [CELLS, CELLS]
     opened = open_store(store)
+    with started("work", store) as process:
+        while not opened.files.names("running"):  # it knows by then what it has to do
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.1)  # the service is in this process
+        one = call_heaptape("fleet", "work", store)
+        told = process.communicate(timeout=HANG_S)
+    assert [one.status, process.returncode] == [0, 0], (one, told)
+    done = [int(out.split()[0]) + int(out.split(", ")[1].split()[0]) for out in (one.stdout, told[0])]
+    assert done == [CELLS, CELLS]
     assert len(opened.cell_keys()) == CELLS
     assert not opened.files.names("damaged") + opened.files.names("running") + opened.files.names("failures")
     pd.testing.assert_frame_equal(figures(opened), figures(undisturbed), check_exact=True)
@@ -163,15 +171,16 @@ def test_two_workers_at_once_on_s3_lose_nothing_and_count_nothing_twice(s3, work
     assert again.stdout.startswith(f"{CELLS} cells: {CELLS} done ({CELLS} were there before), 0 not.")
 
 
-@pytest.mark.parametrize("kills", [0, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("workers", "kills"), [(1, 0), pytest.param(2, 3, marks=pytest.mark.long)])
 def test_a_scheduler_s_workers_on_s3_give_the_same_figures_and_no_key_is_told_to_anybody(
-    kills, s3, workloads, undisturbed, tmp_path
+    workers, kills, s3, workloads, undisturbed, tmp_path
 ):
     import psutil
 
     store = f"{s3.bucket()}/fleet"
     words = [word for name in ALLOCATORS for word in ("-a", name)]
-    arguments = [*workloads, *words, "--pass", "memory", "--store", store, "--scheduler", "local=2", "--retries", "50"]
+    arguments = [*workloads, *words, "--pass", "memory", "--store", store, "--retries", "50"]
+    arguments += ["--scheduler", f"local={workers}"]
     with started("replay", *arguments) as process:
         for kill in range(kills):
             while process.poll() is None and len(open_store_or_none(store)) <= kill:
@@ -203,33 +212,28 @@ def test_a_scheduler_s_workers_on_s3_give_the_same_figures_and_no_key_is_told_to
 def test_a_worker_that_stood_still_while_another_did_its_task_changes_nothing_of_it(
     passes, stops_at, others, s3, workloads, monkeypatch
 ):
-    """It is stopped as it brings its cell of that number, which it has to bring again when it goes on."""
-    store, seen = f"{s3.bucket()}/fleet", []
+    """It stands still as it brings its cell of that number."""
+    store, brings, brought = f"{s3.bucket()}/fleet", Store.add_cell, []
     assert plan(store, workloads[0], "--reps", 1, passes=passes).status == 0
-    with started("work", store, "--jobs", 1) as process:
 
-        def stop(request):
-            if request["REQUEST_METHOD"] == "PUT" and "/cells/" in request["PATH_INFO"]:
-                seen.append(request)
-                if len(seen) == stops_at:
-                    process.send_signal(signal.SIGSTOP)
-                    return "refused"
-            return ""
+    def bring(self, record):
+        brought.append(record)
+        if len(brought) == stops_at:
+            assert plan(store, workloads[0], "--reps", 1, *others, passes=passes).status == 0
+            here = worker_here(open_store(store), default_home(), "another")
+            ended = shares.run(list(tasks_of(plans_of(here.store))), here)
+            assert (ended.done, ended.failed) == (2, {})
+            before.update({record.cell.key: record for record in here.store.records()})
+        return brings(self, record)
 
-        monkeypatch.setattr(s3.trouble, "watch", stop)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
-        monkeypatch.setattr(s3.trouble, "watch", lambda request: "")
-        assert plan(store, workloads[0], "--reps", 1, *others, passes=passes).status == 0
-        other = call_heaptape("fleet", "work", store, "--machine", "another")
-        assert other.stdout.startswith("2 cells done here, 0 were there"), other.stderr
-        before = {record.cell.key: record for record in open_store(store).records()}
-        process.send_signal(signal.SIGCONT)
-        out, told = process.communicate(timeout=HANG_S)
-        assert process.returncode == 0, told
-    assert out.startswith("2 cells done here"), told
+    before = {}
+    monkeypatch.setattr(Store, "add_cell", bring)
+    done = call_heaptape("fleet", "work", store, "--jobs", 1)
+    assert done.stdout.startswith("2 cells done here"), done
     assert {record.cell.key: record for record in open_store(store).records()} == before
     assert len({record.block for record in before.values()}) == 1
     assert {record.whole for record in before.values()} == {bool(others)}
+    assert {record.machine for record in before.values()} == {machine_id("another")}
 
 
 def test_whether_a_worker_lives_is_known_by_the_store_s_clock_whatever_its_own_says(url):

@@ -9,7 +9,7 @@ import pytest
 from heaptape.common.home import default_home
 from heaptape.fleet.plans.plan import plans_of
 from heaptape.fleet.store.store import open_store
-from heaptape.measure import registry
+from heaptape.measure import penalties, registry
 from heaptape.results.schema import figures as figures_of
 from heaptape.results.schema import results as read_results
 
@@ -25,6 +25,7 @@ CHOSEN = [word for name in ALLOCATORS for word in ("-a", name)]
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(penalties, "of_this_machine", lambda home: None)  # seconds of measuring, and no part in this
 
 
 def by_fleet(source, store, passes):

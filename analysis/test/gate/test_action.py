@@ -27,7 +27,7 @@ def job(tmp_path):
     (tmp_path / "action" / "out").symlink_to(OUT)
     (tmp_path / "recordings").mkdir()
     (tmp_path / "job").mkdir()
-    make_workload(tmp_path).rename(tmp_path / "recordings" / "history.work")
+    make_workload(tmp_path, 300).rename(tmp_path / "recordings" / "history.work")
     return tmp_path / "job"
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Bisections of a small allocator's repository: twenty revisions, each planted regression is found at its own."""
+"""Bisections of a small allocator's repository: twenty revisions, each planted regression is found at its own.
+
+Long: one more regression.
+"""
 
 import os
 import re
@@ -97,7 +100,7 @@ def arguments(repository, tape, cache):
     return made
 
 
-@pytest.mark.parametrize("planted", PLANTED)
+@pytest.mark.parametrize("planted", [7, 11, pytest.param(15, marks=pytest.mark.long), 17])
 def test_a_planted_regression_is_found_at_its_revision(planted, arguments, repository, tmp_path):
     output = tmp_path / "b.json"
     done = call_heaptape(*arguments(CONDITIONS[planted]), "-o", output)

@@ -12,16 +12,13 @@ from heaptape.measure import registry, replay
 from heaptape.measure.engine_process import Processes, in_order, run_to_end, side_by_side
 from heaptape.measure.rounds import Settings
 
-from tests.support import REPOSITORY
-
 HOME = default_home()
 SLEEPER = ["sh", "-c", "exec sleep 1000", "engine", "workload"]
 
 
 @pytest.fixture(scope="module")
-def workload(tmp_path_factory):
-    tape = REPOSITORY / "workloads" / "corpus" / "memcached.tape"
-    return replay.prepare(str(tape), HOME, tmp_path_factory.mktemp("side-by-side"))
+def workload(small_tape, tmp_path_factory):
+    return replay.prepare(str(small_tape), HOME, tmp_path_factory.mktemp("side-by-side"))
 
 
 def counted(workload, jobs):
@@ -29,7 +26,7 @@ def counted(workload, jobs):
     known = registry.load(HOME)
     choices = [registry.choose(name, known) for name in ("glibc", "reference")]
     settings = Settings(repeats=2, passes=("memory", "instructions", "verify"), seed=7, jobs=jobs)
-    data = replay.replay(workload, replay.describe_workload(workload, "memcached"), choices, settings, HOME)
+    data = replay.replay(workload, replay.describe_workload(workload, "small"), choices, settings, HOME)
     figures = ("rss_anon_peak_bytes", "rss_anon_mean_bytes", "instructions_total", "syscalls", "verified")
     return [(run["allocator"], run["pass"], run["repeat"], *(run.get(key) for key in figures)) for run in data["runs"]]
 

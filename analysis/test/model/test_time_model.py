@@ -10,6 +10,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.tables import render_text
 from heaptape.model.counts import counts
 from heaptape.model.geometry import Geometry
 from heaptape.model.penalties import Penalty, kept, penalties, plan
@@ -17,7 +18,6 @@ from heaptape.model.time_model import COUNT_ERROR_PERCENT, prediction, ratio_bou
 from heaptape.model.words import in_words, time_sentences
 from heaptape.tables import time_table
 from heaptape.tables.kinds import KINDS, Question
-from heaptape.tables.usual import render_text
 from model.planted import measurement, measurement_with_near, misses, quantiles, results
 
 # The middles of planted.measurement, in ns: geometric means. Of levels: of the step from a hit to the next level.

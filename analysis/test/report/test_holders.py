@@ -10,9 +10,9 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.plots import memory_figures
 from heaptape.report import holders, page
+from heaptape.results.holders import LEAST_SHOWN, at_position, over_time
 from heaptape.results.schema import Results
 from synthetic_blame import make_run, planted
-from synthetic_results import make_results
 
 KINDS = ("leak", "retention", "fragmentation", "none")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -20,8 +20,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @functools.cache
 def run_of(allocator, kind, **options):
-    """Nobody changes it: making one takes a second."""
-    return make_run(allocator, planted(kind, pages=256), **options)
+    """Nobody changes it."""
+    return make_run(allocator, planted(kind), **options)
 
 
 def file_of(*kinds, name="prog", **options):
@@ -62,14 +62,14 @@ def test_pinners_have_what_the_layout_implies():
     found = view_of(file_of("fragmentation"))
     table = holders.tables(found)[0]
     assert table.title == (
-        "fragmentation: by site, at op 4,000, where RSS is most above live bytes: RSS 1,024.0 KiB, live 60.0 KiB"
+        "fragmentation: by site, at op 4,000, where RSS is most above live bytes: RSS 256.0 KiB, live 15.0 KiB"
     )
     rows = rows_of(table)
-    # 256 OS pages, each with one object of 240 bytes and 16 of rounding.
-    assert rows == {"#1 make_survivor < fill < main": ["256", "60.0", "4.0", "960.0", "1,024.0", "100.0"]}
+    # 64 OS pages, each with one object of 240 bytes and 16 of rounding.
+    assert rows == {"#1 make_survivor < fill < main": ["64", "15.0", "1.0", "240.0", "256.0", "100.0"]}
     states = rows_of(next(table for table in holders.tables(found) if table.title == "What is resident and not live"))
-    assert states["in partly filled OS pages: caches, bins, headers"] == ["960.0", "99.6"]
-    assert states["all"] == ["964.0", "100"]
+    assert states["in partly filled OS pages: caches, bins, headers"] == ["240.0", "99.6"]
+    assert states["all"] == ["241.0", "100"]
 
 
 def test_groups_that_are_not_shown_are_added_up():
@@ -77,7 +77,7 @@ def test_groups_that_are_not_shown_are_added_up():
     file = Results("x.json", {"runs": runs})
     rows = rows_of(holders.tables(view_of(file, by=("age",)))[0])
     whole = sum(float(cells[1]) for cells in rows.values())
-    assert whole == pytest.approx(16 * 256 * 240 / 1024, abs=0.5)
+    assert whole == pytest.approx(16 * 64 * 240 / 1024, abs=0.5)
 
 
 def test_without_stacks_it_is_by_thread_size_and_age_and_one_line_says_so():
@@ -97,7 +97,7 @@ def test_two_positions_two_allocators_and_two_files_give_differences():
     # The temporary objects went: 15 of 16, which held nothing but their rounding.
     assert rows_of(of_places[0])["all"][-1] == "+0.0"
     survivors = rows_of(of_places[0])["make_survivor < fill < main"]
-    assert survivors == ["60.0", "60.0", "4.0", "964.0", "+960.0"]
+    assert survivors == ["15.0", "15.0", "1.0", "241.0", "+240.0"]
     of_allocators = holders.differences(view_of(file_of("fragmentation", "none")))
     assert [table.title for table in of_allocators] == ["From fragmentation to none, by site"]
     of_files = holders.differences(view_of(file_of("leak", name="a"), file_of("leak", name="b")))
@@ -117,12 +117,20 @@ def test_json_has_the_figures_unrounded():
     assert [row["position"] for row in first["over_time"]] == list(range(0, 8001, 1000))
 
 
+def test_over_time_each_position_has_the_holders_of_that_position():
+    (found,) = file_of("retention").holders().values()
+    for row in over_time(found, "site").itertuples():
+        groups = at_position(found, "", row.position, "site")
+        groups = groups[(groups["kind"] == "group") & (groups["share"] >= LEAST_SHOWN)]
+        assert row.holders == list(zip(groups["number"], groups["group"], groups["held_bytes"]))[:3]
+
+
 def test_the_flame_graph_has_what_each_site_holds():
     one = holders.flame(view_of(file_of("none")).holders, "end", "prog")
     names = {title.text.split(" — ")[0]: title.text for title in ElementTree.fromstring(one).iter(f"{SVG}title")}
     assert {"all", "main", "fill", "make_survivor", "make_temporary"} <= set(names)
     # Rounding only: the OS pages are full. One of 16 objects is a survivor.
-    assert names["make_survivor"].split("\n")[0] == "make_survivor — 4.0 KiB, 6.25 %"
+    assert names["make_survivor"].split("\n")[0] == "make_survivor — 1.0 KiB, 6.25 %"
     both = holders.flame(view_of(file_of("none", "fragmentation")).holders, "end", "prog")
     names = {title.text.split(" — ")[0] for title in ElementTree.fromstring(both).iter(f"{SVG}title")}
     assert {"all", "none", "fragmentation"} <= names
@@ -137,32 +145,25 @@ def test_the_figure_reaches_rss(by):
         path.vertices[:, 1].max() for axes in figure.axes for area in axes.collections for path in area.get_paths()
         if len(path.vertices)
     )  # fmt: skip
-    assert highest == pytest.approx(1.0)
+    assert highest == pytest.approx(0.25)
     assert memory_figures.figure_holders(Results("x.json", {"runs": []}), "glibc") is None
 
 
 def test_the_report_has_a_section_with_sentences_tables_figure_and_flame_graph():
-    data = make_results("w", repeats=1, allocators=("glibc",))
-    data["runs"].append(run_of("glibc", "fragmentation"))
-    text = page.make([Results("r.json", data)], "glibc")
+    runs = [run_of("glibc", "fragmentation")]
+    text = page.make([Results("r.json", {"workload": {"name": "w"}, "runs": runs})], "glibc")
     section = text[text.index("<h3>Who holds the memory</h3>") : text.index("<h3>Memory over progress</h3>")]
-    assert "fragmentation: 960.0 KiB of 1.0 MiB of RSS are empty bytes" in section
+    assert "fragmentation: 240.0 KiB of 256.0 KiB of RSS are empty bytes" in section
     assert "#1 make_survivor &lt; fill &lt; main" in section
     assert section.count('<figure class="zoom">') == 1
     assert section.count('class="flame-graph"') == 1
     assert "http://" not in text
 
 
-def test_a_report_without_it_has_no_such_section():
-    assert "Who holds the memory" not in page.make(
-        [Results("r.json", make_results(repeats=1, allocators=("glibc",)))], "glibc"
-    )
-
-
 def test_results_that_lack_it_or_the_allocator_are_one_line():
     with pytest.raises(
         HeaptapeError, match=r"^r.json: no run says who holds the memory: replay it with --passes blame$"
     ):
-        holders.of_results(Results("r.json", make_results(repeats=1, allocators=("glibc",))))
+        holders.of_results(Results("r.json", {"runs": [{"allocator": "glibc"}]}))
     with pytest.raises(HeaptapeError, match=r"^prog.json: hoard is not in it: there are leak$"):
         holders.of_results(file_of("leak"), ["hoard"])

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from replay.test.engine import make
 from tests.examples import examples
-from tests.support import CONVERT, OUT, REPOSITORY, assert_clean, call_heaptape, info, refused, succeed
+from tests.support import CONVERT, HEAPTAPE_HERE, REPOSITORY, assert_clean, call_heaptape, info, refused, succeed
 
-HEAPTAPE = OUT / "bin" / "heaptape"
 CORPUS = REPOSITORY / "workloads" / "corpus"
 
 
@@ -164,7 +163,7 @@ def test_it_is_called_synthetic_in_trace_workload_and_results(tmp_path: Path) ->
 )
 def test_what_is_no_profile_is_one_clear_error_and_leaves_no_file(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "bad.json").write_text(text)
-    result = refused(HEAPTAPE, "synth", tmp_path / "bad.json", "-o", tmp_path / "s.tape", says=says)
+    result = refused(HEAPTAPE_HERE, "synth", tmp_path / "bad.json", "-o", tmp_path / "s.tape", says=says)
     assert "bad.json" in result.stderr
     assert not (tmp_path / "s.tape").exists()
 

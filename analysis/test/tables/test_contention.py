@@ -5,11 +5,11 @@ import json
 import math
 
 import pytest
+from heaptape.common.tables import render_text
 from heaptape.measure.registry import Tunables
 from heaptape.results import contention
 from heaptape.results.schema import Results
 from heaptape.tables import contention_table
-from heaptape.tables.usual import render_text
 from planted_runs import file_of, runs_of
 
 from tests.support import call_heaptape

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from heaptape.cli.reading.comparison import print_comparison, print_kinds, print_long
+from heaptape.common.tables import render_markdown, render_text
 from heaptape.comparing.compare import relative
 from heaptape.comparing.intervals import COUNTED_AGREES, too_noisy
 from heaptape.comparing.summary import in_words
@@ -12,7 +13,7 @@ from heaptape.comparing.verdicts import paragraphs, verdicts
 from heaptape.results.schema import Results, figures
 from heaptape.tables.kinds import Question
 from heaptape.tables.latex import render_latex
-from heaptape.tables.usual import NOISY, comparison, render_markdown, render_text
+from heaptape.tables.usual import NOISY, comparison
 from planted_runs import runs_of
 
 # Per allocator: instructions of each of two runs; cycles of each of three.

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.tables import FILE_WIDTH, render_text
 from heaptape.comparing.verdicts import verdicts
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.schema import Results
-from heaptape.tables.usual import FILE_WIDTH, comparison, render_text
+from heaptape.tables.usual import comparison
 from planted_runs import cycles_and_rss
 
 TABLE = {

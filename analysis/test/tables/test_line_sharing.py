@@ -5,10 +5,10 @@ import json
 import math
 
 import pytest
+from heaptape.common.tables import render_text
 from heaptape.plots import line_sharing_plots
 from heaptape.results.schema import Results
 from heaptape.tables import line_sharing
-from heaptape.tables.usual import render_text
 from matplotlib.figure import Figure
 from planted_runs import file_of, runs_of
 

@@ -9,6 +9,7 @@ from heaptape.cli.main import make_parser
 from heaptape.cli.reading.compare import TABLES
 from heaptape.cli.reading.compare import run as compare
 from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.tables import Cell, Table, render_markdown, render_text
 from heaptape.comparing.corners import Corners
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.latency import latency, percentile
@@ -17,7 +18,6 @@ from heaptape.tables import frames as table_frames
 from heaptape.tables.corner_tables import overhead_tables
 from heaptape.tables.kinds import KINDS, Question
 from heaptape.tables.latex import escape, render_latex
-from heaptape.tables.usual import Cell, Table, render_markdown, render_text
 from heaptape.tables.views import cost_table, latency_tables, percent_table, system_table
 from hypothesis import given
 from hypothesis import strategies as st

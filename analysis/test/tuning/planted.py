@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """A space with a known best: figures that are a formula of the settings, without a replay."""
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from heaptape.measure.registry import Allocator
 from heaptape.measure.tunables import Tunable, Tunables
@@ -13,6 +13,9 @@ from heaptape.tuning.judged import Judged
 from heaptape.tuning.search import Budget, Search
 from heaptape.tuning.space import Settings, Space, space_of
 from heaptape.tuning.trials import Point
+
+if TYPE_CHECKING:
+    import optuna
 
 WORKLOAD = "planted"
 BEST = {"a": "40", "b": "8", "mode": "y"}
@@ -62,19 +65,16 @@ class Formula:
         return {"rss-peak": 4096.0 * pages(settings), "syscalls": 1000.0 + int(settings.get("a", "0"))}
 
 
-@contextlib.contextmanager
-def _kept(path: Path | None, objectives: int, space: Space) -> Iterator[store.Store]:
-    if path:
-        with store.opened(path, {"search": "planted"}, objectives, space) as kept:
-            yield kept
-        return
+def in_memory(objectives: int = 1) -> "optuna.Study":
+    """Keeps a search for later starts, as a file does in five times as long."""
+    store.require_optuna()
     import optuna
 
-    yield store.Store(optuna.create_study(directions=["minimize"] * objectives), space, Path("memory"))
+    return optuna.create_study(directions=["minimize"] * objectives)
 
 
 def search_in(
-    path: Path | None,
+    kept: "optuna.Study | None",
     points: int,
     goals: Goals = GOALS,
     trials: Formula | None = None,
@@ -82,12 +82,9 @@ def search_in(
     jobs: int = 1,
     space: Space | None = None,
 ) -> tuple[list[Point], Judged | None]:
-    """A search of so many points: (its points, the winner). Kept in the file, which takes four fifths of the time, or
-    without a path in memory: a search that nothing goes on with.
-    """
-    store.require_optuna()
+    """A search of so many points: (its points, the winner). `kept`: what later starts go on with."""
     space = space or planted_space()
-    with _kept(path, len(goals.objectives), space) as kept:
-        search = Search(space, goals, trials or Formula(), kept, seed)
-        search.run(Budget(points, jobs=jobs))
-        return kept.points, search.winner()
+    storage = store.Store(kept or in_memory(len(goals.objectives)), space, Path("memory"))
+    search = Search(space, goals, trials or Formula(), storage, seed)
+    search.run(Budget(points, jobs=jobs))
+    return storage.points, search.winner()

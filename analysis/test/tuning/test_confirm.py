@@ -10,7 +10,7 @@ from heaptape.tuning.confirm import AGAIN, Standing, standing
 from heaptape.tuning.trials import Point
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tuning.planted import BEST, GOALS, WORKLOAD, Formula, search_in
+from tuning.planted import BEST, GOALS, WORKLOAD, Formula, in_memory, search_in
 
 SETTINGS = {"a": "1"}
 LIMITED = dataclasses.replace(GOALS, limits=goals.limits(["syscalls<=1.05*default"]))
@@ -92,10 +92,11 @@ def test_a_saving_beyond_what_the_figures_vary_by_is_found(seed):
     assert len(both[frozenset()]) == len(both[best.point.key]) == AGAIN + 1
 
 
-def test_a_search_that_varies_is_interrupted_and_goes_on_as_it_would_have(tmp_path):
+def test_a_search_that_varies_is_interrupted_and_goes_on_as_it_would_have():
+    kept = in_memory()
     whole, best = search_in(None, 30, trials=Varying(1, 0.3))
     with pytest.raises(KeyboardInterrupt):
-        search_in(tmp_path / "cut", 30, trials=Ended(1, 0.3))
-    points, again = search_in(tmp_path / "cut", 30, trials=Varying(1, 0.3))
+        search_in(kept, 30, trials=Ended(1, 0.3))
+    points, again = search_in(kept, 30, trials=Varying(1, 0.3))
     assert {(one.key, one.again) for one in points} == {(one.key, one.again) for one in whole}
     assert again.settings == best.settings

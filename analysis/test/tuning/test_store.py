@@ -7,7 +7,8 @@ import sqlite3
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.tuning import store
-from tuning.planted import planted_space, search_in
+from heaptape.tuning.trials import Point
+from tuning.planted import planted_space
 
 
 def opened(path, about, objectives=1):
@@ -17,8 +18,17 @@ def opened(path, about, objectives=1):
 
 
 def test_points_are_there_again(tmp_path):
-    points, _ = search_in(tmp_path / "s", 20)
-    assert opened(tmp_path / "s", {"search": "planted"}) == len(points)
+    points = [
+        Point({}, 0, {"w": {"rss-peak": 0.1}}, budget=20),
+        Point({"a": "8"}, 3, {"w": {"rss-peak": 1 / 3}}, again=2),
+        Point({"a": "1", "b": "nothing of the space"}, -1, error="killed"),
+    ]
+    store.require_optuna()
+    with store.opened(tmp_path / "s", {}, 1, planted_space()) as kept:
+        for point in points:
+            kept.keep(point, [1.0])
+    with store.opened(tmp_path / "s", {}, 1, planted_space()) as kept:
+        assert kept.points == points
 
 
 def test_another_search_is_refused_with_what_differs(tmp_path):

@@ -4,9 +4,12 @@
 Long: more allocators and signals.
 """
 
+import contextlib
 import json
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import time
 
@@ -16,6 +19,7 @@ from heaptape.measure import registry
 from tuning.planted import BEST, pages
 
 from tests.support import (
+    HEAPTAPE,
     HEAPTAPE_HERE,
     OUT,
     RECORD,
@@ -28,7 +32,6 @@ from tests.support import (
     take_interrupts,
 )
 
-HEAPTAPE = OUT / "bin" / "heaptape"
 REGISTRY = """
 [planted]
 library = "planted_settings.so"
@@ -56,12 +59,41 @@ def registered(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def planted(registered, tmp_path, monkeypatch):
-    """The registry has the planted allocator alone. The present directory is the test's."""
+@pytest.fixture(scope="module")
+def tape(tmp_path_factory, small_tape):
+    """The beginning of the small trace: what the planted allocator wastes does not depend on it."""
+    path = tmp_path_factory.mktemp("tape") / "small.txt"
+    path.write_text("".join(small_tape.read_text().splitlines(keepends=True)[:40]))
+    return path
+
+
+def go_to(monkeypatch, folder, registered):
+    """The registry has the planted allocator alone, and that is the present directory."""
     monkeypatch.setattr(Home, "registry_file", lambda self: registered / "allocators.toml")
     monkeypatch.setattr(Home, "library_directories", lambda self: [registered])
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(folder)
+
+
+@pytest.fixture
+def planted(registered, tmp_path, monkeypatch):
+    go_to(monkeypatch, tmp_path, registered)
+
+
+@pytest.fixture(scope="module")
+def searched(registered, tape, tmp_path_factory):
+    """The folder of a search, and what it printed."""
+    folder = tmp_path_factory.mktemp("searched")
+    with pytest.MonkeyPatch.context() as patch:
+        go_to(patch, folder, registered)
+        done = tune(tape, "--budget", "30")
+    assert done.status == 0, done.stderr
+    return folder, done.stdout
+
+
+@pytest.fixture
+def again(searched, planted, tmp_path):
+    """A start in a copy of that folder has nothing to search for."""
+    shutil.copytree(searched[0], tmp_path, dirs_exist_ok=True)
 
 
 def tune(tape, *options):
@@ -72,11 +104,10 @@ def points_of(path):
     return {one["label"]: one.get("figures") for one in json.loads(path.read_text())["points"]}
 
 
-def test_the_planted_best_is_found_and_a_second_start_has_nothing_to_do(planted, small_tape, tmp_path):
-    done = tune(small_tape, "--budget", "60")
-    assert done.status == 0, done.stderr
-    assert "Set: PLANTED_A=40 PLANTED_B=8 PLANTED_MODE=y" in done.stdout
-    assert "near: a=32" in done.stdout
+def test_the_planted_best_is_found_and_a_second_start_has_nothing_to_do(searched, again, tape, tmp_path):
+    _, printed = searched
+    assert "Set: PLANTED_A=40 PLANTED_B=8 PLANTED_MODE=y" in printed
+    assert "near: a=32" in printed
     data = published("tune", (tmp_path / "small.planted.tune.json").read_text())
     assert data["winner"]["settings"] == BEST
     assert data["variants_left_out"] == ["elsewhere"]
@@ -87,26 +118,24 @@ def test_the_planted_best_is_found_and_a_second_start_has_nothing_to_do(planted,
     of_formula = {one["label"]: 4096 * pages(one["settings"]) for one in data["points"] if "error" not in one}
     rest = {label: found[label] - of_formula[label] for label in found}
     assert max(rest.values()) == min(rest.values())  # what the program itself needs
-    before = points_of(tmp_path / "small.planted.tune.json")
-    again = tune(small_tape, "--budget", "60")
-    assert points_of(tmp_path / "small.planted.tune.json") == before
-    assert again.stdout == done.stdout
+    assert tune(tape, "--budget", "30").stdout == printed
+    assert json.loads((tmp_path / "small.planted.tune.json").read_text())["points"] == data["points"]
 
 
-def test_figures_are_the_same_however_many_replays_run_at_once(planted, small_tape, tmp_path):
+def test_figures_are_the_same_however_many_replays_run_at_once(planted, tape, tmp_path):
     found = []
     for jobs in ("1", "4"):
         options = ["--objective", "rss-peak,rss-mean,syscalls", "--storage", f"{jobs}.sqlite", "-o", f"{jobs}.json"]
-        done = tune(small_tape, "--budget", "14", "--jobs", jobs, *options)
+        done = tune(tape, "--budget", "14", "--jobs", jobs, *options)
         assert done.status == 0, done.stderr
         found.append(points_of(tmp_path / f"{jobs}.json"))
     assert found[0] == found[1]
     assert len(found[0]) > 10
 
 
-def test_a_search_of_other_tunables_is_refused(planted, small_tape):
-    assert tune(small_tape, "--budget", "2", "--tunables", "a,b").status == 0
-    other = tune(small_tape, "--budget", "2", "--tunables", "a")
+def test_a_search_of_other_tunables_is_refused(planted, tape):
+    assert tune(tape, "--budget", "2", "--tunables", "a,b").status == 0
+    other = tune(tape, "--budget", "2", "--tunables", "a")
     assert other.status == 1
     assert "small.planted.tune.sqlite: holds a search of another space" in other.stderr
 
@@ -129,8 +158,8 @@ def test_a_search_of_other_tunables_is_refused(planted, small_tape):
         (["--", "true"], 2, "needs --live"),
     ],
 )
-def test_wrong_use_is_one_line(planted, small_tape, options, status, says):
-    done = tune(small_tape, *options)
+def test_wrong_use_is_one_line(planted, tape, options, status, says):
+    done = tune(tape, *options)
     assert done.status == status, done.stderr
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
@@ -142,37 +171,14 @@ def test_an_allocator_without_tunables_is_refused(small_tape):
     refused(HEAPTAPE_HERE, "tune", small_tape, "-a", library, says="only an allocator of the registry has tunables")
 
 
-def start(folder, tape, *options):
-    command = [str(HEAPTAPE), "tune", str(tape), "-a", "reference", "--tunables", "tcache_count,top_pad,arenas"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(
-        [*command, "--budget", "9", *options], cwd=folder, start_new_session=True, preexec_fn=take_interrupts, **pipes
-    )
-
-
 def wait_for_points(path, count):
     """Until the search has so many."""
-    import sqlite3
-
     for _ in range(2000):
         time.sleep(0.05)
-        try:
-            with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
-                ((found,),) = connection.execute("select count(*) from trials")
-        except sqlite3.OperationalError:
-            continue
-        if found >= count:
-            return
+        with contextlib.suppress(sqlite3.OperationalError), sqlite3.connect(f"file:{path}?mode=ro", uri=True) as found:
+            if found.execute("select count(*) from trials").fetchone()[0] >= count:
+                return
     raise AssertionError(f"{path} has no {count} points")
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory, small_tape):
-    """The points of a search that nothing ended."""
-    folder = tmp_path_factory.mktemp("whole")
-    done = start(folder, small_tape)
-    assert done.wait() == 0, done.stderr.read()
-    return points_of(folder / "small.reference.tune.json")
 
 
 @pytest.mark.parametrize(
@@ -183,8 +189,10 @@ def whole(tmp_path_factory, small_tape):
         pytest.param(signal.SIGINT, False, marks=pytest.mark.long),
     ],
 )
-def test_a_search_that_was_ended_goes_on_where_it_was(tmp_path, small_tape, whole, number, group):
-    cut = start(tmp_path, small_tape)
+def test_a_search_that_was_ended_goes_on_where_it_was(tmp_path, monkeypatch, small_tape, number, group):
+    command = ["tune", small_tape, "-a", "reference", "--tunables", "tcache_count,top_pad,arenas", "--budget", "9"]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    cut = subprocess.Popen([HEAPTAPE, *command], cwd=tmp_path, preexec_fn=take_interrupts, **options)
     wait_for_points(tmp_path / "small.reference.tune.sqlite", 3)
     (os.killpg if group else os.kill)(cut.pid, number)
     printed, errors = cut.communicate()
@@ -192,14 +200,16 @@ def test_a_search_that_was_ended_goes_on_where_it_was(tmp_path, small_tape, whol
         assert cut.returncode == 130
         assert "the same command goes on from small.reference.tune.sqlite" in errors
         assert "settings tried" in printed
-    again = start(tmp_path, small_tape)
-    assert again.wait() == 0, again.stderr.read()
-    assert points_of(tmp_path / "small.reference.tune.json") == whole
+    monkeypatch.chdir(tmp_path)
+    for other in ([], ["--storage", "whole.sqlite", "-o", "whole.json"]):
+        again = call_heaptape(*command, *other)
+        assert again.status == 0, again.stderr
+    assert points_of(tmp_path / "small.reference.tune.json") == points_of(tmp_path / "whole.json")
 
 
 @pytest.mark.parametrize(
     "allocator",
-    [*(pytest.param(one, marks=pytest.mark.long) for one in ("jemalloc", "tcmalloc")), "mimalloc", "reference"],
+    ["reference", *(pytest.param(one, marks=pytest.mark.long) for one in ("jemalloc", "mimalloc", "tcmalloc"))],
 )
 def test_what_is_named_was_better_in_each_replay_on_every_allocator(monkeypatch, small_tape, tmp_path, allocator):
     if not registry.load(Home(OUT))[allocator].path:
@@ -254,9 +264,9 @@ def test_instructions_misses_and_cpu_time_are_objectives_of_a_recording_with_acc
     assert found["default"]["cpu"] < found["tcache_count=0"]["cpu"]
 
 
-def test_live_runs_of_default_and_winner_are_compared(planted, small_tape, tmp_path):
+def test_live_runs_of_default_and_winner_are_compared(again, tape, tmp_path):
     program = compile_c(tmp_path / "one", "#include <stdlib.h>\nint main(void) { return !malloc(1); }")
-    done = tune(small_tape, "--budget", "30", "--live", "--live-runs", "2", "--", "env", "A=1", program)
+    done = tune(tape, "--budget", "30", "--live", "--live-runs", "2", "--", "env", "A=1", program)
     assert done.status == 0, done.stderr
     data = published("tune", (tmp_path / "small.planted.tune.json").read_text())
     (rss, cpu) = data["live"]["figures"]
@@ -264,6 +274,6 @@ def test_live_runs_of_default_and_winner_are_compared(planted, small_tape, tmp_p
     assert (cpu["figure"], cpu["verdict"]) == ("cpu", None)
     saved = {one["side"]: one["rss_anon_peak_bytes"] for one in data["live"]["rows"] if one["rss_anon_peak_bytes"]}
     assert saved["before"] - saved["after"] == pytest.approx(4096 * (pages({}) - pages(BEST)), abs=20 * 4096)
-    failing = tune(small_tape, "--budget", "30", "--live", "--", "false")
+    failing = tune(tape, "--budget", "30", "--live", "--", "false")
     assert failing.status == 1
     assert "false on planted: exit status 1" in failing.stderr

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from heaptape.cli.shared import replaying
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_bytes, write_json
+from heaptape.common.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from heaptape.advice.advise import Found, Wish
@@ -25,7 +26,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.usage = "heaptape advise [OPTION...] F | [OPTION...] -- CMD [ARGUMENT...]"
     parser.add_argument(
         "input",
@@ -86,7 +86,6 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the advice. 1 if live runs say that it does not hold."""
-    import tempfile
 
     from heaptape.advice import advise, programs, words
     from heaptape.fidelity.live import c_library
@@ -96,12 +95,12 @@ def run(arguments: argparse.Namespace) -> int:
     output = STANDARD_OUTPUT if arguments.json else arguments.output
     for path in (one for one in (output, arguments.keep) if one):
         check_writable(path)
-    with replaying.work() as work, tempfile.TemporaryDirectory(prefix="heaptape.") as recorded:
+    with replaying.work() as work, scratch_folder() as recorded:
         program = None
         if arguments.input is None:
             work.progress.update(f"recording {command[0]}", 0.0)
             options = ["--accesses"] if arguments.accesses else []
-            program = programs.record(command, Path(recorded), arguments.home, options, arguments.program)
+            program = programs.record(command, recorded, arguments.home, options, arguments.program)
             if arguments.keep:
                 write_bytes(arguments.keep, program.trace.path.read_bytes())
         source = program.trace.path if program else Path(arguments.input)
@@ -162,7 +161,6 @@ def _confirm(
 def _next_step(
     found: "Found", confirmed: "Sequence[Confirmed]", arguments: argparse.Namespace, words: Sequence[str]
 ) -> list[str]:
-    """What live runs said, or how to ask them."""
     if confirmed:
         return [one.line for one in confirmed]
     if arguments.live or all(pick.label == found.advice.today for pick in found.advice.picks):

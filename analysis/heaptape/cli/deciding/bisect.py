@@ -23,7 +23,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument("input", metavar="F", help="trace or workload")
     parser.add_argument("--repo", required=True, metavar="DIR", help="the allocator's git repository")
     parser.add_argument("--good", required=True, metavar="REV", help="a revision that is as it should be")
@@ -93,11 +92,7 @@ def _lines(outcome: "Outcome", search: "Search", source: str) -> list[str]:
     count = f"{tried} of {outcome.revisions - 1} revisions between them tried"
     if len(outcome.first_bad) != 1:
         each = [f"  {outcome.subjects[name]}" for name in outcome.first_bad]
-        return [
-            f"The first bad revision is one of {len(each)}, as some could not be tried ({count}):",
-            *each,
-            *skipped,
-        ]
+        return [f"The first bad revision is one of {len(each)}, as some could not be tried ({count}):", *each, *skipped]
     first = outcome.first_bad[0]
     after = next(one for one in (*outcome.tried, outcome.bad) if one.revision == first)
     before = outcome.before

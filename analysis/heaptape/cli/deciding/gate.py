@@ -44,7 +44,6 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument(
         "corpus", nargs="+", metavar="CORPUS", help="a trace, workload or other recording, or a folder of such"
     )
@@ -137,9 +136,9 @@ def limits_of(arguments: argparse.Namespace, command: str) -> "Limits":
 
 
 def _write(data: dict, arguments: argparse.Namespace) -> None:
+    from heaptape.common.tables import render
     from heaptape.gate import junit
     from heaptape.tables.gate_table import gate_tables
-    from heaptape.tables.usual import render
 
     if arguments.output:
         write_json(arguments.output, data)

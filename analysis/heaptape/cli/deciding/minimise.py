@@ -5,8 +5,7 @@ import argparse
 from pathlib import Path
 
 from heaptape.cli.deciding import gate
-from heaptape.cli.shared.replaying import name_of
-from heaptape.common.progress import WorkProgress
+from heaptape.cli.shared import replaying
 
 SUMMARY = "the smallest piece of a tape on which a condition still holds"
 DESCRIPTION = (
@@ -17,7 +16,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument("input", metavar="F", help="a trace, a workload or another recording")
     gate.add_pair(parser)
     parser.add_argument(
@@ -35,9 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Searches, writes the folder, prints one line."""
-    import tempfile
-
     from heaptape.gate import artefact
     from heaptape.gate.condition import parse
     from heaptape.gate.minimise import ENDINGS, Minimiser, Question, told
@@ -46,12 +41,12 @@ def run(arguments: argparse.Namespace) -> int:
     condition = parse(arguments.condition)
     question = Question(condition, *gate.choose_pair(arguments, "minimise"))
     limits = gate.limits_of(arguments, "minimise")
-    folder = Path(arguments.output or f"{name_of(arguments.input)}.minimised")
+    folder = Path(arguments.output or f"{replaying.name_of(arguments.input)}.minimised")
     artefact.check_folder(folder)
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, WorkProgress() as progress:
-        workload = replay.prepare(arguments.input, arguments.home, Path(scratch))
-        minimiser = Minimiser(workload, question, arguments.home, Path(scratch), limits)
-        minimiser.tell = lambda events, share: progress.update(f"{events:,} events", share)
+    with replaying.work() as work:
+        workload = replay.prepare(arguments.input, arguments.home, work.scratch)
+        minimiser = Minimiser(workload, question, arguments.home, work.scratch, limits)
+        minimiser.tell = lambda events, share: work.progress.update(f"{events:,} events", share)
         try:
             minimiser.run()
         finally:  # interrupted or not

@@ -31,7 +31,6 @@ SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument("inputs", nargs="+", metavar="F", help="traces or workloads")
     parser.add_argument(
         "-a",
@@ -241,8 +240,8 @@ def _about(request: Request) -> dict:
 
 
 def _print(data: dict, request: Request, format_: str) -> None:
+    from heaptape.common.tables import render
     from heaptape.tables.tune_table import conclusion, live_lines, tune_tables
-    from heaptape.tables.usual import render
 
     write_text(STANDARD_OUTPUT, render(tune_tables(data), format_))
     print("\n".join([*conclusion(data), *live_lines(data)]))

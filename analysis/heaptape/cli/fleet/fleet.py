@@ -28,7 +28,6 @@ SUBCOMMANDS: dict[str, Subcommand] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     commands = parser.add_subparsers(dest="subcommand", metavar="SUBCOMMAND", parser_class=Parser, required=True)
     for name, subcommand in SUBCOMMANDS.items():
         added = commands.add_parser(name, help=subcommand.summary, description=subcommand.description)
@@ -36,5 +35,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the subcommand."""
     return SUBCOMMANDS[arguments.subcommand].run(arguments)

@@ -14,7 +14,6 @@ STORE_WAIT_S = 300.0
 
 
 def add_store_wait(parser: argparse.ArgumentParser) -> None:
-    """--store-wait."""
     parser.add_argument(
         "--store-wait",
         type=float,
@@ -25,7 +24,6 @@ def add_store_wait(parser: argparse.ArgumentParser) -> None:
 
 
 def add_keys(parser: argparse.ArgumentParser) -> None:
-    """--keys."""
     parser.add_argument("--keys", metavar="DIR", help="that 'heaptape fleet keys' made; for tls:// addresses")
 
 
@@ -73,6 +71,8 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _worker(arguments: argparse.Namespace) -> int:
+    if arguments.threads < 0 or arguments.memory < 0:
+        raise UsageError("fleet worker: --threads and --memory are numbers of their kind")
     from heaptape.common.processors import processors
     from heaptape.fleet import worker
     from heaptape.fleet.cluster.servers import check_address, serve_worker
@@ -81,8 +81,6 @@ def _worker(arguments: argparse.Namespace) -> int:
     from heaptape.fleet.store.store import open_store
     from heaptape.measure import machine
 
-    if arguments.threads < 0 or arguments.memory < 0:
-        raise UsageError("fleet worker: --threads and --memory are numbers of their kind")
     check_address(arguments.address, arguments.keys)
     _end_with_input(arguments)
     store = open_store(arguments.store, create=True, patience_s=arguments.store_wait, tell=console.note)

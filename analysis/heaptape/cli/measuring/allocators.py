@@ -31,7 +31,6 @@ ACTIONS = ("list", "install", "remove")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument("action", nargs="?", choices=ACTIONS)
     parser.add_argument("names", nargs="*", metavar="NAME[@VERSION]")
     parser.add_argument("--json", action="store_true", help="machine-readable")
@@ -54,10 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--release", default="", metavar="R", help="of the crate or package, for a VERSION that the list does not have"
     )
     install.add_argument(
-        "--from",
-        dest="place",
-        metavar="DIR|ARCHIVE",
-        help="other sources: a checkout (copied), or a tar archive",
+        "--from", dest="place", metavar="DIR|ARCHIVE", help="other sources: a checkout (copied), or a tar archive"
     )
     install.add_argument("--build", metavar="CMD", help="with --from: the shell command that builds them")
     install.add_argument("--lib", metavar="PATH", help="with --from: the library that CMD makes, in the sources")
@@ -151,7 +147,6 @@ def _plans(arguments: argparse.Namespace) -> "list[Plan]":
 
 
 def _list(there: "list[Installed]", home: Home, as_json: bool) -> int:
-    """What is installed, and which versions there are recipes for."""
     from heaptape.candidates import catalogue
 
     recipes = catalogue.load(home)
@@ -211,9 +206,9 @@ def _print_tunables(allocator: "registry.Allocator", as_json: bool) -> int:
 
 
 def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Allocator"]) -> int:
+    from heaptape.common.tables import render
     from heaptape.measure import registry, replay
     from heaptape.tables.tunables_table import effects_table
-    from heaptape.tables.usual import render
     from heaptape.tuning import effects
 
     name, *inputs = arguments.check_tunables
@@ -265,7 +260,6 @@ def _allocator_object(allocator: "registry.Allocator") -> dict:
 
 
 def _installed_object(one: "Installed") -> dict:
-    """The record, where its library is, and what verifying said."""
     import msgspec
 
     return {"path": str(one.path), "verdict": one.record.verdict} | msgspec.to_builtins(one.record)

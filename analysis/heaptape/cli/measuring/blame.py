@@ -29,7 +29,6 @@ PICTURES = (".svg", ".pdf", ".png")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument(
         "inputs",
         nargs="+",
@@ -117,7 +116,6 @@ def _traces(paths: Sequence[str], files: Sequence["Results"], names: Sequence[st
 
 
 def _replay_experiments(wanted: Sequence[str], view: "View", arguments: argparse.Namespace) -> "Results":
-    """As `heaptape whatif` does."""
     from heaptape.measure import registry, rounds, whatif
     from heaptape.report import holders as library
     from heaptape.results.schema import Results

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from heaptape.common.errors import UsageError
 
 if TYPE_CHECKING:
+    from heaptape.common.tables import Table
     from heaptape.model.penalties import Penalties, Penalty
-    from heaptape.tables.usual import Table
 
 SUMMARY = "measure what misses, page faults and instructions cost on this machine"
 DESCRIPTION = (
@@ -20,7 +20,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument("--again", action="store_true", help="measure even if there is a result for this processor")
     parser.add_argument(
         "--rounds", type=int, default=30, help="samples of each figure, 3 to 1024, in turns (default 30)"
@@ -32,10 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measures where nothing is kept, and shows the table."""
+    from heaptape.common.tables import render_text
     from heaptape.measure import penalties as measuring
     from heaptape.model.penalties import penalties
-    from heaptape.tables.usual import render_text
 
     if not 3 <= arguments.rounds <= 1024:
         raise UsageError("machine --rounds: between 3 and 1024")
@@ -52,9 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _table(measured: dict, known: "Penalties") -> "Table":
+    from heaptape.common.tables import Cell, Table
     from heaptape.model.geometry import Geometry
     from heaptape.model.penalties import geometry_of, levels
-    from heaptape.tables.usual import Cell, Table
 
     geometry = geometry_of(measured) or Geometry()
     rows = [
@@ -85,7 +83,7 @@ def _table(measured: dict, known: "Penalties") -> "Table":
 
 
 def _cells(penalty: "Penalty") -> list:
-    from heaptape.tables.usual import Cell, rounded
+    from heaptape.common.tables import Cell, rounded
 
     return [Cell(rounded(value), value) for value in (penalty.low, penalty.middle, penalty.high)]
 

@@ -22,7 +22,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     _add_runs(parser)
     _add_conditions(parser)
     _add_passes(parser)

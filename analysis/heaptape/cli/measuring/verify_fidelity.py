@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
+from heaptape.common.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -28,7 +29,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument(
         "apps", nargs="*", metavar="APP", help="recipes by name (default: all that are in a set); results with --read"
     )
@@ -124,7 +124,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _whatif(arguments: argparse.Namespace) -> int:
-    import tempfile
 
     from heaptape.fidelity import whatif_live
     from heaptape.measure import registry
@@ -138,16 +137,15 @@ def _whatif(arguments: argparse.Namespace) -> int:
         if _is_followed(arguments):
             console.note(text)
 
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
+    with scratch_folder() as scratch:
         programs = arguments.apps or whatif_live.PROGRAMS
-        plan = whatif_live.Plan(programs, choices, arguments.repeats, arguments.home, Path(scratch))
+        plan = whatif_live.Plan(programs, choices, arguments.repeats, arguments.home, scratch)
         table = whatif_live.compare(plan, tell)
     write_text(arguments.write or STANDARD_OUTPUT, whatif_live.document(table))
     return 0
 
 
 def _is_followed(arguments: argparse.Namespace) -> bool:
-    """Is what is being run to be said?"""
     return bool(sys.stderr.isatty() or arguments.verbose)
 
 
@@ -190,7 +188,6 @@ def _make(arguments: argparse.Namespace) -> tuple[list[dict], bool]:
 
 
 def _kind(arguments: argparse.Namespace) -> str:
-    """Of the raw results."""
     return "counted" if arguments.counted else "timed" if arguments.timed else "fidelity"
 
 
@@ -250,7 +247,6 @@ def _tell_unfinished(results: list[dict], seconds: float) -> None:
 
 
 def _write(arguments: argparse.Namespace, by_kind: dict[str, list[dict]]) -> None:
-    """The documents that were asked for."""
     import json
 
     from heaptape.fidelity import certificate
@@ -288,7 +284,6 @@ def _choices(names: Sequence[str] | None, known: dict) -> list:
 
 
 def _earlier(folder: str | None, app: str) -> dict | None:
-    """The earlier result in the folder."""
     from heaptape.fidelity.raw import read_results
 
     if not folder:

@@ -22,7 +22,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument("input", metavar="F", help="a trace (.tape)")
     parser.add_argument(
         "-g",
@@ -103,9 +102,9 @@ def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
 
 
 def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
+    from heaptape.common.tables import render
     from heaptape.results.schema import Results
     from heaptape.tables import holders_compare
-    from heaptape.tables.usual import render
     from heaptape.tables.whatif_table import whatif_tables
 
     file = Results(path, data)

@@ -35,7 +35,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument(
         "results", nargs="+", metavar="R.json", help="results of replay, or reports; - for standard input"
     )
@@ -91,7 +90,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Reads the results, prints the tables."""
     from heaptape.cli.reading.comparison import plot, print_comparison, print_corners, print_kinds, print_long
     from heaptape.comparing.compare import allocator_order, choose_baseline
     from heaptape.comparing.corners import parse_corners

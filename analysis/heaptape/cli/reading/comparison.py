@@ -56,7 +56,6 @@ def print_kinds(question: "Question", names: list[str], form: str) -> None:
 
 
 def print_corners(question: "Question", form: str) -> None:
-    """The four-corner matrix and RSS overhead."""
     from heaptape.comparing.compare import as_shown
     from heaptape.tables.corner_tables import corner_tables
     from heaptape.tables.frames import corner_matrix
@@ -67,12 +66,7 @@ def print_corners(question: "Question", form: str) -> None:
         _print_tables(tables, question.files, form)
         return
     frame = as_shown(corner_matrix(question.files, question.four, question.method))
-    if form == "csv":
-        _write_csv(frame, question.files)
-        return
-    about = {"corners": question.four.labels, "level": LEVEL, "rows": records(frame)}
-    about |= _stand_ins(question.files)
-    print_json(about)
+    _print_rows(frame, question.files, form, {"corners": question.four.labels, "level": LEVEL})
 
 
 def print_long(files: Sequence[Results], baseline: str, form: str, method: Method) -> None:
@@ -80,12 +74,14 @@ def print_long(files: Sequence[Results], baseline: str, form: str, method: Metho
     from heaptape.comparing.compare import as_shown, long_table
 
     table = as_shown(long_table(files, baseline, method))
+    _print_rows(table, files, form, {"baseline": baseline, "level": LEVEL})
+
+
+def _print_rows(frame: "pd.DataFrame", files: Sequence[Results], form: str, about: dict) -> None:
     if form == "csv":
-        _write_csv(table, files)
-        return
-    about = {"baseline": baseline, "level": LEVEL, "rows": records(table)}
-    about |= _stand_ins(files)
-    print_json(about)
+        _write_csv(frame, files)
+    else:
+        print_json(about | {"rows": records(frame)} | _stand_ins(files))
 
 
 def _write_csv(frame: "pd.DataFrame", files: Sequence[Results]) -> None:
@@ -102,8 +98,8 @@ def _stand_ins(files: Sequence[Results]) -> dict:
 
 
 def _print_tables(tables: Sequence["Table"], files: Sequence[Results], form: str) -> None:
+    from heaptape.common.tables import render_markdown, render_text
     from heaptape.tables.latex import render_latex
-    from heaptape.tables.usual import render_markdown, render_text
 
     if not tables:
         raise HeaptapeError("the results hold no figures to compare")
@@ -116,7 +112,6 @@ def _print_tables(tables: Sequence["Table"], files: Sequence[Results], form: str
 
 
 def plot(question: "Question", path: str) -> None:
-    """Draws a sweep's curves into a file."""
     from heaptape.plots import sweep_plot
     from heaptape.tables.kinds import KINDS
 

@@ -20,7 +20,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument("input", metavar="F", help="trace, or what 'heaptape convert' can read; - for standard input")
     parser.add_argument(
         "--format",
@@ -40,10 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Counts and writes."""
+    from heaptape.common.tables import render
     from heaptape.profile import data as library
     from heaptape.profile.text import hardness, tables
-    from heaptape.tables.usual import render
 
     check_writable(arguments.output)
     found = library.profile(arguments.input, arguments.home)

@@ -20,7 +20,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument(
         "results", nargs="+", metavar="R.json", help="results of replay, or reports; - for standard input"
     )
@@ -39,7 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the HTML report, or a notebook."""
     from heaptape.common.progress import WorkProgress
     from heaptape.comparing.compare import choose_baseline
 

@@ -15,7 +15,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument("pid", metavar="PID", type=int)
     verbs = ["start", "stop", "begin-burst", "end-burst", "flush", "status"]
     parser.add_argument("verb", metavar="|".join(verbs), choices=verbs)
@@ -23,7 +22,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the recorder's state after the verb."""
     from heaptape.measure.ctl import command, in_words
 
     reply = command(arguments.verb, arguments.pid)

@@ -36,7 +36,6 @@ PYTHON = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument(
         "-o", "--output", metavar="FOLDER", default="heaptape-demo", help="for all files (default ./heaptape-demo)"
     )

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape observe`: a live program, from outside. The C program heaptape-observe does it and knows its own options;
-here are the allocator, and the result as a table.
-"""
+"""`heaptape observe`: a live program, from outside. heaptape-observe does it; here are allocator and tables."""
 
 import argparse
 import json
@@ -17,10 +15,11 @@ from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import write_text
+from heaptape.common.scratch import scratch_folder
 
 if TYPE_CHECKING:
+    from heaptape.common.tables import Cell, Table
     from heaptape.measure.registry import Choice
-    from heaptape.tables.usual import Cell, Table
 
 SUMMARY = "run a program and say its memory and time, or its simulated cache misses"
 USAGE = """\
@@ -39,7 +38,6 @@ Exits with CMD's status. The other options are those of heaptape-observe:
 
 def run(arguments: Sequence[str], home: Home) -> int:
     """Runs the command, writes the result. Returns the command's status; 2 for wrong usage."""
-    import tempfile
 
     split = list(arguments).index("--") if "--" in arguments else len(arguments)
     options, command = list(arguments[:split]), list(arguments[split + 1 :])
@@ -61,8 +59,8 @@ def run(arguments: Sequence[str], home: Home) -> int:
             prefix = ["env", *(f"{name}={value}" for name, value in settings.items())]
         else:
             environment |= settings
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
-        output = Path(scratch) / "observed.json"
+    with scratch_folder() as scratch:
+        output = scratch / "observed.json"
         status = _observe([program, *console.words(), *others, "-o", str(output), "--", *prefix, *command], environment)
         if not output.exists():
             if status == 0:
@@ -88,7 +86,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _environment(choice: "Choice") -> dict[str, str]:
-    """What makes a program run on that allocator."""
     from heaptape.fidelity.live import c_library
 
     return dict(choice.environment) | {"LD_PRELOAD": choice.preload or c_library()}
@@ -117,7 +114,7 @@ def _read(output: Path) -> dict:
 
 
 def _as_text(found: dict) -> str:
-    from heaptape.tables.usual import render_text
+    from heaptape.common.tables import render_text
 
     if "programs" in found:
         return render_text([_programs_table(found)] if _real(found["programs"]) else [])
@@ -125,7 +122,7 @@ def _as_text(found: dict) -> str:
 
 
 def _programs_table(found: dict) -> "Table":
-    from heaptape.tables.usual import MIB, Cell, Table
+    from heaptape.common.tables import MIB, Cell, Table
 
     keys = {
         "cpu_ns": ("CPU, ms", 1e6),
@@ -152,7 +149,7 @@ def _real(programs: list[dict]) -> list[dict]:
 
 def _simulated_table(found: dict) -> "Table":
     """Figures down, sides across: their names are long, and there are three sides."""
-    from heaptape.tables.usual import Cell, Table
+    from heaptape.common.tables import Cell, Table
 
     sides = [found, found.get("allocator") or {}, found.get("program") or {}]
     rows = []
@@ -175,7 +172,7 @@ def _simulated_table(found: dict) -> "Table":
 
 
 def _cell(value: float | None, divisor: float) -> "Cell":
-    from heaptape.tables.usual import MISSING, Cell, rounded
+    from heaptape.common.tables import MISSING, Cell, rounded
 
     if value is None:
         return Cell(MISSING)

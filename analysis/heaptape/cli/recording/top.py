@@ -39,7 +39,6 @@ def _refreshes(text: str) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument("target", metavar="PID|F.tape", nargs="?", help="what to watch; default: the only recording")
     parser.add_argument(
         "--interval", metavar="SECONDS", type=_interval, default=1.0, help="from one refresh to the next (default 1)"

@@ -31,7 +31,6 @@ class Parser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"unknown '{value}'{rest}")
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
-        """For what is left over after parsing."""
         option = next((word.partition("=")[0] for word in words if word.startswith("-") and word != "-"), None)
         if option is None:
             self.error(f"too many arguments: {' '.join(words)}")

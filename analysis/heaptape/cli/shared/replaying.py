@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the commands that replay have in common: checks of options, progress, and what is said of failed runs and of
-passes that could not be made.
-"""
+"""What the commands that replay share: checks of options, progress, and what is said of what failed."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING
 from heaptape.common import console
 from heaptape.common.errors import UsageError
 from heaptape.common.progress import WorkProgress
+from heaptape.common.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from heaptape.measure.rounds import Run
@@ -32,22 +31,19 @@ class Work:
         self.progress.update(f"{experiment}: {what}" if experiment else what, share)
 
     def on_failure(self, run: "Run", error: str) -> None:
-        """Keeps it, and says so."""
         self.keep_failure(run, error)
         self.progress.error(f"{run.choice.label}, {run.pass_} pass, repetition {run.repeat + 1}: {error}")
 
     def keep_failure(self, run: "Run", error: str) -> None:
-        """For those who say so themselves."""
         self.failed.append((run, error))
 
 
 @contextmanager
 def work() -> Iterator[Work]:
     """Progress is shown, and the scratch folder is there, as long as the context lasts."""
-    import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, WorkProgress() as progress:
-        yield Work(Path(scratch), progress)
+    with scratch_folder() as scratch, WorkProgress() as progress:
+        yield Work(scratch, progress)
 
 
 def name_of(source: str) -> str:
@@ -56,7 +52,6 @@ def name_of(source: str) -> str:
 
 
 def random_seed() -> int:
-    """For the order of runs."""
     return int.from_bytes(os.urandom(4), "little")
 
 
@@ -96,6 +91,5 @@ def places_of(at: Sequence[str]) -> tuple[str, ...]:
 
 
 def tell_left_out(data: Mapping) -> None:
-    """Which passes could not be made, and why."""
     for pass_, why in data["settings"].get("left_out", {}).items():
         console.warning(f"{pass_} are left out: {why}")

@@ -2,15 +2,13 @@
 """`heaptape distil`: a small part of a trace that stands for the whole, with its errors."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heaptape.cli.shared.replaying import name_of
+from heaptape.cli.shared import replaying
 from heaptape.common import console
 from heaptape.common.errors import UsageError
 from heaptape.common.output import check_writable
-from heaptape.common.progress import WorkProgress
 
 if TYPE_CHECKING:
     from heaptape.distil.distil import Distilled, Wanted
@@ -25,7 +23,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument("input", metavar="F", help="a trace, a workload or another recording")
     parser.add_argument("-o", "--output", required=True, metavar="D.tape", help="the distillate")
     size = parser.add_mutually_exclusive_group()
@@ -54,19 +51,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the distillate; prints what it keeps and its errors."""
-    import tempfile
-
     from heaptape.distil.distil import Distiller
     from heaptape.measure import replay
 
     wanted = _wanted(arguments)
     choices = _choices(arguments)
     check_writable(arguments.output)
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, WorkProgress() as progress:
-        workload = replay.prepare(arguments.input, arguments.home, Path(scratch))
-        name = name_of(arguments.input)
-        distiller = Distiller(workload, name, choices, wanted, arguments.home, Path(scratch))
-        distiller.tell = progress.update
+    with replaying.work() as work:
+        workload = replay.prepare(arguments.input, arguments.home, work.scratch)
+        name = replaying.name_of(arguments.input)
+        distiller = Distiller(workload, name, choices, wanted, arguments.home, work.scratch)
+        distiller.tell = work.progress.update
         made = distiller.make(Path(arguments.output))
     _print(made, wanted, arguments)
     return 0
@@ -98,18 +93,12 @@ def _choices(arguments: argparse.Namespace) -> list["Choice"]:
     known = registry.load(arguments.home)
     chosen = registry.choose_all(arguments.allocator, known)
     if not arguments.allocator:
-        variants = [
-            (name, variant) for name, one in known.items() if one.found for variant in _that_matter(one.variants)
-        ]
-        present = {choice.allocator for choice in chosen}
-        chosen += [registry.choose(f"{name}:{variant}", known) for name, variant in variants if name in present]
+        for name in {choice.allocator: None for choice in chosen}:
+            matter = [variant for variant, one in known[name].variants.items() if one.advise == "always"]
+            chosen += [registry.choose(f"{name}:{variant}", known) for variant in matter]
     if len({choice.allocator for choice in chosen}) < 3:
         raise UsageError("distil -a: three allocators at least, as one after the other is left out")
     return chosen
-
-
-def _that_matter(variants: dict) -> Sequence[str]:
-    return [name for name, variant in variants.items() if variant.advise == "always"]
 
 
 def _print(made: "Distilled", wanted: "Wanted", arguments: argparse.Namespace) -> None:

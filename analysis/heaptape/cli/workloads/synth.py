@@ -18,7 +18,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument("profile", metavar="PROFILE.json", help="a profile; - for standard input")
     parser.add_argument("-o", "--output", required=True, metavar="S.tape", help="the trace")
     parser.add_argument("--ops", type=int, metavar="N", help="how many calls, about (default: as many as the profile)")

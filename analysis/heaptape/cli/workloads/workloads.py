@@ -30,7 +30,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
     parser.add_argument("action", nargs="?", choices=["capture", "run", "write", "setup"])
     parser.add_argument("names", nargs="*", metavar="NAME")
     help_of_output = "where the trace goes (default NAME.tape), or the workload, or a suite's folder (default its name)"
@@ -53,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Lists, installs, records or runs what is in workloads/."""
     from heaptape.cli.workloads import captures
     from heaptape.measure import suites
     from heaptape.measure import workloads as library
@@ -93,7 +91,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(as_json: bool, home: Home) -> int:
-    """What there is, and which of it can run here."""
     from heaptape.measure import suites, workloads
 
     known = workloads.find(home)

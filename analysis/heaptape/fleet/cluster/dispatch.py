@@ -191,7 +191,6 @@ class Dispatch:
         self._again(one, outcome.retry, waiting)
 
     def _again(self, one: Open, reason: str, waiting: deque[Open]) -> None:
-        """Another attempt, unless there were enough."""
         one.attempts += 1
         what = f"{one.task.name}: {reason}"
         if one.attempts <= self._retries:

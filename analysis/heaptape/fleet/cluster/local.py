@@ -9,7 +9,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.scratch import scratch_folder
 from heaptape.fleet.cluster import keys
 
 RESTARTS = 20  # of one worker; a worker that died is no reason to stop, one that always dies is
@@ -30,8 +30,8 @@ def cluster(
     home: Home, store: str, workers: int, options: Sequence[str], tell: Callable[[str], None]
 ) -> Iterator[tuple[str, str]]:
     """(address, folder of keys) as long as the context lasts. `options`: of `heaptape fleet worker`."""
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, contextlib.ExitStack() as ends:
-        folder = str(Path(scratch) / "keys")
+    with scratch_folder() as scratch, contextlib.ExitStack() as ends:
+        folder = str(scratch / "keys")
         keys.make(Path(folder))
         command = [*home.command(), "fleet"]
         scheduler = _Child([*command, "scheduler", "tls://127.0.0.1:0", "--keys", folder], piped=True)
@@ -71,11 +71,9 @@ class _Child:
         return line
 
     def wait(self) -> int:
-        """Its exit status."""
         return self._process.wait()
 
     def end(self) -> None:
-        """Ends it, and waits for that."""
         assert self._process.stdin
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -101,12 +99,10 @@ class _Kept:
         self._keeper = threading.Thread(target=self._keep, daemon=True)
 
     def start(self) -> None:
-        """For the first time."""
         self._child = _Child(self._command, piped=False)
         self._keeper.start()
 
     def end(self) -> None:
-        """For good."""
         with self._lock:
             self._ending.set()
             child = self._child

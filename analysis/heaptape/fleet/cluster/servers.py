@@ -27,16 +27,8 @@ if TYPE_CHECKING:
 # Which requests a worker and the scheduler answer: those by which tasks are run and their ends told.
 WORKER_ANSWERS = {"identity", "gather", "get_data", "free_keys", "terminate", "ping", "keys", "versions"}
 SCHEDULER_ANSWERS = {
-    *(
-        "identity",
-        "register-client",
-        "register-worker",
-        "unregister",
-        "gather",
-        "terminate",
-        "ncores",
-        "ncores_running",
-    ),
+    *("identity", "register-client", "register-worker", "unregister", "gather", "terminate"),
+    *("ncores", "ncores_running"),
     *("who_has", "has_what", "nbytes", "processing", "versions", "add_keys", "heartbeat_worker", "set_resources"),
     *("get_task_status", "retire_workers", "subscribe_worker_status", "log_event", "get_metadata", "set_metadata"),
     *("connection_stream", "stream-start", "echo", "dump_state"),
@@ -196,7 +188,6 @@ def _answers_only(server: object, names: set[str]) -> None:
 
 
 def _run(serve: Callable[[], Awaitable[None]]) -> None:
-    """Until the process is told to end."""
 
     async def until_told() -> None:
         loop, work = asyncio.get_running_loop(), asyncio.ensure_future(serve())

@@ -175,7 +175,6 @@ def _write(store: Store, folder: str, table: pa.Table) -> None:
 
 
 def _table(rows: Sequence[Row]) -> pa.Table:
-    """But for `part`."""
     flat = [field for field in SCHEMA if field.name not in ("part", "histogram", "sites")]
     columns = {field.name: pa.array([row.values[field.name] for row in rows], field.type) for field in flat}
     columns["histogram"] = _histograms([row.histogram for row in rows])

@@ -70,7 +70,6 @@ def decoded(text: bytes) -> Profile:
 
 
 def of_profile(found: Profile) -> dict[str, float]:
-    """The FEATURES of a trace."""
     data = found.data
     witness: Mapping = data.get("witness", {})
     reallocs: Mapping = data.get("reallocs", {})

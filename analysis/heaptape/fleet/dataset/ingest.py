@@ -8,7 +8,6 @@ profile and the rows of a batch. What is malformed is told and left out.
 import contextlib
 import functools
 import hashlib
-import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from heaptape.common import forked
 from heaptape.common.c_programs import convert_output
 from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.scratch import scratch_folder
 from heaptape.fleet.dataset import dataset, features
 from heaptape.fleet.running.outcome import Outcome
 from heaptape.fleet.store.files import StoreError, is_local, located
@@ -65,12 +65,10 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def name(self) -> str:
-        """For people."""
         return f"{self.tapes[0]} and {len(self.tapes) - 1} others" if len(self.tapes) > 1 else self.tapes[0]
 
     @property
     def keys(self) -> list[str]:
-        """Of its parts."""
         return list(self.tapes)
 
 
@@ -214,8 +212,8 @@ def _at_hand(tape: str) -> Iterator[Path]:
         yield Path(tape)
         return
     system, path = located(tape)
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
-        copy = Path(scratch) / f"copy{ENDING}"
+    with scratch_folder() as scratch:
+        copy = scratch / f"copy{ENDING}"
         system.get_file(path, str(copy))
         yield copy
 

@@ -96,5 +96,4 @@ class Frames:
         return self.store.results()
 
     def query(self, sql: str) -> pd.DataFrame:
-        """`heaptape fleet query`."""
         return query(self.store, sql)

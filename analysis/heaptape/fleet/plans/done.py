@@ -55,5 +55,4 @@ def final_failures(failures: Mapping[str, Sequence[Failure]]) -> dict[str, Failu
 
 
 def seen_of(records: Iterable[Record]) -> dict[str, tuple[str | None, bool]]:
-    """As `is_done` takes it."""
     return {record.cell.key: (record.block, record.whole) for record in records}

@@ -14,7 +14,7 @@ from heaptape.fleet.store.store import Store
 from heaptape.measure.registry import DEFAULT_VARIANT
 from heaptape.measure.replay import order_of
 from heaptape.measure.rounds import Settings
-from heaptape.results.schema import label
+from heaptape.results.runs import label
 
 COMPANION_OF = {"misses": "accesses", "accesses": "accesses", "blame": "origins"}
 REQUIRED = ("accesses",)  # a blame pass does without origins
@@ -39,7 +39,6 @@ class PlannedChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
     @property
     def label(self) -> str:
-        """As results have it."""
         return label(self.allocator, self.variant)
 
 
@@ -84,7 +83,6 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def keys(self) -> list[str]:
-        """Of its cells."""
         return [planned.cell.key for planned in self.cells]
 
 
@@ -106,7 +104,6 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def id(self) -> str:
-        """Of its content."""
         return digest(msgspec.to_builtins(self))
 
     def tasks(self) -> Iterator[Task]:
@@ -122,13 +119,11 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                     yield self._task(workload, block)
 
     def cells(self) -> int:
-        """How many there are."""
         exact = sum(is_exact(pass_) and self._can(pass_, one) for one in self.workloads for pass_ in self.passes)
         timed = sum(not is_exact(pass_) and self._can(pass_, one) for one in self.workloads for pass_ in self.passes)
         return len(self.choices) * (exact + self.repetitions * timed)
 
     def left_out(self) -> list[str]:
-        """What can't be made, one line each."""
         return [
             f"{one.name}: no data accesses, which the {pass_} pass needs: left out"
             for one in self.workloads
@@ -179,7 +174,6 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def keep(plan: Plan, store: Store) -> None:
-    """Into the store, unless it is there."""
     name = f"plans/{plan.id}.json"
     if store.get(name, Plan) is None:
         store.put(name, plan)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is asked for, on the command line or in a file: PLAN.toml. A plan may be somebody else's, so its paths lead to
-files beside it and no others.
-"""
+"""What is asked for, by the command line or PLAN.toml: whose paths lead to files beside it, as it may be another's."""
 
 import json
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Makes the plan of what is asked for, and brings its workloads and libraries into the store."""
 
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import msgspec
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.processors import processors
+from heaptape.common.scratch import scratch_folder
 from heaptape.common.version import __version__
 from heaptape.fleet.plans.engine import engine_hash
 from heaptape.fleet.plans.plan import Plan, PlannedChoice, PlannedWorkload, keep
@@ -83,7 +83,6 @@ def prepare(
 
 
 def _choices(wanted: PlanFile, home: Home) -> list[Choice]:
-    """Those asked for, and the baseline."""
     known = registry.load(home)
     choices = registry.choose_all(wanted.allocators, known)
     if wanted.baseline not in [choice.label for choice in choices]:
@@ -153,8 +152,8 @@ def _bring(name: str, path: Path, wanted: PlanFile, store: Store, home: Home, kn
         workload = known.get(source.workload)
         if workload and _is_there(workload, store):
             return _weighed(workload, wanted.weights.get(name), store)
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
-        workload = _compiled(name, path, wanted, store, home, Path(scratch))
+    with scratch_folder() as scratch:
+        workload = _compiled(name, path, wanted, store, home, scratch)
     store.put(f"sources/{sha256}.json", Source(workload.sha256, __version__, origins))
     return workload
 

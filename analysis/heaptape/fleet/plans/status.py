@@ -74,7 +74,6 @@ def _pass_of(key: str, task: Task) -> str:
 
 
 def in_words(found: FleetStatus) -> str:
-    """For people."""
     lines = [f"{found.store}: {found.cells:,} cells of {found.plans} plans: {found.done:,} done, {found.left:,} left"]
     if found.damaged:
         lines.append(f"{found.damaged} damaged files were set aside")
@@ -93,7 +92,6 @@ def in_words(found: FleetStatus) -> str:
 
 
 def duration(seconds: float) -> str:
-    """As people say it."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:

@@ -174,7 +174,6 @@ class _Stratum:
         return self._next
 
     def add(self) -> None:
-        """That medoid."""
         self._medoids.append(self.next_gain()[1])
         self._next = None
 

@@ -53,7 +53,6 @@ class Matrix:
     outliers: pd.DataFrame
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """By name."""
         return {name: getattr(self, name) for name in ("ratios", "totals", "best", "single", "outliers")}
 
 

@@ -47,7 +47,6 @@ class Cache:
         return self.folder / f"{machine}.lock"
 
     def _bring(self, store: Store, name: str, sha256: str, path: Path) -> None:
-        """Its lock is held."""
         partial = path.with_name(f"{path.name}.partial")
         try:
             there = store.files.download(name, partial)

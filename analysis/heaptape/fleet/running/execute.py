@@ -19,6 +19,7 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, cache_folder
+from heaptape.common.scratch import scratch_folder
 from heaptape.fleet.plans import done
 from heaptape.fleet.plans.engine import engine_hash, here_c_library, machine_id
 from heaptape.fleet.plans.plan import COMPANION_OF, Planned, Task
@@ -148,8 +149,8 @@ class Here:
             raise HeaptapeError(
                 "this machine has another engine or C library than the plan was made with, or at another path"
             )
-        with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
-            place = _of_one_length(Path(scratch))
+        with scratch_folder() as scratch:
+            place = _of_one_length(scratch)
             workload = self._workload(task, place)
             begun = time.monotonic()
             with _windows_file(workload, task) as windows:
@@ -164,7 +165,6 @@ class Here:
         return set(seen)
 
     def _made(self, task: Task, workload: Workload, place: Path, windows: str) -> list[dict]:
-        """One run for each cell, as results have them."""
         first = task.cells[0].cell
         settings = Settings(
             repeats=1,

@@ -27,10 +27,7 @@ def run(
         again: list[Task] = []
         exact, blocks = [one for one in left if not one.is_block], [one for one in left if one.is_block]
         most = max((one.need_bytes for one in exact), default=1)
-        for some, at_a_time in (
-            (exact, jobs or runs_at_a_time(most)),
-            (blocks, 1),
-        ):
+        for some, at_a_time in ((exact, jobs or runs_at_a_time(most)), (blocks, 1)):
             for task, outcome in side_by_side(here.run, some, at_a_time, here.processes):
                 _count(ended, outcome, tell)
                 if not outcome.retry:

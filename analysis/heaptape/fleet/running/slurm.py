@@ -25,9 +25,5 @@ def script(command: Sequence[str], store: str, shares: int, options: Sequence[st
     """Its text. `options`: of `heaptape fleet work`."""
     words = "".join(f" {shlex.quote(word)}" for word in options)
     return SCRIPT.format(
-        command=shlex.join(command),
-        store=shlex.quote(store),
-        last=shares - 1,
-        shares=shares,
-        options=words,
+        command=shlex.join(command), store=shlex.quote(store), last=shares - 1, shares=shares, options=words
     )

@@ -59,7 +59,6 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def label(self) -> str:
-        """For people: the allocator and its settings."""
         settings = " ".join(f"{name}={value}" for name, value in self.environment)
         return f"{self.allocator}:{settings}" if settings else self.allocator
 

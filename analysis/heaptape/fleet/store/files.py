@@ -114,14 +114,13 @@ class Files:
     def read(self, name: str) -> bytes | None:
         """None if there is no such file. Raises StoreError."""
         path = self.path(name)
+        # s3fs would ask for the size first, so as to read parts at a time: of small files two requests for one.
+        whole = {"max_concurrency": 1} if "s3" in self.system.protocol else {}
 
-        def read() -> bytes | None:
-            try:
-                return Path(path).read_bytes() if self._local else self.system.cat_file(path)
-            except FileNotFoundError:
-                return None
+        def read() -> bytes:
+            return Path(path).read_bytes() if self._local else self.system.cat_file(path, **whole)
 
-        return self._patiently(read, "can't be read")
+        return self._if_there(read, "can't be read")
 
     def write(self, name: str, data: bytes) -> None:
         """The whole file or nothing. Raises StoreError."""
@@ -173,14 +172,7 @@ class Files:
         target can't be written.
         """
         path = self.path(name)
-
-        def opened() -> IO[bytes] | None:
-            try:
-                return self.system.open(path, "rb")
-            except FileNotFoundError:
-                return None
-
-        stream = self._patiently(opened, "can't be read")
+        stream: IO[bytes] | None = self._if_there(lambda: self.system.open(path, "rb"), "can't be read")
         if stream is None:
             return False
         with stream, target.open("wb") as file:
@@ -192,27 +184,21 @@ class Files:
         """In bytes; None if there is no such file."""
         path = self.path(name)
 
-        def size() -> int | None:
-            try:
-                self.system.invalidate_cache()
-                return int(self.system.size(path))
-            except FileNotFoundError:
-                return None
+        def size() -> int:
+            self.system.invalidate_cache()
+            return int(self.system.size(path))
 
-        return self._patiently(size, "can't be read")
+        return self._if_there(size, "can't be read")
 
     def modified_s(self, name: str) -> float | None:
         """When it was written, since 1970, by the clock of what has the files; None if there is no such file."""
         path = self.path(name)
 
-        def modified_s() -> float | None:
-            try:
-                self.system.invalidate_cache()
-                return self.system.modified(path).timestamp()
-            except FileNotFoundError:
-                return None
+        def modified_s() -> float:
+            self.system.invalidate_cache()
+            return self.system.modified(path).timestamp()
 
-        return self._patiently(modified_s, "can't be read")
+        return self._if_there(modified_s, "can't be read")
 
     def names(self, folder: str) -> list[str]:
         """Of all files below it, sorted; those that are being written are not among them."""
@@ -251,14 +237,18 @@ class Files:
 
     def remove(self, name: str) -> None:
         """Removes a file, if it is there."""
+        self._if_there(lambda: self.system.rm_file(self.path(name)), "can't be written")
 
-        def remove() -> None:
+    def _if_there(self, work: Callable[[], T], what: str) -> T | None:
+        """What it gives; None if there is no such file."""
+
+        def work_or_none() -> T | None:
             try:
-                self.system.rm_file(self.path(name))
+                return work()
             except FileNotFoundError:
-                return
+                return None
 
-        self._patiently(remove, "can't be written")
+        return self._patiently(work_or_none, what)
 
     def _patiently(self, work: Callable[[], T], what: str) -> T:
         return self.patience.wait_for(work, f"{self.url}: {what}", _is_of_storage, StoreError)
@@ -288,7 +278,6 @@ def located(url: str, problem: str = "") -> "tuple[AbstractFileSystem, str]":
 
 
 def is_local(system: "AbstractFileSystem") -> bool:
-    """Are its files those of this machine?"""
     return "file" in ([system.protocol] if isinstance(system.protocol, str) else system.protocol)
 
 

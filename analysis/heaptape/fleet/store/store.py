@@ -12,16 +12,18 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
-import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.store.cell import Cell, Name, Sha
 from heaptape.fleet.store.files import Files, StoreError
 from heaptape.outputs.fleets import Running
-from heaptape.results.schema import Results, figures, label
+from heaptape.results.runs import label
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VERSION = 1
 ABOUT = "store.json"
@@ -82,8 +84,6 @@ class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """store.json."""
-
     version: int
     id: str
 
@@ -98,13 +98,11 @@ class Store:
 
     @property
     def url(self) -> str:
-        """As it was named."""
         return self.files.url
 
     # Cells
 
     def cell_keys(self) -> set[str]:
-        """Of all cells that there are files of."""
         return {key for name in self.files.names("cells") if (key := _key_of(name))}
 
     def cell(self, key: str) -> Record | None:
@@ -153,25 +151,21 @@ class Store:
         self.put(f"workloads/{workload.sha256}.json", workload)
 
     def put_library(self, path: Path, sha256: str) -> None:
-        """A library."""
         self.files.upload(path, file_of_library(sha256))
 
     # Who ran what, and what became of it
 
     def put_machine(self, machine: str, about: dict) -> None:
-        """What a machine is, unless it is known."""
         name = f"machines/{machine}.json"
         if self.files.size(name) is None:
             self.put(name, about)
 
     def machines(self) -> dict[str, dict]:
-        """By id."""
         names = [name for name in self.files.names("machines") if name.endswith(".json")]
         found = {Path(name).stem: self.get(name, dict) for name in names}
         return {machine: about for machine, about in found.items() if about is not None}
 
     def put_failure(self, key: str, failure: Failure) -> None:
-        """One more attempt of a cell that failed."""
         folder = f"failures/{key}"
         number = sum(1 for name in self.files.names(folder))
         self.put(f"{folder}/{number}-{failure.machine}-{uuid.uuid4().hex[:8]}.json", failure)
@@ -186,11 +180,9 @@ class Store:
         return {key: sorted(of_cell, key=lambda one: one.unix_s) for key, of_cell in found.items()}
 
     def put_running(self, running: Running) -> None:
-        """What a worker does now."""
         self.put(f"running/{running.worker}.json", running)
 
     def remove_running(self, worker: str) -> None:
-        """It has ended."""
         self.files.remove(f"running/{worker}.json")
 
     def running(self) -> list[Running]:
@@ -217,12 +209,16 @@ class Store:
 
     # Figures
 
-    def results(self) -> pd.DataFrame:
+    def results(self) -> "pd.DataFrame":
         """Every figure of every cell, one per row: COLUMNS. `figure`, `unit`, `value`, `margin_percent`: those of
         results.schema.figures (its metrics), each as the cell's own pass measured it. `workload`: sha256; `allocator`:
         its name; `library`: its sha256; `label`: with the variant, as results have it; `environment`: NAME=VALUE,
         sorted, divided by spaces.
         """
+        import pandas as pd
+
+        from heaptape.results.schema import Results, figures
+
         workloads, records = self.workloads(), list(self.records())
         files = [Results("", _as_results(record, workloads)) for record in records]
         found = figures(files)
@@ -289,17 +285,14 @@ def unsealed(data: bytes) -> dict:
 
 
 def file_of_workload(sha256: str) -> str:
-    """Its name in the store."""
     return f"workloads/{sha256}.work"
 
 
 def file_of_companion(sha256: str) -> str:
-    """Of a file that passes need beside a workload."""
     return f"workloads/{sha256}.beside"
 
 
 def file_of_library(sha256: str) -> str:
-    """Of an allocator's library."""
     return f"libraries/{sha256}.so"
 
 
@@ -313,7 +306,6 @@ def _key_of(name: str) -> str | None:
 
 
 def _as_results(record: Record, workloads: Mapping[str, Workload]) -> dict:
-    """As a results file of this one run."""
     workload = workloads.get(record.cell.workload)
     about = workload.about | {"name": workload.name} if workload else {"name": record.cell.workload}
     return {
