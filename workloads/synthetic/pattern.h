@@ -8,8 +8,7 @@
    addresses or time; threads wait for each other only by what is below; tables come from pattern_array, so that a
    recording shows the pattern's own calls alone. What a call costs beside malloc in a program: one branch and one
    addition. */
-#ifndef WORKLOADS_SYNTHETIC_PATTERN_H
-#define WORKLOADS_SYNTHETIC_PATTERN_H
+#pragma once
 
 #include "core/trace/event.h"
 #include "workloads/synthetic/random.h"
@@ -198,5 +197,3 @@ enum { CONTENT_BYTES = 128 };
 static inline void *content(struct actor *actor, object_ref object) {
   return actor->script ? script_content(actor, object) : (void *)object;
 }
-
-#endif

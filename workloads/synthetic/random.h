@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Random numbers that a seed repeats, and the distributions that patterns draw sizes from. Static inline, one state per
    thread. */
-#ifndef WORKLOADS_SYNTHETIC_RANDOM_H
-#define WORKLOADS_SYNTHETIC_RANDOM_H
+#pragma once
 
 #include "core/base/split_mix.h"
 
@@ -59,5 +58,3 @@ static inline uint64_t rng_exp2(uint64_t log) {
 static inline uint64_t rng_log_between(struct rng *rng, uint64_t lowest, uint64_t highest) {
   return rng_exp2(rng_between(rng, rng_log2(lowest), rng_log2(highest)));
 }
-
-#endif

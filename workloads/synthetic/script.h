@@ -5,8 +5,7 @@
    Job: turns and waiting. Who goes next is certain: round robin, with turns of random length from the seed, so that a
    file is the same for the same options. Not its job: slots and words (core/workload/making/compose.h); the calls
    themselves are in pattern.h. Memory is O(live objects + live threads). */
-#ifndef WORKLOADS_SYNTHETIC_SCRIPT_H
-#define WORKLOADS_SYNTHETIC_SCRIPT_H
+#pragma once
 
 #include "core/base/error.h"
 #include "workloads/synthetic/pattern.h"
@@ -22,5 +21,3 @@ void script_start(struct actor *parent, struct actor *child);
 void script_join(struct actor *parent, struct actor *child);
 void script_wait(struct actor *actor, struct semaphore *semaphore);
 void script_post(struct actor *actor, struct semaphore *semaphore);
-
-#endif

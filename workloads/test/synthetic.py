@@ -4,8 +4,7 @@ does not depend on which thread came first.
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -19,28 +18,28 @@ NAMES = sorted(path.stem for path in (REPOSITORY / "workloads" / "synthetic").gl
 
 # Every pattern, small: some ten thousand calls.
 OPTIONS = {
-    "alignment_storm": ("--rounds=10000", "--slots=500"),
-    "arenas": ("--tasks=20",),
-    "cfrac": ("--steps=5000",),
+    "alignment_storm": ("--rounds=6000", "--slots=500"),
+    "arenas": ("--tasks=8",),
+    "cfrac": ("--steps=2000",),
     "false_sharing": ("--rounds=500", "--writes=10", "--passive=1"),
     "groups": ("--threads=2", "--rounds=100", "--held=20", "--longest=100"),
     "growing_reallocs": ("--rounds=20",),
     "heirs": ("--objects=500", "--replacements=500", "--heirs=10"),
     "huge_objects": ("--rounds=300",),
     "larson": ("--threads=2", "--slots=100", "--rounds=1000", "--generations=6"),
-    "lru_cache": ("--requests=20000", "--keys=2000", "--capacity=1000000"),
+    "lru_cache": ("--requests=8000", "--keys=2000", "--capacity=1000000"),
     "malloc_pairs": ("--pairs=5000",),
     "many_threads": ("--threads=16", "--generations=3", "--turns=5"),
     "mt_one_alloc": ("--threads=8", "--rounds=1000"),
     "mtmalloc": ("--threads=2", "--rounds=5", "--samples=500"),
     "phases": ("--objects=1000", "--keep-every=20"),
-    "pipeline": ("--batches=100", "--workers=3"),
+    "pipeline": ("--batches=40", "--workers=3"),
     "random_mix": ("--rounds=10000", "--slots=500", "--odd=1"),
     "random_mix_live": ("--rounds=40000", "--slots=1000"),
     "remote_storm": ("--rounds=5000",),
-    "ring": ("--rounds=40", "--threads=4", "--hops=3", "--resized=0"),
+    "ring": ("--rounds=20", "--threads=4", "--hops=3", "--resized=0"),
     "string_building": ("--lines=2000", "--documents=3", "--document-lines=100"),
-    "thread_per_request": ("--requests=100", "--session=4"),
+    "thread_per_request": ("--requests=40", "--session=4"),
     "xmalloc": ("--pairs=2", "--batches=10", "--batch=500"),
 }
 
@@ -85,33 +84,27 @@ def recorded_ops(name: str) -> list[dict]:
     return ops(path)
 
 
-@dataclass
-class Call:
-    """One op: what was called, and on the which-th object that which thread acquired."""
-
-    call: str
-    sizes: tuple
-    object_: tuple[int, int] | None
-    is_null_free: bool
-
-
+# One op: what was called, with which sizes, and on the which-th object that which thread acquired; None: on none.
+Object = tuple[int, int]
+Call = tuple[str, tuple, Object | None]
 ACQUIRES_ANEW = {"malloc", "calloc", "posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc"}
 
 
-def _calls(all_ops: list[dict]) -> Iterator[tuple[int, Call]]:
-    """Each op with its thread; objects are named by the thread that first acquired them and their number there."""
-    living: dict[int, tuple[int, int]] = {}
-    born: dict[int, int] = {}
+def _calls(all_ops: list[dict]) -> dict[int, list[Call]]:
+    """Each thread's; objects are named by the thread that first acquired them and their number there."""
+    threads: dict[int, list[Call]] = {}
+    living: dict[int, Object] = {}
+    born: Counter[int] = Counter()
     for op in all_ops:
-        thread, slot = op["thread"], op.get("slot")
-        sizes = tuple(op.get(key) for key in ("size_bytes", "count", "align_bytes"))
-        if slot is not None and (op["call"] in ACQUIRES_ANEW or slot not in living):
-            living[slot] = (thread, born.get(thread, 0))
-            born[thread] = born.get(thread, 0) + 1
-        yield thread, Call(op["call"], sizes, None if slot is None else living[slot], slot is None)
-        dies = op["call"] == "free" or (op["call"] == "realloc" and op.get("size_bytes") == 0)
-        if slot is not None and dies:
+        call, thread, slot, size = op["call"], op["thread"], op.get("slot"), op.get("size_bytes")
+        if slot is not None and (call in ACQUIRES_ANEW or slot not in living):
+            living[slot] = (thread, born[thread])
+            born[thread] += 1
+        on = None if slot is None else living[slot]
+        threads.setdefault(thread, []).append((call, (size, op.get("count"), op.get("align_bytes")), on))
+        if slot is not None and (call == "free" or (call == "realloc" and size == 0)):
             del living[slot]
+    return threads
 
 
 def streams(all_ops: list[dict], *, of_libc: bool) -> list[tuple]:
@@ -121,34 +114,27 @@ def streams(all_ops: list[dict], *, of_libc: bool) -> list[tuple]:
     of_libc: leave out what the C library calls by itself: where a thread is created a calloc or some free(NULL), and
     free(NULL) when a thread ends. No pattern's main thread frees NULL itself.
     """
-    threads: dict[int, list[Call]] = {}
-    for thread, call in _calls(all_ops):
-        threads.setdefault(thread, []).append(call)
+    threads = _calls(all_ops)
     for thread, calls in threads.items() if of_libc else ():
-        created = {call.object_ for call in calls if call.call == "calloc"}
-        threads[thread] = [
-            call for call in calls if call.object_ not in created and not (created and call.is_null_free)
-        ]
+        created = {on for call, _, on in calls if call == "calloc"}
+        threads[thread] = [one for one in calls if one[2] not in created and not (created and one[2] is None)]
     for calls in threads.values():
-        while calls and calls[-1].is_null_free:
+        while calls and calls[-1][2] is None:
             calls.pop()
-    label = {thread: hash(tuple((call.call, call.sizes) for call in calls)) for thread, calls in threads.items()}
+    label = {thread: hash(tuple((call, sizes) for call, sizes, _ in calls)) for thread, calls in threads.items()}
     numbers = _renumbered(threads)
     named = [
-        tuple(
-            (call.call, call.sizes, call.object_ and (label[call.object_[0]], numbers[call.object_])) for call in calls
-        )
+        tuple((call, sizes, on and (label[on[0]], numbers[on])) for call, sizes, on in calls)
         for calls in threads.values()
     ]
     return sorted((stream for stream in named if stream), key=hash)
 
 
-def _renumbered(threads: dict[int, list[Call]]) -> dict[tuple[int, int], int]:
+def _renumbered(threads: dict[int, list[Call]]) -> dict[Object, int]:
     """The objects' numbers among those of their thread that are left."""
-    counts: dict[int, int] = {}
-    numbers: dict[tuple[int, int], int] = {}
-    seen = sorted({call.object_ for calls in threads.values() for call in calls if call.object_})
-    for thread, number in seen:
-        numbers[thread, number] = counts.get(thread, 0)
-        counts[thread] = numbers[thread, number] + 1
+    counts: Counter[int] = Counter()
+    numbers: dict[Object, int] = {}
+    for thread, number in sorted({on for calls in threads.values() for _, _, on in calls if on}):
+        numbers[thread, number] = counts[thread]
+        counts[thread] += 1
     return numbers
