@@ -27,7 +27,6 @@ OF_THE_SYSTEM = ("libc6", "libstdc++6", "libgcc-s1", "zlib1g")
 
 
 def main(kind: str, venv: Path, programs: list[str]) -> None:
-    """Prints the document."""
     bundled = [_debian("valgrind")] if (Path(programs[0]).parent / "valgrind").is_dir() else []
     if kind == "wheel":
         bundled += [_debian(package) for package in sorted(_packages(programs))]

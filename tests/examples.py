@@ -5,15 +5,15 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-# `make test` tries a third, as a quarter of its time went into them; whatever else runs tests tries all.
+# `make test` tries a sixth, as a quarter of its time went into them; whatever else runs tests tries all.
 FEW = os.environ.get("HEAPTAPE_EXAMPLES") == "few"
 FEWEST = 5
 UNCHECKED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
 def examples(most: int) -> settings:
-    """So many; of `make test` a third. None is timed, as on a busy machine any may take long; and all may write into
+    """So many; of `make test` a sixth. None is timed, as on a busy machine any may take long; and all may write into
     one folder.
     """
-    count = max(most // 3, min(most, FEWEST)) if FEW else most
+    count = max(most // 6, min(most, FEWEST)) if FEW else most
     return settings(max_examples=count, deadline=None, suppress_health_check=UNCHECKED)

@@ -6,10 +6,12 @@ import io
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import tomllib
 import warnings
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -143,14 +145,12 @@ def _warnings_on_standard_error() -> Iterator[None]:
 
 
 def succeed(*command: str | Path, env: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S) -> Result:
-    """Runs a program that must exit with 0."""
     result = run(*command, env=env, timeout_s=timeout_s)
     assert result.status == 0, f"{command} exited with {result.status}: {result.stderr}"
     return result
 
 
 def workload(name: str) -> Path:
-    """A synthetic program of workloads/synthetic/."""
     return OUT / "workloads" / name
 
 
@@ -176,7 +176,6 @@ def import_text(folder: Path, lines: str, about: str = "") -> Path:
 
 
 def compile_trace(tape: Path) -> Path:
-    """The workload made of it, beside it."""
     succeed(CONVERT, "compile", tape)
     return tape.with_suffix(".work")
 
@@ -190,7 +189,6 @@ def check(path: Path) -> dict[str, Any]:
 
 
 def info(path: Path) -> dict[str, Any]:
-    """What `info --json` says of a trace."""
     return published("info", succeed(CONVERT, "info", path, "--json").stdout)
 
 
@@ -198,6 +196,15 @@ def published(name: str, text: str) -> dict[str, Any]:
     """JSON that has the shape that docs/formats/schemas/ publishes as NAME."""
     conforms(name, text.encode())
     return json.loads(text)
+
+
+def counted_calls(folder: Path) -> dict[int, Counter[str]]:
+    """Calls by process, as preload/count_calls.c counted them there."""
+    calls: dict[int, Counter[str]] = defaultdict(Counter)
+    for image in folder.iterdir():
+        for name, count in struct.iter_unpack("<40sQ", image.read_bytes()):
+            calls[int(image.name.split(".")[0])][name.rstrip(b"\0").decode()] += count
+    return {pid: +counts for pid, counts in calls.items() if +counts}
 
 
 @contextmanager

@@ -5,6 +5,7 @@ Long: three that try very much, of code that seldom changes: every cut of a trac
 of the model of the ownership tags, and every order in which a processor may perform them.
 """
 
+import functools
 import os
 import subprocess
 from pathlib import Path
@@ -22,6 +23,7 @@ LONG = (
 )
 
 
+@functools.cache
 def listed_programs() -> list[Path]:
     """What the part.mk files list with c_test: other programs beside them are helpers of some test."""
     show = ("--eval", "list-tests: ; @echo $(TESTS)")
@@ -39,17 +41,16 @@ def listed_programs() -> list[Path]:
     return [Path(word) for word in done.stdout.split()]
 
 
-def parameters() -> list:
-    """Each program under its place in out/test/."""
-    return [
-        pytest.param(
-            path, id=str(path.relative_to(OUT / "test")), marks=[pytest.mark.long] if path.name in LONG else []
-        )
-        for path in listed_programs()
-    ]
+PROGRAMS = {str(path.relative_to(OUT / "test")): path for path in listed_programs()}
 
 
-@pytest.mark.parametrize("program", parameters())
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(path, id=place, marks=[pytest.mark.long] if path.name in LONG else [])
+        for place, path in PROGRAMS.items()
+    ],
+)
 def test_program(program: Path, tmp_path: Path) -> None:
     assert program.exists(), "not built: run make programs"
     done = subprocess.run([program], capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, cwd=tmp_path)
@@ -60,9 +61,4 @@ def test_program(program: Path, tmp_path: Path) -> None:
 
 
 def test_every_part_in_c_lists_programs() -> None:
-    assert {path.relative_to(OUT / "test").parts[0] for path in listed_programs()} >= {
-        "allocators",
-        "capture",
-        "core",
-        "replay",
-    }
+    assert {place.partition("/")[0] for place in PROGRAMS} >= {"allocators", "capture", "core", "replay"}

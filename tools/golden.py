@@ -27,17 +27,9 @@ FOUR_LINES = """\
 """
 BLOCK_NAMES = {1: "INFO", 2: "EVENTS", 3: "SAMPLES", 4: "GAP", 15: "FOOTER"}
 COLUMN_NAMES = {
-    1: "call",
-    2: "size",
-    3: "param",
-    4: "release distance",
-    6: "release address",
-    7: "acquire hit",
-    8: "acquire address",
-    9: "stamp gap",
-    10: "stamp delta",
-    11: "touched",
-}
+    1: "call", 2: "size", 3: "param", 4: "release distance", 6: "release address", 7: "acquire hit",
+    8: "acquire address", 9: "stamp gap", 10: "stamp delta", 11: "touched",
+}  # fmt: skip
 
 
 def replace_between(path: Path, name: str, text: str) -> None:
@@ -103,7 +95,6 @@ def annotated_trace(heaptape: Path) -> str:
 
 
 def draw_demo(results: Path, folder: Path) -> None:
-    """The figures that README.md shows."""
     matplotlib.use("Agg")
     from heaptape import plots
     from heaptape import results as read_results

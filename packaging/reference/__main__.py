@@ -40,7 +40,6 @@ def _describe(parser: argparse.ArgumentParser, name: str, summaries: dict[str, s
 
 
 def main(command: Path, folder: Path) -> None:
-    """Writes all of them."""
     found = pages(command)
     man_pages.write(found, folder / "man" / "man1", __version__)
     parser = whole_parser(command)

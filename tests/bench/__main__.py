@@ -26,7 +26,6 @@ def row(what: str, value: str, target: str, met: bool | None, resolved: bool = T
 
 
 def heading() -> None:
-    """Where and what was measured."""
     model = next(
         (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
         platform.processor(),
@@ -113,7 +112,6 @@ def profiling(folder: Path) -> None:
 
 
 def importing(folder: Path) -> None:
-    """Rates and peak memory of the importers."""
     for rate in importers.rates(folder):
         row(
             f"import {rate.name}, {importers.EVENTS / 1e6:.0f} M events of {rate.input_bytes_per_event:.0f} bytes",

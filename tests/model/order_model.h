@@ -6,8 +6,7 @@
    Job: the model and its exhaustive exploration. Not its job: memory ordering below sequential consistency, the real
    table's size, the collector.
    Invariants: stamps are kept as ranks, so the state space is finite and its closure covers runs of any length. */
-#ifndef TESTS_MODEL_ORDER_MODEL_H
-#define TESTS_MODEL_ORDER_MODEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ struct order_result {
 /* Breadth first. Prints the shortest way to an illegal history to report unless that is NULL. Aborts when memory runs
    out. */
 struct order_result order_explore(const struct order_config *config, FILE *report);
-
-#endif

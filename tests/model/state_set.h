@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A set of states that remembers in which order they came and from which other: the queue, the visited set and the way
    back of a breadth-first search in one. Aborts when memory runs out. */
-#ifndef TESTS_MODEL_STATE_SET_H
-#define TESTS_MODEL_STATE_SET_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ void state_set_close(struct state_set *set);
 
 /* Adds key, reached from state number parent, unless it is there. */
 void state_set_add(struct state_set *set, state_key key, uint32_t parent);
-
-#endif

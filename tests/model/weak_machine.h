@@ -10,8 +10,7 @@
    both are sequentially consistent (so that it may be LDAPR), an
    exchange is no barrier for what follows its reading, reading the counter waits for nothing but ISB, and addresses do
    not keep stores from going ahead. */
-#ifndef TESTS_MODEL_WEAK_MACHINE_H
-#define TESTS_MODEL_WEAK_MACHINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -75,5 +74,3 @@ struct weak_result {
 /* Is there an order in which every load reads what it must, and that is as asked? Prints the shortest such order to
    report unless that is NULL. Aborts when memory runs out, or where the threads are too long for a state_key. */
 struct weak_result weak_explore(const struct weak_run *run, FILE *report);
-
-#endif

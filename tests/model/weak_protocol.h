@@ -8,8 +8,7 @@
    written here are only plain accesses, and what is in no header. Not its job: to judge (weak_machine.h, and the test).
    Invariants: a thread that follows another has read, with acquire semantics, what that one wrote with release
    semantics, and nothing more: as little as a program needs to pass an object on. */
-#ifndef TESTS_MODEL_WEAK_PROTOCOL_H
-#define TESTS_MODEL_WEAK_PROTOCOL_H
+#pragma once
 
 #include "tests/model/weak_machine.h"
 
@@ -117,5 +116,3 @@ void weak_look(const struct weak_builder *builder, unsigned thread, uint8_t plac
 /* The thread publishes a value at the gate, and sees no sleeper; another finds it, and not what was written before. */
 void weak_publish(const struct weak_builder *builder, unsigned thread, bool fenced);
 void weak_pass_gate(const struct weak_builder *builder, unsigned thread);
-
-#endif

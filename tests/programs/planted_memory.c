@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs whose memory is held for a known reason, by a function whose name says so: the counterpart of blame.
 
-   planted_memory MODE
+   planted_memory MODE [OBJECTS]
      leak           of each request one object stays, and nothing ever releases it: live bytes grow
      retention      a cache is filled and dropped; one object behind it stays: live bytes fall, and OS pages are empty
      fragmentation  of each 16 objects of one size one stays: each OS page keeps a survivor, and is filled thinly
@@ -13,13 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OBJECT_BYTES = 256, OBJECTS = 64 << 10, SURVIVOR_EVERY = 16 };
+enum { OBJECT_BYTES = 256, OBJECTS_MAX = 64 << 10, SURVIVOR_EVERY = 16 };
 
 /* A frame of its own in every stack. What sites do differs, as a compiler makes one function of two that are the same.
  */
 #define SITE __attribute__((noinline))
 
-static void *objects[OBJECTS];
+static size_t wanted = OBJECTS_MAX;
+static void *objects[OBJECTS_MAX];
 static void *volatile kept;
 
 static void *filled(void *object, int value, size_t bytes) {
@@ -37,7 +38,7 @@ SITE static void *make_survivor(size_t bytes) {
 }
 
 static void leak(void) {
-  for (size_t request = 0; request < OBJECTS; request++) {
+  for (size_t request = 0; request < wanted; request++) {
     void *temporary = make_temporary(4 * OBJECT_BYTES);
     kept = make_survivor(OBJECT_BYTES);
     free(temporary);
@@ -46,31 +47,33 @@ static void leak(void) {
 
 static void fill(size_t survivor_every) {
   heaptape_mark("fill");
-  for (size_t index = 0; index < OBJECTS; index++)
+  for (size_t index = 0; index < wanted; index++)
     objects[index] =
         index % survivor_every == survivor_every - 1 ? make_survivor(OBJECT_BYTES) : make_temporary(OBJECT_BYTES);
 }
 
 static void drop(size_t survivor_every) {
   heaptape_mark("drop");
-  for (size_t index = 0; index < OBJECTS; index++)
+  for (size_t index = 0; index < wanted; index++)
     if (index % survivor_every != survivor_every - 1)
       free(objects[index]);
 }
 
 /* Allocators that give memory back late do so while the program goes on. */
 static void go_on(void) {
-  for (size_t request = 0; request < OBJECTS; request++)
+  for (size_t request = 0; request < wanted; request++)
     free(make_temporary(OBJECT_BYTES));
 }
 
 int main(int count, char **arguments) {
-  const char *mode = count == 2 ? arguments[1] : "";
+  if (count > 2)
+    wanted = strtoull(arguments[2], NULL, 10);
+  const char *mode = count > 1 && wanted <= OBJECTS_MAX ? arguments[1] : "";
   if (strcmp(mode, "leak") == 0) {
     leak();
   } else if (strcmp(mode, "retention") == 0) {
-    fill(OBJECTS);
-    drop(OBJECTS);
+    fill(wanted);
+    drop(wanted);
     go_on();
   } else if (strcmp(mode, "fragmentation") == 0) {
     fill(SURVIVOR_EVERY);
@@ -80,7 +83,7 @@ int main(int count, char **arguments) {
     fill(1);
     go_on();
   } else {
-    fprintf(stderr, "usage: planted_memory leak|retention|fragmentation|well\n");
+    fprintf(stderr, "usage: planted_memory leak|retention|fragmentation|well [OBJECTS, at most %d]\n", OBJECTS_MAX);
     return 2;
   }
   return 0;

@@ -38,7 +38,7 @@ def tried_on(allocators: tuple[str, ...], name: str, folders: pytest.TempPathFac
         tape = folder / "p.tape"
         record(tape, OUT / "test-programs" / "planted_pinner", str(PINNERS), options=("--stacks",))
         chosen = [word for name in allocators for word in ("-a", name)]
-        done = succeed(HEAPTAPE_HERE, "blame", tape, *chosen, "--try", "3", "--json", "-o", folder / "r.json")
+        done = succeed(HEAPTAPE_HERE, "blame", tape, *chosen, "--try", "2", "--json", "-o", folder / "r.json")
         (folder / "told.json").write_text(done.stdout)
 
     folder = made_once(folders, name, make)
@@ -74,7 +74,7 @@ def test_the_planted_site_is_proposed_first(tried_on_each: Tried, allocator: str
 def test_its_experiments_free_what_the_layout_implies(tried_on_each: Tried, allocator: str) -> None:
     """glibc and jemalloc give it back; tcmalloc and mimalloc keep the empty OS pages."""
     rows = tried_on_each.rows[tried_on_each.rows["allocator"] == allocator]
-    assert len(rows) == 3
+    assert len(rows) == 2
     assert rows["found_saving_bytes"].is_monotonic_decreasing
     apart = rows[rows["action"] == "segregate"].iloc[0]
     freed = apart["found_saving_bytes"] + apart["found_left_bytes"]
@@ -96,8 +96,10 @@ def test_the_results_are_those_of_whatif(tried: Tried, tmp_path: Path) -> None:
     pairs = set(zip(held["one"], held["other"], strict=True))
     assert ("mimalloc", "mimalloc:function=pin_here=segregate") in pairs
     assert ("glibc", "mimalloc") in pairs
-    page = tmp_path / "report.html"
-    succeed(HEAPTAPE_HERE, "report", tried.results, "-o", page)
+    results, page = tmp_path / "r.json", tmp_path / "report.html"
+    results.write_text(json.dumps(data | {"runs": [run for run in data["runs"] if run["allocator"] == "glibc"]}))
+    succeed(HEAPTAPE_HERE, "report", results, "-o", page)
     text = page.read_text()
     assert "What if — p" in text
+    assert "<h3>Who holds the memory</h3>" in text
     assert "Who holds the memory where RSS is largest: from glibc to glibc:function=pin_here=segregate" in text

@@ -15,8 +15,10 @@ from heaptape.measure import recipes, registry
 
 from tests.support import OUT, run, succeed
 
+HOME = Home(OUT)
 OBSERVE = OUT / "libexec" / "heaptape-observe"
 MIB = 1 << 20
+needs_tool = pytest.mark.skipif(not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(), reason="no Valgrind tool")
 # Peaks that last as long as it takes to write to the block.
 SPIKES = """
 import mmap
@@ -99,18 +101,25 @@ def test_the_commands_status_and_end_are_passed_on(tmp_path: Path) -> None:
     assert run(OBSERVE).status == 2
 
 
+def phases(folder: Path, objects: int, count: int) -> recipes.Recipe:
+    path = folder / "phases.toml"
+    command = json.dumps([str(OUT / "workloads" / "phases"), f"--objects={objects}", f"--phases={count}"])
+    path.write_text(f'summary = "phases"\nstands_for = "a test"\nset = "tuned"\ncommand = {command}\n')
+    return recipes.read(path)
+
+
+def glibc_and_ours() -> list[registry.Choice]:
+    return [registry.choose(name, registry.load(HOME)) for name in ("glibc", "reference")]
+
+
 def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path) -> None:
     """phases: 20,000 blocks a phase, all written to, the last of 683 to 1,366 bytes. An allocator that holds nothing
     else needs those 20 MiB and what outlived the phases before.
     """
-    recipe = tmp_path / "phases.toml"
-    command = json.dumps([str(OUT / "workloads" / "phases"), "--objects=20000", "--phases=9"])
-    recipe.write_text(f'summary = "phases"\nstands_for = "a test"\nset = "tuned"\ncommand = {command}\n')
-    home = Home(OUT)
-    known = registry.load(home)
+    known = registry.load(HOME)
     names = ["glibc", "reference", *(name for name in ("jemalloc", "tcmalloc") if known[name].found)]
     choices = [registry.choose(name, known) for name in names]
-    data = verify(recipes.read(recipe), choices, 1, home, tmp_path / "cache", quick=True)
+    data = verify(phases(tmp_path, 20_000, 9), choices, 1, HOME, tmp_path / "cache", quick=True)
     assert not data["failures"]
     table = certificate.errors([data])
     errors = table[table["figure"] == "peak"].set_index("allocator")["error"]
@@ -123,17 +132,12 @@ def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path) -> None:
     assert aligned.abs().max() < 8
 
 
-@pytest.mark.skipif(not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(), reason="no Valgrind tool")
+@needs_tool
 def test_a_programs_instructions_and_page_faults_on_another_allocator_are_predicted(tmp_path: Path) -> None:
     """Counts repeat, so what is left is what the prediction leaves out: a few thousand instructions of the dynamic
     linker's. Most of this program's own are the allocator's.
     """
-    recipe = tmp_path / "phases.toml"
-    command = json.dumps([str(OUT / "workloads" / "phases"), "--objects=3000", "--phases=4"])
-    recipe.write_text(f'summary = "phases"\nstands_for = "a test"\nset = "tuned"\ncommand = {command}\n')
-    home = Home(OUT)
-    choices = [registry.choose(name, registry.load(home)) for name in ("glibc", "reference")]
-    data = counted.count(recipes.read(recipe), choices, 2, home, tmp_path / "cache")
+    data = counted.count(phases(tmp_path, 3000, 4), glibc_and_ours(), 2, HOME, tmp_path / "cache")
     assert not data["failures"]
     assert [run["padding_bytes"] for run in data["live"]] == [0, 0, 1360, 1360]
     table = counted_certificate.changes([data]).set_index("metric")
@@ -146,14 +150,10 @@ def test_a_programs_instructions_and_page_faults_on_another_allocator_are_predic
     assert abs(faults["predicted"] - faults["live"]) < 5
 
 
-@pytest.mark.skipif(not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(), reason="no Valgrind tool")
+@needs_tool
 def test_cpu_time_is_predicted_before_live_runs_and_later_sittings_add_to_them(tmp_path: Path) -> None:
-    recipe = tmp_path / "phases.toml"
-    command = json.dumps([str(OUT / "workloads" / "phases"), "--objects=1000", "--phases=4"])
-    recipe.write_text(f'summary = "phases"\nstands_for = "a test"\nset = "tuned"\ncommand = {command}\n')
-    home, path = Home(OUT), tmp_path / "phases.json.zst"
-    choices = [registry.choose(name, registry.load(home)) for name in ("glibc", "reference")]
-    program = timed.Program(recipes.read(recipe), choices, home, tmp_path / "cache")
+    path, choices = tmp_path / "phases.json.zst", glibc_and_ours()
+    program = timed.Program(phases(tmp_path, 1000, 4), choices, HOME, tmp_path / "cache")
     counts = timed.judge(program, timed.Sitting(0), path)
     assert not counts["failures"]
     assert not counts["live"]
@@ -175,9 +175,7 @@ def test_cpu_time_is_predicted_before_live_runs_and_later_sittings_add_to_them(t
 
 
 def test_preloaded_libraries_have_paths_of_one_length(tmp_path: Path) -> None:
-    home = Home(OUT)
-    choices = [registry.choose(name, registry.load(home)) for name in ("glibc", "reference")]
-    paths = counted.libraries(choices, tmp_path / "libraries")
+    paths = counted.libraries(glibc_and_ours(), tmp_path / "libraries")
     assert len({len(str(path)) for path in paths.values()}) == 1
     assert paths["glibc"].resolve().name.startswith("libc.so")
     assert paths["reference"].resolve() == (OUT / "lib" / "libreference.so").resolve()

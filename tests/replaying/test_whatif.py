@@ -155,7 +155,7 @@ def test_a_workload_is_no_trace(tape, tmp_path):
 # A mapping of so many KiB is libapart.so's memory.
 APART_PROGRAM = """
 import json
-kept = [json.loads('{"a": [1, 2.5, "text"]}') for _ in range(20000)]
+kept = [json.loads('{"a": [1, 2.5, "text"]}') for _ in range(5000)]
 sizes = [int(line.split()[1]) for line in open("/proc/self/smaps") if line.startswith(("Size:", "Rss:"))]
 print([rss for size, rss in zip(sizes[::2], sizes[1::2]) if size >= 4 << 20], kept[7]["a"])
 """
@@ -174,7 +174,7 @@ def test_a_live_program_serves_apart_what_a_function_asks_for():
     done = apart_python("PyList_New")
     assert done.returncode == 0, done.stderr
     lists, rest = done.stdout.split("]", 1)
-    assert 20000 * 56 <= int(lists.strip("[")) << 10 <= 20000 * 192
+    assert 5000 * 56 <= int(lists.strip("[")) << 10 <= 5000 * 192
     assert rest.strip() == "[1, 2.5, 'text']"
     unknown = apart_python("no_such_function")
     assert unknown.returncode == 127

@@ -55,7 +55,10 @@ def options(command: str) -> frozenset[str]:
     """All that a command takes, and those of its own commands."""
     if command in PROGRAMS:
         return frozenset(FLAG.findall(succeed(HEAPTAPE, command, "--help").stdout))
-    return frozenset(_flags(parsers_of_commands(make_parser())[command]))
+    return frozenset(_flags(parsers()[command]))
+
+
+parsers = functools.cache(lambda: parsers_of_commands(make_parser()))
 
 
 def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -70,7 +73,7 @@ def wrong(line: str) -> str | None:
     """What of it the commands don't take."""
     command, *rest = words(line)
     alternatives = command.split("|")
-    if any(name not in parsers_of_commands(make_parser()) for name in alternatives):
+    if any(name not in parsers() for name in alternatives):
         return f"no command {command}"
     for word in rest:
         flag = FLAG.match(word.lstrip("["))

@@ -82,26 +82,22 @@ def cycles(runs: list[dict]) -> float:
 
 
 def made(folder: Path, *options: str) -> Path:
-    """A workload file of the pattern."""
     file = folder / f"{'-'.join(options).replace('=', '')}.work"
     succeed(workload("mtmalloc"), *options, f"--work={file}", "--quiet=1")
     return file
 
 
 def row(*cells: object) -> None:
-    """One line of a table."""
     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
 def heading(first: str, columns: Iterable[str]) -> None:
-    """The first two lines of a table."""
     names = [first, *columns]
     row(*names)
     row(*["---"] * len(names))
 
 
 def by_threads(folder: Path, arguments: argparse.Namespace, home: Home) -> None:
-    """Prints a row for each number of allocating threads."""
     heading("threads", DESIGNS)
     for threads in arguments.threads or THREADS:
         repetitions = max(1, PAIRS // (SAMPLES * threads))
@@ -116,7 +112,6 @@ def by_threads(folder: Path, arguments: argparse.Namespace, home: Home) -> None:
 
 
 def by_max_cached(folder: Path, arguments: argparse.Namespace, home: Home) -> None:
-    """Prints a row for each load."""
     suffix = "" if arguments.timed else ":stats=1"
     heading("sizes", (f"{size >> 10} KiB" for size in MAX_CACHED))
     for name, options in LOADS.items():
@@ -127,7 +122,6 @@ def by_max_cached(folder: Path, arguments: argparse.Namespace, home: Home) -> No
 
 
 def main() -> None:
-    """Runs and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--timed", action="store_true", help="cycles as ratios to the first column, instead of counts")
     parser.add_argument("--replays", type=int, default=REPLAYS, help="of two runs each (default %(default)s)")

@@ -15,16 +15,8 @@ from heaptape.results.schema import all_results
 from tests.support import HEAPTAPE, OUT, REPLAY, REPOSITORY, succeed
 
 ALLOCATORS = (
-    "glibc",
-    "glibc:one-arena",
-    "jemalloc",
-    "tcmalloc",
-    "mimalloc",
-    "tbbmalloc",
-    "reference",
-    "magazine",
-    "bucket",
-)
+    "glibc", "glibc:one-arena", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference", "magazine", "bucket",
+)  # fmt: skip
 CORPUS = ("mariadb", "389-ds", "gnome-terminal")
 THREADS = (8, 32)
 REPEATS = 5
@@ -61,7 +53,6 @@ def cell(found: pd.DataFrame, allocator: str) -> str:
 
 
 def short(value: float) -> str:
-    """A mean count."""
     return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.1f}"
 
 
@@ -92,7 +83,6 @@ def cost(folder: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    """Prints the table's rows as Markdown, then the costs."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         found = {workload: waits(path, folder) for workload, path in workloads(folder).items()}

@@ -65,7 +65,6 @@ def workloads(folder: Path) -> Iterator[tuple[str, Path]]:
 def replay(
     tape: Path, folder: Path, *allocators: str, passes: str = "time,memory", repeats: int = REPEATS
 ) -> list[dict]:
-    """Runs of these allocators, alternating."""
     results = folder / "reference.json"
     chosen = [word for name in allocators for word in ("-a", name)]
     succeed(HEAPTAPE, "replay", tape, *chosen, "-n", str(repeats), "--passes", passes, "-o", results, timeout_s=900)
@@ -78,7 +77,6 @@ def figure(runs: list[dict], allocator: str, key: str, variant: str = "default")
 
 
 def against_glibc(name: str, tape: Path, folder: Path) -> Against:
-    """Both allocators on one workload."""
     runs = replay(tape, folder, "glibc", "reference")
     cycles = {
         a: min(figure([r for r in runs if r["pass"] == "time"], a, "cycles_total")) for a in ("glibc", "reference")
@@ -88,7 +86,6 @@ def against_glibc(name: str, tape: Path, folder: Path) -> Against:
 
 
 def geometric_mean(values: list[float]) -> float:
-    """Of shares."""
     return math.exp(statistics.fmean(math.log(value) for value in values))
 
 

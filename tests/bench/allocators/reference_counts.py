@@ -31,7 +31,6 @@ class Counts:
 
 
 def counts(runs: list[dict]) -> Counts:
-    """From the two passes of one allocator."""
     counted = next(run for run in runs if run["pass"] == "instructions")
     memory = next(run for run in runs if run["pass"] == "memory")
     ops = sum(call["count"] for call in counted["calls"].values())
@@ -51,7 +50,6 @@ def measure(name: str, choices: Iterable[str], folder: Path) -> list[Counts]:
 
 
 def row(*cells: object) -> None:
-    """One line of a Markdown table."""
     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
@@ -80,7 +78,6 @@ def print_half(names: list[str], choices: list[str], folder: Path) -> None:
 
 
 def main() -> None:
-    """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--half", choices=HALVES, action="append", help="of the corpus (default: both)")
     parser.add_argument("-a", dest="choices", action="append", help="beside glibc (default: reference)")

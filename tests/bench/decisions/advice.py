@@ -58,7 +58,6 @@ print scalar(keys %places), length(join("", values %first)), "\\n";
 
 
 def main() -> None:
-    """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60, help="as of heaptape advise (default 60)")
     parser.add_argument("programs", nargs="*", default=list(PROGRAMS))
@@ -82,7 +81,6 @@ def _write_inputs(folder: Path) -> None:
 
 
 def _rows(name: str, folder: Path, seconds: float) -> list[str]:
-    """One for each aim."""
     command = [str(HEAPTAPE), "advise", "--live", "--seconds", f"{seconds:g}", "--json", "--", *PROGRAMS[name]]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=os.environ)

@@ -95,16 +95,13 @@ def main() -> None:
     parser.add_argument("--keep-in", metavar="FOLDER", help="keeps what was measured of the whole, for the next time")
     arguments = parser.parse_args()
     measured_now = arguments.inputs or arguments.misses or not arguments.results
-    tables = list(_measured(arguments)) if measured_now else _kept(arguments.results)
+    kept = (pd.read_csv(path) for path in sorted(Path(arguments.results or "").glob("*.csv")))
+    tables = list(_measured(arguments) if measured_now else kept)
     every = pd.concat(tables)
     print(_summary(every).to_string(index=False))
     for name, part in every.groupby(every["workload"].isin(HELD_OUT)):
         print("\nheld out" if name else "\nnot held out")
         print(_overall(part).to_string(index=False))
-
-
-def _kept(folder: str) -> list[pd.DataFrame]:
-    return [pd.read_csv(path) for path in sorted(Path(folder).glob("*.csv"))]
 
 
 def _measured(arguments: argparse.Namespace) -> Iterator[pd.DataFrame]:
@@ -142,7 +139,6 @@ def _workloads(arguments: argparse.Namespace, home: Home, scratch: Path) -> Iter
 
 
 def _recorded(home: Home, scratch: Path) -> Iterator[str]:
-    """PROGRAMS, with their accesses."""
     for name, command in PROGRAMS.items():
         tape = str(scratch / f"{name}.tape")
         record = [str(home.program("record")), "--accesses", "-o", tape, "--", *command]

@@ -134,7 +134,6 @@ def measure(arguments: argparse.Namespace) -> list[dict]:
 
 
 def main() -> int:
-    """Measures, and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("allocators", nargs="*", default=ALLOCATORS, metavar="ALLOCATOR")

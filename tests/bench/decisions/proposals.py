@@ -64,7 +64,6 @@ def correlation(rows: pd.DataFrame) -> str:
 
 
 def main() -> None:
-    """Runs and prints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", nargs="*", default=list(PROGRAMS), metavar="PROGRAM")
     parser.add_argument("-a", "--allocator", action="append")

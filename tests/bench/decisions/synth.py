@@ -41,7 +41,6 @@ def drawn(tape: Path, seed: int, folder: Path) -> Path:
 
 
 def figures(source: Path, home: Home, folder: Path) -> pd.DataFrame:
-    """Allocators by figures."""
     folder.mkdir()
     known = registry.load(home)
     choices = [registry.choose(name, known) for name in ALLOCATORS]
@@ -112,7 +111,6 @@ def kept_pairs(table: pd.DataFrame) -> str:
 
 
 def main() -> int:
-    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--half", choices=HALVES)
     parser.add_argument("--seed", type=int, default=1)

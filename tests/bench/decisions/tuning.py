@@ -86,7 +86,6 @@ def _best(
 
 
 def main() -> None:
-    """Measures, and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD")

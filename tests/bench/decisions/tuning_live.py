@@ -23,7 +23,7 @@ from heaptape.measure.recipes import Recipe
 from heaptape.tables.tune_table import environment_line
 from heaptape.tables.usual import signed
 
-from tests.support import HEAPTAPE, REPOSITORY
+from tests.support import HEAPTAPE, REPOSITORY, info
 
 RECIPES = {
     "counted": ("cc1", "gawk", "jq", "lua", "php", "pythreads", "ruby", "sort", "tclsh", "xmllint"),
@@ -40,7 +40,6 @@ HOME = default_home()
 
 
 def main() -> None:
-    """Prints the table, and how many held."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM")
@@ -62,12 +61,9 @@ def main() -> None:
 
 
 def _recipes() -> list[Recipe]:
-    found = [one for folder, names in RECIPES.items() for one in _of(folder) if one.name in names]
+    there = {folder: recipes.find([REPOSITORY / "workloads" / folder]) for folder in RECIPES}
+    found = [_repeatable(one) for folder, names in RECIPES.items() for one in there[folder] if one.name in names]
     return sorted(found, key=lambda one: one.name)
-
-
-def _of(folder: str) -> list[Recipe]:
-    return [_repeatable(one) for one in recipes.find([REPOSITORY / "workloads" / folder])]
 
 
 def _repeatable(recipe: Recipe) -> Recipe:
@@ -108,7 +104,7 @@ def _tuned(recipe: Recipe, arguments: argparse.Namespace) -> dict:
             check=True,
         )
         made.rename(results)
-    return json.loads(results.read_text()) | {"calls": sum(capture.about_trace(tape, HOME)["calls"].values())}
+    return json.loads(results.read_text()) | {"calls": sum(info(tape)["calls"].values())}
 
 
 def _row(recipe: Recipe, data: Mapping) -> list[str]:

@@ -41,7 +41,6 @@ class Change:
     environment: Mapping[str, str]
 
     def made_on(self, choice: Choice) -> Choice:
-        """The allocator with the change."""
         return dataclasses.replace(choice, environment=choice.environment | dict(self.environment))
 
 
@@ -67,7 +66,7 @@ def measure(change: Change, choices: Sequence[Choice], repeats: int, home: Home,
     rows = []
     with live.place_for(recipe, home, folder) as place:
         for choice in choices:
-            _tell(f"{change.recipe}: live on {choice.label}")
+            print(f"{change.recipe}: live on {choice.label}", file=sys.stderr, flush=True)
             seen = {
                 made: [live.observe(recipe, place, on, memory=True) for _ in range(repeats)]
                 for made, on in (("live_plain", choice), ("live", change.made_on(choice)))
@@ -119,12 +118,7 @@ def _table(figure: str, rows: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def main() -> None:
-    """Measures what is asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.decisions.whatif_real")
     parser.add_argument("names", nargs="*", choices=[*(change.recipe for change in CHANGES), []])
     parser.add_argument("-n", type=int, default=3, help="live runs, of which the median counts")

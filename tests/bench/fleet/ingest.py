@@ -38,7 +38,6 @@ def profiled(folder: Path, workers: int) -> Spent:
 
 
 def ingested(folder: Path, store: Path, workers: int) -> Spent:
-    """What the command takes."""
     return spend(HEAPTAPE, "fleet", "ingest", folder, "--store", store, "--scheduler", f"local={workers}")
 
 
@@ -53,7 +52,6 @@ def portion(folder: Path, stores: Sequence[Path], workers: int) -> Iterator[dict
 
 
 def added(parts: Sequence[Spent]) -> Spent:
-    """One after the other."""
     seconds, cpu = sum(part.seconds for part in parts), sum(part.cpu_seconds for part in parts)
     return Spent(seconds=seconds, cpu_seconds=cpu, peak_rss_bytes=max(part.peak_rss_bytes for part in parts))
 
@@ -73,7 +71,6 @@ def measured(scratch: Path, given: argparse.Namespace) -> tuple[int, list[dict[s
 
 
 def main() -> None:
-    """Prints a table of medians."""
     parser = argparse.ArgumentParser()
     parser.add_argument("count", nargs="?", type=int, default=200)
     parser.add_argument("--events", type=int, default=50_000)

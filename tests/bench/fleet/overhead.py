@@ -31,7 +31,6 @@ CELL_S = 2.0
 
 @contextlib.contextmanager
 def process(*command: str) -> Iterator[subprocess.Popen]:
-    """One that is ended with the context."""
     started = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     try:
         yield started
@@ -93,7 +92,6 @@ def measure(workers: int, cells: int, namespaces: bool) -> dict[str, float]:
 
 
 def main() -> None:
-    """Prints the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--cells", type=int, default=1000)
     parser.add_argument("--workers", default="1,2,4")

@@ -22,7 +22,6 @@ def cpu_ms(work: Callable[[], object], cells: int) -> float:
 
 
 def main() -> None:
-    """Prints the figures."""
     parser = argparse.ArgumentParser()
     parser.add_argument("store")
     parser.add_argument("--cells", type=int, default=4000)

@@ -32,7 +32,6 @@ def bound(processor: int, command: str) -> subprocess.Popen:
 
 
 def measured(tape: Path, allocator: str, repetitions: int, scratch: Path) -> pd.DataFrame:
-    """The figures of all blocks."""
     os.environ["XDG_CACHE_HOME"] = str(scratch / "cache")
     store = scratch / "store"
     chosen = ["-a", "glibc", "-a", allocator, "--pass", "bare", "--reps", str(repetitions)]
@@ -53,7 +52,6 @@ def measured(tape: Path, allocator: str, repetitions: int, scratch: Path) -> pd.
 
 
 def main() -> None:
-    """Prints both analyses."""
     parser = argparse.ArgumentParser()
     parser.add_argument("tape", nargs="?", type=Path, default=REPOSITORY / "workloads" / "corpus" / "git.tape")
     parser.add_argument("-a", "--allocator", default="jemalloc")

@@ -26,7 +26,6 @@ def run(*command: str | Path) -> None:
 
 
 def seconds(work: Callable[[], None]) -> float:
-    """That the work takes."""
     before = time.monotonic()
     work()
     return time.monotonic() - before
@@ -54,7 +53,6 @@ def installed(folder: Path) -> str:
 
 
 def main() -> None:
-    """Prints each round, and what was installed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--rounds", type=int, default=3)

@@ -53,7 +53,6 @@ def measure(folder: Path) -> Cost:
 
 
 def make(name: str, seed: int) -> dict:
-    """One results object."""
     source = np.random.default_rng(seed)
     runs = []
     for number, allocator in enumerate(ALLOCATORS):

@@ -31,7 +31,6 @@ class Row:
     by_cpu: bool = False
 
     def rate(self, program: Path) -> float:
-        """Events per second of one run."""
         pinned = ("taskset", "-c", "0") if self.one else ()
         output = ("-o", self.tape.with_suffix(".work")) if self.command == "compile" else ()
         spent = rates.spend(*pinned, program, self.command, self.tape, *output)
@@ -70,7 +69,6 @@ def counted(program: Path, command: str, tape: Path, folder: Path) -> float:
 
 
 def count_all(programs: dict[str, Path], folder: Path) -> None:
-    """Prints a table."""
     larson, synthetic = folder / "larson.tape", rates.synthetic_trace(folder, COUNTED_EVENTS)
     record(larson, workload("larson"), "--threads=2", "--rounds=25000", "--generations=10", "--quiet=1")
     corpus = REPOSITORY / "workloads/corpus"
@@ -82,7 +80,6 @@ def count_all(programs: dict[str, Path], folder: Path) -> None:
 
 
 def main() -> None:
-    """Prints one table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--against", type=Path, metavar="OTHER_OUT", help="another build, by its `out`")
     parser.add_argument("--count", action="store_true", help="instructions per event instead of rates")

@@ -35,7 +35,6 @@ def commands(work: Path, folder: Path) -> Iterator[tuple[str, list[str | Path]]]
 
 
 def main() -> None:
-    """Prints a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("inputs", nargs="*", type=Path, metavar="F")
     arguments = parser.parse_args()

@@ -61,7 +61,6 @@ def read(checkout: Path, tape: Path, kept_code: str | None = None) -> tuple[floa
 
 
 def main() -> None:
-    """Prints two tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="another checkout")
     against = parser.parse_args().against

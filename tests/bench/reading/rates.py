@@ -117,7 +117,6 @@ def engine_ns_per_op(work: Path, ops: int) -> float:
 
 
 def generated(folder: Path, name: str, **shape: int) -> Path:
-    """A workload of the engine's test generator."""
     path = folder / f"{name}.work"
     succeed(OUT / "test-programs" / "make_workload", path, *(f"{key}={value}" for key, value in shape.items()))
     return path

@@ -77,7 +77,6 @@ def cpu_s(pid: int) -> float:
 
 
 def cost_ns(worker: Worker, pid: int) -> float:
-    """CPU time of a pair."""
     before = cpu_s(pid)
     for _ in range(COMMANDS):
         worker.obey("c")

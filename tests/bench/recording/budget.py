@@ -47,7 +47,6 @@ class Figures:
 
     @property
     def percent(self) -> float:
-        """In all."""
         return self.program_percent + self.recorder_percent
 
 
@@ -61,14 +60,12 @@ def several_loads(port: int) -> int:
 
 
 def bare(name: str, folder: Path) -> host_cpu.Spent:
-    """One run without heaptape."""
     command, port = PROGRAMS[name]
     preload = {"LD_PRELOAD": str(host_cpu.CPU_AT_EXIT)}
     return host_cpu.run_once(command, folder, port, preload, several_loads)
 
 
 def within(name: str, percent: str, beside: host_cpu.Spent, folder: Path) -> Figures:
-    """One run within the budget."""
     command, port = PROGRAMS[name]
     trace = folder / "t.tape"
     recorder = (str(RECORD), "-o", str(trace), "--preload", str(host_cpu.CPU_AT_EXIT), "--budget", percent, "--")
@@ -92,7 +89,6 @@ def middle(runs: list[Figures]) -> Figures:
 
 
 def main() -> None:
-    """Prints both tables."""
     percent = sys.argv[1] if len(sys.argv) > 1 else "2"
     pairs = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     rows, calls = [], []
@@ -112,16 +108,8 @@ def main() -> None:
             + [f"{run.percent:.2f} ({spread})", f"{run.told_percent:.2f}", str(run.bursts), f"{run.recorded_share:.1f}"]
         )
         calls.append([name, f"{median(r.call_ns for r in never):.2f}", f"{median(r.percent for r in never):.2f}"])
-    head = [
-        "",
-        "bare, s of CPU",
-        "program, %",
-        "recorder, %",
-        "both, %",
-        "as the recorder says, %",
-        "bursts",
-        "of the time, %",
-    ]
+    head = ["", "bare, s of CPU", "program, %", "recorder, %", "both, %"]
+    head += ["as the recorder says, %", "bursts", "of the time, %"]
     print_table(head, rows)
     print()
     print_table(["never recorded", "ns per counted call", "program and recorder, %"], calls)

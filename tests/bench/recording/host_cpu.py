@@ -29,21 +29,8 @@ SQL = (
 )
 PYTHON = "import json; [json.loads(json.dumps({str(i): [i, str(i)] for i in range(20000)})) for _ in range(12)]"
 # Requests come 16 at a time, so that the server computes instead of polling: how often it polls depends on the machine.
-REDIS_LOAD = (
-    "-t",
-    "set,get,lpush,lpop,sadd,hset",
-    "-n",
-    "150000",
-    "-r",
-    "100000",
-    "-d",
-    "100",
-    "-c",
-    "20",
-    "-P",
-    "16",
-    "-q",
-)
+REDIS_LOAD = ["-t", "set,get,lpush,lpop,sadd,hset", "-n", "150000", "-r", "100000", "-d", "100"]
+REDIS_LOAD += ["-c", "20", "-P", "16", "-q"]
 
 
 @dataclass
@@ -84,7 +71,6 @@ class Cost:
 
     @property
     def median_ns(self) -> float:
-        """The figure to report."""
         return statistics.median(self.pairs_ns)
 
     @property
@@ -161,7 +147,6 @@ def run_once(
 
 
 def record_once(subject: Subject, folder: Path, options: tuple[str, ...]) -> Spent:
-    """Records the subject into t.tape."""
     recorder = (str(RECORD), "-o", str(folder / "t.tape"), "--preload", str(CPU_AT_EXIT), *options, "--")
     return run_once(recorder + subject.command, folder, subject.port, {})
 

@@ -84,7 +84,6 @@ def whole(program: tuple[str | Path, ...], options: tuple[str, ...] | None) -> t
 
 
 def print_table(head: list[str], rows: list[list[str]]) -> None:
-    """As Markdown."""
     print("|", " | ".join(head), "|")
     print("|---|" + "---|" * (len(head) - 1))
     for row in rows:
@@ -92,7 +91,6 @@ def print_table(head: list[str], rows: list[list[str]]) -> None:
 
 
 def main() -> None:
-    """Prints both tables."""
     subprocess.run(["make", "-s", str(PATHS.relative_to(Path.cwd()))], check=True)
     bare = loops(None)
     recorded = [loops(options) for options in VARIANTS.values()]

@@ -57,7 +57,6 @@ def redis(folder: Path, pairs: int) -> None:
 
 
 def main() -> None:
-    """See above."""
     what = {"remote": (remote, 20), "redis": (redis, 7)}
     if len(sys.argv) < 2 or sys.argv[1] not in what:
         sys.exit(f"usage: python -m tests.bench.recording.host_pairs {'|'.join(what)} [PAIRS]")

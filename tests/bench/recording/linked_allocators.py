@@ -6,13 +6,12 @@ Bare and recorded runs take turns. CPU time is the program's own, as in host_cpu
 pairs of the difference, per event.
 """
 
-import statistics
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.recording.host_cpu import CPU_AT_EXIT, Subject, record_once, run_once
-from tests.support import compile_c, info
+from tests.bench.recording.host_cpu import Subject, measure
+from tests.support import compile_c
 
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
 LOOP = """
@@ -35,27 +34,15 @@ LINKED: dict[str, tuple[str | Path, ...]] = {
 }
 
 
-def measure(program: Path, folder: Path, pairs: int) -> tuple[float, float]:
-    """Host CPU ns per event, and bytes per event."""
-    subject = Subject(program.name, (str(program),), pairs)
-    differences: list[float] = []
-    for _ in range(pairs):
-        bare = run_once(subject.command, folder, None, {"LD_PRELOAD": str(CPU_AT_EXIT)})
-        spent = record_once(subject, folder, ())
-        differences.append((spent.host_ns - bare.host_ns) / info(folder / "t.tape")["events"])
-    return statistics.median(differences), info(folder / "t.tape")["bytes_per_event"]
-
-
 def main() -> None:
-    """Prints a Markdown table."""
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 7
     print("| jemalloc in the | host CPU ns per event | bytes per event |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for place, linked in LINKED.items():
             program = compile_c(folder / f"in_{place}", LOOP, "-O1", *linked)
-            cost, size = measure(program, folder, pairs)
-            print(f"| {place} | {cost:.1f} | {size:.2f} |")
+            cost = measure(Subject(program.name, (str(program),), pairs), folder)
+            print(f"| {place} | {cost.median_ns:.1f} | {cost.bytes_per_event:.2f} |")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,6 @@ def measure(subject: Subject, folder: Path, rounds: int) -> dict[str, tuple[floa
 
 
 def main() -> None:
-    """Prints a Markdown table."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

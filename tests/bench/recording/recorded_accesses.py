@@ -54,7 +54,6 @@ def programs() -> dict[str, list[str]]:
 
 
 def descendants(process: int) -> list[int]:
-    """The process and its descendants."""
     found = [process]
     for pid in found:
         for children in Path(f"/proc/{pid}/task").glob("*/children"):

@@ -64,7 +64,6 @@ def per_request(options: tuple[str, ...] | None, requests: int, clients: int) ->
 
 
 def main() -> None:
-    """Prints a table for one client and one for twenty."""
     requests = int(sys.argv[1]) if len(sys.argv) > 1 else 8000
     for clients in (1, 20):
         bare, recorded = per_request(None, requests, clients), per_request((), requests, clients)

@@ -27,21 +27,9 @@ from tests.bench.recording.compiler_input import c_source
 from tests.support import CONVERT, RECORD, run, succeed
 
 COLUMNS = {
-    1: "call",
-    2: "size",
-    3: "param",
-    4: "distance",
-    6: "release address",
-    7: "hit",
-    8: "acquire address",
-    9: "stamp gap",
-    10: "stamp delta",
-    11: "touched",
-    16: "rows",
-    18: "live rows",
-    19: "far",
-    17: "places",
-}
+    1: "call", 2: "size", 3: "param", 4: "distance", 6: "release address", 7: "hit", 8: "acquire address",
+    9: "stamp gap", 10: "stamp delta", 11: "touched", 16: "rows", 18: "live rows", 19: "far", 17: "places",
+}  # fmt: skip
 FORMS = {"recorded": None, "archived": ["--archive"], "anonymised": ["--archive", "--anonymise"]}
 
 PERL = """my %seen; for my $i (1 .. 60000) { my $w = "w" . ($i * 7919 % 20011); push @{$seen{$w}{at}}, $i;
@@ -92,7 +80,6 @@ def compiler(language: str) -> str:
 
 
 def library(name: str) -> str:
-    """One of the C compiler's libraries."""
     return run("gcc", f"-print-file-name={name}").stdout.strip() if shutil.which("gcc") else name
 
 
@@ -192,7 +179,6 @@ def print_table(title: str, rows: dict[str, dict[str, float]], markdown: bool) -
 
 
 def main() -> None:
-    """Prints a table for each form."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--keep", type=Path)

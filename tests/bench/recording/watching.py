@@ -59,7 +59,6 @@ def instructions(objects: int, events: int) -> tuple[int, int]:
 
 
 def print_counts() -> None:
-    """The first table."""
     subprocess.run(["make", "-s", str(DRAIN.relative_to(Path.cwd()))], check=True)
     print("| live objects | recorder, instructions per event | of which the sample of live objects |\n|---|---|---|")
     for objects in (100, 100_000):
@@ -91,7 +90,6 @@ def cpu_ns(pid: int) -> int:
 
 
 def span(recorder: int, seconds: float) -> Span:
-    """What happens in that time."""
     before, cpu = command("counts", recorder), cpu_ns(recorder)
     time.sleep(seconds)
     after, spent = command("counts", recorder), cpu_ns(recorder) - cpu
@@ -126,7 +124,6 @@ def watched(recorder: int, seconds: int) -> tuple[Span, float]:
 
 
 def print_times(rounds: int, seconds: int) -> None:
-    """The second table."""
     print("| recorded with | events/s | recorder, ns per event | watched, ns per event | top, % of a core |")
     print("|---|---|---|---|---|")
     for options in ((), ("--stacks",)):
@@ -148,7 +145,6 @@ def print_times(rounds: int, seconds: int) -> None:
 
 
 def main() -> None:
-    """Prints the tables that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=20)

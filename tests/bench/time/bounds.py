@@ -177,7 +177,6 @@ STEPS = {
 
 
 def summary(times: Mapping[str, dict], table: pd.DataFrame, branched: pd.DataFrame) -> Iterator[str]:
-    """Lines of Markdown."""
     yield "| | pairs | sign right | size off: median | 90th percentile |"
     yield "|---|---:|---:|---:|---:|"
     right, median, ninth = drawn_again(times, table, DRAWS)
@@ -211,7 +210,6 @@ def by_pair(table: pd.DataFrame, branched: pd.DataFrame) -> Iterator[str]:
 
 
 def main() -> None:
-    """Prints both tables."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.time.bounds", description=__doc__)
     parser.add_argument("--timed", type=Path, default=RAW / "timed", help="raw results with live runs in turns")
     parser.add_argument("--counted", type=Path, default=RAW / "counted", help="raw results of live simulations")

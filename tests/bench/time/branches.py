@@ -43,7 +43,6 @@ def counts(recipe: Recipe, place: live.Place, choice: Choice) -> dict[str, int]:
 
 
 def main() -> None:
-    """Prints rows as they come."""
     there = {recipe.name: recipe for recipe in recipes.find(counted.DIRECTORIES)}
     parser = argparse.ArgumentParser(prog="python -m tests.bench.time.branches", description=__doc__)
     parser.add_argument("programs", nargs="*", choices=[[], *there], metavar="PROGRAM", default=PROGRAMS)

@@ -73,12 +73,10 @@ def _misses(parts: pd.DataFrame) -> dict[str, Any]:
 
 
 def beside(file: Path) -> tuple[Path, Path]:
-    """Where the counts and the costs lie."""
     return file.with_suffix(".counts.csv"), file.with_suffix(".machine.json")
 
 
 def write(files: list[Results], measured: dict[str, Any], file: Path) -> None:
-    """Counts and costs beside `file`."""
     counts, machine = beside(file)
     pd.DataFrame([row for one in files for row in rows(one)]).convert_dtypes().to_csv(counts, index=False)
     machine.write_text(json.dumps(measured, indent=1) + "\n")

@@ -68,15 +68,8 @@ def simulate(program: str, depth: int, options: list[str], folder: Path) -> dict
         settings = [f"{name}={value}" for name, value in environment(depth).items()]
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             made = Path(scratch) / "counts.json"
-            observe = [
-                str(OUT / "libexec" / "heaptape-observe"),
-                "--simulate",
-                "--data-only",
-                *options,
-                "-o",
-                str(made),
-            ]
-            command = [*observe, "--", "env", *settings, *PROGRAMS[program]]
+            observe = [str(OUT / "libexec" / "heaptape-observe"), "--simulate", "--data-only", *options]
+            command = [*observe, "-o", str(made), "--", "env", *settings, *PROGRAMS[program]]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             made.rename(output)
     return json.loads(output.read_text())

@@ -42,7 +42,6 @@ def recorded(recipe: Recipe, folder: Path) -> tuple[Path, Path]:
 
 
 def performed(work: Path, accesses: Path, preload: str) -> dict:
-    """One run of the pass."""
     command = [str(REPLAY), "--pass", "accesses", "--accesses", str(accesses)]
     command += ["--preload", preload] if preload else []
     done = subprocess.run([*command, str(work)], check=True, stdout=subprocess.PIPE, timeout=SECONDS_LIMIT)
@@ -76,7 +75,6 @@ def live_difference(before: list[float], after: list[float]) -> tuple[float, flo
 
 
 def rows(results: Results, live: dict[str, list[float]]) -> list[str]:
-    """Of one program, as rows of a Markdown table."""
     frame = accesses_table.frame([results], BASELINE).set_index(["allocator", "kind"])
     out = []
     for label in live:
