@@ -157,14 +157,16 @@ def test_percentiles_of_a_histogram_are_within_a_bucket(values, share):
 
 
 def test_percentiles_agree_with_the_engines(small_results):
-    """The engine's own p50 and p99 against ours of the histograms that it gave."""
+    """The engine's own p50 and p99 against ours of the histograms that it gave, but where a bucket may reach below the
+    counter's overhead: results have such buckets as one, at 0.
+    """
     data = json.loads(small_results.read_text())
     checked = 0
     for run in data["runs"]:
         for detail in (run.get("calls") or {}).values() if run["pass"] == "time" else ():
             overhead = run["counter_overhead_cycles"]
             for key, share in (("p50", 0.5), ("p99", 0.99)):
-                if "histogram" in detail and detail["histogram"][0][0] > 0:
+                if "histogram" in detail and detail[key] > overhead / 8:
                     assert percentile(detail["histogram"], share, overhead) == pytest.approx(
                         detail[key], rel=0.02, abs=1
                     )

@@ -70,11 +70,15 @@ def answered(text: str, here: Here, kind: type[W], work: Callable[[W], Outcome])
 
 @dataclass
 class Open:
-    """A task that is not done: how often it was tried, and who can't run it."""
+    """A task that is not done: how often it was tried, and who can't run it. Of the last try: the addresses that it was
+    for (none: all), and the memory that it asked for.
+    """
 
     task: Work
     attempts: int = 0
     avoid: set[str] = field(default_factory=set)
+    addresses: list[str] = field(default_factory=list)
+    memory_bytes: float = 0.0
 
 
 class Dispatch:
@@ -129,11 +133,13 @@ class Dispatch:
         ends: Queue[Future] = Queue()
         workers = _Workers(client, self._tell)
         while (waiting or under_way) and client.status == "running":
+            workers.ask()
+            _take_back(workers, under_way, waiting)
             while waiting and len(under_way) < SUBMITTED_PER_THREAD * workers.threads():
                 future = self._submit(client, waiting[0], workers)
                 under_way[future] = waiting.popleft()
                 future.add_done_callback(ends.put)
-            finished = _drained(ends)
+            finished = [future for future in _drained(ends) if future in under_way]
             if finished and not self._take(client, finished, under_way, waiting):
                 break
         waiting.extendleft(under_way.values())
@@ -141,16 +147,15 @@ class Dispatch:
     def _submit(self, client: "Client", one: Open, workers: "_Workers") -> "Future":
         task = one.task
         resources = {"timed": 1.0} if task.is_block else {}
-        resources["memory"] = float(min(task.need_bytes, workers.most_memory()))
-        others = workers.without(one.avoid)
+        resources["memory"] = one.memory_bytes = float(min(task.need_bytes, workers.most_memory()))
+        one.addresses = workers.without(one.avoid) if one.avoid else []
         return client.submit(
             run,
             task.kind,
             msgspec.json.encode(Request(self._store, task)).decode(),
             key=f"{'block' if task.is_block else 'cell'}-{uuid.uuid4().hex}",
             resources=resources,
-            workers=others if one.avoid and others else None,
-            allow_other_workers=bool(one.avoid and others),  # those may be gone before they take it
+            workers=one.addresses or None,
             pure=False,
         )
 
@@ -214,7 +219,6 @@ class _Workers:
 
     def threads(self) -> int:
         """How many tasks they run at a time."""
-        self._ask()
         return sum(worker["nthreads"] for worker in self._known.values())
 
     def most_memory(self) -> float:
@@ -226,7 +230,13 @@ class _Workers:
         left_out = set(names)
         return [address for address, worker in self._known.items() if worker["name"] not in left_out]
 
-    def _ask(self) -> None:
+    def can_run(self, one: Open) -> bool:
+        """Is there one left of those that it was submitted for?"""
+        here = not one.addresses or any(address in self._known for address in one.addresses)
+        return here and one.memory_bytes <= self.most_memory()
+
+    def ask(self) -> None:
+        """Asks the scheduler, unless it has been asked a moment ago."""
         now = time.monotonic()
         if now - self._asked_s < (ASK_S if self._known else NO_WORKER_ASK_S):
             return
@@ -243,6 +253,17 @@ class _Workers:
         elif now - self._without_s > NO_WORKER_TOLD_S:
             self._without_s = now
             self._tell("no worker: 'heaptape fleet worker ADDRESS --store URL' starts one")
+
+
+def _take_back(workers: _Workers, under_way: dict["Future", Open], waiting: deque[Open]) -> None:
+    """Tasks whose workers have all gone. The scheduler would keep them for good: one that it has no worker for it gives
+    to a later one only where that is one of those asked for, even with Dask's allow_other_workers.
+    """
+    for future, one in list(under_way.items()):
+        if not workers.can_run(one):
+            del under_way[future]
+            future.release()
+            waiting.append(one)
 
 
 def _drained(ends: "Queue[Future]") -> list["Future"]:
