@@ -78,10 +78,14 @@ def test_a_disk_that_is_full_from_the_start_is_reported_before_the_program_runs(
 
 @needs_root
 def test_a_size_limit_of_the_user_ends_the_trace_with_a_count(tmp_path: Path) -> None:
-    """RLIMIT_FSIZE, which also stands for quotas: the write fails, the file system has room."""
+    """RLIMIT_FSIZE, which also stands for quotas: the write fails, the file system has room. The recorder is stopped
+    until the limit, a little above what it has written, is there.
+    """
     trace = tmp_path / "t.tape"
-    wait = f"until [ $(stat -c %s {trace} || echo 0) -gt 50000 ]; do sleep 0.02; done 2>/dev/null"
-    done = storm(tmp_path, before=f"({wait}; prlimit --fsize=200000 --pid $$) &")
+    size = f"$(stat -c %s {trace} || echo 0)"
+    wait = f"until [ {size} -gt 50000 ]; do sleep 0.02; done 2>/dev/null"
+    limit = f"kill -STOP $$; prlimit --fsize=$(({size} + 50000)) --pid $$; kill -CONT $$"
+    done = storm(tmp_path, before=f"({wait}; {limit}) &")
     assert_told(done, tmp_path / "t.tape", "File too large")
 
 

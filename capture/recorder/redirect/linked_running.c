@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <gelf.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -282,7 +281,7 @@ int linked_put_back(const struct tracee *tracee, uint64_t room, const char *sett
 /* Returns whether that process had something to be put back. */
 static bool put_back_copy(int pid, uint64_t room, const char *setting, struct error *error) {
   struct tracee tracee;
-  struct error its = {""};
+  struct error its = {""}, ignored = {""};
   if (tracee_open(&tracee, pid, &its) != 0)
     return false; /* it has ended */
   bool had = is_of(&tracee, room, setting);
@@ -291,8 +290,11 @@ static bool put_back_copy(int pid, uint64_t room, const char *setting, struct er
     tracee_release(&tracee);
   }
   tracee_close(&tracee);
-  if (its.text[0] && kill(pid, 0) == 0)
+  if (!its.text[0] || tracee_open(&tracee, pid, &ignored) != 0)
+    return had;
+  if (is_room(&tracee, room)) /* it has not ended meanwhile, nor executed another program */
     error_set(error, "--attach", "process %d: %s", pid, its.text);
+  tracee_close(&tracee);
   return had;
 }
 

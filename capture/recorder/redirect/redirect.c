@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -315,11 +314,16 @@ static bool begin_generation(struct view *view, const char *setting) {
 static int put_functions_back(struct redirection *redirection, struct error *error) {
   struct tracee *tracee = &redirection->tracee;
   uint64_t room = redirection->linked.room, word;
+  struct error its = {""};
   int result = 0;
-  if (room && tracee_read_word(tracee, room, &word) && (result = tracee_hold(tracee, error)) == 0) {
-    result = linked_put_back(tracee, room, redirection->setting, error);
+  if (room && tracee_read_word(tracee, room, &word) && (result = tracee_hold(tracee, &its)) == 0) {
+    result = linked_put_back(tracee, room, redirection->setting, &its);
     tracee_release(tracee);
   }
+  if (result != 0 && !tracee_read_word(tracee, room, &word))
+    result = 0; /* it has ended meanwhile */
+  else if (result != 0)
+    *error = its;
   return linked_put_back_copies(tracee->pid, room, redirection->setting, error) == 0 ? result : -1;
 }
 
@@ -530,16 +534,18 @@ static bool is_copy(const struct redirection *redirection, int pid) {
   return got == sizeof token && token == redirection->table.token;
 }
 
-static int put_back_copy(int pid, const char *setting, uint32_t *processes, struct error *error) {
+/* What has ended meanwhile, or has executed another program, needs nothing; kill finds a process that is ending, too. */
+static int put_back_copy(const struct redirection *redirection, int pid, uint32_t *processes, struct error *error) {
   struct tracee tracee;
   struct error its = {""};
   if (tracee_open(&tracee, pid, &its) != 0)
-    return 0; /* it has ended */
-  int result = put_back(&tracee, setting, &its);
-  bool lives = kill(pid, 0) == 0;
+    return 0;
+  int result = put_back(&tracee, redirection->table.setting, &its);
   tracee_close(&tracee);
   *processes += result == 0;
-  return result >= 0 || !lives ? 0 : error_set(error, "--attach", "process %d: %s", pid, its.text);
+  if (result >= 0 || !is_copy(redirection, pid))
+    return 0;
+  return error_set(error, "--attach", "process %d: %s", pid, its.text);
 }
 
 int redirect_end(struct redirection *redirection, uint32_t *processes, struct error *error) {
@@ -548,13 +554,13 @@ int redirect_end(struct redirection *redirection, uint32_t *processes, struct er
   if (is_there(redirection)) {
     int put = put_back(&redirection->tracee, redirection->table.setting, error);
     *processes += put == 0;
-    result = put < 0 ? -1 : result;
+    result = put < 0 && is_there(redirection) ? -1 : result; /* else it has ended meanwhile */
   }
   DIR *all = opendir("/proc");
   for (const struct dirent *entry; all && (entry = readdir(all));) {
     int pid = atoi(entry->d_name);
     if (pid > 0 && pid != redirection->tracee.pid && is_copy(redirection, pid) &&
-        put_back_copy(pid, redirection->table.setting, processes, error) != 0)
+        put_back_copy(redirection, pid, processes, error) != 0)
       result = -1;
   }
   if (all)
