@@ -534,8 +534,7 @@ static bool is_copy(const struct redirection *redirection, int pid) {
   return got == sizeof token && token == redirection->table.token;
 }
 
-/* What has ended meanwhile, or has executed another program, needs nothing; kill finds a process that is ending, too.
- */
+/* What has ended meanwhile, or has executed another program, needs nothing. kill finds what is ending, too. */
 static int put_back_copy(const struct redirection *redirection, int pid, uint32_t *processes, struct error *error) {
   struct tracee tracee;
   struct error its = {""};
