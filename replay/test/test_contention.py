@@ -230,9 +230,10 @@ def test_glibc_arenas_are_named(tmp_path, arenas):
     path = tmp_path / "busy.work"
     make(path, ops=400000, threads=8, live_objects=2000, remote_percent=20)
     setting = f"--env=GLIBC_TUNABLES=glibc.malloc.arena_max={arenas}:glibc.malloc.tcache_count=0"
-    found = contention_pass(path, setting, preload=None)["contention"]
-    if found["count"] == 0:
-        pytest.skip("no two threads met in malloc")
+    runs = (contention_pass(path, setting, preload=None)["contention"] for _ in range(10))
+    found = next((run for run in runs if run["count"] > 0), None)
+    if not found:
+        pytest.skip("no two threads met in malloc, ten times")
     assert_sums_agree(found)
     assert all(lock["symbol"] == "arena" for lock in found["locks"] if "object" not in lock)
     if arenas == 1:

@@ -212,6 +212,16 @@ static void write_missing(struct recorded_process *process, struct ring_reader *
   write_gap(process, reader, dropped, why == MISSING_PAUSED ? process->pause_word : "ring full");
 }
 
+/* At most so many of the missing calls that the ring has counted and that no file has yet. */
+static void write_counted(struct recorded_process *process, struct ring_reader *reader, enum missing why,
+                          uint64_t most) {
+  bool paused = why == MISSING_PAUSED;
+  uint64_t counted = atomic_load(paused ? &reader->ring->skipped : &reader->ring->dropped);
+  uint64_t reported = paused ? reader->skipped_reported : reader->dropped_reported;
+  if (counted > reported && most > 0)
+    write_missing(process, reader, why, counted - reported < most ? counted - reported : most);
+}
+
 void recorded_process_cut(struct recorded_process *process, uint64_t stamp, const char *why) {
   process->cut_stamp = stamp;
   process->cut_why = why;
@@ -436,7 +446,7 @@ static void take_record(struct recorded_process *process, struct ring_reader *re
     reader->serial = word;
     break;
   case RECORD_DROPPED:
-    write_missing(process, reader, head >> 8 == MISSING_PAUSED ? MISSING_PAUSED : MISSING_RING_FULL, word);
+    write_counted(process, reader, head >> 8 == MISSING_PAUSED ? MISSING_PAUSED : MISSING_RING_FULL, word);
     break;
   default:
     take_event(process, reader, op, head >> 8, word);
@@ -762,9 +772,12 @@ uint64_t recorded_process_calls(const struct recorded_process *process, uint64_t
   return process->before.events + trace_writer_totals(process->writer)->events;
 }
 
-/* The reader's thread goes on in the next file. What it has begun to read stays with it. */
+/* The reader's thread goes on in the next file. What it has begun to read stays with it. A pause that has begun tells
+   only as it ends of the calls that it skips; here they explain what other threads were handed out since. */
 static void leave_file(struct recorded_process *process, struct ring_reader *reader) {
   put_held(process, reader);
+  write_counted(process, reader, MISSING_RING_FULL, UINT64_MAX);
+  write_counted(process, reader, MISSING_PAUSED, UINT64_MAX);
   if (reader->thread >= 0) {
     reader->before.thread = (uint32_t)reader->thread;
     reader->before.file = process->file;

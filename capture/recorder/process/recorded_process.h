@@ -43,7 +43,7 @@ struct ring_reader {
   struct trace_event held;       /* a release whose latency may follow */
   bool holds;
   struct thread_name name;
-  uint64_t dropped_reported, skipped_reported; /* by DROPPED records; the ring's counters give the rest */
+  uint64_t dropped_reported, skipped_reported; /* by DROPPED records, and where a file ends by the ring's counters */
   uint64_t dropped_at_cut, skipped_at_cut;     /* those counters when the recording was cut */
   char text[TRACE_MARK_ROOM];                  /* of the mark being read */
   uint32_t text_bytes;
