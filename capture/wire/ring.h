@@ -90,7 +90,7 @@ static inline struct record_columns record_columns_get(uint64_t head, uint64_t w
 }
 
 /* Why events are missing. */
-enum missing { MISSING_RING_FULL, MISSING_PAUSED };
+enum missing { MISSING_RING_FULL, MISSING_PAUSED, MISSING_KINDS };
 
 /* A ring is 256 KiB. Host CPU per event, lower quartile and median of 31 alternating pairs on a machine with other
    work: cfrac 10 and 15 ns with 64 KiB, 6 and 10 with 256 KiB, 5 and 8 with 1 MiB; larson 13 and 14, 11 and 13, 10

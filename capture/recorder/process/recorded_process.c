@@ -201,25 +201,31 @@ static void write_gap(struct recorded_process *process, struct ring_reader *read
     count_calls(process, (uint32_t)reader->thread, dropped);
 }
 
-static void write_missing(struct recorded_process *process, struct ring_reader *reader, enum missing why,
-                          uint64_t dropped) {
-  if (why == MISSING_PAUSED) {
-    reader->skipped_reported += dropped;
-    process->skipped += dropped;
-  } else {
-    reader->dropped_reported += dropped;
-  }
-  write_gap(process, reader, dropped, why == MISSING_PAUSED ? process->pause_word : "ring full");
+static uint64_t counted(const struct ring_reader *reader, enum missing why) {
+  return atomic_load(why == MISSING_PAUSED ? &reader->ring->skipped : &reader->ring->dropped);
 }
 
-/* At most so many of the missing calls that the ring has counted and that no file has yet. */
-static void write_counted(struct recorded_process *process, struct ring_reader *reader, enum missing why,
-                          uint64_t most) {
-  bool paused = why == MISSING_PAUSED;
-  uint64_t counted = atomic_load(paused ? &reader->ring->skipped : &reader->ring->dropped);
-  uint64_t reported = paused ? reader->skipped_reported : reader->dropped_reported;
-  if (counted > reported && most > 0)
-    write_missing(process, reader, why, counted - reported < most ? counted - reported : most);
+static uint64_t unreported(const struct ring_reader *reader, enum missing why) {
+  uint64_t all = counted(reader, why), before = reader->reported[why];
+  return all > before ? all - before : 0; /* the counter is the host's: it may have become less */
+}
+
+/* Of the first so many missing calls that the ring has counted, those that no file has yet. */
+static void write_missing(struct recorded_process *process, struct ring_reader *reader, enum missing why,
+                          uint64_t first) {
+  uint64_t all = counted(reader, why), before = reader->reported[why];
+  all = all < first ? all : first;
+  if (all <= before)
+    return;
+  reader->reported[why] = all;
+  if (why == MISSING_PAUSED)
+    process->skipped += all - before;
+  write_gap(process, reader, all - before, why == MISSING_PAUSED ? process->pause_word : "ring full");
+}
+
+static void write_all_missing(struct recorded_process *process, struct ring_reader *reader) {
+  for (enum missing why = 0; why < MISSING_KINDS; why++)
+    write_missing(process, reader, why, process->cut_stamp ? reader->at_cut[why] : UINT64_MAX);
 }
 
 void recorded_process_cut(struct recorded_process *process, uint64_t stamp, const char *why) {
@@ -227,8 +233,8 @@ void recorded_process_cut(struct recorded_process *process, uint64_t stamp, cons
   process->cut_why = why;
   for (uint32_t i = 0; i < process->readers.count; i++) {
     struct ring_reader *reader = &process->readers.at[i];
-    reader->dropped_at_cut = atomic_load(&reader->ring->dropped);
-    reader->skipped_at_cut = atomic_load(&reader->ring->skipped);
+    for (enum missing why = 0; why < MISSING_KINDS; why++)
+      reader->at_cut[why] = counted(reader, why);
   }
 }
 
@@ -445,9 +451,11 @@ static void take_record(struct recorded_process *process, struct ring_reader *re
     thread_ends(process, reader);
     reader->serial = word;
     break;
-  case RECORD_DROPPED:
-    write_counted(process, reader, head >> 8 == MISSING_PAUSED ? MISSING_PAUSED : MISSING_RING_FULL, word);
+  case RECORD_DROPPED: {
+    enum missing why = head >> 8 == MISSING_PAUSED ? MISSING_PAUSED : MISSING_RING_FULL;
+    write_missing(process, reader, why, reader->reported[why] + word);
     break;
+  }
   default:
     take_event(process, reader, op, head >> 8, word);
   }
@@ -707,9 +715,8 @@ struct process_missing recorded_process_missing(const struct recorded_process *p
                                     process->before.skipped + process->skipped};
   for (uint32_t i = 0; i < process->readers.count; i++) {
     const struct ring_reader *reader = &process->readers.at[i];
-    uint64_t dropped = atomic_load(&reader->ring->dropped), skipped = atomic_load(&reader->ring->skipped);
-    missing.dropped += dropped > reader->dropped_reported ? dropped - reader->dropped_reported : 0;
-    missing.skipped += skipped > reader->skipped_reported ? skipped - reader->skipped_reported : 0;
+    missing.dropped += unreported(reader, MISSING_RING_FULL);
+    missing.skipped += unreported(reader, MISSING_PAUSED);
   }
   return missing;
 }
@@ -720,12 +727,7 @@ static void settle(struct recorded_process *process) {
   uint64_t orphan = 0;
   for (uint32_t i = 0; i < process->readers.count; i++) {
     struct ring_reader *reader = &process->readers.at[i];
-    uint64_t dropped = process->cut_stamp ? reader->dropped_at_cut : atomic_load(&reader->ring->dropped);
-    if (dropped > reader->dropped_reported)
-      write_missing(process, reader, MISSING_RING_FULL, dropped - reader->dropped_reported);
-    uint64_t skipped = process->cut_stamp ? reader->skipped_at_cut : atomic_load(&reader->ring->skipped);
-    if (skipped > reader->skipped_reported)
-      write_missing(process, reader, MISSING_PAUSED, skipped - reader->skipped_reported);
+    write_all_missing(process, reader);
     uint64_t marks = atomic_load(&reader->ring->marks_lost);
     if (marks)
       write_gap(process, reader, 0, "marks were lost: ring full");
@@ -776,8 +778,7 @@ uint64_t recorded_process_calls(const struct recorded_process *process, uint64_t
    only as it ends of the calls that it skips; here they explain what other threads were handed out since. */
 static void leave_file(struct recorded_process *process, struct ring_reader *reader) {
   put_held(process, reader);
-  write_counted(process, reader, MISSING_RING_FULL, UINT64_MAX);
-  write_counted(process, reader, MISSING_PAUSED, UINT64_MAX);
+  write_all_missing(process, reader);
   if (reader->thread >= 0) {
     reader->before.thread = (uint32_t)reader->thread;
     reader->before.file = process->file;

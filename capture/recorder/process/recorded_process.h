@@ -43,9 +43,9 @@ struct ring_reader {
   struct trace_event held;       /* a release whose latency may follow */
   bool holds;
   struct thread_name name;
-  uint64_t dropped_reported, skipped_reported; /* by DROPPED records, and where a file ends by the ring's counters */
-  uint64_t dropped_at_cut, skipped_at_cut;     /* those counters when the recording was cut */
-  char text[TRACE_MARK_ROOM];                  /* of the mark being read */
+  uint64_t reported[MISSING_KINDS]; /* of the missing calls that the ring has counted: those in this file or before */
+  uint64_t at_cut[MISSING_KINDS];   /* what it had counted when the recording was cut */
+  char text[TRACE_MARK_ROOM];       /* of the mark being read */
   uint32_t text_bytes;
   bool stopped; /* the ring's member says so */
   bool cut;     /* the recording ended before the record just read was written */
