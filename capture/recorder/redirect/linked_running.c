@@ -281,7 +281,7 @@ int linked_put_back(const struct tracee *tracee, uint64_t room, const char *sett
 /* Returns whether that process had something to be put back. */
 static bool put_back_copy(int pid, uint64_t room, const char *setting, struct error *error) {
   struct tracee tracee;
-  struct error its = {""}, ignored = {""};
+  struct error its = {""};
   if (tracee_open(&tracee, pid, &its) != 0)
     return false; /* it has ended */
   bool had = is_of(&tracee, room, setting);
@@ -289,10 +289,7 @@ static bool put_back_copy(int pid, uint64_t room, const char *setting, struct er
     linked_put_back(&tracee, room, setting, &its);
     tracee_release(&tracee);
   }
-  tracee_close(&tracee);
-  if (!its.text[0] || tracee_open(&tracee, pid, &ignored) != 0)
-    return had;
-  if (is_room(&tracee, room)) /* it has not ended meanwhile, nor executed another program */
+  if (its.text[0] && is_room(&tracee, room)) /* it has not ended meanwhile, nor executed another program */
     error_set(error, "--attach", "process %d: %s", pid, its.text);
   tracee_close(&tracee);
   return had;

@@ -320,10 +320,10 @@ static int put_functions_back(struct redirection *redirection, struct error *err
     result = linked_put_back(tracee, room, redirection->setting, &its);
     tracee_release(tracee);
   }
-  if (result != 0 && !tracee_read_word(tracee, room, &word))
-    result = 0; /* it has ended meanwhile */
-  else if (result != 0)
+  if (result != 0 && tracee_read_word(tracee, room, &word))
     *error = its;
+  else
+    result = 0; /* all is put back, or it has ended meanwhile */
   return linked_put_back_copies(tracee->pid, room, redirection->setting, error) == 0 ? result : -1;
 }
 
@@ -534,7 +534,7 @@ static bool is_copy(const struct redirection *redirection, int pid) {
   return got == sizeof token && token == redirection->table.token;
 }
 
-/* What has ended meanwhile, or has executed another program, needs nothing. kill finds what is ending, too. */
+/* What has ended meanwhile, or has executed another program, needs nothing; kill would find what is ending, too. */
 static int put_back_copy(const struct redirection *redirection, int pid, uint32_t *processes, struct error *error) {
   struct tracee tracee;
   struct error its = {""};
