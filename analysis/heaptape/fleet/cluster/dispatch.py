@@ -133,8 +133,8 @@ class Dispatch:
         ends: Queue[Future] = Queue()
         workers = _Workers(client, self._tell)
         while (waiting or under_way) and client.status == "running":
-            workers.ask()
-            _take_back(workers, under_way, waiting)
+            if workers.ask():
+                _take_back(workers, under_way, waiting)
             while waiting and len(under_way) < SUBMITTED_PER_THREAD * workers.threads():
                 future = self._submit(client, waiting[0], workers)
                 under_way[future] = waiting.popleft()
@@ -230,22 +230,21 @@ class _Workers:
         left_out = set(names)
         return [address for address, worker in self._known.items() if worker["name"] not in left_out]
 
-    def can_run(self, one: Open) -> bool:
-        """Is there one left of those that it was submitted for?"""
-        here = not one.addresses or any(address in self._known for address in one.addresses)
-        return here and one.memory_bytes <= self.most_memory()
+    def any_of(self, addresses: Iterable[str]) -> bool:
+        """Is one of them still there?"""
+        return any(address in self._known for address in addresses)
 
-    def ask(self) -> None:
-        """Asks the scheduler, unless it has been asked a moment ago."""
+    def ask(self) -> bool:
+        """Asks the scheduler, unless it has been asked a moment ago. True: there are others than before."""
         now = time.monotonic()
         if now - self._asked_s < (ASK_S if self._known else NO_WORKER_ASK_S):
-            return
+            return False
         self._asked_s = now
         try:
             told = self._client.sync(self._client.scheduler.identity, n_workers=-1)  # type: ignore[union-attr]
         except Exception:  # of whatever kind: the scheduler has gone, as the client's status will say
-            return
-        self._known = told["workers"]
+            return False
+        before, self._known = self._known.keys(), told["workers"]
         if self._known:
             self._without_s = None
         elif self._without_s is None:
@@ -253,14 +252,16 @@ class _Workers:
         elif now - self._without_s > NO_WORKER_TOLD_S:
             self._without_s = now
             self._tell("no worker: 'heaptape fleet worker ADDRESS --store URL' starts one")
+        return before != self._known.keys()
 
 
 def _take_back(workers: _Workers, under_way: dict["Future", Open], waiting: deque[Open]) -> None:
     """Tasks whose workers have all gone. The scheduler would keep them for good: one that it has no worker for it gives
     to a later one only where that is one of those asked for, even with Dask's allow_other_workers.
     """
+    most_memory = workers.most_memory()
     for future, one in list(under_way.items()):
-        if not workers.can_run(one):
+        if one.memory_bytes > most_memory or (one.addresses and not workers.any_of(one.addresses)):
             del under_way[future]
             future.release()
             waiting.append(one)
