@@ -2,6 +2,7 @@
 /* What the recorder does per event, to be counted by callgrind: drain_cost OBJECTS EVENTS F.tape fills a ring as a host
    would, by malloc and free of OBJECTS live objects in turn at some places, and drains it, until EVENTS have been
    written to F.tape. The sample of live objects is adapted as at 5 million events a second. */
+#include "capture/recorder/process/process_regions.h"
 #include "capture/recorder/process/recorded_process.h"
 
 #include <stdio.h>
@@ -41,7 +42,7 @@ int main(int argc, char **argv) {
   struct error error = {""};
   struct recorded_process *process = recorded_process_open(
       &(struct recording_start){getpid(), -1, argv[3], "{\"order\":\"tags\"}", 1, false, false, false}, &error);
-  if (!process || recorded_process_add_region(process, REGION_RINGS_FIRST) < 0) {
+  if (!process || process_regions_add(process, REGION_RINGS_FIRST) < 0) {
     fprintf(stderr, "%s\n", error.text);
     return 1;
   }

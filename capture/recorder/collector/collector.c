@@ -5,6 +5,7 @@
 #include "capture/recorder/collector/control.h"
 #include "capture/recorder/collector/describe.h"
 #include "capture/recorder/collector/upkeep.h"
+#include "capture/recorder/process/process_regions.h"
 #include "capture/recorder/redirect/entries/linked.h"
 #include "core/base/os.h"
 #include "core/processes/proc.h"
@@ -268,9 +269,9 @@ static struct recorded_process *add_process(struct collector *collector, const s
   process->parent_pid = request->parent_pid;
   process->number = collector->recorded;
   describe_program_name(request, process->name, sizeof process->name);
-  recorded_process_pause(process, paused, true);
+  process_regions_pause(process, paused, true);
   upkeep_process_begins(collector, process, upkeep);
-  recorded_process_set_bursts(process, parent ? parent->bursts : collector->bursts);
+  process_regions_set_bursts(process, parent ? parent->bursts : collector->bursts);
   process->latency = collector->settings->flags & ATTACH_LATENCY;
   process->names = collector->settings->describe_json != NULL;
   watch(collector, pid_fd);
@@ -379,7 +380,7 @@ static bool serve_connection(struct collector *collector, int connection) {
     process = add_process(collector, &request, peer.pid);
   }
   if (process)
-    fds[0] = recorded_process_add_region(process, first ? REGION_RINGS_FIRST : REGION_RINGS_MORE);
+    fds[0] = process_regions_add(process, first ? REGION_RINGS_FIRST : REGION_RINGS_MORE);
   if (process && fds[0] < 0) {
     struct error error = {""};
     error_errno(&error, process->path,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/collector/collector_state.h"
 
+#include "capture/recorder/process/process_regions.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"
 
@@ -88,7 +89,7 @@ void collector_end_recording(struct collector *collector, const char *why) {
   uint64_t stamp = collector_stamp(collector);
   collector_advance_tick(collector);
   for (uint32_t i = 0; i < collector->processes.count; i++) {
-    recorded_process_stop(collector->processes.at[i]);
+    process_regions_stop(collector->processes.at[i]);
     recorded_process_cut(collector->processes.at[i], stamp, why);
   }
   while (collector->processes.count > 0)

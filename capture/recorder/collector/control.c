@@ -2,6 +2,7 @@
 #include "capture/recorder/collector/control.h"
 
 #include "capture/recorder/collector/counts.h"
+#include "capture/recorder/process/process_regions.h"
 #include "core/base/os.h"
 
 #include <jansson.h>
@@ -20,9 +21,9 @@ enum { BY_OPERATOR = PAUSED_BY_CONTROL | PAUSED_FROM_START };
 
 static void set_running(struct recorded_process *process, bool run) {
   if (run)
-    recorded_process_pause(process, BY_OPERATOR, false);
-  else if (!(recorded_process_paused(process) & PAUSED_FROM_START))
-    recorded_process_pause(process, PAUSED_BY_CONTROL, true);
+    process_regions_pause(process, BY_OPERATOR, false);
+  else if (!(process_regions_paused(process) & PAUSED_FROM_START))
+    process_regions_pause(process, PAUSED_BY_CONTROL, true);
 }
 
 static void set_all_running(struct collector *collector, bool run) {
@@ -74,7 +75,7 @@ static void set_burst(struct collector *collector, struct recorded_process *only
   for (uint32_t i = 0; i < collector->processes.count; i++) {
     struct recorded_process *process = collector->processes.at[i];
     if (!only || only == process)
-      recorded_process_set_bursts(process, next_bursts(process->bursts, begins));
+      process_regions_set_bursts(process, next_bursts(process->bursts, begins));
   }
   collector_advance_tick(collector);
 }
@@ -93,7 +94,7 @@ static void flush(struct collector *collector, struct recorded_process *only) {
 
 static json_t *describe_process(const struct recorded_process *process) {
   json_t *object = json_pack("{s:i,s:s,s:s}", "pid", process->pid, "trace", process->path, "state",
-                             process->given_up ? "given up" : state_name(recorded_process_paused(process)));
+                             process->given_up ? "given up" : state_name(process_regions_paused(process)));
   if (!object)
     return NULL;
   const struct trace_totals *totals = trace_writer_totals(process->writer);

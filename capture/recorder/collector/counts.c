@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/collector/counts.h"
 
+#include "capture/recorder/process/process_regions.h"
 #include "core/base/json.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"
@@ -59,7 +60,7 @@ static json_t *process_json(const struct recorded_process *process) {
   set_estimate(object, &live);
   json_object_set_new(object, "live_share", json_real((double)process->live.sampled / LIVE_BUCKETS));
   json_object_set_new(object, "given_up", process->given_up ? json_string(process->given_up) : json_null());
-  json_object_set_new(object, "paused", json_boolean(recorded_process_paused(process) != 0));
+  json_object_set_new(object, "paused", json_boolean(process_regions_paused(process) != 0));
   json_object_set_new(object, "stacks", json_boolean(process->stacks.area != NULL));
   return object;
 }

@@ -2,6 +2,7 @@
 #include "capture/recorder/collector/upkeep.h"
 
 #include "capture/recorder/collector/describe.h"
+#include "capture/recorder/process/process_regions.h"
 #include "core/base/os.h"
 
 #include <jansson.h>
@@ -93,12 +94,12 @@ void upkeep_process_begins(struct collector *collector, struct recorded_process 
   upkeep->program_ns = process_upkeep_cpu_ns(process->pid);
   upkeep->bursts = !collector->upkeep.between;
   process->pause_word = "paused, or between bursts";
-  recorded_process_pause(process, PAUSED_BY_BUDGET, collector->upkeep.between);
+  process_regions_pause(process, PAUSED_BY_BUDGET, collector->upkeep.between);
 }
 
 static void add_time(struct recorded_process *process, uint64_t ns) {
   process->upkeep->ns += ns;
-  process->upkeep->recorded_ns += recorded_process_paused(process) ? 0 : ns;
+  process->upkeep->recorded_ns += process_regions_paused(process) ? 0 : ns;
 }
 
 static void switch_bursts(struct collector *collector, bool between) {
@@ -106,7 +107,7 @@ static void switch_bursts(struct collector *collector, bool between) {
   collector->upkeep.bursts += !between;
   for (uint32_t i = 0; i < collector->processes.count; i++) {
     struct recorded_process *process = collector->processes.at[i];
-    recorded_process_pause(process, PAUSED_BY_BUDGET, between);
+    process_regions_pause(process, PAUSED_BY_BUDGET, between);
     process->upkeep->bursts += !between;
     if (!between)
       process->sampler.next_ns = 0;
