@@ -8,10 +8,11 @@ ALL += $(HT_LIB)
 # initfirst: an allocator in the executable is to be recorded from the first constructor of any library on.
 # The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
 $(addprefix $(OUT)/pic/capture/host/,hooks.o real/real.o real/operators.o): HT_CFLAGS += -fno-builtin
+HT_PRODUCER := $(addprefix recording/,producer.o producer_pool.o ring_room.o stamping.o)
 # Exceptions go through our operators new; walks of the stack begin in producer.c.
 $(addprefix $(OUT)/pic/capture/host/,hooks.o linked_hooks.o recording/producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
 # What hooks of an allocator in the executable run in the common cases leaves the vector registers alone.
-$(addprefix $(OUT)/pic/capture/host/,linked_hooks.o recording/producer.o recording/accesses.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
+$(addprefix $(OUT)/pic/capture/host/,linked_hooks.o $(HT_PRODUCER) recording/accesses.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
 # Of the platform seam only what is called: each function more would need more of the C library (allowed_symbols.txt).
 $(OUT)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))

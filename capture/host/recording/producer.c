@@ -6,13 +6,13 @@
 #include "capture/host/real/real.h"
 #include "capture/host/real/redirected.h"
 #include "capture/host/recording/attach.h"
+#include "capture/host/recording/producer_pool.h"
+#include "capture/host/recording/ring_room.h"
 #include "capture/host/stacks/stack.h"
 #include "capture/wire/heaptape.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* All threads have this one while they have no producer. */
 static struct producer_quick nobody = {.state = PRODUCER_NONE};
@@ -28,22 +28,8 @@ static __thread struct {
   uint32_t refused;        /* events lost since the thread could get no producer; 0: it has not been refused one */
 } mine __attribute__((tls_model("initial-exec")));
 
-enum {
-  RECORD_BYTES = 16,
-  LAP_FIRST_BYTES = 16 << 10, /* memory of an idle thread */
-  LAP_BUSY_TICKS = 8,         /* a lap completed in fewer makes the next one longer */
-  RESERVE_BYTES = PRODUCER_RESERVE * RECORD_BYTES,
-  WAIT_NS = 20000000,
-  POOL_BYTES = 64 << 10, /* so many bytes of producers are mapped at once */
-};
-
 static void have_no_producer(void) {
   producer_mine = &nobody;
-}
-
-/* Precondition: state RECORDING. */
-static uint32_t position(const struct producer *producer) {
-  return (uint32_t)((char *)producer->cursor - producer->memory);
 }
 
 static void put_control(struct producer *producer, uint64_t head, uint64_t word) {
@@ -113,159 +99,9 @@ static bool park_if_paused(struct producer *producer) {
   return true;
 }
 
-static void begin_lap(struct producer *producer) {
-  producer->lap_tick = ownership_tick();
-  producer->passed_bytes += position(producer);
-}
-
-static void count_dropped(struct producer *producer, uint64_t events) {
-  producer->dropped += events;
-  atomic_fetch_add_explicit(&producer->ring->dropped, events, memory_order_relaxed);
-  accesses_report_missing(producer->serial, events);
-}
-
 void producer_drop(struct producer *producer) {
-  count_dropped(producer, 1);
+  ring_room_count_dropped(producer, 1);
   producer->quick.limit = NULL; /* so that the next step finds room, and writes first what was dropped */
-}
-
-/* Goes on at another place of the ring. */
-static void jump(struct producer *producer, uint32_t to_bytes) {
-  uint64_t *from = producer->cursor;
-  producer->jump_to = (uint64_t *)(producer->memory + to_bytes);
-  producer->jump_from = from;
-  atomic_signal_fence(memory_order_seq_cst);
-  producer->cursor = producer->jump_to;
-  record_put(from, RECORD_JUMP | (uint64_t)to_bytes << 8, 0);
-  atomic_signal_fence(memory_order_seq_cst);
-  producer->jump_from = NULL;
-}
-
-/* The first slot at or behind `at` that was given up; RING_BYTES: there is none. */
-static uint32_t next_given_up(const struct producer *producer, uint32_t at) {
-  if (!producer->given_up)
-    return RING_BYTES;
-  uint64_t least = ring_given_up_bit(at);
-  for (; at < RING_RECORDS_BYTES; at = (at / (16 * 64) + 1) * (16 * 64), least = 1) {
-    uint64_t bits = atomic_load_explicit(ring_given_up_bits(producer->memory, at), memory_order_relaxed) & -least;
-    if (bits)
-      return at / (16 * 64) * (16 * 64) + 16 * (uint32_t)__builtin_ctzll(bits);
-  }
-  return RING_BYTES;
-}
-
-/* Uses the slot at that place again. Where the interrupted call has written to it, its event came too late. */
-static void take_back(struct producer *producer, uint32_t place) {
-  uint64_t *slot = (uint64_t *)(producer->memory + place), head, word;
-  if (record_get(slot, &head, &word) && head != RECORD_VOID && (uint8_t)head != RECORD_PARAM)
-    count_dropped(producer, 1);
-  slot[0] = slot[1] = 0;
-  atomic_fetch_and(ring_given_up_bits(producer->memory, place), ~ring_given_up_bit(place));
-  producer->given_up--;
-}
-
-/* The first slot behind that place that was not given up, as both slots of one call may be. */
-static uint32_t behind_given_up(const struct producer *producer, uint32_t place) {
-  do
-    place += RECORD_BYTES;
-  while (place < RING_RECORDS_BYTES && ring_is_given_up(producer->memory, place));
-  return place;
-}
-
-/* Passes slots that were given up, in a later lap, and takes those back that have been written to after all. */
-static void pass_given_up(struct producer *producer, uint32_t from, uint32_t to) {
-  uint64_t head, word;
-  for (; from < to; from += RECORD_BYTES)
-    if (record_get((uint64_t *)(producer->memory + from), &head, &word) && head != RECORD_VOID)
-      take_back(producer, from);
-  jump(producer, to);
-}
-
-/* The ring is full. Does the collector wait for a slot that an interrupted call has taken and not filled? A handler
-   that interrupted it has then recorded a whole lap, or has left by longjmp. Either way it must go on: the slot is made
-   void, and not used again while that call may still write to it. */
-static void give_up_empty_slot(struct producer *producer) {
-  struct ring *ring = producer->ring;
-  uint32_t place = ring_tail(ring);
-  uint64_t *slot = (uint64_t *)(producer->memory + place);
-  if (slot == producer->cursor || atomic_load((_Atomic uint64_t *)&slot[1]) != 0 ||
-      atomic_load(&ring->stopped) != place + 1)
-    return;
-  atomic_store_explicit((_Atomic uint64_t *)&slot[1], RECORD_VOID, memory_order_release);
-  if (producer->given_up == RING_GIVEN_UP) {
-    uint32_t next = next_given_up(producer, place);
-    take_back(producer, next < RING_BYTES ? next : next_given_up(producer, 0));
-  }
-  atomic_fetch_or(ring_given_up_bits(producer->memory, place), ring_given_up_bit(place));
-  producer->given_up++;
-}
-
-/* Moves limit on, into the next lap if need be. False: the ring is full. use_reserve: the reserve may be used then. */
-static bool find_room(struct producer *producer, bool use_reserve) {
-  for (;;) {
-    uint32_t at = position(producer);
-    uint32_t tail = ring_tail(producer->ring);
-    HT_ASSERT(tail % RECORD_BYTES == 0 && tail < RING_BYTES && at < producer->lap);
-    bool ahead = tail > at; /* the collector is still in the lap before */
-    uint32_t end = ahead ? tail - RECORD_BYTES : producer->lap - RECORD_BYTES, given_up = next_given_up(producer, at);
-    uint32_t behind = given_up < end ? behind_given_up(producer, given_up) : end;
-    bool skip = behind + RESERVE_BYTES < end; /* else there is no room behind it, or no such slot */
-    end = given_up < end ? given_up : end;
-    uint32_t room = end > RESERVE_BYTES ? end - RESERVE_BYTES : 0;
-    uint32_t pending = ahead ? producer->lap - tail + at : at - tail;
-    if (pending >= producer->lap / 4)
-      host_wake_collector();
-    if (at < room) {
-      /* The thread comes here again after half a lap, so that it wakes the collector in time. */
-      uint32_t milestone = at + producer->lap / 2;
-      producer->quick.limit = (uint64_t *)(producer->memory + (milestone < room ? milestone : room));
-      HT_ASSERT(producer->cursor < producer->quick.limit && producer_fits(producer, producer->quick.limit));
-      return true;
-    }
-    if (skip) {
-      pass_given_up(producer, given_up, behind);
-      continue;
-    }
-    if (!ahead) {
-      bool busy = ownership_tick() - producer->lap_tick < LAP_BUSY_TICKS;
-      bool can_turn = tail > 2 * RESERVE_BYTES;
-      if (producer->lap < RING_RECORDS_BYTES && (busy || !can_turn)) {
-        producer->lap = 2 * producer->lap < RING_RECORDS_BYTES ? 2 * producer->lap : RING_RECORDS_BYTES;
-        atomic_store_explicit(&producer->ring->lap, producer->lap, memory_order_relaxed);
-        producer->lap_tick = ownership_tick();
-        continue;
-      }
-      if (can_turn) {
-        begin_lap(producer);
-        jump(producer, 0);
-        continue;
-      }
-    }
-    producer->quick.limit = NULL;
-    give_up_empty_slot(producer);
-    return use_reserve && at + 5 * RECORD_BYTES <= end;
-  }
-}
-
-/* Signals are blocked meanwhile, as there is only the small side buffer for a handler's events; they are delivered
-   between two waits. */
-static void wait_for_collector(struct producer *producer) {
-  enum { SPINS = 4096 };
-  struct ring *ring = producer->ring;
-  uint64_t mask;
-  uint32_t seen = atomic_load(&ring->drained), tail = atomic_load(&ring->tail);
-  if (host_sandboxed()) {
-    for (int i = 0; i < SPINS && tail == atomic_load(&ring->tail); i++)
-      os_spin_pause();
-    return;
-  }
-  signals_block(&mask);
-  atomic_store(&ring->waiting, 1);
-  if (tail == atomic_load(&ring->tail)) {
-    host_wake_collector();
-    os_futex_wait((const uint32_t *)&ring->drained, seen, WAIT_NS, true);
-  }
-  signals_restore(&mask);
 }
 
 static void put_missing(struct producer *producer) {
@@ -282,86 +118,17 @@ static void put_missing(struct producer *producer) {
    recording has ended. */
 static bool reserve(struct producer *producer) {
   bool drop = host_state.flags & ATTACH_DROP;
-  while (!find_room(producer, drop && producer->open)) {
+  while (!ring_room_find(producer, drop && producer->open)) {
     if (!stop_if_requested(producer))
       return false;
     if (drop) {
-      count_dropped(producer, 1);
+      ring_room_count_dropped(producer, 1);
       return false;
     }
-    wait_for_collector(producer);
+    ring_room_wait(producer);
   }
   put_missing(producer);
   return stop_if_requested(producer) != NULL;
-}
-
-static void begin_window(struct producer *producer) {
-  producer->window_bytes = producer->passed_bytes + position(producer);
-  producer->window_slow = producer->window_sampled = producer->window_foreign = 0;
-}
-
-/* Are so many events at least half of the window's? With 5/4 records per event, twice the events would fill 5/2 records
-   for each. */
-static bool is_half(const struct producer *producer, uint64_t events) {
-  return producer->passed_bytes + position(producer) - producer->window_bytes <= events * RECORD_BYTES * 5 / 2;
-}
-
-/* Chooses how the thread stamps. Stamping each event is cheaper than exchanging tags where at least half of all events
-   find a tag entry that another thread touched last, and dearer where less than a third do. The sampled tag entries
-   give that share under either way of stamping. (Before there were sampled entries, a thread that stamped each event
-   had to try tags from time to time, for longer and longer; these trials cost xmalloc a tenth.) Where a program's
-   objects lie in too few tag entries for a sample, all slow events are counted instead, and tags are tried now and
-   then. */
-void producer_choose_stamping(struct producer *producer, bool sampled, uint16_t before) {
-  enum { ENOUGH = 64, TOO_LONG = PRODUCER_SLOW_EVENTS };
-  bool each = producer->own == TAG_NONE;
-  if (sampled) {
-    producer->window_sampled++;
-    producer->window_foreign += before != 0 && (before & ~TAG_SHARED) != producer->tag;
-  }
-  if (each && producer->window_sampled >= ENOUGH) {
-    if (producer->window_foreign < ENOUGH / 3)
-      producer->own = producer->tag;
-  } else if (!each && producer->window_foreign >= ENOUGH / 2) {
-    if (is_half(producer, ENOUGH / 2 * TAG_SAMPLED))
-      producer->own = TAG_NONE;
-  } else if (producer->window_slow >= (each ? 16 * TOO_LONG : TOO_LONG)) {
-    if (each)
-      producer->own = producer->tag;
-    else if (producer->window_sampled < ENOUGH && is_half(producer, TOO_LONG))
-      producer->own = TAG_NONE;
-  } else {
-    return;
-  }
-  begin_window(producer);
-}
-
-static uint64_t stamp_of(struct producer *producer, const void *address) {
-  bool every = host_state.flags & ATTACH_STAMP_EVERY;
-  uint32_t tick = ownership_tick();
-  bool fresh = tick == producer->tick;
-  if (!address) {
-    if (fresh && !every)
-      return 0;
-    producer->tick = tick;
-    return ownership_stamp();
-  }
-  if (producer->own == TAG_NONE) {
-    producer->tick = tick;
-    uint16_t before;
-    uint64_t stamp = ownership_stamp_and_mark(address, producer->tag == TAG_NONE ? 0 : producer->tag, &before);
-    if (!every && producer->tag != TAG_NONE)
-      producer_count_slow(producer, ownership_is_sampled(address), before);
-    return stamp;
-  }
-  uint16_t tag = atomic_load_explicit(ownership_tag(address), memory_order_relaxed);
-  if (fresh && (tag == producer->own || (tag == 0 && ownership_claim(address, producer->own))))
-    return 0;
-  producer->tick = tick;
-  uint64_t stamp = ownership_take(address, producer->own);
-  if (tag != producer->own && tag != 0)
-    producer_count_slow(producer, ownership_is_sampled(address), tag);
-  return stamp;
 }
 
 /* Moves the side buffer's records into the ring. Precondition: state RECORDING. Signals are blocked where that can be
@@ -390,7 +157,7 @@ static void move_side(struct producer *producer) {
   } while (!atomic_compare_exchange_strong(&producer->side_count, &count, 0));
   lost += atomic_exchange(&producer->side_lost, 0);
   if (lost && !process_is_off())
-    count_dropped(producer, lost);
+    ring_room_count_dropped(producer, lost);
   signals_restore(&mask);
 }
 
@@ -417,14 +184,14 @@ bool producer_step_slow(struct producer *producer, const void *address, uint64_t
   int error = errno;
   bool room = producer->cursor < producer->quick.limit || reserve(producer);
   if (room) {
-    *stamp = stamp_of(producer, address);
+    *stamp = stamping_stamp(producer, address);
     while (room && atomic_load(&producer->side_count)) {
       /* A handler came in between: its records go first, with stamps that may be later than our look at the entry. So
          the step is ordered anew. */
       move_side(producer);
       room = producer->cursor < producer->quick.limit || reserve(producer);
       producer->tick -= *stamp != 0; /* the entry may hold the thread's tag now, and yet the step is to have a stamp */
-      *stamp = stamp_of(producer, address);
+      *stamp = stamping_stamp(producer, address);
     }
   }
   errno = error;
@@ -476,66 +243,6 @@ void producer_side_event(struct producer *producer, struct producer_event event)
   producer->quick.limit = NULL; /* so that the interrupted call finds the records */
 }
 
-static bool owner_is_dead(const struct process *process, struct producer *producer, int me) {
-  if (host_sandboxed())
-    return false;
-  int owner = atomic_load_explicit(&producer->owner, memory_order_acquire);
-  bool dead = owner == me || (syscall(SYS_tgkill, process->pid, owner, 0) != 0 && errno == ESRCH);
-  atomic_thread_fence(memory_order_acquire); /* the kernel has seen all that it wrote; from here on this thread does */
-  return dead;
-}
-
-/* The producer of a thread that has ended, among the next so many. */
-static struct producer *find_dead(struct process *process, uint32_t looks, int me) {
-  for (uint32_t i = 0; i < looks && i < process->producers; i++) {
-    process->probe = (process->probe + 1) % process->producers;
-    struct producer *producer = process->producer[process->probe];
-    if (owner_is_dead(process, producer, me))
-      return producer;
-  }
-  return NULL;
-}
-
-/* Precondition: no thread is in a hook, or goes to a producer. */
-static void release_all(const struct process *process) {
-  for (uint32_t i = 0; i < process->producers; i++)
-    stack_memo_free(process->producer[i]->memo);
-  for (uint32_t i = 0; i < process->producers; i += POOL_BYTES / PRODUCER_BYTES)
-    os_unmap(process->producer[i], POOL_BYTES);
-}
-
-static struct producer *new_producer(struct process *process) {
-  if (process->producers == PRODUCERS_MAX || (process->rings_left == 0 && !attach_region(process)))
-    return NULL;
-  if (process->pool_bytes < PRODUCER_BYTES) {
-    if (host_sandboxed())
-      return NULL;
-    process->pool = process_map_wiped(POOL_BYTES);
-    process->pool_bytes = process->pool ? POOL_BYTES : 0;
-    if (!process->pool)
-      return NULL;
-  }
-  struct producer *producer = (struct producer *)process->pool;
-  process->pool += PRODUCER_BYTES;
-  process->pool_bytes -= PRODUCER_BYTES;
-
-  uint32_t last = process->regions - 1, rings = process->region[last].rings, at = rings - process->rings_left--;
-  struct region *region = process->region[last].memory;
-  producer->ring = &region->rings[at];
-  producer->memory = (char *)region + region_header_bytes(rings) + (uint64_t)at * RING_BYTES;
-  producer->quick.next = (uintptr_t)producer->memory;
-  producer->quick.limit = (uint64_t *)producer->memory;
-  producer->lap = LAP_FIRST_BYTES;
-  producer->index = process->producers;
-  producer->own = producer->tag = producer->index < TAG_LAST ? (uint16_t)(producer->index + 1) : TAG_NONE;
-  HT_ASSERT(at < rings && producer->tag != 0 && producer->tag <= TAG_NONE);
-  atomic_store_explicit(&producer->ring->lap, producer->lap, memory_order_relaxed);
-  atomic_store_explicit(&region->used, at + 1, memory_order_release);
-  process->producer[process->producers++] = producer;
-  process->release = release_all;
-  return producer;
-}
-
 void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_PARTS]) {
   part[0] = (struct redirect_thread_part){(uintptr_t)&producer_mine, sizeof producer_mine, (uintptr_t)&nobody};
   part[1] = (struct redirect_thread_part){(uintptr_t)&mine, sizeof mine, 0};
@@ -548,20 +255,20 @@ static void reset(struct producer *producer) {
   /* A thread that takes over a producer keeps its way of stamping, as threads that follow one another behave alike. */
   if (host_state.flags & ATTACH_STAMP_EVERY)
     producer->own = TAG_NONE;
-  begin_lap(producer);
-  begin_window(producer);
+  ring_room_begin_lap(producer);
+  stamping_begin_window(producer);
 }
 
 static struct producer *take_producer(struct process *process) {
   int me = host_sandboxed() ? PRODUCER_OWNER_UNKNOWN : os_thread_id();
   bool reused = true;
   process_lock(process);
-  struct producer *producer = find_dead(process, 4, me);
+  struct producer *producer = producer_pool_find_dead(process, 4, me);
   if (!producer && process->rings_left == 0)
-    producer = find_dead(process, process->producers, me);
+    producer = producer_pool_find_dead(process, process->producers, me);
   if (!producer) {
     reused = false;
-    producer = new_producer(process);
+    producer = producer_pool_add(process);
   }
   if (producer)
     atomic_store_explicit(&producer->owner, me, memory_order_release);
@@ -579,8 +286,8 @@ static struct producer *take_producer(struct process *process) {
     stack_memo_reset(producer->memo);
     if (atomic_load(&producer->side_count))
       move_side(producer);
-    while (!find_room(producer, true) && stop_if_requested(producer))
-      wait_for_collector(producer);
+    while (!ring_room_find(producer, true) && stop_if_requested(producer))
+      ring_room_wait(producer);
     put_missing(producer);
     put_control(producer, RECORD_THREAD, producer->serial);
   } else if (accesses_are_recorded()) {
@@ -761,10 +468,10 @@ struct producer *producer_of_thread(void) {
 
 bool producer_put_control(struct producer *producer, uint64_t head, uint64_t word) {
   HT_ASSERT(producer->quick.state == PRODUCER_RECORDING);
-  while (producer->cursor >= producer->quick.limit && !find_room(producer, false)) {
+  while (producer->cursor >= producer->quick.limit && !ring_room_find(producer, false)) {
     if (!stop_if_requested(producer) || host_state.flags & ATTACH_DROP)
       return false;
-    wait_for_collector(producer);
+    ring_room_wait(producer);
   }
   put_control(producer, head, word);
   return true;

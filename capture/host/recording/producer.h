@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A producer: one thread's recording state, and the few instructions of the fast path.
 
-   Not its job: which calls exist (hooks.c), meeting the collector (attach.c).
+   Not its job: which calls exist (hooks.c), meeting the collector (attach.c), room in the ring (ring_room.h), when a
+   thread stamps each event (stamping.h).
    Invariants: a producer belongs to one running thread. Its memory is wiped in a fork child, where state 0 means that
    it is the parent's. In the common case a call takes slots of the ring by one instruction, which moves next on, so
    that a handler that comes at any time takes others, and then fills them. In all other cases the producer is in state
@@ -14,82 +15,14 @@
 #include "capture/host/real/operators.h"
 #include "capture/host/recording/accesses.h"
 #include "capture/host/recording/ownership.h"
+#include "capture/host/recording/producer_state.h"
+#include "capture/host/recording/stamping.h"
 #include "capture/wire/redirect.h"
-#include "core/base/assert.h"
 #include "core/trace/event.h"
-
-enum {
-  PRODUCER_SIDE_RECORDS = 96,
-  PRODUCER_THROWS = 4, /* nested operators new (a new-handler may call one) whose failure by a throw is recorded */
-  PRODUCER_BYTES = 2048,
-  /* Records that always fit behind limit: those of one call, at most 4, the ends of resizes that have begun, and the
-     JUMP record. */
-  PRODUCER_RESERVE = 24,
-
-  PRODUCER_OWNER_UNKNOWN = -1, /* never found dead, as tgkill takes it for no thread */
-};
 
 /* How far ahead of the cursor a line of the ring is prefetched: the collector has read it, so it is in another core's
    cache. Saves larson 2 of 12 ns of host CPU per event, python3 1.5 of 9 (medians of 7 runs in turns). */
 enum { PRODUCER_PREFETCH_WORDS = 48 };
-
-/* Above all frames: whatever calls then is no later call of the program. */
-#define PRODUCER_NO_FRAME UINTPTR_MAX
-
-/* Added to next while the thread holds it. */
-#define PRODUCER_HELD ((uint64_t)1 << 62)
-
-/* What the common case needs of a producer. A thread without one has one of these in state NONE, so that a hook need
-   not test for it. */
-struct producer_quick {
-  uint64_t next; /* address of the next slot to take, which is free if it is below limit */
-  uint64_t *limit;
-  uint64_t common;         /* what ownership_look gives at a step of the common case; 0 in all states but IDLE, and NONE
-                              during a pause: see producer_skip */
-  volatile uint32_t state; /* enum producer_state */
-};
-
-struct producer {
-  struct producer_quick quick;
-  uint64_t *cursor; /* where the next record goes while the thread holds next, else NULL */
-  struct ring *ring;
-  _Atomic uint32_t side_count; /* records in side */
-  uint32_t tick;               /* of the last stamp */
-  uint32_t own;                /* tag, or TAG_NONE while it stamps each event */
-  uint16_t tag;                /* the producer's for good; TAG_NONE: there are more threads than tags */
-
-  uintptr_t frame;     /* stack pointer of the hook that took the producer from IDLE; PRODUCER_NO_FRAME: none did */
-  char *memory;        /* the ring's */
-  uint32_t lap;        /* bytes of the ring in use */
-  uint32_t lap_tick;   /* tick when the lap began */
-  uint32_t given_up;   /* slots that are */
-  uint64_t *jump_from; /* where a JUMP record is being written, NULL: none is */
-  uint64_t *jump_to;
-  uint32_t open;              /* resizes begun and not ended: their ends may use the reserve */
-  _Atomic uint32_t side_lost; /* events that found side full */
-  uint64_t dropped;           /* events without room that no DROPPED record reports yet */
-  uint64_t skipped_told;      /* calls made in pauses that one reports; the ring has how many there were */
-  uint64_t passed_bytes;      /* of completed laps; with the position, it gives the records between two events */
-  /* The window over which producer_choose_stamping judges: where it began, and of its events those that were not of the
-     common case, of these those at sampled tag entries, and of these those that another thread had touched last. */
-  uint64_t window_bytes;
-  uint32_t window_slow, window_sampled, window_foreign;
-  _Atomic int owner; /* kernel's thread id */
-  uint32_t index;
-  uint32_t serial; /* of the thread among the process's: producers are reused */
-  uint32_t stack;  /* of the call that took the producer from OPTIONAL */
-  bool unwinding;  /* the thread is in a walk that may allocate */
-  struct stack_memo *memo;
-  uint32_t throws; /* operators new that have begun; those beyond PRODUCER_THROWS are not in may_throw */
-  struct producer_throw {
-    uint64_t size_bytes, param;
-    uint8_t op;
-    uint32_t was;
-  } may_throw[PRODUCER_THROWS];
-  struct producer_quick parked; /* the thread's in a pause, in state NONE; so a fork child finds it wiped */
-  uint64_t side[PRODUCER_SIDE_RECORDS][2];
-};
-_Static_assert(sizeof(struct producer) <= PRODUCER_BYTES, "a producer does not fit PRODUCER_BYTES");
 
 /* What a hook keeps across the real call. producer NULL: this call is not recorded. */
 struct producer_entry {
@@ -147,7 +80,6 @@ struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uin
 /* Is nothing to be recorded of that call at present, as the thread is in a pause, or the recording is off? Then it is
    counted where it is to be. */
 bool producer_passes(const void *caller);
-void producer_choose_stamping(struct producer *producer, bool sampled, uint16_t before);
 bool producer_step_slow(struct producer *producer, const void *address, uint64_t *stamp);
 
 /* Moves the side buffer's records into the ring. */
@@ -267,12 +199,6 @@ static inline __attribute__((always_inline)) bool producer_step(struct producer 
   return producer_step_slow(producer, address, stamp);
 }
 
-/* Is that a cursor as it may be between two calls: at a record's place, with room for the JUMP record behind it? */
-static inline bool producer_fits(const struct producer *producer, const uint64_t *cursor) {
-  uintptr_t at = (uintptr_t)cursor - (uintptr_t)producer->memory;
-  return at % 16 == 0 && at + 16 <= producer->lap && producer->lap <= RING_RECORDS_BYTES;
-}
-
 /* Writes one event (or BEGIN) at `to`. stamp: of the step; 0: it inherits one. The cursor is moved first: where a
    handler that comes then leaves by longjmp, the slots stay empty, and none is used twice. */
 static inline __attribute__((always_inline)) void producer_put(struct producer *producer, uint64_t *to,
@@ -348,16 +274,6 @@ static inline void producer_hold_rest(struct producer *producer, uintptr_t frame
   producer_begin(producer, PRODUCER_RECORDING, frame);
 }
 
-/* The slow events between which producer_choose_stamping need not be called for those at other than sampled entries. */
-enum { PRODUCER_SLOW_EVENTS = 16384 };
-
-/* Counts a slow event of a thread, and lets the thread choose how it stamps. before: what the entry held. */
-static inline void producer_count_slow(struct producer *producer, bool sampled, uint16_t before) {
-  producer->window_slow++;
-  if (sampled || __builtin_expect(producer->window_slow % PRODUCER_SLOW_EVENTS == 0, 0))
-    producer_choose_stamping(producer, sampled, before);
-}
-
 /* After producer_record_quick has returned false, in state IDLE: another step that needs no stamp, as it has no object,
    or is the first at its place. The slots are taken as there. False: nothing was written. */
 static inline __attribute__((always_inline)) bool producer_record_unstamped(struct producer *producer,
@@ -409,7 +325,7 @@ static inline __attribute__((always_inline)) bool producer_record_stamped(struct
   producer_put(producer, to, event, stamp);
   atomic_signal_fence(memory_order_seq_cst);
   if (!(flags & ATTACH_STAMP_EVERY) && producer->tag != TAG_NONE && (each || (stamp && before)))
-    producer_count_slow(producer, ownership_is_sampled(event.address), before);
+    stamping_count_slow(producer, ownership_is_sampled(event.address), before);
   return true;
 }
 

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* The stamp of a step, and whether a thread exchanges tags, so that few steps need one, or stamps each event.
+
+   Not its job: what tags mean (ownership.h). Precondition of all: the thread's own producer, in state RECORDING. Keeps
+   errno. */
+#pragma once
+
+#include "capture/host/recording/producer_state.h"
+
+#include <stdbool.h>
+
+/* Counts begin anew: a thread takes the producer, or has just chosen. */
+void stamping_begin_window(struct producer *producer);
+
+/* Chooses how the thread stamps, after a slow event; sampled: at a sampled tag entry, which held before. */
+void stamping_choose(struct producer *producer, bool sampled, uint16_t before);
+
+/* Orders the step at address (NULL: a step without an object). Returns its stamp; 0: it inherits one. */
+uint64_t stamping_stamp(struct producer *producer, const void *address);
+
+/* The slow events between which stamping_choose need not be called for those at other than sampled entries. */
+enum { STAMPING_SLOW_EVENTS = 16384 };
+
+/* Counts a slow event of a thread, and lets the thread choose how it stamps. before: what the entry held. */
+static inline void stamping_count_slow(struct producer *producer, bool sampled, uint16_t before) {
+  producer->window_slow++;
+  if (sampled || __builtin_expect(producer->window_slow % STAMPING_SLOW_EVENTS == 0, 0))
+    stamping_choose(producer, sampled, before);
+}
