@@ -62,6 +62,15 @@ static struct observed_row *new_row(struct observed *image) {
   return &image->rows[image->row_count++];
 }
 
+static void name_image(struct observed *image) {
+  char path[64];
+  if (proc_read_file(image->pid, "comm", image->name, sizeof image->name))
+    image->name[strcspn(image->name, "\n")] = '\0';
+  snprintf(path, sizeof path, "/proc/%d/exe", (int)image->pid);
+  ssize_t length = readlink(path, image->file, sizeof image->file - 1);
+  image->file[length > 0 ? length : 0] = '\0';
+}
+
 /* Reads what there is to read now; a row only where one is due. statm is a fifth of the cost of status: resident less
    what is of files and shared is anonymous. */
 static void look(struct observed *image, uint64_t now_ns, bool memory) {
@@ -74,6 +83,8 @@ static void look(struct observed *image, uint64_t now_ns, bool memory) {
     image->live = false; /* ended, or a zombie */
     return;
   }
+  if (image->guessed)
+    name_image(image);
   uint64_t cpu_ns = process_cpu_ns(image->pid);
   if (cpu_ns > image->cpu_begin_ns)
     image->cpu_ns = cpu_ns - image->cpu_begin_ns;
@@ -99,15 +110,6 @@ static void close_image(struct observed *image) {
   if (image->stat_fd >= 0)
     close(image->stat_fd);
   image->statm_fd = image->stat_fd = -1;
-}
-
-static void name_image(struct observed *image) {
-  char path[64];
-  if (proc_read_file(image->pid, "comm", image->name, sizeof image->name))
-    image->name[strcspn(image->name, "\n")] = '\0';
-  snprintf(path, sizeof path, "/proc/%d/exe", (int)image->pid);
-  ssize_t length = readlink(path, image->file, sizeof image->file - 1);
-  image->file[length > 0 ? length : 0] = '\0';
 }
 
 static struct observed *find_live(struct observation *all, pid_t pid) {
@@ -226,11 +228,16 @@ void observe_begin(struct observation *all, int socket, pid_t child) {
     new_image(all, child);
 }
 
-/* Images for processes that called exec a while ago and have made no call since. */
+/* Images for processes that called exec a while ago and have made no call since. On a busy machine one may wait longer
+   for a processor, and has not executed yet: so its name is read anew at each look. */
 static void begin_pending(struct observation *all, uint64_t now_ns) {
-  for (uint32_t slot = 0; slot < OBSERVED_LIMIT; slot++)
-    if (all->pending[slot].pid && now_ns - all->pending[slot].time_ns > EXEC_SETTLES_NS)
-      new_image(all, all->pending[slot].pid);
+  for (uint32_t slot = 0; slot < OBSERVED_LIMIT; slot++) {
+    if (!all->pending[slot].pid || now_ns - all->pending[slot].time_ns <= EXEC_SETTLES_NS)
+      continue;
+    struct observed *image = new_image(all, all->pending[slot].pid);
+    if (image)
+      image->guessed = true;
+  }
 }
 
 uint64_t observe_look(struct observation *all) {

@@ -29,6 +29,7 @@ struct observed_row {
 struct observed {
   pid_t pid;
   bool live;
+  bool guessed;  /* begun without a call of its own */
   char name[16]; /* the kernel's: base name of what was executed, its first 15 bytes */
   char file[256];
   uint64_t begin_ns, interval_ns, next_row_ns;

@@ -161,7 +161,7 @@ def test_cpu_time_is_predicted_before_live_runs_and_later_sittings_add_to_them(t
     assert predicted["low"] <= predicted["percent"] <= predicted["high"]
 
     for budget_s in (0.05, 0.1, 0.1):
-        timed.judge(program, timed.Sitting(budget_s), path)
+        assert not timed.judge(program, timed.Sitting(budget_s), path)["failures"]
     (data,) = read_results([path])
     assert data["predicted"]["reference"] == predicted
     assert data["predicted_at"]["unix_s"] <= data["sittings"][0]["created_unix_s"]
