@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 bool collector_counts(const struct collector *collector) {
   return collector->settings->flags & ATTACH_COUNTER;
@@ -94,4 +95,9 @@ void collector_end_recording(struct collector *collector, const char *why) {
   }
   while (collector->processes.count > 0)
     collector_end_process(collector, collector->processes.at[0], "stopped", NULL);
+}
+
+void collector_watch(const struct collector *collector, int fd) {
+  struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+  epoll_ctl(collector->epoll, EPOLL_CTL_ADD, fd, &event);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The collector's own state, and the steps that more than one of its files take. For collector.c (sockets, ticks, ends)
-   and control.c (what the operator does with a running recording); for nobody else.
+/* The collector's own state, and the steps that more than one of its files take. For collector.c (ticks, samples,
+   ends), connections.c (who attaches), control.c (what the operator does with a running recording) and what these use;
+   for nobody else.
 
    Invariants: only the thread that serves touches it, but for the fields marked with who else does; a process is in the
    list from its attaching until its trace is closed. */
@@ -71,6 +72,9 @@ uint64_t collector_take_samples(struct collector *collector, bool asked);
 /* Closes the process's trace, reports it, and frees process. end and how as in struct recording_end. */
 void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
                            const struct process_end *how);
+
+/* What happens to the descriptor wakes the collector from here on. */
+void collector_watch(const struct collector *collector, int fd);
 
 /* Makes the hosts look at what has changed in their regions: they do so at their next call. */
 void collector_advance_tick(struct collector *collector);
