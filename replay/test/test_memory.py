@@ -243,6 +243,26 @@ def not_cached(path):
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+def pages_moved():
+    """OS pages that the kernel moved or tried to: it compacts memory where what is free is in small pieces."""
+    rows = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    return sum(int(count) for name, count in rows if name.startswith("pgmigrate_"))
+
+
+def undisturbed_page_faults(*arguments, **options):
+    """Of a run that the kernel moved no OS page in: one that is touched while it is moved faults once more.
+
+    Where it moves some in each of twenty, of the run of the fewest.
+    """
+    found = []
+    for _ in range(20):
+        before = pages_moved()
+        found.append(engine.memory_pass(*arguments, **options)["page_faults"])
+        if pages_moved() == before:
+            return found[-1]
+    return min(found)
+
+
 @pytest.mark.parametrize("preload", [None, "libjemalloc.so.2"])
 def test_page_faults_do_not_depend_on_the_page_cache_nor_on_what_the_process_was_started_with(
     mixed, preload, tmp_path, monkeypatch
@@ -250,7 +270,7 @@ def test_page_faults_do_not_depend_on_the_page_cache_nor_on_what_the_process_was
     """Nor on the lengths of the environment, the working directory, the program's path and the workload's: exactly."""
     path, _ = mixed
     decay = "--env=MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1"
-    expected = engine.memory_pass(path, decay, preload=preload)["page_faults"]
+    expected = undisturbed_page_faults(path, decay, preload=preload)
     deep = tmp_path / ("d" * 200) / ("e" * 200)
     deep.mkdir(parents=True)
     program = Path(shutil.copy2(engine.ENGINE, deep))
@@ -259,7 +279,7 @@ def test_page_faults_do_not_depend_on_the_page_cache_nor_on_what_the_process_was
     for where, length in zip((tmp_path, deep) * 2, (1, 5_000, 17_000, 40_000), strict=True):
         monkeypatch.chdir(where)
         environment = {**os.environ, "HEAPTAPE_TEST_FILLS": "x" * length}
-        run = engine.memory_pass(same, decay, preload=preload, program=program, environment=environment)
-        found[length] = run["page_faults"]
+        options = {"preload": preload, "program": program, "environment": environment}
+        found[length] = undisturbed_page_faults(same, decay, **options)
         not_cached(program)
     assert found == dict.fromkeys(found, expected)
