@@ -31,7 +31,7 @@ struct perf_source {
   size_t ring_bytes;
   VECTOR(int) fds; /* of all events */
   VECTOR(struct perf_ring) rings;
-  uint64_t origin_ns, origin_cycles;
+  struct os_clocks origin;
   uint8_t *copy; /* of a ring's records, whole where they go round its end */
   struct perf_records records;
   void (*take)(void *context, const struct perf_sample *sample);
@@ -40,12 +40,6 @@ struct perf_source {
 
 static int open_event(const struct perf_event_attr *attributes, int pid, int processor, int group) {
   return (int)syscall(SYS_perf_event_open, attributes, pid, processor, group, PERF_FLAG_FD_CLOEXEC);
-}
-
-static uint64_t raw_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC_RAW, &time);
-  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 static struct perf_event_attr attributes_of(const struct perf_source *source, const struct perf_event_choice *event) {
@@ -174,8 +168,7 @@ int perf_source_open(struct perf_source **out, enum sampling_kind kind, uint64_t
   int result = source->copy ? perf_pmu_choose(&source->choices, PERF_PMU_ROOT, kind, error)
                             : error_set(error, "--accesses", "out of memory");
   source->own_clock = !probe(source);
-  source->origin_ns = raw_ns();
-  source->origin_cycles = os_cycles();
+  source->origin = os_read_clocks(CLOCK_MONOTONIC_RAW);
   source->records.detail = source->choices.detail;
   source->records.level = ACCESS_LEVEL_PAGE_FAULT;
   if (result == 0)
@@ -224,10 +217,10 @@ static void read_ring(struct perf_source *source, struct perf_event_mmap_page *p
    is below that of the reading. */
 static void read_clocks(struct perf_source *source) {
   struct perf_clock *clock = &source->records.clock;
-  clock->now_ns = raw_ns();
-  clock->now_cycles = os_cycles();
-  uint64_t ns = clock->now_ns - source->origin_ns;
-  clock->cycles_per_ns = ns ? (double)(clock->now_cycles - source->origin_cycles) / (double)ns : 0;
+  struct os_clocks now = os_read_clocks(CLOCK_MONOTONIC_RAW);
+  clock->now_ns = now.ns;
+  clock->now_cycles = now.cycles;
+  clock->cycles_per_ns = os_clocks_hz(source->origin, now) / 1e9;
 }
 
 uint64_t perf_source_read(struct perf_source *source, void (*to)(void *context, const struct perf_sample *sample),

@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -37,14 +36,30 @@ void os_sleep_until_ns(uint64_t monotonic_ns) {
     ;
 }
 
+struct os_clocks os_read_clocks(clockid_t clock) {
+  struct os_clocks closest = {0, 0};
+  uint64_t narrowest_cycles = UINT64_MAX;
+  for (int i = 0; i < 8; i++) {
+    uint64_t begin = os_span_begin();
+    uint64_t ns = clock_ns(clock);
+    uint64_t window_cycles = os_span_end() - begin;
+    if (window_cycles >= narrowest_cycles)
+      continue;
+    narrowest_cycles = window_cycles;
+    closest = (struct os_clocks){ns, begin + window_cycles / 2};
+  }
+  return closest;
+}
+
+double os_clocks_hz(struct os_clocks from, struct os_clocks to) {
+  return to.ns == from.ns ? 0 : (double)(to.cycles - from.cycles) * 1e9 / (double)(to.ns - from.ns);
+}
+
 double os_cycles_hz(uint64_t interval_ns) {
-  uint64_t ns_0 = os_monotonic_ns();
-  uint64_t cycles_0 = os_cycles();
+  struct os_clocks from = os_read_clocks(CLOCK_MONOTONIC);
   struct timespec pause = {(time_t)(interval_ns / 1000000000u), (long)(interval_ns % 1000000000u)};
   nanosleep(&pause, NULL);
-  uint64_t ns_1 = os_monotonic_ns();
-  uint64_t cycles_1 = os_cycles();
-  return ns_1 == ns_0 ? 0 : (double)(cycles_1 - cycles_0) * 1e9 / (double)(ns_1 - ns_0);
+  return os_clocks_hz(from, os_read_clocks(CLOCK_MONOTONIC));
 }
 
 bool os_cycles_invariant(void) {

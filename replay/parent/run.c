@@ -264,16 +264,15 @@ static int check_preloads(const struct run *run, const struct run_request *reque
 }
 
 /* Just before the first engine was started. */
-static struct counter_reading { uint64_t ns, cycles; } first_run;
+static struct os_clocks first_run;
 
 double run_cycles_hz(void) {
   enum { SHORTEST_NS = 50000000 };
   static double hz;
   if (hz > 0)
     return hz;
-  uint64_t elapsed_ns = os_monotonic_ns() - first_run.ns;
-  hz = elapsed_ns > SHORTEST_NS ? (double)(os_cycles() - first_run.cycles) * 1e9 / (double)elapsed_ns
-                                : os_cycles_hz(SHORTEST_NS);
+  struct os_clocks now = os_read_clocks(CLOCK_MONOTONIC);
+  hz = now.ns - first_run.ns > SHORTEST_NS ? os_clocks_hz(first_run, now) : os_cycles_hz(SHORTEST_NS);
   return hz;
 }
 
@@ -287,7 +286,7 @@ static int run_process(struct run *run, const struct run_request *request, struc
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
     return error_errno(error, request->path, "can't make a socket");
   if (first_run.ns == 0)
-    first_run = (struct counter_reading){os_monotonic_ns(), os_cycles()};
+    first_run = os_read_clocks(CLOCK_MONOTONIC);
   pid_t child = fork();
   if (child == 0)
     become_engine(run->result, request, valgrind, result_fd, sockets[1]);

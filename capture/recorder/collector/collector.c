@@ -129,8 +129,7 @@ int collector_open(struct collector **out, const struct collector_settings *sett
     return error_set(error, "collector", "out of memory");
   collector->settings = settings;
   collector->socket = collector->epoll = collector->control_fd = -1;
-  collector->origin_ns = os_monotonic_ns();
-  collector->origin_cycles = os_cycles();
+  collector->origin = os_read_clocks(CLOCK_MONOTONIC);
   if (open_control(collector) != 0 || connections_open(collector) != 0 ||
       (collector->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0)
     return error_errno(error, "collector", "cannot make socket or shared memory");

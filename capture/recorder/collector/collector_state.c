@@ -16,8 +16,7 @@ bool collector_counts(const struct collector *collector) {
 double collector_clock_hz(const struct collector *collector) {
   if (collector_counts(collector))
     return 0;
-  uint64_t ns = os_monotonic_ns() - collector->origin_ns, cycles = os_cycles() - collector->origin_cycles;
-  return ns == 0 ? 0 : (double)cycles * 1e9 / (double)ns;
+  return os_clocks_hz(collector->origin, os_read_clocks(CLOCK_MONOTONIC));
 }
 
 uint64_t collector_stamp(const struct collector *collector) {

@@ -9,6 +9,7 @@
 
 #include "capture/recorder/collector/collector_settings.h"
 #include "capture/recorder/continuous/process_upkeep.h"
+#include "core/base/os.h"
 #include "core/base/vector.h"
 
 #include <linux/futex.h>
@@ -37,7 +38,7 @@ struct collector {
   _Atomic bool attention;     /* something happened to a socket or a process; signal handlers and the waker set it */
   pthread_t waker;
   uint64_t samples_lost, samples_throttled; /* that the processes have been told of */
-  uint64_t origin_ns, origin_cycles;
+  struct os_clocks origin;
   uint64_t tick_ns;        /* when it was last advanced */
   uint64_t own_peak_bytes; /* RSS of this process before the first one was started, at least */
   uint64_t ends_ns;        /* 0: no limit of time, or it does not run yet */

@@ -129,7 +129,7 @@ static void keep_budget(struct collector *collector, uint64_t now_ns) {
   uint64_t recorder_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
   use.recorder_ns = recorder_ns - collector->upkeep.recorder_ns;
   collector->upkeep.recorder_ns = recorder_ns;
-  if (now_ns - collector->origin_ns < collector->settings->budget_after_ns)
+  if (now_ns - collector->origin.ns < collector->settings->budget_after_ns)
     return;
   collector->upkeep.idle = use.program_ns == 0;
   bool between = !budget_step(&collector->upkeep.budget, &use);

@@ -26,7 +26,8 @@ uint64_t planted_thread_cpu_ns(void);
 uint64_t planted_monotonic_ns(void);
 void planted_sleep_until_ns(uint64_t monotonic_ns);
 
-/* 1 GHz. */
+/* Both, and 1 GHz. */
+struct os_clocks planted_read_clocks(clockid_t clock);
 double planted_cycles_hz(uint64_t interval_ns);
 
 /* As os_switch.h and getrusage(2) have it; of context switches only those that were planted. */
@@ -46,6 +47,7 @@ __attribute__((visibility("default"))) void planted_switch(int involuntary);
 #define os_cycles planted_cycles
 #define os_span_begin planted_cycles
 #define os_span_end planted_cycles
+#define os_read_clocks planted_read_clocks
 #define os_cycles_hz planted_cycles_hz
 #define os_thread_cpu_ns planted_thread_cpu_ns
 #define os_monotonic_ns planted_monotonic_ns
