@@ -7,7 +7,7 @@ ALLOCATORS := reference magazine bucket
 ALLOCATOR_TEST := allocators/test
 
 # $(call allocator_folders,name), _sources, _library, _archive; $(call allocator_objects,name,kind of object): pic or tsan
-allocator_folders = allocators/$(1) $(filter-out %/test %/faults,$(patsubst %/,%,$(wildcard allocators/$(1)/*/))) allocators/common/calls allocators/common
+allocator_folders = allocators/$(1) $(filter-out %/test %/faults,$(patsubst %/,%,$(wildcard allocators/$(1)/*/))) allocators/common/calls allocators/common allocators/common/base
 allocator_sources = $(call c_component_sources,$(call allocator_folders,$(1)))
 allocator_library = $(OUT)/lib/lib$(1).so
 allocator_archive = $(OUT)/lib/lib$(1).a

@@ -15,8 +15,7 @@ enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
 
 static const char USAGE[] =
     "usage: heaptape-machine [--working-sets BYTES,...] [--os-pages N,...] [--rounds N] | --sizes\n"
-    "  --working-sets BYTES,...  chains of loads over so many bytes each, of 4 KiB to 4 GiB (default: halves of caches "
-    "of 32 KiB,\n"
+    "  --working-sets BYTES,...  chains of loads over so many bytes each, of 4 KiB to 4 GiB (default: halves of caches of 32 KiB,\n"
     "                            256 KiB, 1 MiB and 32 MiB, and 128 MiB)\n"
     "  --os-pages N,...          chains of one line in each of so many OS pages, 64 to 1048576 (default 256,6144)\n"
     "  --rounds N                samples of each figure, 3 to 1024 (default 30)\n"

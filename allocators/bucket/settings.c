@@ -2,8 +2,8 @@
 #include "allocators/bucket/settings.h"
 
 #include "allocators/bucket/heap/bucket.h"
-#include "allocators/common/environment.h"
-#include "allocators/common/fault.h"
+#include "allocators/common/base/environment.h"
+#include "allocators/common/base/fault.h"
 #include "allocators/common/tunables.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "allocators/bucket/settings.h"
 #include "allocators/common/counters.h"
 #include "allocators/common/hooks.h"
-#include "allocators/common/secret.h"
+#include "allocators/common/base/secret.h"
 #include "allocators/common/thread_end.h"
 
 static void on_thread_end(void *unused) {

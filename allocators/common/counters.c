@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocators/common/counters.h"
 
-#include "allocators/common/futex.h"
+#include "allocators/common/base/futex.h"
 
 #include <errno.h>
 #include <sys/mman.h>

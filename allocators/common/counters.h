@@ -5,7 +5,7 @@
    malloc and free need not even have that one. A thread's counts are added to a common sum when it ends. */
 #pragma once
 
-#include "allocators/common/basics.h"
+#include "allocators/common/base/basics.h"
 #include "allocators/common/tunables.h"
 
 enum counter {

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "allocators/common/counters.h"
-#include "allocators/common/futex.h"
+#include "allocators/common/base/futex.h"
 
 #include <sys/single_threaded.h>
 

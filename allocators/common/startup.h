@@ -2,7 +2,7 @@
 /* Everything that must happen before the first object is handed out. */
 #pragma once
 
-#include "allocators/common/basics.h"
+#include "allocators/common/base/basics.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocators/common/tunables.h"
 
-#include "allocators/common/environment.h"
-#include "allocators/common/fault.h"
+#include "allocators/common/base/environment.h"
+#include "allocators/common/base/fault.h"
 
 #include <stdint.h>
 #include <string.h>

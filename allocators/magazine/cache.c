@@ -2,8 +2,8 @@
 #include "allocators/magazine/cache.h"
 
 #include "allocators/common/counters.h"
-#include "allocators/common/fault.h"
-#include "allocators/common/secret.h"
+#include "allocators/common/base/fault.h"
+#include "allocators/common/base/secret.h"
 #include "allocators/common/thread_end.h"
 #include "allocators/magazine/depot.h"
 #include "allocators/magazine/zone/slab.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocators/magazine/check.h"
 
-#include "allocators/common/fault.h"
+#include "allocators/common/base/fault.h"
 #include "allocators/common/startup.h"
 
 struct zone *check_object(const char *where, const void *object) {

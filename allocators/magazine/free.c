@@ -10,7 +10,7 @@
      large_release (zone/large.c)
                         a large one: its run of zones is kept, or unmapped */
 #include "allocators/common/calls/arguments.h"
-#include "allocators/common/fault.h"
+#include "allocators/common/base/fault.h"
 #include "allocators/common/startup.h"
 #include "allocators/magazine/cache.h"
 #include "allocators/magazine/check.h"

@@ -13,7 +13,7 @@
 
    Freeing is in free.c. */
 #include "allocators/common/calls/arguments.h"
-#include "allocators/common/fault.h"
+#include "allocators/common/base/fault.h"
 #include "allocators/common/startup.h"
 #include "allocators/magazine/cache.h"
 #include "allocators/magazine/zone/large.h"

@@ -2,7 +2,7 @@
 /* realloc: in place where the chunk's end or what is free behind it allows, by mremap for mappings, else by copying. */
 #include "allocators/common/calls/arguments.h"
 #include "allocators/common/counters.h"
-#include "allocators/common/fault.h"
+#include "allocators/common/base/fault.h"
 #include "allocators/common/tunables.h"
 #include "allocators/reference/arena/arena.h"
 #include "allocators/reference/arena/heap.h"

@@ -82,11 +82,8 @@ const struct command command_distil = {
     .help = "usage: heaptape-convert distil F --plan PLAN.json [--accesses W.accesses] -o OUT.tape [--json]\n"
             "       heaptape-convert distil F --plan PLAN.json [--accesses W.accesses] --json\n"
             "\n"
-            "Makes the distillate of a trace or workload that a plan describes (convert/distil/plan.h): windows of its "
-            "ops and\n"
-            "objects that its memory consists of, with the manifest by which figures of the whole are estimated. "
-            "'heaptape distil'\n"
-            "makes plans. Without -o: only says how many ops it would have. --accesses: of a workload, the file that "
-            "'compile\n"
+            "Makes the distillate of a trace or workload that a plan describes (convert/distil/plan.h): windows of its ops and\n"
+            "objects that its memory consists of, with the manifest by which figures of the whole are estimated. 'heaptape distil'\n"
+            "makes plans. Without -o: only says how many ops it would have. --accesses: of a workload, the file that 'compile\n"
             "--accesses' has written beside it; windows get their data accesses.\n",
     .run = run};

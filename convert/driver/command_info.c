@@ -43,7 +43,6 @@ static int run(const struct options *options) {
 const struct command command_info = {.name = "info",
                                      .help = "usage: heaptape info F [--json]\n"
                                              "\n"
-                                             "Counts per call, threads, bytes, dropped events, peak live bytes and the "
-                                             "recorded memory of a trace (.tape), a workload\n"
+                                             "Counts per call, threads, bytes, dropped events, peak live bytes and the recorded memory of a trace (.tape), a workload\n"
                                              "(.work) or an Android memory_replay trace.\n",
                                      .run = run};

@@ -89,9 +89,7 @@ const struct command command_names = {
     .help =
         "usage: heaptape-convert names F\n"
         "\n"
-        "What instructions are called. F, or standard input where it is -: {\"modules\": [{\"name\", \"path\", "
-        "\"build_id\",\n"
-        "\"start\", \"end\", \"bias\"}], \"instructions\": [N]}, of a process. Prints {\"names\": [[{\"function\", "
-        "\"file\",\n"
+        "What instructions are called. F, or standard input where it is -: {\"modules\": [{\"name\", \"path\", \"build_id\",\n"
+        "\"start\", \"end\", \"bias\"}], \"instructions\": [N]}, of a process. Prints {\"names\": [[{\"function\", \"file\",\n"
         "\"line\", \"module\", \"offset\", \"wrapper\"}]]}: for each instruction its functions, the innermost first.\n",
     .run = run};

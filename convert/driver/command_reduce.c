@@ -70,8 +70,7 @@ const struct command command_reduce = {
         "usage: heaptape-convert reduce W.work -o OUT.tape [--keep FILE] [--end POSITION] [--join THREAD]... [--json]\n"
         "\n"
         "Makes a trace of a workload, or of some of it: what 'heaptape minimise' tries its candidates with.\n"
-        "--keep: a file of one byte for each object, in the order of their births; 0 leaves the object out, with all "
-        "its\n"
+        "--keep: a file of one byte for each object, in the order of their births; 0 leaves the object out, with all its\n"
         "calls. A call that is given NULL and acquires nothing counts as an object.\n"
         "--end: leaves out the op at that position of the total order and all after it.\n"
         "--join: that thread's calls are made by thread 0. Repeatable.\n",

@@ -23,8 +23,7 @@ const struct command command_spans = {
     .name = "spans",
     .help = "usage: heaptape-convert spans F.tape [--from-byte N] [--sites N]\n"
             "\n"
-            "What a program acquired in the spans of its recording that it marked, as JSON (convert/spans/README.md). "
-            "The trace may\n"
+            "What a program acquired in the spans of its recording that it marked, as JSON (convert/spans/README.md). The trace may\n"
             "be one that is still being written.\n"
             "\n"
             "  --from-byte N  leave out the events in blocks that begin before that byte of the file\n"

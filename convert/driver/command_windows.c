@@ -29,7 +29,6 @@ const struct command command_windows = {
     .name = "windows",
     .help = "usage: heaptape-convert windows F --ops N [-o OUT]\n"
             "\n"
-            "What each N ops of a trace or workload are like: a line of JSON that names the columns, then a row of "
-            "64-bit counts\n"
+            "What each N ops of a trace or workload are like: a line of JSON that names the columns, then a row of 64-bit counts\n"
             "for each window (convert/distil/README.md).\n",
     .run = run};

@@ -77,12 +77,10 @@ static void print_usage(void) {
    "    --instruction-cache=BYTES:WAYS   first-level instruction cache\n"
    "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n"
    "    --data-only=no|yes               no caches for instructions [no]; always in mode replay\n"
-   "    --shift=PAGES                    mode simulate: so many OS pages are mapped before the program's libraries "
-   "[0]\n"
+   "    --shift=PAGES                    mode simulate: so many OS pages are mapped before the program's libraries [0]\n"
    "    --accesses=F.accesses            mode replay: the recorded program's accesses\n"
    "    --filter=BYTES                   mode accesses: the cache whose hits are left out; 0: none [4096]\n"
-   "    --bursts=in|out                  mode accesses: accesses are recorded in bursts, the first of which begins "
-   "with\n"
+   "    --bursts=in|out                  mode accesses: accesses are recorded in bursts, the first of which begins with\n"
    "                                     the program (in), or not\n"
    "    --burst-from=MARK, --burst-to=MARK   the marks at which a burst begins, and ends\n");
 }

@@ -7,7 +7,7 @@
 #include "replay/blame/groups.h"
 #include "replay/memory/memory.h"
 #include "replay/memory/memory_map.h"
-#include "replay/state/faults.h"
+#include "replay/counters/faults.h"
 
 #include <errno.h>
 #include <string.h>

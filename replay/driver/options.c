@@ -19,8 +19,7 @@ enum { DEFAULT_WINDOW = 4096, MISSES_LINE_BYTES = 64, MISSES_LEVEL_LIMIT = 9, BL
 const char options_usage[] =
     "usage: heaptape-replay --pass time|memory|bare|verify|instructions|sharing|misses|blame|accesses|contention\n"
     "                       [--order recorded|causal|window[=N]|paced[=SPEED]|random=SEED]\n"
-    "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env "
-    "NAME=VALUE]... [--null] [--as-malloc] [--threads-to-cores]\n"
+    "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env NAME=VALUE]... [--null] [--as-malloc] [--threads-to-cores]\n"
     "                       [--clock recorded|real] [--disturb LINES] [--counter heaptape|callgrind] [--windows FILE]\n"
     "                       [--accesses F.accesses] [--caches BYTES:WAYS,...] [--tlbs ENTRIES:WAYS,...]\n"
     "                       [--origins W.origins] [--at POSITION|peak|live-peak|end|mark=TEXT]... [--positions N]\n"

@@ -26,9 +26,9 @@
 #include "replay/region/region.h"
 #include "replay/state/allocator_stats.h"
 #include "replay/state/call.h"
-#include "replay/state/counter.h"
+#include "replay/counters/counter.h"
 #include "replay/state/engine_state.h"
-#include "replay/state/faults.h"
+#include "replay/counters/faults.h"
 #include "replay/state/gate.h"
 #include "replay/state/touch.h"
 

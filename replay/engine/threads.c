@@ -7,7 +7,7 @@
 #include "replay/order/order.h"
 #include "replay/order/turns.h"
 #include "replay/passes/timing.h"
-#include "replay/state/faults.h"
+#include "replay/counters/faults.h"
 #include "replay/state/gate.h"
 
 #include <inttypes.h>

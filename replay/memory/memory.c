@@ -4,7 +4,7 @@
 #include "core/base/assert.h"
 #include "replay/memory/memory_map.h"
 #include "replay/memory/proc_status.h"
-#include "replay/state/faults.h"
+#include "replay/counters/faults.h"
 
 #include <fcntl.h>
 

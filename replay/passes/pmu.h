@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "replay/state/pmu_count.h"
+#include "replay/counters/pmu_count.h"
 
 /* As in results. */
 const char *pmu_event_name(enum pmu_event event);

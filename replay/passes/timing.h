@@ -10,7 +10,7 @@
 #pragma once
 
 #include "core/base/os.h"
-#include "replay/state/counter.h"
+#include "replay/counters/counter.h"
 #include "replay/state/result.h"
 
 /* Prime, so that it does not keep step with a workload that repeats itself. */

@@ -2,7 +2,7 @@
 #include "replay/state/call.h"
 
 #include "replay/region/region.h"
-#include "replay/state/null_allocator.h"
+#include "replay/counters/null_allocator.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -13,10 +13,10 @@
 #include "replay/state/allocator_stats.h"
 #include "replay/state/blame_figures.h"
 #include "replay/state/contention_figures.h"
-#include "replay/state/counter.h"
-#include "replay/state/histogram.h"
+#include "replay/counters/counter.h"
+#include "replay/counters/histogram.h"
 #include "replay/state/memory_figures.h"
-#include "replay/state/pmu_count.h"
+#include "replay/counters/pmu_count.h"
 
 #include <limits.h>
 #include <pthread.h>

@@ -11,8 +11,8 @@
    A header is written by the thread that acquires the object, and by the one that releases it. */
 #pragma once
 
-#include "allocators/common/basics.h"
-#include "allocators/common/fault.h"
+#include "allocators/common/base/basics.h"
+#include "allocators/common/base/fault.h"
 
 enum block_kind {
   BLOCK_CACHED,   /* of a cache: cache.h */

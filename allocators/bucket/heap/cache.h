@@ -11,7 +11,7 @@
 #pragma once
 
 #include "allocators/bucket/base/block.h"
-#include "allocators/common/futex.h"
+#include "allocators/common/base/futex.h"
 
 #include <stdatomic.h>
 

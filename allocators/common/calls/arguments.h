@@ -2,7 +2,7 @@
 /* Checks of arguments and steps of calls that are the same in each of our allocators, inlined where time counts. */
 #pragma once
 
-#include "allocators/common/basics.h"
+#include "allocators/common/base/basics.h"
 #include "allocators/common/entry.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
    In C, so that no C++ library is needed. Where one is loaded, its new-handler is called and its std::bad_alloc thrown,
    through weak references; -fexceptions lets it pass through these frames. Where none is, nobody could catch: abort. */
 #include "allocators/common/entry.h"
-#include "allocators/common/fault.h"
+#include "allocators/common/base/fault.h"
 
 typedef void (*new_handler)(void);
 extern new_handler get_new_handler(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls that are a check before another one: frees that say what they free, and realloc of an array. */
 #include "allocators/common/calls/arguments.h"
-#include "allocators/common/fault.h"
+#include "allocators/common/base/fault.h"
 
 void allocator_free_sized(void *object, size_t object_bytes) {
   if (object && UNLIKELY(is_aligned(object) && object_bytes > allocator_malloc_usable_size(object)))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocators/magazine/zone/slab.h"
 
-#include "allocators/common/fault.h"
+#include "allocators/common/base/fault.h"
 #include "allocators/common/lock.h"
 #include "allocators/magazine/zone/class.h"
 #include "allocators/magazine/zone/zones.h"

@@ -9,7 +9,7 @@
    rest changes under the lock of the size class. */
 #pragma once
 
-#include "allocators/common/basics.h"
+#include "allocators/common/base/basics.h"
 
 enum {
   ZONE_BYTES = 64 << 10,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocators/reference/arena/arena.h"
 
-#include "allocators/common/fault.h"
+#include "allocators/common/base/fault.h"
 
 struct arena main_arena = {.by_break = false};
 

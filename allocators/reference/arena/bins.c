@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocators/reference/arena/bins.h"
 
-#include "allocators/common/fault.h"
+#include "allocators/common/base/fault.h"
 #include "core/base/assert.h"
 
 void bins_setup(struct bins *bins) {

@@ -10,7 +10,7 @@
    Everything here needs the arena's lock. */
 #pragma once
 
-#include "allocators/common/fault.h"
+#include "allocators/common/base/fault.h"
 #include "allocators/reference/base/chunk.h"
 #include "core/base/assert.h"
 

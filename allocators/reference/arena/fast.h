@@ -6,7 +6,7 @@
    read-modify-write, which may be repeated by many threads; atomic: an exchange, as one would write it first. */
 #pragma once
 
-#include "allocators/common/fault.h"
+#include "allocators/common/base/fault.h"
 #include "allocators/reference/arena/arena.h"
 
 static inline unsigned fast_number(size_t bytes) {

@@ -2,7 +2,7 @@
 #include "allocators/reference/arena/mapped.h"
 
 #include "allocators/common/counters.h"
-#include "allocators/common/fault.h"
+#include "allocators/common/base/fault.h"
 #include "allocators/reference/arena/heap.h"
 #include "allocators/reference/base/settings.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocators/reference/arena/thread.h"
 
-#include "allocators/common/secret.h"
+#include "allocators/common/base/secret.h"
 
 struct tcache no_cache;
 __thread struct thread thread = {.cache = &no_cache};

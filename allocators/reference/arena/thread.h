@@ -4,7 +4,7 @@
    Not its job: when a cache is made, filled and emptied (tcache.h), which arena a thread gets (arenas.h). */
 #pragma once
 
-#include "allocators/common/fault.h"
+#include "allocators/common/base/fault.h"
 #include "allocators/common/tunables.h"
 #include "allocators/reference/base/chunk.h"
 #include "core/base/assert.h"

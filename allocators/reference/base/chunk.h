@@ -16,7 +16,7 @@
    thread that the chunk belongs to. */
 #pragma once
 
-#include "allocators/common/basics.h"
+#include "allocators/common/base/basics.h"
 
 enum {
   CHUNK_ALIGNMENT = OBJECT_ALIGNMENT,

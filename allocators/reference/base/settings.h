@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "allocators/common/basics.h"
+#include "allocators/common/base/basics.h"
 #include "allocators/common/tunables.h"
 
 extern size_t fast_max_bytes HIDDEN;   /* largest chunk that goes to a fast bin; 0: none */

@@ -13,7 +13,7 @@ SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 # Fewer calls than these, and the percentile is but the maximum.
 FEWEST_CALLS = {"p90": 10, "p99": 100, "p999": 1000}
 FIGURES = ("count", "mean", *SHARES, "max")
-SUB_BITS = 5  # the histogram's buckets: 32 to the octave (replay/state/histogram.h)
+SUB_BITS = 5  # the histogram's buckets: 32 to the octave (replay/counters/histogram.h)
 
 
 def latency(files: Sequence[Results]) -> pd.DataFrame:

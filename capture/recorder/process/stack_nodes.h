@@ -6,7 +6,7 @@
    recorder; allocates with malloc; one thread. */
 #pragma once
 
-#include "capture/recorder/process/modules.h"
+#include "capture/recorder/process/proc/modules.h"
 #include "capture/wire/stack_area.h"
 #include "core/base/vector.h"
 #include "core/trace/write/trace_write.h"

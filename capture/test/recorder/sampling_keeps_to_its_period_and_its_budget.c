@@ -3,7 +3,7 @@
    often where samples are expensive, so that all processes together cost at most 5 % of a core, then 1 %. The clock is
    the test's.
  */
-#include "capture/recorder/process/sample.h"
+#include "capture/recorder/process/proc/sample.h"
 #include "capture/test/hosts/recording.h"
 
 static const uint64_t SECOND_NS = 1000000000u, STEP_NS = 100000;

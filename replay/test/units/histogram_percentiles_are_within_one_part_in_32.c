@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Random values of many magnitudes: every percentile asked of the histogram lies within 1/32 of the one found by
    sorting. */
-#include "replay/state/histogram.h"
+#include "replay/counters/histogram.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/process/process_end.h"
+#include "capture/recorder/process/proc/process_end.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/process/modules.h"
+#include "capture/recorder/process/proc/modules.h"
 
 #include "core/base/os.h"
 #include "core/base/vector.h"

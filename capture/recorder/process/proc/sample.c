@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/process/sample.h"
+#include "capture/recorder/process/proc/sample.h"
 
 #include "core/base/os.h"
 #include "core/processes/proc.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "allocators/common/fault.h"
+#include "allocators/common/base/fault.h"
 
 #include <errno.h>
 #include <stdint.h>

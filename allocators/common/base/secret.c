@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "allocators/common/secret.h"
+#include "allocators/common/base/secret.h"
 
 #include <string.h>
 #include <sys/auxv.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/state/null_allocator.h"
+#include "replay/counters/null_allocator.h"
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/process/thread_names.h"
+#include "capture/recorder/process/proc/thread_names.h"
 
 #include "core/processes/proc.h"
 

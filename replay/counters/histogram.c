@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/state/histogram.h"
+#include "replay/counters/histogram.h"
 
 uint64_t histogram_lower(unsigned bucket) {
   if (bucket < (2u << HISTOGRAM_SUB_BITS))

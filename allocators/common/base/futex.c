@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "allocators/common/futex.h"
+#include "allocators/common/base/futex.h"
 
 #include "core/base/os.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/state/counter.h"
+#include "replay/counters/counter.h"
 
 #include "core/base/os.h"
-#include "replay/state/null_allocator.h"
+#include "replay/counters/null_allocator.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
    Not its job: counting what it costs, and doing without where there is one thread (lock.h). Not recursive. */
 #pragma once
 
-#include "allocators/common/basics.h"
+#include "allocators/common/base/basics.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "allocators/common/environment.h"
+#include "allocators/common/base/environment.h"
 
 #include <fcntl.h>
 #include <stddef.h>
