@@ -9,6 +9,7 @@
      4  the same for a word of this library that only its full symbol table names: `waiting_inside`
      5  sched_yield()
      6  nanosleep() of 1 ns
+     7  the same until the kernel has counted that it gave the processor away: a timer may expire before the thread sleeps
    So there must be as many holds by one thread as waits by another. Environment: WAITING_AT_END=1: each thread that
    called ends with a sched_yield() in a destructor. WAITING_BACKGROUND=1: the first call starts a thread with all
    signals blocked, and returns when that has yielded 1000 times. */
@@ -24,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -101,6 +103,12 @@ void _ZN5quiet6yieldsEv(void) {
   __asm__ volatile(""); /* keeps the call from being a jump */
 }
 
+static long switches_of_thread(void) {
+  struct rusage usage = {0};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;
+}
+
 static void plant(uint64_t bytes, bool makes) {
   struct timespec shortly = {0, 1};
   switch (bytes % 16) {
@@ -123,6 +131,10 @@ static void plant(uint64_t bytes, bool makes) {
     break;
   case 6:
     nanosleep(&shortly, NULL);
+    break;
+  case 7:
+    for (long before = switches_of_thread(); switches_of_thread() == before;)
+      nanosleep(&shortly, NULL);
     break;
   default:
     break;
