@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: MIT
-# Inside the recorded program: capture/host, what it shares with the recorder, and the platform seam. Nothing else.
+# Inside the recorded program: capture/host, what it shares with the recorder, and core/base/os.c. Nothing else.
 HT_LIB := $(OUT)/lib/libheaptape.so
 # recording first: constructors run in this order, and a process attaches before it describes itself to the recorder.
 HT_HOST_SOURCES := $(wildcard $(addprefix capture/host/,recording/*.c *.c real/*.c stacks/*.c process/*.c)) core/base/os.c
 HT_LIB_SOURCES := $(filter-out %/redirected_by_attach.c,$(HT_HOST_SOURCES))
 ALL += $(HT_LIB)
-# initfirst: an allocator in the executable is to be recorded from the first constructor of any library on.
-# The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
+# initfirst: an allocator in the executable must be recorded from the first constructor of any library on.
+# The compiler must not know the malloc API where we define it. now: no lazy binding inside a signal handler.
 $(addprefix $(OUT)/pic/capture/host/,hooks.o real/real.o real/operators.o): HT_CFLAGS += -fno-builtin
 HT_PRODUCER := $(addprefix recording/,producer.o producer_pool.o ring_room.o stamping.o)
 # Exceptions go through our operators new; walks of the stack begin in producer.c.
 $(addprefix $(OUT)/pic/capture/host/,hooks.o linked_hooks.o recording/producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
-# What hooks of an allocator in the executable run in the common cases leaves the vector registers alone.
+# Code that hooks of an allocator in the executable run in the common cases leaves the vector registers alone.
 $(addprefix $(OUT)/pic/capture/host/,linked_hooks.o $(HT_PRODUCER) recording/accesses.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
-# Of the platform seam only what is called: each function more would need more of the C library (allowed_symbols.txt).
+# Only the called functions of core/base/os.c: each further one would need more of the C library (allowed_symbols.txt).
 $(OUT)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,initfirst -Wl,--gc-sections -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
 
-# For record --attach: the same, brought into a program that runs. It exports its redirect table and nothing else, so that
+# For record --attach: the same, loaded into a running program. It exports its redirect table and nothing else, so that
 # no reference is bound to its hooks but those that the recorder redirects.
 HT_ATTACH_LIB := $(OUT)/lib/libheaptape-attach.so
 HT_ATTACH_LIB_SOURCES := $(filter-out %/redirected_by_preload.c,$(HT_HOST_SOURCES))
@@ -43,7 +43,7 @@ $(call c_components,$(RECORDER_COMPONENTS))
 $(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/processes core/command $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -lm -lelf)
 $(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_ATTACH_LIB) $(HT_UNWIND_LIB)
 
-# The tests drive the recorder built beside them, some on an allocator of their own.
+# The tests drive the recorder built beside them, some on their own allocator.
 HT_CAPTURE_TESTS := $(wildcard capture/test/hosts/*/*.c)
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,$(test),capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Packages: `make install`, a wheel, a Debian package, and what they have in common: the files under a prefix.
+# Packages: `make install`, a wheel, a Debian package, and their common part: the files under a prefix.
 #
-# Packages have a build of their own, whose files don't name the folder in which they were made. SOURCE_DATE_EPOCH is the
+# Packages have a separate build, whose files don't name the folder in which they were made. SOURCE_DATE_EPOCH is the
 # commit's: the same commit gives the same bytes.
 PACKAGE_OUT := $(OUT)/package
 PACKAGE_MAKE = umask 022; $(MAKE) --no-print-directory OUT=$(PACKAGE_OUT) VENV=$(VENV) PACKAGE_VENV=$(PACKAGE_VENV) OPT="-O2 -g1 -ffile-prefix-map=$(CURDIR)=."
@@ -11,10 +11,10 @@ PACKAGE_VENV ?= $(OUT)/packaging
 ifndef SOURCE_DATE_EPOCH
 export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
 endif
-# The version stands in one place.
+# The version is stored in one place.
 HEAPTAPE_VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' analysis/heaptape/common/version.py)
 
-# Man pages and completions: from the commands themselves.
+# Man pages and completions are made from the commands themselves.
 REFERENCE := $(OUT)/share/.stamp
 $(REFERENCE): $(wildcard packaging/reference/*.py analysis/heaptape/cli/*.py analysis/heaptape/cli/*/*.py) analysis/heaptape/common/version.py $(VENV)/.stamp $(PACKAGE_VENV)/.stamp \
     $(addprefix $(OUT)/,bin/heaptape $(addprefix libexec/heaptape-,record convert observe))
@@ -23,12 +23,12 @@ $(REFERENCE): $(wildcard packaging/reference/*.py analysis/heaptape/cli/*.py ana
 	@touch $@
 reference: $(REFERENCE) ## man pages and completions of shells into out/share
 
-# The site of the documents, of the same definition of each command. A broken link ends it.
+# The site of the documents, with the same definition of each command. A broken link ends it.
 docs: all $(PACKAGE_VENV)/.stamp ## the documents as a site, out/site/html
 	PYTHONPATH=analysis:packaging/reference $(PACKAGE_VENV)/bin/python packaging/site $(OUT)/bin/heaptape $(OUT)/site
 	@echo "$(OUT)/site/html/index.html (with its search: python3 -m http.server -d $(OUT)/site/html)"
 
-# What every kind of package has under its prefix; all users can read it, whatever the umask.
+# The files of every kind of package under its prefix; all users can read them, whatever the umask.
 INSTALLED = $(DESTDIR)$(PREFIX)
 install-files: all $(REFERENCE)
 	install -d $(addprefix $(INSTALLED)/,libexec/heaptape/workloads lib/heaptape include share/heaptape/tools)
@@ -45,7 +45,7 @@ install-files: all $(REFERENCE)
 	cp -R $(OUT)/share/man $(OUT)/share/bash-completion $(OUT)/share/zsh $(OUT)/share/fish $(INSTALLED)/share/
 	chmod -R a+rX $(addprefix $(INSTALLED)/,libexec/heaptape share/heaptape $(addprefix share/,man bash-completion zsh fish))
 
-# The command in Python, to a folder; without what Python makes of it.
+# Copies the command in Python to a folder, without Python's caches.
 # $(call install_package,folder)
 install_package = install -d $(1) && rm -rf $(1)/heaptape && cp -R analysis/heaptape $(1)/ && \
   find $(1)/heaptape -name __pycache__ -prune -exec rm -r {} + && chmod -R a+rX $(1)/heaptape
@@ -53,7 +53,7 @@ install_package = install -d $(1) && rm -rf $(1)/heaptape && cp -R analysis/heap
 install_launcher = install -d $(INSTALLED)/bin && sed 's|@VENV@|$(1)|; s|@CHECKOUT@||' analysis/launcher.in >$(INSTALLED)/bin/heaptape && \
   chmod 755 $(INSTALLED)/bin/heaptape
 
-# The installed command has an environment of its own, so that it outlives the checkout: of a Python that all users can run, with
+# The installed command has its own environment, so that it outlives the checkout: of a Python that all users can run, with
 # bytecode, which they could not write.
 LIBRARY = $(INSTALLED)/lib/heaptape
 install: install-files ## install under PREFIX (default /usr/local), for all users
@@ -64,13 +64,13 @@ install: install-files ## install under PREFIX (default /usr/local), for all use
 	umask 022 && for site in $(LIBRARY)/venv/lib/python3*/site-packages; do echo ../../../.. >$$site/heaptape.pth; done
 	$(call install_launcher,$(PREFIX)/lib/heaptape/venv)
 
-# The tools that make packages, apart from what heaptape itself needs.
+# The tools that make packages, separate from those that heaptape itself needs.
 $(PACKAGE_VENV)/.stamp: packaging/requirements.lock
 	$(PYTHON) -m venv --clear $(PACKAGE_VENV)
 	$(PACKAGE_VENV)/bin/pip --disable-pip-version-check -q install --require-hashes -r packaging/requirements.lock
 	@touch $@
 
-# In Valgrind's folder the wheel has files, not links: a wheel can hold none, and its machine need not be Debian's.
+# In Valgrind's folder the wheel has files, not links: a wheel can't hold links, and its machine need not be Debian's.
 WHEEL_STAGE := $(OUT)/wheel/stage
 WHEEL_PREFIX := $(WHEEL_STAGE)/analysis/heaptape/prefix
 wheel: setup-package $(PACKAGE_VENV)/.stamp ## out/wheel/heaptape-*.whl: all of heaptape, for pip
@@ -81,7 +81,7 @@ wheel: setup-package $(PACKAGE_VENV)/.stamp ## out/wheel/heaptape-*.whl: all of 
 	PATH="$(abspath $(PACKAGE_VENV))/bin:$$PATH" packaging/wheel $(WHEEL_STAGE) $(OUT)/wheel $(abspath $(VENV))
 	@ls -l $(OUT)/wheel/*.whl
 
-# msgspec is not in Debian, and its module is small: the package has it, for heaptape alone. The system's Python finds heaptape, and
+# msgspec is not in Debian, and its module is small: the package contains it, for heaptape only. The system's Python finds heaptape, and
 # pytest its plugin, by what is in dist-packages.
 DEB_TREE := $(OUT)/deb/heaptape
 DEB_ROOT := $(DEB_TREE)/debian/heaptape

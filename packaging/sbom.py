@@ -2,7 +2,7 @@
 """sbom KIND VENV PROGRAM...: prints the package's parts as CycloneDX JSON. KIND is wheel or deb.
 
 Bundled parts have a version: the libraries that the PROGRAMs load, in a wheel; msgspec, in a Debian package; Valgrind's
-core. What the package only depends on is listed without, as the user's machine decides.
+core. Mere dependencies are listed without a version, which the user's machine decides.
 """
 
 import os
@@ -48,7 +48,7 @@ def _packages(programs: list[str]) -> set[str]:
     """Debian packages of the libraries that the programs load."""
     lines = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=True).stdout
     files = {str(Path(path).resolve()) for path in re.findall(r"=> (/\S+)", lines)}
-    # dpkg knows a file by the path at which it was installed: with or without /usr.
+    # dpkg lists a file by the path at which it was installed: with or without /usr.
     names = {name for file in files for name in (file, file.removeprefix("/usr"))}
     found = subprocess.run(["dpkg-query", "-S", *sorted(names)], capture_output=True, text=True).stdout
     return {line.partition(":")[0] for line in found.splitlines()} - set(OF_THE_SYSTEM)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def main(project: str, stage: Path) -> None:
-    """The checkout's, with the files under prefix/ and share/, and the licences."""
+    """Prints the checkout's pyproject.toml with the files under prefix/ and share/, and the licences."""
     text = re.sub(r"\n\[tool\.(ruff|mypy|pytest).*", "\n", project, flags=re.DOTALL)
     licences = sorted(path.name for path in stage.iterdir() if path.name.startswith(("LICENSE", "NOTICE")))
     text = text.replace(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the recorder does per event, to be counted by callgrind: drain_cost OBJECTS EVENTS F.tape fills a ring as a host
+/* The recorder's work per event, to be counted by callgrind: drain_cost OBJECTS EVENTS F.tape fills a ring as a host
    would, by malloc and free of OBJECTS live objects in turn at some places, and drains it, until EVENTS have been
    written to F.tape. The sample of live objects is adapted as at 5 million events a second. */
 #include "capture/recorder/process/process_regions.h"
@@ -15,7 +15,7 @@ static uint64_t address_of(uint64_t number) {
   return 0x7f0000000010u + number * 48;
 }
 
-/* Releases objects in another sequence than they were acquired in. */
+/* Releases objects in another order than that of their acquires. */
 static uint64_t number_of(uint64_t round, uint64_t objects) {
   return round * 7919 % objects;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the host executes for each way through a hook, to be counted by callgrind:
+/* The host's instructions for each path through a hook, to be counted by callgrind:
    tests/bench/recording/host_instructions.py runs it, bare and recorded, and reads the counts. Each loop is counted in
    batches of FEW and of MANY rounds, dumped as "loop:rounds". */
 #include <malloc.h>
@@ -21,7 +21,7 @@ static sem_t asked, done;
 static int rounds_asked;
 static void (*ask)(int rounds);
 
-/* Each object has a tag entry of its own. */
+/* Each object has its own tag entry. */
 static void make_objects(int rounds) {
   for (int i = 0; i < rounds; i++)
     held[i] = malloc(600);
@@ -48,7 +48,7 @@ static void by_other_thread(void (*what)(int rounds), int rounds) {
 static void make_remotely(int rounds) {
   by_other_thread(make_objects, rounds);
 }
-/* Their places were touched by the other thread last. */
+/* The other thread is the last that touched the objects' places. */
 static void make_and_release_remotely(int rounds) {
   make_objects(rounds);
   by_other_thread(release_objects, rounds);
@@ -154,7 +154,7 @@ static const struct loop {
     {"new, sized delete", none, new_delete_sized, none},
     {"free of NULL", none, free_null, none},
     {"malloc and free of 20,000 bytes", none, large, none},
-    {"malloc, at a new place", none, make_objects, none}, /* first of those of this size, so that none is reused */
+    {"malloc, at a new place", none, make_objects, none}, /* first loop of this size, so that no object is reused */
     {"free, local", make_objects, release_objects, none},
     {"free, remote", make_remotely, release_objects, none},
     {"malloc, at another thread's place", make_and_release_remotely, make_objects, release_objects},

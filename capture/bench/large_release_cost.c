@@ -13,7 +13,7 @@ static const struct {
   int mapped;  /* comes from the system and goes back to it */
   int repeats;
 } cases[] = {
-    {"1 MiB, written, mapped", 1 << 20, 1, 1, 300}, /* these first: a heap that has grown is used before the system */
+    {"1 MiB, written, mapped", 1 << 20, 1, 1, 300}, /* these first: a heap that has grown is used before new mappings */
     {"64 MiB, not written, mapped", 64 << 20, 0, 1, 300},
     {"8 KiB, written, from the heap", 8 << 10, 1, 0, 20000},
     {"64 KiB, written, from the heap", 64 << 10, 1, 0, 20000},

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* dlopen(RTLD_DEEPBIND): such a library's references are bound to its own dependencies first, so its calls of malloc
-   and free go to the C library's, past us, though it may release objects that were acquired through us, and the other
-   way round. The references that would be bound to us without that flag are bound to us again; all others stay.
+   and free bypass us and go to the C library, although it may release objects that were acquired through us, and vice
+   versa. The references that would be bound to us without that flag are bound to us again; all others stay.
 
-   Not reached: what the library's own constructors call (they run inside the real dlopen), and libraries named without
-   a slash, as the real dlopen searches for those by its caller's paths, and its caller would be us. */
+   Not reached: calls of the library's own constructors (they run inside the real dlopen), and libraries named without a
+   slash, as the real dlopen searches for those by its caller's paths, and we would be its caller. */
 #include "capture/host/real/symbols.h"
 
 #include <dlfcn.h>
@@ -32,7 +32,7 @@ __attribute__((used, visibility("hidden"))) int deepbind_wants(const char *file)
   return file && strchr(file, '/') != NULL;
 }
 
-/* Without the flag the call goes on as it came, with the caller that the loader looks at. */
+/* Without the flag the call is passed on unchanged, with the caller that the loader looks at. */
 #if defined(__x86_64__)
 enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOBAL_DATA = R_X86_64_GLOB_DAT, ABSOLUTE = R_X86_64_64 };
 
@@ -138,8 +138,8 @@ static void read_dynamic(struct object *object, uintptr_t base, const ElfW(Dyn) 
   }
 }
 
-/* New objects stand at the list's end. One that another thread has loaded meanwhile is bound as the global scope says
-   already, so that nothing changes for it. */
+/* New objects are at the list's end. An object that another thread has loaded meanwhile is already bound according to
+   the global scope, so nothing changes for it. */
 struct visit {
   size_t count, skip;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The entry points. Each one decides whether its call is to be recorded, and records a release or touch before the real
-   call, an acquire after it. errno is what the real call left. Compiled with -fno-builtin, so that the compiler assumes
-   nothing about functions of these names. */
+   call, an acquire after it. errno stays as the real call left it. Compiled with -fno-builtin, so that the compiler
+   assumes nothing about functions of these names. */
 #include "capture/host/real/entry_points.h"
 
 #include "capture/host/process/process.h"
@@ -16,8 +16,8 @@
 #include <errno.h>
 
 #define CALLER __builtin_return_address(0), os_stack_pointer()
-/* An address in the hook's frame, or at its end, with the return address in the word before it. x86 has it there; where
-   a call leaves it in a register, it is put into such a place. */
+/* An address in the hook's frame, or at its end, with the return address in the word before it. On x86 it is there;
+   where a call leaves it in a register, it is stored in such a place. */
 #if defined(__x86_64__)
 #define FRAME __builtin_dwarf_cfa()
 #else
@@ -27,10 +27,10 @@
 
 /* Each entry point exists twice. The exported form has only the common case, in as few instructions as possible: the
    thread is in no other hook, the real function is libc's and therefore calls no hook, the step needs no stamp, the
-   ring has room. So the thread need not be marked as being in the real function, nor in the hook: what acquires looks
-   at its producer only after the call, and what releases ends in a jump. Everything else is in the slow form, which is
-   given the caller's address; it begins with the common case of other allocators, in which the producer's state tells
-   that the thread is in the real function. Instructions: docs/measurements/capture.md. */
+   ring has room. So the thread need not be marked as being in the real function, nor in the hook: a hook that acquires
+   uses its producer only after the call, and a hook that releases ends in a jump. Everything else is in the slow form,
+   which gets the caller's address; it begins with the common case of other allocators, in which the producer's state
+   shows that the thread is in the real function. Instruction counts: docs/measurements/capture.md. */
 #define SLOW static __attribute__((noinline))
 #define AND_CALLER(...) (__VA_ARGS__, const void *caller, uintptr_t frame)
 #define OWN_FRAME __builtin_frame_address(0)
@@ -40,7 +40,7 @@
 #define PASS_REST(...) (__VA_ARGS__, frame)
 #define WITH_PLACE(...) (__VA_ARGS__, place.caller, place.frame)
 
-/* After the real call of something that acquires. result NULL: it failed. columns: NULL where none are recorded. */
+/* After a real call that acquires. result NULL: it failed. columns: NULL where none are recorded. */
 SLOW void acquired(struct producer_entry in, struct hook_call call, const void *result,
                    const struct record_columns *columns) {
   if (__builtin_expect(large_is(call.request_bytes), 0) && result)
@@ -68,9 +68,9 @@ struct place {
   uintptr_t frame;
 };
 
-/* What the program asked for stands in a struct hook_sizes, of which call_of_op makes a hook_call. The exported forms
-   end in calls of the three functions below, which need no more arguments than fit into registers, so that they are
-   jumps, and none of the exported forms' values need registers that they would have to save. */
+/* The request is in a struct hook_sizes, of which call_of_op makes a hook_call. The exported forms end in calls of the
+   three functions below, whose arguments all fit into registers. So these calls are jumps, and no value of the exported
+   forms needs a register that they would have to save. */
 /* After the real call, for a thread that is not in state IDLE, or has no producer. Returns result. */
 SLOW void *acquired_late(uint8_t op, struct hook_sizes sizes, void *result, struct place place) {
   struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, place.caller, place.frame, NULL);
@@ -103,8 +103,8 @@ static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call
   return true;
 }
 
-/* The end of a hook that acquires, after acquired_plain has returned false. Returns result. What is skipped is found
-   out before the rest of it has saved any registers. */
+/* The end of a hook that acquires, after its common case has failed. Returns result. A skipped call is detected before
+   any registers have been saved. */
 #define ACQUIRED_REST(ident)                                                                                           \
   SLOW void *more_##ident(struct hook_sizes sizes, void *result, void *const *frame) {                                 \
     if (!acquired_rest(call_of_op(CALL_##ident, &sizes), false, result, (uintptr_t)frame))                             \
@@ -115,7 +115,7 @@ static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call
     return producer_may_skip() && producer_skip(frame[-1]) ? result : more_##ident(sizes, result, frame);              \
   }
 
-/* The end of one of a large object. */
+/* The end of a hook that acquires a large object. */
 SLOW void *acquired_large(uint8_t op, struct hook_sizes sizes, void *result, void *const *frame) {
   if (!producer_skip(frame[-1]) && !acquired_rest(call_of_op(op, &sizes), true, result, (uintptr_t)frame))
     acquired_late(op, sizes, result, place_of(frame));
@@ -130,8 +130,8 @@ SLOW void *acquired_large(uint8_t op, struct hook_sizes sizes, void *result, voi
     return got;                                                                                                        \
   return rest_##ident((struct hook_sizes){size, param}, got, FRAME)
 
-/* Before a release of what may be a large object: records how much of it is resident. Returns its request in bytes, 0
-   if it is not a large one. */
+/* Before the release of an object that may be large: records how much of it is resident. Returns its request in bytes,
+   0 if it is not large. */
 static __attribute__((noinline, cold)) uint64_t releasing_large(struct producer_entry in, const void *object,
                                                                 bool quick) {
   uint64_t bytes = large_take(object);
@@ -143,7 +143,7 @@ static __attribute__((noinline, cold)) uint64_t releasing_large(struct producer_
   return bytes;
 }
 
-/* Before the real call of something that releases or touches. calling: the producer's state during that call. */
+/* Before a real call that releases or touches. calling: the producer's state during that call. */
 SLOW void releasing(struct producer_entry in, enum producer_state calling, struct hook_call call, const void *object) {
   if (!object)
     call.op |= CALL_NULL_IN;
@@ -171,7 +171,8 @@ static inline __attribute__((always_inline)) bool releasing_rest(struct producer
   return real_one;
 }
 
-/* The whole rest of such a release, where the thread is in state IDLE. False: it is not, and nothing was done. */
+/* The complete uncommon case of a release, where the thread is in state IDLE. False: it is not, and nothing was
+   done. */
 static inline __attribute__((always_inline)) bool release_rest(struct hook_call call, const void *object,
                                                                uintptr_t frame, bool *real_one) {
   struct producer_event event = step_of(call, object);
@@ -279,15 +280,15 @@ static inline __attribute__((always_inline)) void resized_quick(struct producer_
 #define QUICK_CALL_OF(ident, size, param) CALL_AS(ident, size, param, !HAS_SIZE_##ident) /* of a release */
 
 /* The optional columns (latency, usable size, stacks) are recorded by the slow forms only. Where one is wanted,
-   PRODUCER_OPTIONAL takes the place of PRODUCER_IDLE, so that no hook is in its common case, and recordings without
-   columns pay nothing for them. */
+   PRODUCER_OPTIONAL replaces PRODUCER_IDLE, so that no hook is in its common case, and recordings without columns pay
+   nothing for them. */
 
 /* The time before the real call; 0: its latency is not wanted. */
 static inline uint64_t timing(struct producer_entry in) {
   return in.was == PRODUCER_OPTIONAL && (host_state.flags & ATTACH_LATENCY) ? os_stamp() : 0;
 }
 
-/* The latency of the real call that began then, plus 1; 0: not known. */
+/* The latency of the real call that began at `begin`, plus 1; 0: not known. */
 static inline uint64_t timed(uint64_t begin) {
   if (!begin)
     return 0;
@@ -313,7 +314,7 @@ static inline void released(struct producer_entry in, const void *object, uint64
   producer_leave(in);
 }
 
-/* The common case of the slow forms, for whatever allocator. */
+/* The common case of the slow forms, for any allocator. */
 static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
   *in = (struct producer_entry){producer_now(), host_state.idle};
   return producer_is_quick(in->was) && producer_enter_idle(in->producer, in->was, state);
@@ -473,7 +474,7 @@ EXPORT size_t malloc_usable_size(void *object) {
 /* An operator new may end by an exception, its own or a new-handler's. The unwinder calls the personality routine of
    each frame that it passes; ours records the failed call. So libheaptape.so does not need the unwinder's library,
    which a C program lacks (code compiled with -fexceptions would need it), and a call that does not throw costs nothing
-   more. */
+   extra. */
 enum { UNWIND_CLEANUP_PHASE = 2, UNWIND_CONTINUE = 8 };
 
 __attribute__((used)) int hooks_personality(int version, int actions, uint64_t class, void *exception, void *context);
@@ -543,8 +544,8 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
     ACQUIRED_PLAIN(ident, got, size, param);                                                                           \
   }
 
-/* The operator must not be called by a jump: an allocator's may end in one to free, and only by its return address, in
-   our hook, is that known as the operator's where the thread is paused. */
+/* The operator must not be called by a jump: an allocator's operator may end in a jump to free, and where the thread is
+   paused, only the return address of that free, in our hook, shows that it is the operator's. */
 #define OPERATOR_DELETE_HOOK(ident, declaration, arguments, size, param)                                               \
   SLOW void slow_##ident AND_CALLER declaration {                                                                      \
     struct producer_entry in = {NULL, 0};                                                                              \
@@ -637,8 +638,8 @@ static void record_live(const void *object, uint64_t bytes) {
   producer_leave(in);
 }
 
-/* Many programs never release their largest objects. Of a program that is killed, or calls _exit, it is not known how
-   much of them is resident; the replay then touches only their first byte. */
+/* Many programs never release their largest objects. If a program is killed, or calls _exit, it is not known how much
+   of these is resident; the replay then touches only their first byte. */
 __attribute__((destructor)) static void record_live_objects(void) {
   stack_wait_for_collector();
   if (producer_now() && !process_is_off())

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The hook of functions in the executable. What their parameters mean is in the table's entry.
+/* The hook of functions in the executable. The meaning of their parameters is in the table's entry.
 
-   Callers that were compiled together with the function (gcc's -fipa-ra) keep values in whatever registers the function
-   leaves alone, call it with a stack that is aligned as it needs, and look at nothing else of a call's rules. So all
+   Callers that were compiled together with the function (gcc's -fipa-ra) keep values in any registers that the function
+   leaves alone, call it with a stack that is only aligned as it needs, and ignore all other calling conventions. So all
    registers are the program's when the function begins, and the function's when it has returned. The common cases,
-   linked_before and linked_after, change general registers alone (-mgeneral-regs-only here and in what they call;
-   capture/test/linked/test_linked_registers.py looks at the code); whatever else runs between a saving of the vector
-   state and its restoring, some 200 cycles, as nobody knows what the C library's functions use. */
+   linked_before and linked_after, change only general registers (-mgeneral-regs-only here and in the code that they
+   call; capture/test/linked/test_linked_registers.py checks the code). All other code runs between saving and restoring
+   the vector state, about 200 cycles, as it is not known which registers the C library's functions use. */
 #include "capture/host/real/linked.h"
 
 #if defined(__x86_64__)
@@ -16,13 +16,13 @@
 
 #include <stddef.h>
 
-/* What the hook keeps of a call, on the thread's stack. The assembler code below knows the places. */
+/* The hook's data of a call, on the thread's stack. The assembler code below uses these offsets. */
 struct linked_call {
   struct step step;
   struct resize resize;
-  const void *object; /* that is released, resized or touched */
-  void **result;      /* where the object's address goes (LINKED_RESULT) */
-  bool done;          /* of what is to be done after the function, all but flushing the side buffer */
+  const void *object; /* the one that is released, resized or touched */
+  void **result;      /* where the object's address is stored (LINKED_RESULT) */
+  bool done;          /* all work after the function is done, except flushing the side buffer */
   uint64_t pad;
   uint64_t real;
   const struct linked_function *function;
@@ -51,7 +51,7 @@ __attribute__((used)) int linked_after(struct linked_call *call), linked_after_s
   "  movq -8(%rbp), %rax\n  movq -16(%rbp), %rcx\n  movq -24(%rbp), %rdx\n  movq -32(%rbp), %rsi\n"                   \
   "  movq -40(%rbp), %rdi\n  movq -48(%rbp), %r8\n  movq -56(%rbp), %r9\n  movq -64(%rbp), %r10\n"                    \
   "  movq -72(%rbp), %r11\n"
-/* Calls it with the vector state saved; eax is its result. */
+/* Calls the function with the vector state saved; eax is its result. */
 #define CALL_SLOW(function)                                                                                            \
   "  movq %rsp, %rdi\n"                                                                                                \
   LINKED_SAVE_VECTORS                                                                                                  \
@@ -60,12 +60,13 @@ __attribute__((used)) int linked_after(struct linked_call *call), linked_after_s
   "  leaq -" LINKED_TEXT(CALL_BYTES) "(%rbp), %rsp\n  movl %ecx, %eax\n"
 #define IN_FRAME ".cfi_def_cfa %rbp, 16\n.cfi_offset %rbp, -16\n"
 
-/* A frame as any function's with a frame pointer, so that all ways of walking the stack pass it. An operator new is
-   called from a frame of its own in the tables, whose personality routine records the call where an exception passes.
-   Flags: lahf and seto, as popf takes some 20 cycles. The stack pointer moves by lea, which leaves them alone.
+/* The frame is like that of any function with a frame pointer, so that all ways of walking the stack pass it. An
+   operator new is called from a separate frame in the tables, whose personality routine records the call where an
+   exception passes. Flags: lahf and seto, as popf takes about 20 cycles. The stack pointer moves by lea, which leaves
+   them alone.
 
-   A function that loops back to its own first instruction arrives here at each turn, with a return address in this code.
-   It is sent on to the trampoline, without a frame: the turn is no call. */
+   A function that loops back to its own first instruction arrives here in each iteration, with a return address in this
+   code. It is sent on to the trampoline, without a frame: an iteration is not a call. */
 __asm__(".text\n"
         ".globl linked_hook\n.hidden linked_hook\n.type linked_hook, @function\n"
         "linked_hook:\n"
@@ -126,7 +127,7 @@ __asm__(".text\n"
         ".size linked_hook_throwing, . - linked_hook_throwing\n");
 /* clang-format on */
 
-/* What jemalloc's functions take as flags. */
+/* The flags of jemalloc's functions. */
 enum { FLAG_ALIGN_MASK = 63, FLAG_ZERO = 64 };
 
 static uint8_t call_by_flags(const struct linked_function *function, uint64_t flags) {
@@ -146,13 +147,13 @@ static inline uint64_t parameter(const struct linked_call *call, uint8_t number,
   return number < LINKED_PARAMETERS ? parameters[number] : none;
 }
 
-/* What the program asks for. */
+/* Fills in the program's request. */
 static inline void describe(struct linked_call *call) {
   const struct linked_function *function = call->function;
   struct step *step = &call->step;
   *step = (struct step){.in = step->in, .call = function->call};
   step->sizes.size = product(parameter(call, function->size, 0), parameter(call, function->count, 1));
-  step->sizes.param = parameter(call, function->param, 1); /* of an element count that is not said */
+  step->sizes.param = parameter(call, function->param, 1); /* 1: for an element count that is not given */
   if (function->style == LINKED_FLAGS) {
     step->call = call_by_flags(function, step->sizes.param);
     step->sizes.param = (uint64_t)1 << (step->sizes.param & FLAG_ALIGN_MASK);
@@ -161,7 +162,7 @@ static inline void describe(struct linked_call *call) {
   call->result = (void **)call->rdi;
 }
 
-/* The producer's state while the function runs, and what producer_enter_slow is told beside. */
+/* The producer's state while the function runs, and the further flags for producer_enter_slow. */
 static inline uint32_t state_in(const struct linked_function *function) {
   return function->kind == LINKED_NEW      ? PRODUCER_NEW
          : function->kind == LINKED_DELETE ? PRODUCER_DELETE
@@ -173,7 +174,7 @@ static inline uint32_t more_of(const struct linked_function *function) {
                                                                              : 0;
 }
 
-/* Is there something to be recorded before the function runs? */
+/* Must something be recorded before the function runs? */
 static inline bool begins(const struct linked_function *function) {
   return more_of(function) || function->kind == LINKED_RESIZE;
 }
@@ -229,7 +230,7 @@ int linked_before_slow(struct linked_call *call) {
     call->resize = step_resizing(step, call->object);
   else if (begins(function))
     step_releasing(step, state_in(function), call->object);
-  else if (function->kind == LINKED_OTHER) /* what calls.def has no call for */
+  else if (function->kind == LINKED_OTHER) /* calls.def has no such call */
     producer_drop(step->in.producer);
   step->began = step_time(step->in);
   return go_on(call);

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* A mark's records are published one by one. They still follow each other: other threads have rings of their own, and
-   handlers of this one use the side buffer. */
+/* A mark's records are published one by one. They still follow each other: other threads have their own rings, and
+   handlers of this thread use the side buffer. */
 static bool put_mark(struct producer *producer, const char *text, size_t length) {
   enum { TEXT_BYTES = 15 };
   for (size_t at = 0; at <= length; at += TEXT_BYTES) {
@@ -35,7 +35,8 @@ void heaptape_lib_mark(const char *text) {
       length--;
   if (!put_mark(producer, text, length))
     atomic_fetch_add_explicit(&producer->ring->marks_lost, 1, memory_order_relaxed);
-  /* What a thread does once it knows of the mark must not inherit an older stamp: the tick asks for a new one. */
+  /* A step that a thread makes after it knows of the mark must not inherit an older stamp: the tick makes it take a new
+     one. */
   control_advance_tick(&host_state.tables->control);
   accesses_report_mark(text, length);
   producer_set_state(producer, was);

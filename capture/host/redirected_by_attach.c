@@ -5,7 +5,7 @@
 #include "capture/host/real/redirected.h"
 #include "capture/host/recording/producer.h"
 
-/* As in sandbox.c: what the program tells the kernel of a sandbox must not escape us. */
+/* As in sandbox.c: we must notice the program's requests to the kernel for a sandbox. */
 int prctl(int option, ...);
 #if defined(__x86_64__)
 long syscall(long number, ...);

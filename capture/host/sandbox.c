@@ -2,8 +2,8 @@
 /* Notes that a host is about to put itself under a filter of system calls (seccomp): from then on the library makes no
    system call (host_sandboxed). The collector finds out too, from /proc, but up to a sample later.
 
-   For that alone prctl, and syscall, which libseccomp uses, are entry points of ours; they do what they would without
-   us. A program that makes the system call by an instruction of its own is not noticed here. */
+   Only for that, prctl, and syscall, which libseccomp uses, are our entry points; they do the same as without us. A
+   program that makes the system call by its own instruction is not noticed here. */
 #include "capture/host/process/host_state.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 
 EXPORT int prctl(int option, ...);
 
-/* The flags are set before the call, as its result may not be asked for after it. clockless: reading the cycle counter
-   kills the process from now on (also in strict mode); calls are then counted, not recorded. */
+/* The flags are set before the call, as its result may not be available afterwards. clockless: reading the cycle
+   counter kills the process from now on (also in strict mode); calls are then counted, not recorded. */
 static void note_filter(bool sandbox, bool clockless) {
   struct region *region = (struct region *)host_state.region;
   if (!region)
@@ -53,7 +53,7 @@ __attribute__((used, visibility("hidden"))) long sandbox_set_errno(long result) 
 
 #if defined(__x86_64__)
 
-/* Returns as the kernel does: minus errno. */
+/* Returns errors as the kernel does: minus errno. */
 static long call_prctl(long option, long a, long b, long c, long d) {
   register long r10 __asm__("r10") = c;
   register long r8 __asm__("r8") = d;
@@ -65,7 +65,7 @@ static long call_prctl(long option, long a, long b, long c, long d) {
   return result;
 }
 
-/* As the C library's, in its own frame's absence: a caller may make a call that returns twice (vfork, clone). */
+/* As the C library's, without a frame: a caller may make a call that returns twice (vfork, clone). */
 __asm__(".text\n"
         ".globl syscall\n"
         ".type syscall, @function\n"

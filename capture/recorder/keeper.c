@@ -16,7 +16,7 @@ struct keeping {
   char setting[128];
 };
 
-/* Has the recorder ended, or told us to? Waits for that, at most so long. */
+/* Has the recorder ended, or asked us to end? Waits for that, at most wait_ms. */
 static bool is_over(const struct keeping *keeping, int wait_ms) {
   struct pollfd line = {keeping->line, POLLIN, 0};
   return poll(&line, 1, wait_ms) == 1;
@@ -26,12 +26,12 @@ static bool is_wanted(void *context) {
   return !is_over(context, 0);
 }
 
-static void tell_waiting(void *context) {
+static void report_waiting(void *context) {
   const struct keeping *keeping = context;
   keeping->voice->waiting(keeping->pid);
 }
 
-/* The address of the collector, up to its end. False: the recorder has ended before. */
+/* Reads the collector's address up to its '\0'. False: the recorder ended before that. */
 static bool take_setting(struct keeping *keeping) {
   size_t bytes = 0;
   while (bytes < sizeof keeping->setting) {
@@ -54,7 +54,7 @@ static int keep(struct keeping *keeping, struct redirect_orders *orders) {
   struct error error = {""};
   orders->setting = keeping->setting;
   orders->loading.wanted = is_wanted;
-  orders->loading.tell_waiting = tell_waiting;
+  orders->loading.tell_waiting = report_waiting;
   orders->loading.context = keeping;
   if (redirect_begin(&redirection, orders, &error) != 0)
     return fail(keeping, &error);
@@ -81,7 +81,7 @@ int keeper_start(struct keeper *keeper, struct redirect_orders *orders, const st
                  struct error *error) {
   int line[2];
   if (pipe2(line, O_CLOEXEC) != 0)
-    return error_errno(error, "--attach", "no pipe");
+    return error_errno(error, "--attach", "cannot make a pipe");
   keeper->pid = fork();
   if (keeper->pid < 0)
     return error_errno(error, "--attach", "cannot start a process");

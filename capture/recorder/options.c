@@ -26,55 +26,54 @@ static const char usage[] =
     "       heaptape record --attach PID [-o F.tape] [--duration SECONDS] [OPTION...]\n";
 static const char usage_details[] =
     "\n"
-    "Runs CMD with its malloc calls recorded, and exits with CMD's status. Each process that CMD starts gets a trace of its\n"
-    "own (NAME.PID.tape).\n"
+    "Runs CMD, records its malloc calls, and exits with CMD's status. Each process that CMD starts gets its own trace\n"
+    "(NAME.PID.tape).\n"
     "\n"
     "  -o F.tape            where the trace goes (default: PROGRAM.PID.tape)\n"
     "  --on-full wait|drop  when the collector can't keep up: let the program wait (default), or drop events and count them\n"
     "  --no-follow          record this process only, not its children\n"
     "  --describe           store arguments and host name in the trace (never done without this)\n"
     "  --preload LIB        record the program on another allocator\n"
-    "  --attach PID         record a process that runs already: from now on, until --duration is over, the recorder gets a\n"
+    "  --attach PID         record a process that runs already: from now until --duration is over, the recorder gets a\n"
     "                       SIGINT, or the process ends; then everything in it is put back\n"
     "  --start-paused       record nothing until 'heaptape ctl PID start' or the signal\n"
     "  --signal NAME        the recorder starts or stops recording when it (not the program) gets this signal: USR1, RTMIN+3\n"
-    "  --duration SECONDS   recording ends so long after its start; the program goes on\n"
-    "  --max-size BYTES     recording ends when the traces together are about to be larger (K, M, G: powers of 1024)\n"
-    "  --budget PERCENT     record in bursts at random moments, so that recording costs at most that share of the CPU time\n"
-    "                       of the program (2%); the calls between them are counted\n"
+    "  --duration SECONDS   recording ends this long after its start; the program continues\n"
+    "  --max-size BYTES     recording ends before the traces together exceed BYTES (K, M, G: powers of 1024)\n"
+    "  --budget PERCENT     record in bursts at random moments, so that recording costs at most this share of the CPU time\n"
+    "                       of the program (2%); calls between the bursts are counted\n"
     "  --budget-after SECONDS\n"
-    "                       record everything so long at first; the budget holds from then on\n"
-    "  --rotate BYTES       go on in another file when one has that size (at least 64K): F.0001.tape, F.0002.tape, each a\n"
-    "                       trace by itself; 'heaptape convert --merge' makes one of them\n"
-    "  --keep N             keep the file that is written and the N before it; delete older ones of this recording\n"
-    "  --sample-ms MS       how often the memory of the program is looked at (default 10)\n"
+    "                       record everything for this long first; the budget holds from then on\n"
+    "  --rotate BYTES       continue in a new file when one has this size (at least 64K): F.0001.tape, F.0002.tape; each\n"
+    "                       is a complete trace; 'heaptape convert --merge' makes one trace of them\n"
+    "  --keep N             keep the current file and the N before it; delete older files of this recording\n"
+    "  --sample-ms MS       how often the memory of the program is sampled (default 10)\n"
     "  --stamp tags|every   how events of different threads are ordered (default tags; every: a time stamp per event)\n"
     "  --clock auto|counter stamps from the cycle counter where it can be trusted (auto), or from a shared counter\n"
     "  --touch-min BYTES    of objects of this size or more, record how many OS pages the program touched (default\n"
     "                       8192; 0: none)\n"
-    "  --own-mappings        objects of 8 KiB or more of glibc's malloc become mappings of their own, where its heap\n"
-    "                       has no room, so that OS pages that earlier objects touched don't count as theirs; the\n"
-    "                       program's own memory is another then\n"
-    "  --latency            store how long each call took, in units of the cycle counter; what reading it costs is subtracted\n"
+    "  --own-mappings       give objects of 8 KiB or more of glibc's malloc separate mappings where its heap has no room,\n"
+    "                       so that OS pages that earlier objects touched don't count as theirs; this changes the\n"
+    "                       program's own memory\n"
+    "  --latency            store how long each call took, in units of the cycle counter; the cost of reading it is subtracted\n"
     "  --usable             store how much of each object can be used (malloc_usable_size)\n"
     "  --stacks[=DEPTH]     store the call stack of each call that acquires: at least the innermost DEPTH frames (default 32)\n"
     "  --unwind auto|dwarf|fp|libunwind\n"
     "                       how stacks are walked: by the compiler's unwind tables, and frame pointers where there are none\n"
     "                       (auto); by the tables only; by frame pointers only, the fastest where the program has them;\n"
-    "                       by the library libunwind, the slowest, which takes locks of its own in the program\n"
+    "                       by the library libunwind, the slowest, which takes its own locks in the program\n"
     "  --accesses[=all|BYTES]\n"
     "                       run CMD under Valgrind and store its data accesses beside its calls: those that miss a cache of\n"
-    "                       BYTES with lines of 16 bytes (default 4096; a power of two from 64 on), or all\n"
+    "                       BYTES with lines of 16 bytes (default 4096; a power of two, at least 64), or all\n"
     "  --accesses=sampled[:PERIOD]|faults[:PERIOD]\n"
     "                       no Valgrind: store samples of data accesses, one of PERIOD. sampled: slow loads, and stores, by\n"
     "                       the processor (PEBS, IBS); faults: page faults, by the kernel\n"
-    "  --burst FROM..TO     store data accesses in bursts alone, each of which begins at the mark FROM and ends at the mark\n"
-    "                       TO (heaptape_mark); outside, the program runs faster, and its calls are stored as ever.\n"
-    "                       FROM left out: from the start; TO left out: up to the end; SIGUSR1, for one: when the\n"
-    "                       recorder (not the program) gets that signal; ctl: only by 'heaptape "
-    "ctl'\n" DIAGNOSTICS_HELP;
+    "  --burst FROM..TO     store data accesses only in bursts, from the mark FROM to the mark TO (heaptape_mark); outside\n"
+    "                       bursts the program runs faster, and its calls are stored as usual. FROM left out: from the\n"
+    "                       start; TO left out: up to the end; a signal such as SIGUSR1: when the recorder (not the\n"
+    "                       program) gets it; ctl: only by 'heaptape ctl'\n" DIAGNOSTICS_HELP;
 
-/* The workload compiler takes no smaller objects into account; any of this size holds a whole OS page. */
+/* The workload compiler ignores smaller objects; an object of this size always holds a whole OS page. */
 enum { TOUCH_MIN_BYTES = 8 << 10 };
 
 __attribute__((noreturn, format(printf, 1, 2))) static void wrong(const char *format, ...) {
@@ -118,7 +117,7 @@ static uint64_t bytes_of(const char *option, const char *value) {
   return bytes << shift;
 }
 
-/* A time in nanoseconds from one in units of that many. */
+/* Nanoseconds from a time in units of unit_ns. */
 static uint64_t time_of(const char *option, const char *value, double unit_ns) {
   char *end;
   double time = strtod(value, &end);
@@ -127,7 +126,7 @@ static uint64_t time_of(const char *option, const char *value, double unit_ns) {
   return time * unit_ns < 1 ? 1 : (uint64_t)(time * unit_ns);
 }
 
-/* A share from one in percent, "2%" or "2". */
+/* A share (0 to 1) from a percentage, "2%" or "2". */
 static double share_of(const char *option, const char *value) {
   char *end;
   double percent = strtod(value, &end);
@@ -136,7 +135,7 @@ static double share_of(const char *option, const char *value) {
   return percent / 100;
 }
 
-/* Below it the parts of a file that are not events would be most of it. */
+/* In a smaller file, most bytes would not be events. */
 enum { ROTATE_LEAST_BYTES = 64 << 10 };
 
 static uint64_t rotation_of(const char *value) {
@@ -151,7 +150,7 @@ static uint32_t keep_of(const char *value) {
   errno = 0;
   unsigned long number = strtoul(value, &end, 10);
   if (*value < '0' || *value > '9' || *end || errno || number == 0 || number >= UINT32_MAX)
-    wrong("--keep is a number of files from 1 on, not %s", value);
+    wrong("--keep is a number of files, 1 or more, not %s", value);
   return (uint32_t)number;
 }
 
@@ -181,7 +180,7 @@ static int find_signal(const char *value) {
   return number <= SIGRTMAX ? number : 0;
 }
 
-/* Signals that the recorder uses itself, or that cannot be caught, are refused. */
+/* Refuses signals that the recorder uses itself, or that cannot be caught. */
 static int signal_of(const char *option, const char *value) {
   int number = find_signal(value);
   static const int taken[] = {SIGKILL, SIGSTOP, SIGCHLD, SIGINT,  SIGTERM, SIGHUP, SIGQUIT, SIGPIPE,
@@ -194,7 +193,7 @@ static int signal_of(const char *option, const char *value) {
   return number;
 }
 
-/* "WORD" or "WORD:PERIOD". False: it is neither. */
+/* Parses "WORD" or "WORD:PERIOD". False: it is neither. */
 static bool is_sampling(const char *value, const char *word, uint64_t *period) {
   size_t length = strlen(word);
   if (strncmp(value, word, length) != 0 || (value[length] && value[length] != ':'))
@@ -222,8 +221,7 @@ static uint64_t filter_of(const char *value) {
   return bytes;
 }
 
-/* Events need stamps: their calls are matched with the accesses by order, and samples are placed between them by time.
- */
+/* Every event needs a stamp: calls are matched with accesses by order, and samples are placed between calls by time. */
 static void take_accesses(struct collector_settings *settings, const char *value) {
   settings->flags |= ATTACH_STAMP_EVERY;
   settings->flags &= ~(uint32_t)ATTACH_ACCESSES;
@@ -239,7 +237,7 @@ static void take_accesses(struct collector_settings *settings, const char *value
   }
 }
 
-/* At most, as heaptape_mark keeps them. */
+/* The longest mark that heaptape_mark stores. */
 enum { MARK_BYTES = 255 };
 
 static int pid_of(const char *value) {
@@ -247,7 +245,7 @@ static int pid_of(const char *value) {
   errno = 0;
   long pid = strtol(value, &end, 10);
   if (errno || end == value || *end || pid <= 0 || pid > INT32_MAX)
-    wrong("--attach is the number of a process, not %s", value);
+    wrong("--attach is a process ID, not %s", value);
   return (int)pid;
 }
 
@@ -260,7 +258,7 @@ static int burst_signal_of(const char *text) {
 static struct burst_ends burst_of(const char *value) {
   const char *dots = strstr(value, "..");
   if (!dots || !value[2])
-    wrong("--burst is FROM..TO, one of which may be left out, not %s", value);
+    wrong("--burst is FROM..TO, where one end may be left out, not %s", value);
   char *from = strndup(value, (size_t)(dots - value));
   if (!from)
     wrong("out of memory");
@@ -412,18 +410,18 @@ static bool take(struct command *command, int option, const char *value) {
 static void check_together(const struct collector_settings *settings) {
   bool accesses = (settings->flags & ATTACH_ACCESSES) || settings->sampling;
   if (settings->in_bursts && !(settings->flags & ATTACH_ACCESSES))
-    wrong("--burst is about data accesses: give --accesses, too");
+    wrong("--burst limits data accesses: give --accesses, too");
   if (settings->budget_after_ns && settings->budget == 0)
     wrong("--budget-after says when a budget begins: give --budget, too");
   if (settings->keep != UINT32_MAX && !settings->rotate_bytes)
-    wrong("--keep is about files that rotate: give --rotate, too");
+    wrong("--keep limits rotated files: give --rotate, too");
   if (accesses && settings->budget > 0)
     wrong("--budget is about calls: it can't limit what --accesses costs");
   if (accesses && settings->rotate_bytes)
     wrong("--rotate can't divide data accesses among files: leave --accesses out");
 }
 
-/* What needs a program that heaptape starts. */
+/* Exits where an option needs a program that heaptape starts. */
 static void check_attached(const struct command *command, const char *argument) {
   const struct collector_settings *settings = &command->settings;
   const char *excluded = command->preload                             ? "--preload"
@@ -434,7 +432,7 @@ static void check_attached(const struct command *command, const char *argument) 
                          : settings->stack_unwind == UNWIND_LIBUNWIND ? "--unwind libunwind"
                                                                       : NULL;
   if (argument)
-    wrong("--attach records a process that runs, and starts none: %s", argument);
+    wrong("--attach records a running process and starts no program: %s", argument);
   if (excluded)
     wrong("%s is for a program that heaptape starts, not for --attach", excluded);
 }

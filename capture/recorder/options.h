@@ -13,7 +13,7 @@ struct command {
   int toggle_signal;                  /* starts and stops the recording when the recorder receives it; 0: none */
   bool describe;
   bool own_mappings; /* for large objects of glibc's malloc */
-  int attach_pid;    /* of the process to be recorded; 0: a program is run */
+  int attach_pid;    /* of the running process to be recorded; 0: a program is started */
   char **arguments;  /* of the program to be recorded */
 };
 

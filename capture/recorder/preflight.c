@@ -27,7 +27,7 @@ static int refuse(struct error *error, const char *path, const char *why) {
   return 1;
 }
 
-/* As execvp: a name with a slash is a path, others are looked for in PATH. */
+/* As execvp: a name with a slash is a path; other names are searched in PATH. */
 static int find_program(const char *command, char *path, size_t path_bytes, struct error *error) {
   struct stat status;
   int found = 127;
@@ -84,7 +84,7 @@ static int check_elf(int fd, const char *path, const struct stat *status, struct
       return refuse(error, path, "a damaged ELF file");
     interpreted |= segment.p_type == PT_INTERP;
   }
-  if (!interpreted && !file_begins(path, "ld-linux") && !file_begins(path, "ld-musl-")) /* those run others */
+  if (!interpreted && !file_begins(path, "ld-linux") && !file_begins(path, "ld-musl-")) /* loaders run other programs */
     return refuse(error, path, "statically linked: its malloc can't be reached from outside");
   if (gains_rights(path, status))
     return refuse(error, path, "setuid, setgid or with capabilities: the loader ignores LD_PRELOAD for it");
@@ -108,7 +108,7 @@ static int check_file(const char *path, int depth, struct error *error) {
     if (fd >= 0)
       close(fd);
     return errno == EACCES ? 0
-                           : refuse(error, path, "cannot be read"); /* executable but not readable: cannot be checked */
+                           : refuse(error, path, "cannot be read"); /* EACCES: executable but not readable: unchecked */
   }
   ssize_t got = pread(fd, start, sizeof start - 1, 0);
   start[got > 0 ? got : 0] = '\0';
@@ -134,7 +134,7 @@ int preflight_program(const char *command, char *path, size_t path_bytes, struct
 
 int preflight_preloadable(const char *path, struct error *error) {
   if (path[strcspn(path, " :")])
-    return refuse(error, path, "a path with a space or colon can't stand in LD_PRELOAD");
+    return refuse(error, path, "a path with a space or colon can't be in LD_PRELOAD");
   if (access(path, R_OK) != 0)
     return refuse(error, path, "no such library");
   return 0;
@@ -167,7 +167,7 @@ static bool is_of_musl(const char *program) {
   return file_begins(*loader ? loader : program, "ld-musl-");
 }
 
-/* Whatever is linked against glibc names the versions of the symbols that it needs of it. */
+/* A file that is linked against glibc names the versions of the symbols that it needs. */
 static bool names_glibc(const char *library) {
   static const char version[] = "GLIBC_2.";
   struct stat status;

@@ -20,9 +20,10 @@ int preflight_library(const char *name, char *path, struct error *error);
 /* Can libunwind be loaded? 0, or 1 with error. */
 int preflight_libunwind(struct error *error);
 
-/* Can path stand in LD_PRELOAD? 0, or 1 with error. */
+/* Can path be in LD_PRELOAD? 0, or 1 with error. */
 int preflight_preloadable(const char *path, struct error *error);
 
-/* Can the library be loaded into the program? Not one that was linked against glibc into one of musl: its loader would
-   end the program. (libheaptape.so itself is made for both.) 0, or 1 with error; a script is taken for glibc's. */
+/* Can the library be loaded into the program? A library that was linked against glibc can't be loaded into a musl
+   program: musl's loader would end the program. (libheaptape.so itself is made for both.) 0, or 1 with error; a script
+   counts as a glibc program. */
 int preflight_same_libc(const char *program, const char *library, struct error *error);

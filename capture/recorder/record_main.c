@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* heaptape-record: runs a program and records its calls of malloc and its kin. Launch, signals, and all printing. */
+/* heaptape-record: runs a program and records its calls of the malloc API. Launch, signals, and all printing. */
 #include "capture/recorder/collector/collector.h"
 #include "capture/recorder/collector/describe.h"
 #include "capture/recorder/continuous/file_set.h"
@@ -30,8 +30,8 @@
 static struct collector *serving;
 static int child_pid;
 
-/* The recording ends when the program does, so the signal is passed on to it; SIGINT it has received from the terminal.
-   After it the recorder no longer waits for processes that outlive the program. */
+/* The recording ends when the program does, so the signal is passed on to the program, which already has a SIGINT from
+   the terminal. Afterwards the recorder no longer waits for processes that outlive the program. */
 static void end(int signal) {
   int error = errno;
   if (signal != SIGINT && child_pid && !collector_child_ended(serving))
@@ -67,7 +67,8 @@ static void complain(const struct error *error) {
   diagnostics_error(RECORD, "%s", error->text);
 }
 
-/* The traces written, and which has most events: a program that starts a hundred processes leaves as many files. */
+/* The number of traces, and the one with most events: a program that starts a hundred processes leaves as many
+   files. */
 static struct {
   uint32_t traces;
   uint64_t events;
@@ -87,7 +88,7 @@ static void note_written(const struct process_summary *process) {
     tree_add(written.tree, process);
 }
 
-/* Prints a line for each process as it ends; of many, only the first: the tree at the end has all. */
+/* Prints a line for each process as it ends, but only for the first LINES: the tree at the end has all. */
 static void report(const struct process_summary *process, const struct error *error) {
   enum { LINES = 8 };
   const struct process_totals *totals = process->totals;
@@ -101,7 +102,7 @@ static void report(const struct process_summary *process, const struct error *er
   }
   note_written(process);
   if (totals->broken)
-    diagnostics_error(RECORD, "%s: %llu records cannot be right: process %d has overwritten its rings", process->path,
+    diagnostics_error(RECORD, "%s: %llu records are invalid: process %d has overwritten its rings", process->path,
                       (unsigned long long)totals->broken, process->pid);
   uint64_t dropped = t->dropped - totals->skipped;
   if ((written.traces > LINES || diagnostics_quiet()) && !dropped && !totals->cut_why)
@@ -141,12 +142,12 @@ static void fail_launched(const struct error *error) {
   fail(error, 1);
 }
 
-/* The libraries that the program gets; "": not this one. */
+/* The libraries to preload into the program; "": none. */
 struct preloads {
   char ours[PATH_MAX], unwinder[PATH_MAX], allocator[PATH_MAX];
 };
 
-/* LD_PRELOAD: our library first, so that it comes before the one to be recorded on, then what was there. */
+/* Sets LD_PRELOAD: our library first, so that it comes before the allocator, then what was there. */
 static void set_preload(const struct preloads *preloads) {
   const char *before = getenv("LD_PRELOAD");
   const char *const parts[] = {preloads->ours, preloads->unwinder, preloads->allocator, before ? before : ""};
@@ -160,10 +161,10 @@ static void set_preload(const struct preloads *preloads) {
   free(value);
 }
 
-/* An OS page that an earlier object touched is resident when the next one is released, whatever that did with it. In a
-   mapping of its own an object begins with none; one that fits into what is free of the heap gets none. Below the
-   number of mappings that a process may have (65,530 as a rule), as the program needs some itself; objects beyond share
-   the heap again. */
+/* An OS page that an earlier object touched is still resident when a later object there is released, whether the later
+   one touched it or not. An object in a separate mapping begins without resident pages; an object that fits into free
+   heap memory gets no mapping. The limit is below the number of mappings that a process may have (65,530 as a rule), as
+   the program needs some itself; objects beyond the limit share the heap again. */
 static void give_own_mappings(void) {
   setenv("MALLOC_MMAP_THRESHOLD_", "8192", 1);
   setenv("MALLOC_MMAP_MAX_", "32768", 1);
@@ -182,7 +183,7 @@ static char *describe(char **arguments) {
   return text;
 }
 
-/* Where the first process's trace begins. */
+/* The path of the first process's trace; of its first file, if files rotate. */
 static void find_output(const struct collector_settings *settings, char *path, size_t bytes) {
   describe_first_path(settings, path, bytes);
   if (!settings->rotate_bytes)
@@ -192,8 +193,8 @@ static void find_output(const struct collector_settings *settings, char *path, s
   file_set_path(&files, files.number, path, bytes);
 }
 
-/* Finds the first output file, and makes it if it is not there, so that an unwritable one is found before the program
-   runs. *made: it was not there, and is now. */
+/* Finds the first output file, and creates it if it does not exist, so that an unwritable one is found before the
+   program runs. *made: it was created. */
 static int try_output(const struct collector_settings *settings, char *path, size_t bytes, bool *made,
                       struct error *error) {
   find_output(settings, path, bytes);
@@ -202,14 +203,14 @@ static int try_output(const struct collector_settings *settings, char *path, siz
   if (fd < 0)
     return error_errno(error, path, "cannot be written");
   close(fd);
-  if (*made && settings->rotate_bytes) { /* else the numbers would go on after it */
+  if (*made && settings->rotate_bytes) { /* else numbering would continue after it */
     unlink(path);
     *made = false;
   }
   return 0;
 }
 
-/* Called before our signal dispositions are set, so that the child has those that we were started with. The child waits
+/* Called before we set our signal dispositions, so that the child has those that we were started with. The child waits
    until it can read from go, and writes an errno to failed if it cannot exec. */
 static int launch(const char *path, char **arguments, struct simulator *simulator, int go[2], int failed[2]) {
   if (pipe2(go, O_CLOEXEC) != 0 || pipe2(failed, O_CLOEXEC) != 0)
@@ -231,8 +232,8 @@ static int launch(const char *path, char **arguments, struct simulator *simulato
   _exit(126);
 }
 
-/* A process takes three descriptors. Called after the launch, as the program's limit must be what it would be without
- * us. */
+/* Each process takes three descriptors. Called after the launch, as the program's limit must be what it would be
+   without us. */
 static void raise_descriptor_limit(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -261,7 +262,7 @@ static void set_signals(int toggle_signal, const struct burst_ends *burst) {
     sigaction(burst->to_signal, &action, NULL);
 }
 
-/* Finds the program, which has room for PATH_MAX bytes, and the libraries; exits where one of them is not usable. */
+/* Finds the program (PATH_MAX bytes) and the libraries; exits where one of them is not usable. */
 static void preflight(const struct command *command, char *program, struct preloads *preloads) {
   const struct collector_settings *settings = &command->settings;
   struct error error = {""};
@@ -287,21 +288,21 @@ static void preflight(const struct command *command, char *program, struct prelo
     fail(&error, status);
 }
 
-/* How a recording went that was kept within a budget, and which of its files there are. */
+/* Prints what a recording within a budget cost, and how many rotated files were deleted. */
 static void conclude_upkeep(const struct command *command) {
   double percent;
   uint32_t bursts, deleted = collector_files_deleted(serving);
   if (collector_budget_used(serving, &percent, &bursts) && !diagnostics_quiet())
     fprintf(stderr, "heaptape: %u bursts; recording cost %.2f %% of the program's CPU time, of %g %% allowed%s\n",
             bursts, percent, 100 * command->settings.budget,
-            bursts == 0 && percent > 100 * command->settings.budget ? ": no burst began, as counting calls costs that"
+            bursts == 0 && percent > 100 * command->settings.budget ? ": no burst began, as counting calls costs more"
                                                                     : "");
   if (deleted)
     fprintf(stderr, "heaptape: %u files; %u are kept, the %u before them were deleted (--keep)\n", written.traces,
             written.traces - deleted, deleted);
 }
 
-/* Prints what is to be printed at the end. exec_error: 0 if the program ran. */
+/* Prints the final lines. exec_error: 0 if the program ran. */
 static void conclude(const struct command *command, int exec_error, const char *output, bool made) {
   if (exec_error)
     diagnostics_error(RECORD, "%s: %s", command->arguments[0], strerror(exec_error));
@@ -311,7 +312,7 @@ static void conclude(const struct command *command, int exec_error, const char *
   else if (written.traces > 1 && !command->settings.rotate_bytes && !diagnostics_quiet())
     fprintf(stderr, "heaptape: %u traces; most events are in %s\n", written.traces, written.path);
   if (command->settings.in_bursts && written.bursts == 0 && collector_recorded(serving))
-    diagnostics_warning(RECORD, "no burst began, so there are no data accesses: \"%s\" has not come",
+    diagnostics_warning(RECORD, "no burst began, so there are no data accesses: \"%s\" did not occur",
                         command->settings.burst.from);
   if (collector_recorded(serving))
     conclude_upkeep(command);
@@ -322,33 +323,33 @@ static void conclude(const struct command *command, int exec_error, const char *
     unlink(output);
 }
 
-static void tell_complaint(int pid, const char *words) {
+static void report_complaint(int pid, const char *words) {
   diagnostics_error(RECORD, "process %d: Valgrind can't run it: %s", pid, words);
 }
 
-/* The clock is chosen; exits where it can't do what is asked for. */
+/* Chooses the clock; exits where an option needs another one. */
 static void choose_clock(struct collector_settings *settings) {
   struct error error = {""};
   if (!os_cycles_invariant())
     settings->flags |= ATTACH_COUNTER;
   if ((settings->flags & ATTACH_COUNTER) && (settings->flags & ATTACH_LATENCY)) {
-    error_set(&error, "--latency", "cannot be measured: the clock is a counter, which gives an order and no time");
+    error_set(&error, "--latency", "cannot be measured: the clock is a counter, which gives an order but no time");
     fail(&error, 1);
   }
   if ((settings->flags & ATTACH_COUNTER) && settings->sampling) {
     error_set(&error, "--accesses",
-              "samples have times, and the clock is a counter: they can't stand between its events");
+              "samples have times, but the clock is a counter: they can't be placed between events");
     fail(&error, 1);
   }
 }
 
 /* --- a process that runs --- */
 
-static void tell_keeper_waits(int pid) {
+static void report_keeper_waits(int pid) {
   diagnostics_warning(RECORD, "process %d: no thread has called malloc at a safe moment yet: waiting for one", pid);
 }
 
-static void tell_keeper_began(int pid, const struct redirection *redirection) {
+static void report_keeper_began(int pid, const struct redirection *redirection) {
   if (diagnostics_quiet())
     return;
   char functions[64] = "";
@@ -363,20 +364,20 @@ static void tell_keeper_began(int pid, const struct redirection *redirection) {
     diagnostics_warning(RECORD, "process %d: not recorded: %s", pid, why);
 }
 
-static void tell_keeper_ended(int pid, uint32_t processes) {
+static void report_keeper_ended(int pid, uint32_t processes) {
   if (processes && !diagnostics_quiet())
     fprintf(stderr, "heaptape: process %d: everything is put back%s\n", pid,
             processes > 1 ? ", in its fork children too" : "");
 }
 
-/* Waits for the keeper's end. Where it was killed, puts everything back in its stead. */
+/* Waits for the keeper's end. Where the keeper was killed, puts everything back in its place. */
 static bool keeper_did_its_work(struct keeper *keeper, int pid) {
   struct error error = {""};
   int status;
   uint32_t processes;
   if (waitpid(keeper->pid, &status, 0) == keeper->pid)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  /* The collector has reaped it: it ended by itself. */
+  /* The collector has reaped it: it ended on its own. */
   if (redirect_undo(pid, collector_address(serving), &processes, &error) != 0 && error.text[0] && kill(pid, 0) == 0)
     complain(&error);
   return collector_recorded(serving) > 0 || collector_keeper_did(serving);
@@ -394,7 +395,7 @@ static void prepare_attached(struct command *command, char *library, char *name,
 }
 
 static int record_attached(struct command *command) {
-  static const struct keeper_voice voice = {tell_keeper_waits, tell_keeper_began, tell_keeper_ended, complain};
+  static const struct keeper_voice voice = {report_keeper_waits, report_keeper_began, report_keeper_ended, complain};
   struct collector_settings *settings = &command->settings;
   struct error error = {""};
   char library[PATH_MAX], output[PATH_MAX], name[256];
@@ -422,7 +423,7 @@ static int record_attached(struct command *command) {
     tree_print(written.tree, stderr);
   tree_free(written.tree);
   if (done && !recorded)
-    diagnostics_warning(RECORD, "process %d: nothing was recorded: no call came", command->attach_pid);
+    diagnostics_warning(RECORD, "process %d: nothing was recorded: it made no call", command->attach_pid);
   struct stat status;
   if (made && stat(output, &status) == 0 && status.st_size == 0) /* fork children alone made calls, if any */
     unlink(output);
@@ -486,7 +487,7 @@ int main(int argc, char **argv) {
   bool complained = simulator && !exec_error && simulator_complained(simulator, child_pid, &error);
   conclude(&command, exec_error, output, made);
   if (simulator)
-    simulator_each_complaint(simulator, child_pid, tell_complaint);
+    simulator_each_complaint(simulator, child_pid, report_complaint);
   simulator_close(simulator);
   perf_source_close(command.settings.samples);
   collector_close(serving);

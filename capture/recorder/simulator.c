@@ -13,7 +13,7 @@ struct simulator {
   struct valgrind_command command;
 };
 
-/* What is no mark is the operator's, and comes by way of the recorder. */
+/* Ends that are signals reach Valgrind by way of the recorder. */
 static void add_bursts(struct valgrind_command *command, const struct burst_ends *burst) {
   valgrind_command_add(command, "--bursts=%s", burst->from[0] ? "out" : "in");
   if (burst->from[0] && !burst->from_signal)
@@ -46,7 +46,8 @@ int simulator_open(struct simulator **out, const struct collector_settings *sett
   return 0;
 }
 
-/* The program by its path: Valgrind looks names up in PATH anew, where our environment may lead elsewhere. */
+/* The program is given by path: Valgrind would search its name in PATH again, where our environment may lead
+   elsewhere. */
 void simulator_become(struct simulator *simulator, const char *path, char **arguments) {
   valgrind_command_set_environment(&simulator->command);
   valgrind_command_exec(&simulator->command, path, arguments + 1);

@@ -17,10 +17,10 @@ int simulator_open(struct simulator **out, const struct collector_settings *sett
 /* Becomes the program at path, under Valgrind. Returns only if that fails, with errno. */
 void simulator_become(struct simulator *simulator, const char *path, char **arguments);
 
-/* Returns whether Valgrind's log of the process says that it can't run it; error is then filled in with its message. */
+/* Returns whether Valgrind's log of the process says that Valgrind can't run it; error then has that message. */
 bool simulator_complained(const struct simulator *simulator, int pid, struct error *error);
 
-/* Calls tell for each process but that one which Valgrind can't run, with Valgrind's words. */
+/* Calls tell for each process except but_pid that Valgrind can't run, with Valgrind's words. */
 void simulator_each_complaint(const struct simulator *simulator, int but_pid, void (*tell)(int pid, const char *words));
 
 /* simulator may be NULL. */

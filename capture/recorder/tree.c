@@ -11,8 +11,8 @@ enum { NAME_BYTES = 64 };
 
 struct node {
   int pid, parent_pid;
-  uint32_t number; /* in the sequence in which they began */
-  int32_t parent;  /* index; -1: none of them */
+  uint32_t number; /* in the order in which processes began */
+  int32_t parent;  /* index; -1: none */
   uint64_t events, dropped;
   bool shown;
   char name[NAME_BYTES], end[12];
@@ -21,7 +21,7 @@ struct node {
 
 struct tree {
   VECTOR(struct node) nodes;
-  uint32_t lost; /* as there was no memory */
+  uint32_t lost; /* not added, for lack of memory */
 };
 
 struct tree *tree_new(void) {
@@ -64,8 +64,8 @@ static int by_number(const void *left, const void *right) {
   return COMPARE(a->number, b->number);
 }
 
-/* An image that was exec'ed is a child of the image before it; a process is one of its parent's image at that time,
-   which is the last one that began before it. */
+/* An image that was exec'ed is a child of the image before it. A new process is a child of its parent's image at that
+   time, the last one that began before it. */
 static void link_nodes(const struct tree *tree) {
   for (uint32_t i = 0; i < tree->nodes.count; i++) {
     struct node *node = &tree->nodes.at[i];

@@ -27,7 +27,7 @@ static bool read_line(const char *root, const char *pmu, const char *file, char 
   return got > 0;
 }
 
-/* A range of bits, as "0-7" or "19". False: it is none. */
+/* Reads a range of bits, as "0-7" or "19". False: it is not one. */
 static bool read_bits(const char **at, unsigned *low, unsigned *high) {
   char *end;
   unsigned long first = strtoul(*at, &end, 10), last = first;
@@ -43,7 +43,8 @@ static bool read_bits(const char **at, unsigned *low, unsigned *high) {
   return number && first <= last && last <= 63;
 }
 
-/* Puts the lowest bits of value where a format says, as "config:0-7,32-35" or "config1:19". False: it is none. */
+/* Puts the lowest bits of value where a format says, as "config:0-7,32-35" or "config1:19". False: it is not a
+   format. */
 static bool place_bits(const char *format, uint64_t value, uint64_t config[3]) {
   static const char *const words[] = {"config:", "config1:", "config2:"};
   unsigned word = 0, low, high;
@@ -62,7 +63,7 @@ static bool place_bits(const char *format, uint64_t value, uint64_t config[3]) {
   return false;
 }
 
-/* A term of an event, as "umask=0x1" or "edge". */
+/* Takes a term of an event, as "umask=0x1" or "edge". */
 static bool place_term(const char *root, const char *pmu, char *term, uint64_t config[3]) {
   char file[TEXT_BYTES + 8], format[TEXT_BYTES];
   char *equals = strchr(term, '=');
@@ -73,7 +74,7 @@ static bool place_term(const char *root, const char *pmu, char *term, uint64_t c
          place_bits(format, equals ? strtoull(equals + 1, NULL, 0) : 1, config);
 }
 
-/* Adds the event that has those terms ("event=0xcd,umask=0x1"), of which the last may set what one before has set. */
+/* Adds the event with those terms ("event=0xcd,umask=0x1"); a later term may overwrite an earlier one. */
 static bool add_event(struct perf_event_choices *choices, const char *root, const char *pmu, const char *terms,
                       const struct perf_event_choice *about) {
   char type[TEXT_BYTES], copy[TEXT_BYTES], *rest = copy;
@@ -110,9 +111,9 @@ static bool add_listed(struct perf_event_choices *choices, const char *root, con
   return add_event(choices, root, "cpu", wanted, about);
 }
 
-/* PEBS: loads by latency, which some processors sample only behind an event of their own, and stores. */
+/* PEBS: loads by latency, which some processors sample only behind a special event, and stores. */
 static bool choose_pebs(struct perf_event_choices *choices, const char *root) {
-  struct perf_event_choice before = {.name = "cpu/mem-loads-aux/"}; /* only counted: that has no PEBS */
+  struct perf_event_choice before = {.name = "cpu/mem-loads-aux/"}; /* only counted: it has no PEBS */
   struct perf_event_choice loads = {.precise = 2, .period_factor = 1, .samples = true};
   struct perf_event_choice stores = {
       .name = "cpu/mem-stores/", .precise = 2, .period_factor = SAMPLED_STORES_FACTOR, .samples = true};
@@ -123,7 +124,7 @@ static bool choose_pebs(struct perf_event_choices *choices, const char *root) {
          (add_listed(choices, root, "mem-stores", &stores) || errno == ENOENT);
 }
 
-/* IBS samples every so many micro-operations, those without an address among them. */
+/* IBS samples every Nth micro-operation, including those without an address. */
 static bool choose_ibs(struct perf_event_choices *choices, const char *root) {
   const struct perf_event_choice operations = {
       .name = "ibs_op/cnt_ctl=1/", .period_factor = SAMPLED_OPERATIONS_FACTOR, .samples = true};

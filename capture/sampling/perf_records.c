@@ -17,7 +17,7 @@ struct detail {
   uint64_t weight, source;
 };
 
-/* The cycle counter at that time, of whatever sign the difference to the readings is. */
+/* The cycle counter at that time, which may be before or after the readings. */
 static uint64_t perf_clock_cycles(const struct perf_clock *clock, uint64_t time) {
   if (!clock->cycles) {
     double ns = time < clock->now_ns ? -(double)(clock->now_ns - time) : (double)(time - clock->now_ns);
@@ -28,7 +28,7 @@ static uint64_t perf_clock_cycles(const struct perf_clock *clock, uint64_t time)
   return (quotient << clock->shift) + (rest << clock->shift) / clock->multiplier;
 }
 
-/* Where kernels say the level by number. */
+/* The level where kernels give it by number. */
 static enum access_level numbered_level(unsigned number) {
   switch (number) {
   case PERF_MEM_LVLNUM_L1:
@@ -87,7 +87,7 @@ static uint8_t what_of(uint64_t word) {
   return (uint8_t)what;
 }
 
-/* Precondition: the record is of a sample's size. */
+/* Precondition: the record has a sample's size. */
 static void take_sample(struct perf_records *records, const uint8_t *body, uint16_t misc) {
   struct base base;
   struct detail detail = {0};
@@ -103,7 +103,7 @@ static void take_sample(struct perf_records *records, const uint8_t *body, uint1
   records->take(records->context, &sample);
 }
 
-/* False: the record can't be right. */
+/* False: the record is invalid. */
 static bool take_record(struct perf_records *records, const struct perf_event_header *header, const uint8_t *body) {
   size_t bytes = header->size - sizeof *header;
   uint64_t words[2] = {0};
@@ -123,7 +123,7 @@ static bool take_record(struct perf_records *records, const struct perf_event_he
   case PERF_RECORD_THROTTLE:
     records->throttled++;
     return true;
-  default: /* of no meaning here: the end of a throttling, processes that begin and end */
+  default: /* not needed: the end of throttling, processes that begin and end */
     return true;
   }
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel's records of sampled events (linux/perf_event.h) to samples of data accesses.
+/* Turns the kernel's records of sampled events (linux/perf_event.h) into samples of data accesses.
 
-   Job: one run of whole records, from a ring of the kernel's or from a file, and the counts of what is not a sample.
-   Not its job: opening events, reading rings (perf_source.h), whose process it is. Invariants: pure; bytes are not
-   trusted: a record that can't be right ends the run, as the next one's beginning is not known then, and is counted. */
+   Job: one run of complete records, from a kernel ring or from a file, and the counts of other records. Not its job:
+   opening events, reading rings (perf_source.h), assigning samples to processes. Invariants: pure; bytes are not
+   trusted: an invalid record ends the run, as the next record's beginning is then not known, and is counted. */
 #pragma once
 
 #include "core/trace/access_samples.h"
 
 #include <stddef.h>
 
-/* What every event here asks for, in the order in which a record has it: process and thread, time, address, and with
+/* The sample fields of every event here, in the order of the record: process and thread, time, address, and with
    PERF_SAMPLE_DETAIL latency and source. */
 enum { PERF_SAMPLE_BASE = 1 << 1 | 1 << 2 | 1 << 3, PERF_SAMPLE_DETAIL = 1 << 14 | 1 << 15 };
 
@@ -18,17 +18,17 @@ enum { PERF_SAMPLE_BASE = 1 << 1 | 1 << 2 | 1 << 3, PERF_SAMPLE_DETAIL = 1 << 14
 struct perf_clock {
   bool cycles;                 /* times are of the cycle counter, scaled as the kernel's ring page says */
   uint64_t zero;               /* if so: time of cycle 0 */
-  uint32_t multiplier;         /* cycles x multiplier >> shift is time less zero; not 0 */
+  uint32_t multiplier;         /* cycles x multiplier >> shift is time minus zero; not 0 */
   uint16_t shift;              /* below 64 */
   uint64_t now_ns, now_cycles; /* else times are in ns: one pair of readings of both clocks, */
   double cycles_per_ns;        /* and their ratio */
 };
 
-/* One sample; where stamp is of the cycle counter. */
+/* One sample; its stamp is of the cycle counter. */
 struct perf_sample {
   uint32_t pid;
   bool kernel;                       /* the kernel made the access */
-  struct trace_access_sample access; /* address 0: the processor gave none */
+  struct trace_access_sample access; /* address 0: the processor reported none */
 };
 
 struct perf_records {
@@ -38,7 +38,7 @@ struct perf_records {
   void (*take)(void *context, const struct perf_sample *sample);
   void *context;
   uint64_t lost, throttled; /* as in struct trace_access_sample_totals */
-  uint64_t damaged;         /* records that can't be right */
+  uint64_t damaged;         /* invalid records */
 };
 
 /* Takes the records in those bytes. */

@@ -14,25 +14,26 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RING_PAGES = 64 }; /* below what an unprivileged user may lock for each processor (perf_event_mlock_kb, 516) */
+enum { RING_PAGES = 64 }; /* less than an unprivileged user may lock for each processor (perf_event_mlock_kb, 516) */
 
 struct perf_ring {
-  int fd; /* of the event that the ring belongs to */
+  int fd; /* of the ring's event */
   struct perf_event_mmap_page *page;
 };
 
 struct perf_source {
   struct perf_event_choices choices;
   uint64_t period, samples;
-  bool own_clock;  /* times are CLOCK_MONOTONIC_RAW's: the kernel does not tell how its own follows the cycle counter */
-  bool tells_lost; /* it counts what it loses, for whoever asks */
-  bool kernel_too; /* the event can't leave the kernel's accesses out */
+  bool own_clock;  /* times are CLOCK_MONOTONIC_RAW's: the kernel does not publish its clock's relation to the cycle
+                      counter */
+  bool tells_lost; /* the kernel's count of lost samples can be read */
+  bool kernel_too; /* the event can't exclude the kernel's accesses */
   int pid;
   size_t ring_bytes;
   VECTOR(int) fds; /* of all events */
   VECTOR(struct perf_ring) rings;
   struct os_clocks origin;
-  uint8_t *copy; /* of a ring's records, whole where they go round its end */
+  uint8_t *copy; /* of a ring's records, contiguous where they wrap round its end */
   struct perf_records records;
   void (*take)(void *context, const struct perf_sample *sample);
   void *context;
@@ -71,9 +72,9 @@ static struct perf_event_mmap_page *map_ring(const struct perf_source *source, i
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Does it count what it loses? And does the kernel tell how its own clock follows the cycle counter? Not under a
-   hypervisor that has a clock of its own. Times of that clock are better: PEBS takes them with the access, another
-   clock is read at the interrupt. */
+/* Does the kernel count lost samples? And does it publish its clock's relation to the cycle counter? Not under a
+   hypervisor that has its own clock. Times of the kernel's clock are better: PEBS takes them with the access, while
+   another clock is read at the interrupt. */
 static bool probe(struct perf_source *source) {
   const struct perf_event_choice faults = {
       .type = PERF_TYPE_SOFTWARE, .config = {PERF_COUNT_SW_PAGE_FAULTS}, .period_factor = 1, .samples = true};
@@ -87,15 +88,15 @@ static bool probe(struct perf_source *source) {
     fd = open_event(&attributes, 0, -1, -1);
   }
   struct perf_event_mmap_page *page = fd < 0 ? NULL : map_ring(source, fd);
-  bool told = page && page->cap_user_time_zero && page->time_mult && page->time_shift < 64;
-  if (told)
+  bool published = page && page->cap_user_time_zero && page->time_mult && page->time_shift < 64;
+  if (published)
     source->records.clock = (struct perf_clock){
         .cycles = true, .zero = page->time_zero, .multiplier = page->time_mult, .shift = page->time_shift};
   if (page)
     munmap(page, source->ring_bytes + os_page_bytes());
   if (fd >= 0)
     close(fd);
-  return told;
+  return published;
 }
 
 /* The first event of a processor that samples has the ring; the others write to it. */
@@ -108,8 +109,8 @@ static int add_ring(struct perf_source *source, int fd) {
   return 0;
 }
 
-/* Opens all events on one processor. Returns 0, also for one that is not there, or -1 with errno; *at: of which event.
- */
+/* Opens all events on one processor. Returns 0, also for a processor that does not exist, or -1 with errno; *at: of
+   which event. */
 static int open_processor(struct perf_source *source, int processor, uint32_t *at) {
   int group = -1, ring = -1;
   for (*at = 0; *at < source->choices.count; ++*at) {
@@ -138,7 +139,8 @@ static void close_events(struct perf_source *source) {
   source->rings.count = source->fds.count = 0;
 }
 
-/* On all processors; where the event can't leave out the kernel's accesses (IBS of older kernels), with them. */
+/* Opens the events on all processors; where the event can't exclude the kernel's accesses (IBS of older kernels),
+   includes them. */
 static int open_processors(struct perf_source *source, struct error *error) {
   long processors = sysconf(_SC_NPROCESSORS_CONF);
   uint32_t at = 0;
@@ -199,7 +201,8 @@ static void take(void *context, const struct perf_sample *sample) {
   source->take(source->context, sample);
 }
 
-/* Copied, as a record may go round the ring's end, and as the kernel writes on once it is given the room. */
+/* The records are copied, as one may wrap round the ring's end, and as the kernel continues to write once the room is
+   free. */
 static void read_ring(struct perf_source *source, struct perf_event_mmap_page *page) {
   const uint8_t *data = (const uint8_t *)page + page->data_offset;
   uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE), tail = page->data_tail;
@@ -213,7 +216,7 @@ static void read_ring(struct perf_source *source, struct perf_event_mmap_page *p
   perf_records_take(&source->records, source->copy, count);
 }
 
-/* Readings of both clocks, the ratio since the start: over the age of what a ring holds, milliseconds, the error of it
+/* Reads both clocks, and their ratio since the start: over the age of a ring's records, milliseconds, the ratio's error
    is below that of the reading. */
 static void read_clocks(struct perf_source *source) {
   struct perf_clock *clock = &source->records.clock;
@@ -238,13 +241,13 @@ uint64_t perf_source_read(struct perf_source *source, void (*to)(void *context, 
 }
 
 uint64_t perf_source_lost(const struct perf_source *source, bool asked) {
-  uint64_t told = source->records.lost + source->records.damaged, lost = source->records.damaged;
+  uint64_t reported = source->records.lost + source->records.damaged, lost = source->records.damaged;
   for (size_t i = 0; asked && source->tells_lost && i < source->fds.count; i++) {
-    uint64_t values[2]; /* what was counted, what was lost */
+    uint64_t values[2]; /* events counted, samples lost */
     if (read(source->fds.at[i], values, sizeof values) == sizeof values)
       lost += values[1];
   }
-  return lost > told ? lost : told;
+  return lost > reported ? lost : reported;
 }
 
 uint64_t perf_source_throttled(const struct perf_source *source) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* An allocator for the tests: hands out fresh addresses by one atomic addition and never takes anything back, so it may
-   be called in a signal handler that interrupted it. Its calloc goes through malloc by name, as some real allocators'
-   does. It has C23's sized frees, and counts them. */
+/* An allocator for the tests: hands out fresh addresses by one atomic addition and never reuses memory, so it may be
+   called in a signal handler that interrupted it. Its calloc calls malloc by name, as in some real allocators. It has
+   C23's sized frees, and counts them. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* noinline: clang would take our malloc for the only one that can be meant. */
+/* noinline: clang would assume that only our malloc can be meant. */
 EXPORT __attribute__((noinline)) void *malloc(size_t size);
 EXPORT void free(void *object);
 EXPORT void *calloc(size_t count, size_t size);

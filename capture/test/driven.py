@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A recorder and a program under it that makes calls when it is told to."""
+"""A recorder and a program under it that makes calls on request."""
 
 import os
 import select
@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tests.support import RECORD
 
-HANG_S = 120  # bounds a hang, and is no claim
+HANG_S = 120  # bounds a hang, and is not a claim
 
-# For each line that it reads: so often a malloc of so many bytes and its free, then "\n". Ends with that exit status.
+# For each line that it reads: `calls` mallocs of `size_bytes` and their frees, then "\n". Its exit status is `status`.
 CALLS = """
 import ctypes, sys
 calls, size_bytes, status = map(int, sys.argv[1:])
@@ -26,13 +26,13 @@ sys.exit(status)
 
 
 def calling(calls: int, size_bytes: int, status: int = 0) -> list[str]:
-    """A program that makes so many pairs of malloc and free each time it is asked."""
+    """A program that makes `calls` pairs of malloc and free each time it is asked."""
     return ["/usr/bin/python3", "-c", CALLS, *map(str, (calls, size_bytes, status))]
 
 
 class Driven:
     """`process`: the recorder. The program answers each byte by a byte when it has made its calls. It ends
-    with this status after the last."""
+    with this status after the last byte."""
 
     def __init__(self, trace: Path, *options: str, program: list[str], status: int = 0) -> None:
         self.trace, self.status = trace, status
@@ -45,29 +45,29 @@ class Driven:
         )
 
     def ask(self) -> None:
-        """Has the calls made; does not wait."""
+        """Requests the calls; does not wait."""
         assert self.process.stdin
         self.process.stdin.write("\n")
         self.process.stdin.flush()
 
     def answer(self) -> None:
-        """Waits until those asked for first are made."""
+        """Waits until the calls requested first are made."""
         assert self.process.stdout
         assert select.select([self.process.stdout], [], [], HANG_S)[0], "the program stands still"
         assert os.read(self.process.stdout.fileno(), 1) == b"\n"
 
     def work(self) -> None:
-        """Has the calls made, and waits."""
+        """Requests the calls, and waits."""
         self.ask()
         self.answer()
 
     def program_pid(self) -> int:
-        """Of the recorder's first child."""
+        """The id of the recorder's first child."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(children[0])
 
     def end(self) -> str:
-        """Lets the program end; what the recorder printed."""
-        _, told = self.process.communicate(timeout=HANG_S)
-        assert self.process.returncode == self.status, told
-        return told
+        """Lets the program end; returns what the recorder printed."""
+        _, output = self.process.communicate(timeout=HANG_S)
+        assert self.process.returncode == self.status, output
+        return output

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A library that has only reallocarray, and makes it of realloc by name. */
+/* A library that has only reallocarray, which calls realloc by name. */
 #include <errno.h>
 #include <stddef.h>
 
@@ -13,7 +13,7 @@ void *reallocarray(void *object, size_t count, size_t size) {
     return NULL;
   }
   void *moved = realloc(object, bytes);
-  if (!moved) /* so that the call above is no jump */
+  if (!moved) /* so that the call above does not become a jump */
     errno = ENOMEM;
   return moved;
 }

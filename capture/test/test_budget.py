@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A recording within a budget: each call is recorded or counted as missing, and the trace tells how much of the time it
-has. When bursts come is the claim of budget_is_kept_under_any_load.c, with a clock of the test's own; here they come
-when they come.
+"""A recording within a budget: each call is recorded or counted as missing, and the trace has the share of the time
+that was recorded. When bursts occur is tested by budget_is_kept_under_any_load.c, with the test's own clock; here they
+occur at any time.
 
-Long: several seconds of CPU time, in which bursts have come on every machine so far.
+Long: several seconds of CPU time, in which bursts have occurred on every machine so far.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ from tests.support import (
 
 COUNTER = OUT / "test-lib" / "libcount_calls.so"
 NEVER = ("--budget", "0.0000001%")  # no burst is ever earned
-AT_ONCE = ("--budget", "100%")  # and here one by a second of CPU time at most
+AT_ONCE = ("--budget", "100%")  # a burst is earned after at most a second of CPU time
 
 
 def recorded_or_missing(traces: list[Path]) -> dict[int, int]:
@@ -44,7 +44,7 @@ def recorded_or_missing(traces: list[Path]) -> dict[int, int]:
 
 
 def record_counted(folder: Path, *command: str | Path, options: tuple[str, ...]) -> list[Path]:
-    """Records it, and holds the traces against the count."""
+    """Records the command, and compares the traces with the count."""
     counts = folder / "counts"
     counts.mkdir()
     record(
@@ -104,7 +104,7 @@ def operators(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("allocator", [None, "libjemalloc.so.2"])
 def test_without_a_burst_an_operator_counts_once(tmp_path: Path, operators: Path, allocator: str | None) -> None:
-    """As many calls as are recorded without a budget, what an operator calls in turn not counted."""
+    """As many calls as are recorded without a budget; calls made by an operator are not counted."""
     preload: tuple[str, ...] = ()
     if allocator:
         library = Path("/usr/lib/x86_64-linux-gnu") / allocator
@@ -141,7 +141,7 @@ def test_the_start_is_whole_where_that_is_asked_for(tmp_path: Path) -> None:
     assert check(tmp_path / "t.tape")["unseen_frees"] == 0
 
 
-def test_status_tells_that_a_process_is_between_bursts_and_stop_goes_before_that(tmp_path: Path) -> None:
+def test_status_shows_that_a_process_is_between_bursts_and_stop_takes_precedence(tmp_path: Path) -> None:
     driven = Driven(tmp_path / "t.tape", *NEVER, program=calling(10_000, 100))
     driven.work()
     pid = driven.program_pid()
@@ -164,7 +164,7 @@ def test_files_rotate_within_a_budget_and_no_call_is_lost(tmp_path: Path) -> Non
 
 
 def test_a_signal_handler_that_allocates_between_bursts_is_counted(tmp_path: Path) -> None:
-    """By a timer, so that it comes inside of calls, too; the program knows how many calls it has made."""
+    """By a timer, so that it also interrupts calls; the program knows how many calls it has made."""
     source = tmp_path / "program.c"
     source.write_text(
         "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/time.h>\n"

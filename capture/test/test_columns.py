@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The optional columns tell the truth: how long a call took, how much of an object can be used."""
+"""The optional columns are correct: how long a call took, how much of an object can be used."""
 
 from pathlib import Path
 
@@ -28,8 +28,8 @@ def events(path: Path) -> pd.DataFrame:
 
 
 def test_the_latency_of_a_call_is_between_what_is_seen_inside_and_outside_of_it(folder, tmp_path):
-    """The program reads the counter around each call, the allocator around what it does within malloc: one malloc
-    sleeps there for 30 ms. All three count the same cycles, so on a busy machine too one span lies within the next."""
+    """The program reads the counter around each call, the allocator around its work within malloc: one malloc
+    sleeps there for 30 ms. All three count the same cycles, so each span is within the next on a busy machine, too."""
     options = ["--latency", "--preload", folder / "libslow.so"]
     said = record(tmp_path / "a.tape", folder / "columns", "slow", options=options).stdout
     frame = events(tmp_path / "a.tape")
@@ -55,17 +55,17 @@ def test_usable_sizes_are_those_of_malloc_usable_size(allocator, folder, tmp_pat
     done = record(tmp_path / "a.tape", folder / "columns", options=options)
     expected = dict(tuple(map(int, line.split())) for line in done.stdout.splitlines())
     frame = events(tmp_path / "a.tape")
-    told = frame[frame["acquired_address"].notna()]
-    assert told["usable_bytes"].notna().all()
-    assert (told["usable_bytes"] >= told["request_bytes"]).all()
-    found = dict(zip(told["request_bytes"], told["usable_bytes"], strict=True))
+    known = frame[frame["acquired_address"].notna()]
+    assert known["usable_bytes"].notna().all()
+    assert (known["usable_bytes"] >= known["request_bytes"]).all()
+    found = dict(zip(known["request_bytes"], known["usable_bytes"], strict=True))
     assert len(expected) == 1500
     assert {size: found[size] for size in expected} == expected
     failed = frame[frame["failed"]]
     assert len(failed) == 1
     assert failed["usable_bytes"].isna().all()
     assert not frame["latency"].notna().any()
-    # One question of ours is no event of the program's.
+    # A query of ours is not an event of the program.
     assert (frame["call"] == "malloc_usable_size").sum() == 1500
 
 
@@ -75,10 +75,10 @@ def test_what_was_not_asked_for_is_not_there(folder, tmp_path):
     assert not frame[["latency", "usable_bytes", "stack"]].notna().any().any()
     assert "usable_size" in info(tmp_path / "a.tape")["info"]["lacks"]
     record(tmp_path / "b.tape", folder / "columns", options=["--usable", "--stacks", "--latency"])
-    told = info(tmp_path / "b.tape")
-    assert "usable_size" not in told["info"]["lacks"]
-    assert told["columns"] == ["latency", "usable", "stacks"]
-    assert told["stack_nodes"] > 5
+    summary = info(tmp_path / "b.tape")
+    assert "usable_size" not in summary["info"]["lacks"]
+    assert summary["columns"] == ["latency", "usable", "stacks"]
+    assert summary["stack_nodes"] > 5
 
 
 def test_latency_needs_a_clock_with_a_rate(folder, tmp_path):

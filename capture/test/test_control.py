@@ -75,9 +75,9 @@ def test_stop_and_start_leave_out_what_is_between_and_count_it(start, whose: str
     recording.work()
     assert [p["state"] for p in ctl(pid, "start")["processes"]] == ["recording"]
     recording.work()
-    told = recording.end()
+    output = recording.end()
     summary = info(recording.trace)
-    assert "not recorded in pauses" in told
+    assert "not recorded in pauses" in output
     assert 20000 <= summary["dropped"] < 25000
     assert 20000 <= calls_of_100_bytes(recording.trace) < 20500
     assert check(recording.trace)["ok"]
@@ -134,7 +134,7 @@ def test_flush_makes_the_trace_readable_up_to_now(start) -> None:
 
 
 def test_a_duration_ends_the_recording_and_not_the_program(start) -> None:
-    """Calls that were made before the end are all in it, which the first are but on a very busy machine."""
+    """All calls made before the end are in it, which are the first ones except on a very busy machine."""
     recording = start("--duration", "1.5")
     made_in_time = ctl(recording.process.pid, "status")["state"] == "recording"
     until = time.monotonic() + HANG_S
@@ -142,8 +142,8 @@ def test_a_duration_ends_the_recording_and_not_the_program(start) -> None:
         assert time.monotonic() < until
         time.sleep(0.02)
     recording.work()
-    told = recording.end()
-    assert "--duration is over" in told
+    output = recording.end()
+    assert "--duration is over" in output
     summary = info(recording.trace)
     assert not summary["truncated"]
     assert summary["dropped"] == 0
@@ -167,8 +167,8 @@ def test_a_size_limit_is_kept_and_leaves_a_legal_history(tmp_path: Path, limit: 
 
 
 def test_ctl_refuses_a_process_that_nobody_records() -> None:
-    done = refused(HEAPTAPE_HERE, "ctl", str(os.getpid()), "stop", says="no recorder")
-    assert done.stderr == f"heaptape: process {os.getpid()}: no recorder of yours is or records it\n"
+    done = refused(HEAPTAPE_HERE, "ctl", str(os.getpid()), "stop", says="neither a recorder of yours")
+    assert done.stderr == f"heaptape: process {os.getpid()}: neither a recorder of yours nor recorded by one\n"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can try as another user")
@@ -181,7 +181,7 @@ def test_ctl_refuses_another_user(start) -> None:
     )
     package = str(Path(__file__).parents[2] / "analysis")
     done = run(sys.executable, "-c", code, str(recording.pid), package)
-    assert "no recorder of yours" in done.stdout, done.stderr
+    assert "neither a recorder of yours" in done.stdout, done.stderr
     assert ctl(recording.pid, "status")["processes"][0]["state"] == "recording"
     recording.end()
 
@@ -240,7 +240,7 @@ def test_starting_and_stopping_in_a_storm_leaves_a_legal_history(tmp_path: Path,
 
 
 def assert_legal_without_excuse(trace: Path, *, lacks_start: bool) -> None:
-    """No contradiction at all, but for objects from before a late start."""
+    """No contradiction at all, except for objects from before a late start."""
     proof = check(trace)
     assert proof["ok"]
     assert not proof["truncated"]
@@ -258,7 +258,7 @@ OTHERS = [(name, seconds) for name, _ in STORMS for _, seconds in STORMS if (nam
     ("program", "seconds"), [*STORMS, *(pytest.param(*other, marks=pytest.mark.long) for other in OTHERS)]
 )
 def test_an_end_in_mid_storm_cuts_all_threads_at_one_time(tmp_path: Path, program: str, seconds: float) -> None:
-    """On a busy machine the end may come before the program's first call, and there is no trace: then a later one."""
+    """On a busy machine the end may come before the program's first call, and there is no trace: then a later end."""
     trace = tmp_path / "t.tape"
     while not trace.exists():
         assert seconds < HANG_S

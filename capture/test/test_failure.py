@@ -18,7 +18,7 @@ from tests.support import RECORD, Result, check, compile_c, info, record, run, s
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root for a file system of its own")
 
-# Calls whose sizes compress badly, from three threads; then says so.
+# Calls whose sizes compress badly, from three threads; then prints a line.
 STORM = """
 import random, sys, threading
 def storm(seed):
@@ -46,8 +46,8 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
-def assert_told(done: Result, trace: Path, why: str) -> None:
-    """The program ended well; the trace has an end, and its gap is what the recorder said."""
+def assert_reported(done: Result, trace: Path, why: str) -> None:
+    """The program ended well; the trace has an end, and its gap is the one that the recorder reported."""
     assert done.status == 0
     assert done.stdout == "done\n"
     said = re.search(r"ends early: (\d+) events are in it, at least (\d+) more are not", done.stderr)
@@ -64,7 +64,7 @@ def assert_told(done: Result, trace: Path, why: str) -> None:
 @needs_root
 def test_a_full_disk_ends_the_trace_with_a_count(disk: Path) -> None:
     done = storm(disk)
-    assert_told(done, disk / "t.tape", "No space left on device")
+    assert_reported(done, disk / "t.tape", "No space left on device")
     assert (disk / "t.tape").stat().st_size > 200_000
 
 
@@ -79,14 +79,14 @@ def test_a_disk_that_is_full_from_the_start_is_reported_before_the_program_runs(
 @needs_root
 def test_a_size_limit_of_the_user_ends_the_trace_with_a_count(tmp_path: Path) -> None:
     """RLIMIT_FSIZE, which also stands for quotas: the write fails, the file system has room. The recorder is stopped
-    until the limit, a little above what it has written, is there.
+    until the limit, a little above what it has written, is set.
     """
     trace = tmp_path / "t.tape"
     size = f"$(stat -c %s {trace} || echo 0)"
     wait = f"until [ {size} -gt 50000 ]; do sleep 0.02; done 2>/dev/null"
     limit = f"kill -STOP $$; prlimit --fsize=$(({size} + 50000)) --pid $$; kill -CONT $$"
     done = storm(tmp_path, before=f"({wait}; {limit}) &")
-    assert_told(done, tmp_path / "t.tape", "File too large")
+    assert_reported(done, tmp_path / "t.tape", "File too large")
 
 
 @needs_root
@@ -168,8 +168,8 @@ def test_a_stopped_collector_keeps_no_new_program_from_starting_under_drop(tmp_p
 def test_a_starting_program_is_patient_with_the_collector_only_where_nothing_may_be_lost(
     tmp_path: Path, on_full: str, seconds: int
 ) -> None:
-    """How long it may wait is what it tells the kernel, seen by a setsockopt before libc's."""
-    shim, told = tmp_path / "shim.so", tmp_path / "told"
+    """How long it may wait is what it sets in the kernel, seen by a setsockopt before libc's."""
+    shim, seen = tmp_path / "shim.so", tmp_path / "seen"
     source = f"""
 #include <fcntl.h>
 #include <stdio.h>
@@ -179,7 +179,7 @@ def test_a_starting_program_is_patient_with_the_collector_only_where_nothing_may
 #include <unistd.h>
 int setsockopt(int fd, int level, int name, const void *value, socklen_t bytes) {{
   char line[32];
-  int out = open("{told}", O_WRONLY | O_CREAT | O_APPEND, 0600);
+  int out = open("{seen}", O_WRONLY | O_CREAT | O_APPEND, 0600);
   int length = snprintf(line, sizeof line, "%ld\\n", (long)((const struct timeval *)value)->tv_sec);
   if (name == SO_RCVTIMEO && write(out, line, (size_t)length) != length)
     _exit(99);
@@ -189,11 +189,11 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t bytes) 
 """
     compile_c(shim, source, "-shared", "-fPIC")
     record(tmp_path / "t.tape", "true", options=["--on-full", on_full], env={"LD_PRELOAD": str(shim)})
-    assert set(told.read_text().split()) == {str(seconds)}
+    assert set(seen.read_text().split()) == {str(seconds)}
 
 
 def test_another_preloaded_library_may_allocate_in_what_attaching_calls(tmp_path: Path) -> None:
-    """As libfakeroot, whose fstat looks for the real one at its first call: dlsym's failures allocate."""
+    """As libfakeroot, whose fstat looks the real one up at its first call: dlsym's failures allocate."""
     shim, source = tmp_path / "shim.so", tmp_path / "shim.c"
     source.write_text(
         """
@@ -261,7 +261,7 @@ print(silent.recv(1 << 16).decode())
 
 
 def test_a_process_that_is_slow_between_connect_and_request_is_still_answered(tmp_path: Path) -> None:
-    """On a busy machine it may be off its processor there. Others that come meanwhile do not wait for it."""
+    """On a busy machine it may be off its processor there. Processes that connect meanwhile do not wait for it."""
     reply = json.loads(record(tmp_path / "t.tape", "/usr/bin/python3", "-c", SILENT).stdout)
     assert reply["ok"]
     assert reply["recorded"] == 4
@@ -269,7 +269,7 @@ def test_a_process_that_is_slow_between_connect_and_request_is_still_answered(tm
 
 
 def test_a_daemon_that_is_held_up_before_its_first_call_is_recorded(tmp_path: Path) -> None:
-    """For longer than the recorder waits for one that is idle."""
+    """It is held up for longer than the recorder waits for an idle one."""
     source = """#include <stdlib.h>
                 #include <time.h>
                 #include <unistd.h>
@@ -293,8 +293,8 @@ def test_a_daemon_that_is_held_up_before_its_first_call_is_recorded(tmp_path: Pa
     assert [info(tape)["events"] for tape in tmp_path.glob("t.*.tape")] == [10000], done.stderr
 
 
-def test_a_process_that_has_connected_is_recorded_even_if_the_recorder_is_not_told_for_long(tmp_path: Path) -> None:
-    """As on a busy machine: the recorder's thread that watches its socket comes late."""
+def test_a_process_that_has_connected_is_recorded_even_if_the_recorder_is_notified_late(tmp_path: Path) -> None:
+    """As on a busy machine: the recorder's thread that watches its socket is late."""
     late, source = (
         """#include <sys/syscall.h>
            #include <unistd.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the trace holds of a process as the kernel sees it: memory over time, its exact end, its parents."""
+"""The trace's facts about a process from the kernel: memory over time, its exact end, its parents."""
 
 import json
 import os
@@ -50,8 +50,8 @@ def test_the_peak_is_exact_where_the_recorder_was_started_by_a_larger_program(tm
 
 
 def test_a_program_is_sampled_as_long_as_it_runs_and_by_the_period_that_is_set(tmp_path: Path) -> None:
-    """The program ends when it has been looked at often enough; when looks come, and what they may cost, is
-    capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c."""
+    """The program ends when it has been sampled often enough; when samples are taken, and what they may cost, is tested
+    by capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c."""
     trace = tmp_path / "t.tape"
     waits = [RECORD, "-o", trace, "--", "/usr/bin/python3", "-c", "import sys; sys.stdin.read()"]
     with subprocess.Popen(waits, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as recorder:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What runs inside a recorded program needs of other libraries only what a list allows (tools/host_symbols.py)."""
+"""The code that runs inside a recorded program needs only listed symbols of other libraries (tools/host_symbols.py)."""
 
 import platform
 import sys

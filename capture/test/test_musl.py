@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Programs linked against musl, by the same library: what they call is recorded as often as an independent library
-counts it, alone and in trees of processes of both C libraries. (docs/PLATFORMS.md)
+"""Programs linked against musl, with the same library: their calls are recorded as often as an independent library
+counts them, alone and in trees of processes of both C libraries. (docs/PLATFORMS.md)
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.recording.test_fork_storms import assert_tells_all, processes
+from tests.recording.test_fork_storms import assert_complete, processes
 from tests.support import (
     CONVERT,
     OUT,
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("musl-gcc"), reason="musl-tools
 
 LOADER = Path("/lib/ld-musl-x86_64.so.1")
 
-# strdup, getline, fopen, opendir and setenv allocate inside libc, which must not pass for an allocator's own calls.
+# strdup, getline, fopen, opendir and setenv allocate inside libc; this must not count as an allocator's own calls.
 LIBC_ALLOCATES = """
 #include <dirent.h>
 #include <stdio.h>
@@ -183,7 +183,7 @@ def test_each_process_of_a_storm_is_recorded_completely(tmp_path, stamp):
     assert tapes.keys() == done.keys()
     for pid, tape in tapes.items():
         assert_clean(tape)
-        assert_tells_all(tape, done[pid], threads)
+        assert_complete(tape, done[pid], threads)
 
 
 def test_calls_that_libc_makes_are_recorded_as_the_program_s(tmp_path, counter, monkeypatch):
@@ -204,7 +204,7 @@ def test_operators_are_recorded_as_such(tmp_path):
 
 
 def test_a_program_at_fixed_addresses_that_takes_the_address_of_free_replaces_nothing(tmp_path):
-    """Its symbol table has an entry with an address for free, which is no definition."""
+    """Its symbol table has an entry with an address for free, which is not a definition."""
     text = "#include <stdlib.h>\nvoid (*volatile f)(void *) = free;\nint main(void) { f(malloc(9)); return 0; }"
     program = musl(tmp_path / "program", text, "-no-pie", "-fno-pie")
     assert info(recorded(tmp_path, program))["calls"] == {"malloc": 1, "free": 1}
@@ -220,8 +220,8 @@ def test_stacks_are_walked_by_unwind_tables(tmp_path):
     # musl-gcc leaves the tables' index out, which compilers of musl's own systems make.
     program = musl(tmp_path / "program", CALLS_DEEP, "-fomit-frame-pointer", "-Wl,--eh-frame-hdr")
     tape = recorded(tmp_path, program, options=("--stacks", "--unwind", "dwarf"))
-    told = succeed(CONVERT, "dump", "--stacks", tape).stdout
-    frames = [line.split()[1] for line in told.splitlines() if line.startswith("#   ")]
+    dumped = succeed(CONVERT, "dump", "--stacks", tape).stdout
+    frames = [line.split()[1] for line in dumped.splitlines() if line.startswith("#   ")]
     assert frames[:4] == ["inner", "middle", "outer", "main"]
 
 
@@ -240,7 +240,7 @@ def test_processes_of_both_libcs_start_one_another_and_all_are_recorded(tmp_path
     for tape in tmp_path.glob("*.tape"):
         assert_clean(tape)
         allocators[info(tape)["info"]["allocator"]] += 1
-    # A process, the fork children that become the next one, and what they become.
+    # A process, the fork children that exec the next one, and the exec'ed images.
     assert allocators == {"ld-musl-x86_64.so.1": 3 + 3, "libc.so.6": 3 + 1}
 
 

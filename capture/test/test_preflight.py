@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What heaptape-record refuses before it starts a program, and how a recording ends that fails."""
+"""What heaptape-record refuses before it starts a program, and how a failing recording ends."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from tests.support import CONVERT, RECORD, Result, check, compile_c, info, recor
 
 
 def recorded(tmp_path: Path, *command: str | Path, options: tuple[str, ...] = ()) -> Result:
-    """Runs the recorder in tmp_path; its trace, if any, is t.tape."""
+    """Runs the recorder in tmp_path; the trace, if any, is t.tape."""
     return run(RECORD, "-o", tmp_path / "t.tape", *options, "--", *command)
 
 
@@ -41,7 +41,7 @@ def test_static_program_is_refused(kind: str, tmp_path: Path) -> None:
 
 
 def test_program_that_the_loader_is_asked_to_start_is_recorded(tmp_path: Path) -> None:
-    """The loader itself names none, as static programs don't."""
+    """The loader itself names no loader, as a static program."""
     [loader] = Path("/lib64").glob("ld-linux-*.so.2")
     assert recorded(tmp_path, loader, workload("malloc_pairs")).status == 0
     assert info(tmp_path / "t.tape")["calls"]["malloc"] > 0
@@ -182,7 +182,7 @@ def test_recorder_leaves_a_daemon_running_when_told_to_end(tmp_path: Path) -> No
     assert recorder.poll() is None, "it waits for the process that outlives its parent"
     recorder.send_signal(signal.SIGTERM)
     assert recorder.wait(timeout=120) == 0
-    os.kill(daemon, signal.SIGKILL)  # fails if it was gone
+    os.kill(daemon, signal.SIGKILL)  # fails if it has ended
 
 
 def test_counter_orders_threads_where_there_is_no_clock(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A recording that rotates: each event is in one of its files, each file is a trace by itself, and together they are
-the recording that would have been made without.
+"""A recording that rotates: each event is in one of its files, each file alone is a trace, and together they are
+the recording that would have been made without rotation.
 
 Long: more programs and moments at which the recorder is killed.
 """
@@ -47,14 +47,14 @@ def files(folder: Path, name: str = "t") -> list[Path]:
 
 
 def joined(folder: Path, name: str = "t") -> Path:
-    """One trace of them."""
+    """The files merged into one trace."""
     whole = folder / f"{name}.joined.tape"
     succeed(CONVERT, "convert", "--merge", *files(folder, name), whole)
     return whole
 
 
 def calls_of(traces: list[Path]) -> Counter[str]:
-    """Events by name, of all of them."""
+    """Events by name, of all traces."""
     calls: Counter[str] = Counter()
     for trace in traces:
         calls.update(info(trace)["calls"])
@@ -62,12 +62,12 @@ def calls_of(traces: list[Path]) -> Counter[str]:
 
 
 def rotation(trace: Path) -> dict:
-    """What the file says of itself."""
+    """The file's own data about the rotation."""
     return info(trace)["info"]["rotation"]
 
 
 def without_times(trace: Path) -> str:
-    """Its history, one line for each event."""
+    """The trace's history, one line for each event."""
     return re.sub(r"(?m)^ *\d+(\.\d+)? +", "", succeed(CONVERT, "dump", trace).stdout.partition("\n")[2])
 
 
@@ -87,7 +87,7 @@ OTHERS = ("larson", "xmalloc", "growing_reallocs", "thread_per_request")
 
 @pytest.mark.parametrize("program", ["remote_storm", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)])
 def test_each_call_of_each_thread_is_in_exactly_one_file(tmp_path: Path, program: str) -> None:
-    """Counted by a library that knows nothing of us; and joined, the files contradict one another nowhere."""
+    """Counted by an independent library; and the joined files have no contradictions."""
     counts = tmp_path / "counts"
     counts.mkdir()
     record(
@@ -109,7 +109,7 @@ def test_each_call_of_each_thread_is_in_exactly_one_file(tmp_path: Path, program
 
 @pytest.fixture(scope="module")
 def larson(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a recording t of some files. They are read only."""
+    """The folder of a recording t of several files, which tests only read."""
     folder = tmp_path_factory.mktemp("larson")
     record(folder / "t.tape", workload("larson"), "--rounds=20000", "--quiet=1", options=SMALL)
     return folder
@@ -144,7 +144,7 @@ def test_threads_that_go_on_are_named_in_the_file_before_and_each_file_has_its_s
     assert whole["stack_nodes"] < sum(info(trace).get("stack_nodes", 0) for trace in traces)
 
 
-def test_older_files_are_deleted_and_the_newest_tells(tmp_path: Path) -> None:
+def test_older_files_are_deleted_and_the_newest_reports_them(tmp_path: Path) -> None:
     done = record(tmp_path / "t.tape", workload("larson"), "--rounds=20000", options=(*SMALL, "--keep", "2"))
     kept = files(tmp_path)
     assert len(kept) == 3
@@ -205,7 +205,7 @@ def test_merging_refuses_files_that_do_not_follow_one_another(
 
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 12))])
 def test_a_recorder_that_is_killed_leaves_whole_files_and_one_that_ends_early(tmp_path: Path, seed: int) -> None:
-    """At a moment by chance, in a recording that is rotating most of the time. The program goes on."""
+    """At a random moment, in a recording that is rotating most of the time. The program continues."""
     recorder = subprocess.Popen(
         [RECORD, "-o", tmp_path / "t.tape", *SMALL, "--", workload("larson"), "--rounds=60000", "--quiet=1"],
         stdout=subprocess.DEVNULL,
@@ -221,7 +221,7 @@ def test_a_recorder_that_is_killed_leaves_whole_files_and_one_that_ends_early(tm
     assert len(traces) >= after
     for trace in traces[:-2]:
         assert not info(trace)["truncated"], trace
-    # The one that was being ended, and one that was perhaps just begun.
+    # The file that was being ended, and perhaps one that had just been begun.
     for trace in (trace for trace in traces[-2:] if trace.stat().st_size > 0):
         found = run(CONVERT, "info", trace, "--json")
         assert found.status == 0 or "nothing to read" in found.stderr
@@ -239,7 +239,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root for a file system of its own")
 def test_on_a_full_disk_no_file_is_deleted_that_keep_does_not_name(disk: Path) -> None:
-    """What can't be written is counted, as without rotating; the files before are whole."""
+    """Events that can't be written are counted, as without rotation; the earlier files are complete."""
     done = record(disk / "t.tape", workload("larson"), "--rounds=60000", options=(*SMALL, "--keep", "1000"))
     assert "No space left on device" in done.stderr
     traces = files(disk)
@@ -262,7 +262,7 @@ def test_keep_makes_do_with_a_disk_that_holds_so_many_files(disk: Path) -> None:
 
 
 def test_a_file_that_can_not_be_begun_leaves_the_recording_in_the_one_before(tmp_path: Path) -> None:
-    """A folder stands where the next file is to go: complained of once, and nothing is lost."""
+    """A folder is in the place of the next file: this is reported once, and nothing is lost."""
     driven = Driven(tmp_path / "t.tape", *SMALL, program=calling(20_000, 100))
     driven.work()
     succeed(HEAPTAPE_HERE, "ctl", str(driven.process.pid), "flush")
@@ -271,9 +271,9 @@ def test_a_file_that_can_not_be_begun_leaves_the_recording_in_the_one_before(tmp
     in_the_way.mkdir()
     for _ in range(20):
         driven.work()
-    told = driven.end()
+    output = driven.end()
     in_the_way.rmdir()
-    assert told.count(in_the_way.name) == 1
+    assert output.count(in_the_way.name) == 1
     traces = files(tmp_path)
     assert len(traces) == number
     assert calls_of(traces)["free"] >= 21 * 20_000

@@ -18,7 +18,7 @@ SQL = (
     " select count(*), sum(length(b)) from t where b like '%7%';"
     " select hex(zeroblob(3000000)) like 'x'; select group_concat(b) like 'z' from t;"
 )
-# bytes(n) is calloc: memory that nobody touches, unless it is copied.
+# bytes(n) is calloc: memory that is not touched unless it is copied.
 SPARSE = (
     "import time; a = [bytes(4 << 20) for _ in range(30)]; b = [bytes(8 << 20)[: i << 18] for i in range(30)];"
     " time.sleep(0.1); del a, b"
@@ -27,7 +27,7 @@ PROGRAMS = {"sqlite3": ("sqlite3", ":memory:", SQL, ".shell sleep 0.3"), "python
 
 
 def replayed_peak_bytes(trace: Path) -> int:
-    """Peak RssAnon of a replay on glibc, the engine's own taken off."""
+    """Peak RssAnon of a replay on glibc, without the engine's own."""
     work = trace.with_suffix(".work")
     assert run(CONVERT, "compile", trace, "-o", work).status == 0
     baseline = json.loads(run(REPLAY, "--baseline", work).stdout)["rss_anon_bytes"]
@@ -39,9 +39,8 @@ def replayed_peak_bytes(trace: Path) -> int:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_replay_reaches_the_recorded_peak(tmp_path: Path, name: str) -> None:
-    """At least the sampled RssAnon less 15 % and 6 MiB of the program's own data, which no replay has, and at most the
-    kernel's exact peak of the whole RSS; without touch truth it stays far below: of large objects nothing is
-    touched.
+    """At least the sampled RssAnon minus 15 % and 6 MiB of the program's own data, which no replay has, and at most the
+    kernel's exact peak of the whole RSS. Without touch truth it stays far below, as large objects are not touched.
 
     The samples are 10 ms apart and miss a short peak on a busy machine, so they bound it from below only; the programs
     linger after their peak, so that the kernel's figure is read after it.
@@ -63,7 +62,7 @@ def test_replay_reaches_the_recorded_peak(tmp_path: Path, name: str) -> None:
     assert blind < 0.7 * seeing
 
 
-# Two rounds of blocks in the same place: all of the first is written to, none of the second.
+# Two rounds of blocks in the same place: the first is completely written, the second not at all.
 RECYCLE = """
 #include <stdlib.h>
 #include <string.h>
@@ -86,13 +85,13 @@ int main(void) {
 
 @pytest.mark.parametrize("own", [False, True])
 def test_memory_that_an_earlier_object_touched_counts_unless_each_has_its_own(tmp_path: Path, own: bool) -> None:
-    """Two blocks fit into the heap as it begins (132 KiB), and are no mappings in any case."""
+    """Two blocks fit into the initial heap (132 KiB), and never become mappings."""
     (tmp_path / "recycle.c").write_text(RECYCLE)
     program = tmp_path / "recycle"
     assert run("gcc", "-O1", "-o", program, tmp_path / "recycle.c").status == 0
     trace = tmp_path / "a.tape"
     options = ("--own-mappings",) if own else ()
-    # Without trimming: else the heap's end goes back to the kernel between the rounds.
+    # Without trimming: otherwise the heap's end would be returned to the kernel between the rounds.
     record(trace, program, options=options, env={"MALLOC_TRIM_THRESHOLD_": "1000000000"})
     dumped = succeed(CONVERT, "dump", trace).stdout
     touched = [int(count) for count in re.findall(r" free\(.* touched=(\d+)", dumped)]

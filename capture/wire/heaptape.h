@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* For programs that want to mark their phases, or to leave calls out of their recording. Header only; C and C++.
-   Include it and call the functions below: they do nothing where the program runs without heaptape, and nothing has to
-   be linked.
+/* For programs that mark their phases, or leave calls out of their recording. Header only; C and C++. Include it and
+   call the functions below: they do nothing where the program runs without heaptape, and no library has to be linked.
 
    Thread-safe; cheap where recorded, a test of a pointer where not; keeps errno; not for signal handlers. */
 #ifndef CAPTURE_WIRE_HEAPTAPE_H
@@ -38,7 +37,8 @@ static inline void heaptape_resume(void) {
 }
 
 /* Leaves this thread's calls out of the trace from here on, without counting them as missing: for calls of a test
-   harness or a tool, which are not the program's own. What they allocate must be released before heaptape_include. */
+   harness or a tool, which are not the program's own. Objects allocated by them must be released before
+   heaptape_include. */
 static inline void heaptape_exclude(void) {
   if (heaptape_lib_exclude)
     heaptape_lib_exclude();

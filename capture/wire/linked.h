@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of an allocator that is linked into the executable: what the host's hooks are told of each.
+/* Functions of an allocator that is linked into the executable: what the host's hooks need to know of each.
 
-   Layout only. The host has a table of these and memory near the executable; it gives both addresses to the collector
-   as it attaches, which fills them in through /proc/PID/mem before it redirects the functions to the hooks. Invariant:
+   Layout only. The host has a table of these and memory near the executable. As it attaches, it gives both addresses to
+   the collector, which fills them in through /proc/PID/mem before it redirects the functions to the hooks. Invariant:
    an entry that is in use does not change. */
 #pragma once
 
@@ -16,7 +16,8 @@ enum linked_kind {
   LINKED_DELETE, /* a C++ operator */
   LINKED_RESIZE,
   LINKED_TOUCH,  /* returns the usable size of an object */
-  LINKED_RESULT, /* posix_memalign: the first parameter is where the object's address goes, and 0 is returned */
+  LINKED_RESULT, /* posix_memalign: the object's address is stored where the first parameter points, and 0 is
+                    returned */
   LINKED_OTHER,  /* no call of calls.def means what it does: its calls are counted as dropped */
 };
 
@@ -26,17 +27,18 @@ enum linked_style {
   LINKED_FLAGS, /* param is jemalloc's flags, of which the alignment, and whether it is to be zeroed, decide the call */
 };
 
-/* Hooks leave every register to the program as the function itself would. What their own code may change beside general
-   registers, they save by XSAVE: these components, which are all that a program's functions know but the tiles of AMX
-   (8 KiB, and no code that hooks call uses any) and PKRU, in so many bytes of its stack. */
+/* Hooks leave every register to the program as the function itself would. Registers that their own code may change,
+   other than general registers, are saved by XSAVE, in LINKED_VECTOR_ROOM bytes of the program's stack. These
+   components are all that a program's functions use, except the tiles of AMX (8 KiB, and no code that hooks call uses
+   any) and PKRU. */
 #define LINKED_VECTOR_MASK 0x800e7 /* x87, SSE, AVX, AVX-512 (three), APX */
 #define LINKED_VECTOR_ROOM 2752
 #define LINKED_TEXT_OF(number) #number
 #define LINKED_TEXT(number) LINKED_TEXT_OF(number)
 
 /* Assembler code. Saving aligns the stack, takes that room of it, and changes eax, ecx, edx and the flags; restoring
-   changes eax, edx and the flags, and leaves the room taken. XSAVE, as XSAVEC's form needs the same zeroes, and the
-   processor to have it. */
+   changes eax, edx and the flags, and leaves the room taken. XSAVE rather than XSAVEC, as XSAVEC's format needs the
+   same zeroes, and a processor that has it. */
 /* clang-format off */
 #define LINKED_SAVE_VECTORS                                                                                            \
   "  subq $" LINKED_TEXT(LINKED_VECTOR_ROOM) ", %rsp\n  andq $-64, %rsp\n"                                             \
@@ -60,20 +62,20 @@ struct linked_function {
   uint8_t kind;    /* enum linked_kind */
   uint8_t call;    /* of calls.def */
   uint8_t style;   /* enum linked_style */
-  /* Numbers of the parameters that are these. param: as calls.def has it; count: the request is so many times size,
-     which calls.def has no parameter for. */
+  /* Numbers of the parameters with these meanings. param: as calls.def has it; count: the request is count times size,
+     for which calls.def has no parameter. */
   uint8_t object, size, param, count;
   uint8_t pad;
 };
 
-/* What the collector has done. The functions lie between the two addresses, among others. */
+/* What the collector has done. The functions are between the two addresses, among others. */
 struct linked_done {
   uint32_t functions; /* entries of the table in use; 0: the executable has no allocator, or it can't be recorded */
   uint32_t pad;
   uint64_t code_from, code_to;
 };
 
-/* Where the host has it all. room 0: there is no such memory. */
+/* Addresses in the host. room 0: there is no such memory. */
 struct linked_place {
   uint64_t bias;  /* of the executable's addresses in its file */
   uint64_t room;  /* LINKED_ROOM_BYTES, near the executable's code */

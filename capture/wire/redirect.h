@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What the recorder and libheaptape-attach.so share where a program that runs is recorded: the library's redirect
-   table.
+/* The redirect table of libheaptape-attach.so, which it shares with the recorder when a running program is recorded.
 
-   Layout only. The table lies in the library's own memory; the recorder finds it by its symbol and reads and writes it
-   while all threads of the program are stopped, the library reads it. Invariant: hooks are called only where setting
-   and the real functions were written before. */
+   Layout only. The table is in the library's own memory. The recorder finds it by its symbol, and reads and writes it
+   while all threads of the program are stopped; the library reads it. Invariant: hooks are called only after setting
+   and the real functions were written. */
 #pragma once
 
 #include "capture/wire/linked.h"
@@ -19,13 +18,13 @@ enum { REDIRECT_VERSION = 3, REDIRECT_CALLS_MAX = 48, REDIRECT_THREAD_PARTS = 3 
 /* Where a real function is. */
 enum redirect_place {
   REDIRECT_NOWHERE,  /* no object of the program has it: no reference is redirected */
-  REDIRECT_LIBC,     /* which calls none of its own functions through references that matter */
-  REDIRECT_STANDARD, /* a C++ standard library, whose operators call malloc and free */
-  REDIRECT_OTHER,    /* an allocator's library */
+  REDIRECT_LIBC,     /* it calls none of its own functions through references that matter */
+  REDIRECT_STANDARD, /* in a C++ standard library, whose operators call malloc and free */
+  REDIRECT_OTHER,    /* in an allocator's library */
 };
 
-/* Names that stand at the table's start are those of the calls of capture/host/real/entry_points.def, first those of
-   HOOK, then those of OPERATOR, then others. */
+/* The table's first names are those of the calls of capture/host/real/entry_points.def: first those of HOOK, then those
+   of OPERATOR, then others. */
 enum redirect_kind { REDIRECT_CALL, REDIRECT_OPERATOR, REDIRECT_OTHER_CALL };
 
 struct redirect_call {
@@ -37,10 +36,10 @@ struct redirect_call {
   uint64_t place;       /* enum redirect_place */
 };
 
-/* Per-thread state of the library, in static TLS. Where the recorder begins a recording in a program that was recorded
-   before, it sets each thread's to these values. */
+/* Per-thread state of the library, in static TLS. When the recorder begins a recording in a program that was recorded
+   before, it sets the state of each thread to these values. */
 struct redirect_thread_part {
-  uint64_t address; /* of the calling thread's, when thread_pointer was read */
+  uint64_t address; /* of the part of the calling thread, when thread_pointer was read */
   uint64_t bytes;   /* a multiple of 8; 0: none */
   uint64_t first;   /* value of the first 8 bytes; the others are 0 */
 };

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* What the host's library and the collector share: records, rings, and the messages by which they meet.
+/* What the host's library and the collector share: records, rings, and the messages of attaching.
 
    Layout only: no code that waits, maps or prints. A region is memory of the collector (a sealed memfd) that one host
-   process maps; it holds rings, each of one thread at a time. The host writes records; the collector makes them zero
+   process maps; it holds rings, each owned by one thread at a time. The host writes records; the collector zeroes them
    and writes tail; neither ever takes a lock of the other.
 
    Invariants: a record is 16 bytes; a slot of the ring is zero unless it holds a record that the collector has not read
-   yet. The host writes a record's second word last, and it is never 0: so the collector reads up to the first slot
+   yet. The host writes a record's second word last, and it is never 0, so the collector reads up to the first slot
    whose second word is 0. A thread takes its slots in sequence. It leaves one empty only while a signal handler has
-   interrupted it between taking and writing; the handler's records then stand behind that slot. Where the host goes on
-   elsewhere than in the next slot, it writes a JUMP record, so that the collector need not know how long the lap was.
-   The host may be broken or hostile: the collector checks every position that it reads here. */
+   interrupted it between taking and writing; the handler's records are then behind that slot. Where the host continues
+   at another place than the next slot, it writes a JUMP record, so that the collector need not know how long the lap
+   was. The host may be broken or hostile: the collector checks every position that it reads here. */
 #pragma once
 
 #include "capture/wire/linked.h"
@@ -30,9 +30,9 @@ enum record_op {
   RECORD_STAMP = 63,          /* word: stamp of the next step */
   RECORD_BEGIN = 62 | 0x40,   /* a resize has begun: address = old object, word = stamp of the release, or 0 */
   RECORD_JUMP = 63 | 0x40,    /* the next record is address bytes from the ring's start */
-  RECORD_THREAD = 62 | 0x80, /* the ring has a new owner; the old one, if there was one, is dead. Word: serial number of
-                                the owner among the process's threads; with ATTACH_ACCESSES first owners have one too */
-  RECORD_DROPPED = 63 | 0x80, /* word: that many events of this thread are missing here; address: enum missing */
+  RECORD_THREAD = 62 | 0x80, /* the ring has a new owner; the old one, if any, is dead. Word: serial number of the owner
+                                among the process's threads; with ATTACH_ACCESSES first owners have a record too */
+  RECORD_DROPPED = 63 | 0x80, /* word: number of events of this thread that are missing here; address: enum missing */
   RECORD_TOUCHED = 62 | 0xc0, /* the next event or BEGIN releases address, of which word OS pages are resident */
   RECORD_LIVE = 63 | 0xc0, /* address is a large object that is live at the end, of which word OS pages are resident */
 };
@@ -40,17 +40,17 @@ enum record_op {
 /* Stored, a record is one of three:
    - common: first the word, then the head with its op in the upper byte instead of the lower one;
    - quick, of an event with an address and no stamp: first the address, all 64 bits of it, then the size, below
-     RECORD_QUICK_BYTES (0 where the call has none), and the call's id, both in the lower half, whose upper bit is set
-   as all of the upper half are. So the second word is made by one instruction, or is a constant;
-   - void: the second word has all bits set. Nothing follows from it but that the call to which the records before it
-     belong was not completed. */
+     RECORD_QUICK_BYTES (0 where the call has none), and the call's id, both in the lower half; the upper bit of this
+   half and all bits of the upper half are set. So the second word is made by one instruction, or is a constant;
+   - void: the second word has all bits set. It only means that the call to which the records before it belong was not
+   completed. */
 enum { RECORD_QUICK_BYTES = 1 << 24 };
 #define RECORD_VOID UINT64_MAX
 static inline uint64_t record_quick(uint8_t id, uint64_t size_bytes) {
   return size_bytes | (0xffffffff80000000 | (uint64_t)id << 24);
 }
 
-/* The words as they are stored. */
+/* Stores the words as given. */
 static inline void record_put_words(uint64_t *to, uint64_t first, uint64_t second) {
   to[0] = first;
   atomic_store_explicit((_Atomic uint64_t *)&to[1], second, memory_order_release);
@@ -99,8 +99,9 @@ enum missing { MISSING_RING_FULL, MISSING_PAUSED, MISSING_KINDS };
 #define RING_BYTES ((uint32_t)256 << 10)
 
 /* At its end a ring has a bit for each slot that the host will not use again, as an interrupted call may still write to
-   it. The host makes such a slot void once, so that the collector passes it, and later jumps over it. Beyond so many,
-   it uses one of them again: a call would have to be interrupted still while its thread gave up as many others. */
+   it. The host makes such a slot void once, so that the collector passes it, and later jumps over it. Beyond
+   RING_GIVEN_UP slots, it uses one of them again: for a conflict, a call would have to stay interrupted while its
+   thread gave up that many others. */
 enum { RING_GIVEN_UP = 256, RING_BITS_BYTES = 2048 };
 #define RING_RECORDS_BYTES (RING_BYTES - RING_BITS_BYTES)
 _Static_assert(RING_RECORDS_BYTES / 16 <= RING_BITS_BYTES * 8, "a ring lacks bits");
@@ -116,23 +117,23 @@ static inline int ring_is_given_up(char *memory, uint32_t place) {
   return (bits & ring_given_up_bit(place)) != 0;
 }
 
-/* One thread's ring: the host's line and the collector's line, apart, so that neither writes what the other spins on.
- */
+/* One thread's ring: separate cache lines of host and collector, so that neither writes what the other spins on. */
 struct ring {
   _Alignas(64) _Atomic uint32_t lap;  /* bytes of the ring that are or were in use */
   _Atomic uint32_t waiting;           /* the host sleeps on drained */
   _Atomic uint32_t owner;             /* the kernel's id of its thread */
   _Atomic uint64_t nested;            /* calls that the allocator made inside another call */
   _Atomic uint64_t dropped;           /* events dropped, including those that DROPPED records report */
-  _Atomic uint64_t skipped;           /* calls made in pauses, likewise */
+  _Atomic uint64_t skipped;           /* calls made in pauses, including those that DROPPED records report */
   _Atomic uint64_t marks_lost;        /* heaptape_mark found the ring full */
   _Alignas(64) _Atomic uint32_t tail; /* bytes from the ring's start up to which the collector is done */
   _Atomic uint32_t drained;           /* futex: changes when tail has moved and the host waits */
   _Atomic uint32_t stopped;           /* tail plus 1 while the collector has found an empty slot there; else 0 */
 };
 
-/* What the collector has read: it has made those slots zero before, and the host writes to them after. Sequentially
-   consistent, as each looks next at what the other does: whether it sleeps, or has read on. */
+/* How far the collector has read: it zeroes those slots before, and the host writes to them after. Sequentially
+   consistent, as each side next checks the other's state: the collector, whether the host sleeps; the host, whether the
+   collector has read more. */
 static inline void ring_set_tail(struct ring *ring, uint32_t tail) {
   atomic_store(&ring->tail, tail);
 }
@@ -142,19 +143,18 @@ static inline uint32_t ring_tail(const struct ring *ring) {
 
 /* Bits of region.paused: no call is recorded while any is set. */
 enum pause_reason {
-  PAUSED_BY_CONTROL = 1, /* set and cleared by the collector, as PAUSED_FROM_START is */
+  PAUSED_BY_CONTROL = 1, /* set and cleared by the collector, as is PAUSED_FROM_START */
   PAUSED_BY_PROGRAM = 2, /* heaptape_pause; set and cleared by the host */
-  PAUSED_FROM_START =
-      4, /* recording has not started: its calls are not counted as missing, as the trace lacks "start" */
+  PAUSED_FROM_START = 4, /* recording has not started: calls are not counted as missing, as the trace lacks "start" */
   PAUSED_BY_BUDGET = 16, /* between two bursts; set and cleared by the collector */
   PAUSED_BY_SANDBOX = 8, /* the host may read no clock any more; set by the host, never cleared */
 };
 
 struct region {
   _Atomic uint32_t used;      /* rings 0 .. used - 1 are in use or were */
-  _Atomic uint32_t stop;      /* set by the collector: record no more events of this process */
+  _Atomic uint32_t stop;      /* set by the collector: stop recording this process */
   _Atomic uint32_t paused;    /* of the first region: enum pause_reason; the tick is advanced after each change */
-  _Atomic uint32_t bursts;    /* of the first region: beginnings and ends of bursts that the operator asked for; odd: a
+  _Atomic uint32_t bursts;    /* of the first region: beginnings and ends of bursts that the operator requested; odd: a
                                  burst is to begin. The tick is advanced after each change */
   _Atomic uint32_t sandboxed; /* of the first region: the process has put itself under a filter of system calls */
   _Atomic uint64_t orphan;    /* events lost because their thread could get no ring */
@@ -169,7 +169,7 @@ static inline uint64_t region_bytes(uint32_t rings) {
   return region_header_bytes(rings) + (uint64_t)rings * RING_BYTES;
 }
 
-/* The first region is small: most processes have few threads, and a region counts in their VmSize. */
+/* The first region is small: most processes have few threads, and a region adds to their VmSize. */
 enum { REGION_RINGS_FIRST = 16, REGION_RINGS_MORE = 256, REGIONS_MAX = 260 };
 
 /* One page for all processes of a recording. */
@@ -183,7 +183,7 @@ struct control {
   _Alignas(64) _Atomic uint64_t counter; /* stamps, where the cycle counter can't be used */
 };
 
-/* The tick is never 0, with which a hook would take nothing for something. */
+/* The tick is never 0: with 0, a hook would take an untouched entry for the common case. */
 static inline void control_advance_tick(struct control *control) {
   const uint64_t one = (uint64_t)1 << 32;
   if (atomic_fetch_add(&control->tick, one) + one == 0)
@@ -207,9 +207,9 @@ struct attach_request {
   int32_t pid, parent_pid;
   char allocator[64];         /* base name of the library whose malloc is called */
   char program[64];           /* base name of the program; empty: as in /proc */
-  uint32_t no_usable_size;    /* 1: malloc_usable_size is not of the library whose malloc is called */
+  uint32_t no_usable_size;    /* 1: malloc_usable_size is from another library than the malloc that is called */
   struct linked_place linked; /* of a fresh image */
-  uint32_t bypassed; /* 1: the program has a malloc of its own, or a library before ours: its calls do not reach us */
+  uint32_t bypassed; /* 1: the program has its own malloc, or a library before ours: its calls do not reach us */
 };
 
 enum attach_flags {
@@ -227,10 +227,9 @@ struct attach_reply {
   uint64_t magic;
   uint32_t refused; /* 1: the process is not to be recorded */
   uint32_t flags;
-  uint32_t rings; /* of the region that comes along as descriptor 0; descriptor 1 is the control page (ATTACH_PROCESS
-                     only) */
+  uint32_t rings; /* of the region, which is descriptor 0; descriptor 1 is the control page (ATTACH_PROCESS only) */
   uint32_t stack_depth : 16, stack_unwind : 16; /* where ATTACH_STACKS is set; enum stack_unwind */
   uint64_t touch_min_bytes; /* resident OS pages are recorded from this request on; UINT64_MAX: never */
-  uint32_t bypassed;        /* as in the request, where the collector knows better */
+  uint32_t bypassed;        /* as in the request, corrected by the collector */
   struct linked_done linked;
 };

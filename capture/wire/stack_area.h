@@ -3,15 +3,15 @@
    finds them.
 
    Layout only. The area is memory of the collector (a sealed memfd) that one host process maps; the host writes, the
-   collector reads nodes below used. Invariants: a node's parent has a lower number; a node is complete before a record
+   collector reads nodes up to used. Invariants: a node's parent has a lower number; a node is complete before a record
    names it. The host may be broken or hostile: the collector checks every number it reads here. */
 #pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Nodes are 2^21: 32 MiB, of which only what is used is ever touched; cc1, sqlite3, redis and python3 need 10,000 to
-   200,000 at a depth of 32. */
+/* There are 2^21 nodes: 32 MiB, of which only the used part is ever touched; cc1, sqlite3, redis and python3 need
+   10,000 to 200,000 nodes at a depth of 32. */
 enum {
   STACK_NODES_MAX = 1 << 21,
   STACK_RULES = 1 << 13,
@@ -24,7 +24,7 @@ enum {
 enum stack_unwind { UNWIND_AUTO = 0, UNWIND_DWARF = 1, UNWIND_FP = 2, UNWIND_LIBUNWIND = 3 };
 
 struct stack_node {
-  uint64_t instruction; /* 0: frames from here on outwards are not known */
+  uint64_t instruction; /* 0: frames outward from here are not known */
   uint32_t parent;      /* 0: none */
   uint32_t unused;
 };
@@ -36,13 +36,13 @@ struct stack_rule_entry {
 };
 
 struct stack_area {
-  _Atomic uint32_t used;       /* nodes 1 .. used are there */
+  _Atomic uint32_t used;       /* nodes 1 .. used exist */
   _Atomic uint32_t lost;       /* stacks for which there was no room, or that could not be walked */
   _Atomic uint32_t generation; /* changes when a library has been closed */
   _Atomic uint32_t requested;  /* number of the host's latest request: read what is in the rings now */
   _Atomic uint32_t answered;   /* futex: number of the latest request that the collector has carried out */
   _Atomic uint32_t lock;       /* held while a node is made */
-  _Atomic uint32_t index_log;  /* entries of the present index; each index lies behind the one of half its size */
+  _Atomic uint32_t index_log;  /* log2 of the present index's entries; each index is behind the one of half its size */
   _Alignas(4096) struct stack_rule_entry rules[STACK_RULES];
   struct stack_node nodes[STACK_NODES_MAX];
   _Atomic uint32_t index[2 << STACK_INDEX_LAST_LOG]; /* node numbers, 0: free */

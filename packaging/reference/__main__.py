@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """packaging/reference COMMAND FOLDER: man pages and completions into FOLDER, laid out as under PREFIX/share. COMMAND: a
-heaptape that runs, which is asked for the help of the C programs.
+heaptape that can be run, for the help of the C programs.
 """
 
 import argparse

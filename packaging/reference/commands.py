@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What each command says of itself, as pages: of its parser where it is Python, of its --help where it is a C program.
+"""A page for each command, from its own help: from its parser where it is Python, from its --help if it is a C program.
 
-Both man pages (man_pages.py) and completions (__main__.py) are made of this, so neither can differ from the command.
+Both man pages (man_pages.py) and completions (__main__.py) are made from this, so neither can differ from the command.
 """
 
 import argparse
@@ -38,7 +38,7 @@ class Page:
 
 
 def whole_parser(command: Path) -> argparse.ArgumentParser:
-    """The parser of all commands, with the options of C programs. `command`: a heaptape that runs."""
+    """The parser of all commands, with the options of C programs. `command`: a heaptape that can be run."""
     parser = make_parser()
     for name, sub in parsers_of_commands(parser).items():
         if name in PROGRAMS:
@@ -47,14 +47,14 @@ def whole_parser(command: Path) -> argparse.ArgumentParser:
 
 
 def pages(command: Path) -> list[Page]:
-    """Of every command, and of heaptape itself, which is the first."""
+    """The pages of heaptape itself, which is the first, and of every command."""
     parser = make_parser()
     summaries = {a.dest: a.help or "" for a in _listed(parser)}
     top = _parsed("heaptape", parser.description or "", parser)
     top.groups["commands"] = [Option(name, text) for name, text in summaries.items()]
     found = [top]
     for name, sub in parsers_of_commands(parser).items():
-        page = _told(name, _help(command, name)) if name in PROGRAMS else _parsed(f"heaptape-{name}", "", sub)
+        page = _from_help(name, _help(command, name)) if name in PROGRAMS else _parsed(f"heaptape-{name}", "", sub)
         page.summary = summaries[name]
         found.append(page)
         found += _inner(page, sub)
@@ -102,7 +102,7 @@ def _option(formatter: argparse.HelpFormatter, action: argparse.Action) -> Optio
     return Option(formatter._format_action_invocation(action), formatter._expand_help(action) if action.help else "")
 
 
-def _told(name: str, text: str) -> Page:
+def _from_help(name: str, text: str) -> Page:
     """The page of a --help: usage up to the first empty line, then paragraphs and options ("  --flag VALUE   text")."""
     usage, _, rest = text.partition("\n\n")
     page = Page(f"heaptape-{name}", "", [line.removeprefix("usage: ").strip("\n") for line in usage.splitlines()], [])
@@ -131,12 +131,14 @@ def _take_paragraph(page: Page, lines: list[str]) -> None:
 
 def _add_flags(parser: argparse.ArgumentParser, text: str) -> None:
     usage = "\n".join(part for part in text.split("\n\n") if part.startswith("usage:"))
-    told = {flag: option.text for option in _told("", text).groups.get("options", []) for flag in option.term.split()}
+    texts = {
+        flag: option.text for option in _from_help("", text).groups.get("options", []) for flag in option.term.split()
+    }
     seen: dict[str, tuple[str, str]] = {}
     for flag, how, value in USAGE_FLAG.findall(usage):
         seen.setdefault(flag, (how, value))
     for flag, (how, value) in seen.items():
-        help_ = told.get(flag, "").replace("%", "%%") or None
+        help_ = texts.get(flag, "").replace("%", "%%") or None
         if not value:
             parser.add_argument(flag, action="store_true", help=help_)
         else:

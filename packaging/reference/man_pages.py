@@ -8,7 +8,7 @@ from commands import Option, Page
 
 EXIT_STATUS = "0: done. 1: failed, with a line on standard error. 2: wrong usage. 128 + N: ended by signal N."
 ROFF = {"\\": "\\e", "-": "\\-", "`": "\\(ga", "~": "\\(ti", "^": "\\(ha"}
-RECORD_STATUS = "That of CMD. 2: wrong usage."
+RECORD_STATUS = "The exit status of CMD. 2: wrong usage."
 
 
 def write(pages: Iterable[Page], folder: Path, version: str) -> None:
@@ -34,7 +34,7 @@ def _roff(page: Page, names: list[str], version: str) -> str:
 
 
 def _block(paragraph: str) -> list[str]:
-    """Filled, but for lines that stand indented."""
+    """Filled, except for indented lines."""
     lines: list[str] = []
     for line in paragraph.splitlines():
         if line.startswith(" ") or line.startswith("usage:"):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""packaging/site COMMAND FOLDER: the documents as a site of HTML pages, in FOLDER/html. COMMAND: a heaptape that runs,
-which is asked for the help of the C programs.
+"""packaging/site COMMAND FOLDER: the documents as a site of HTML pages, in FOLDER/html. COMMAND: a heaptape that can be
+run, for the help of the C programs.
 
-The documents keep their places, so that their links to each other hold; a page of each command is added, made of the
-same definition as its man page. mkdocs.yml says what stands where. A link to a document, or to a part of one, that is
-not there ends with an error.
+The documents keep their places, so that their links to each other hold; a page for each command is added, made from the
+same definition as its man page. mkdocs.yml is the menu. A link to a document, or to a part of one, that does not exist
+ends with an error.
 """
 
 import logging
@@ -29,13 +29,13 @@ def documents() -> list[Path]:
 
 
 def linked(document: Path) -> list[Path]:
-    """The files that a document links to; those that are not there are left to MkDocs, which tells of them."""
+    """The files that a document links to; missing ones are left to MkDocs, which reports them."""
     links = [document.parent / link for link in LINK.findall(document.read_text()) if "://" not in link]
     return [link.resolve() for link in links if link.is_file()]
 
 
 def stage(command: Path, source: Path) -> None:
-    """Documents, what they link to, and the pages of commands, below `source`, which is made anew."""
+    """Puts documents, the files they link to, and the pages of commands below `source`, which is made again."""
     shutil.rmtree(source, ignore_errors=True)
     found = documents()
     for path in {*found, *(target for document in found for target in linked(document))}:
@@ -46,7 +46,7 @@ def stage(command: Path, source: Path) -> None:
 
 
 def main(command: Path, folder: Path) -> None:
-    """Builds the site. What is wrong is logged on standard error."""
+    """Builds the site. Errors are logged on standard error."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     source = folder.resolve() / "source"
     stage(command, source)

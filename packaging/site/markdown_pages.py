@@ -29,7 +29,7 @@ def _markdown(page: Page) -> str:
 
 
 def _block(paragraph: str) -> list[str]:
-    """As it stands where lines are indented, else filled."""
+    """Verbatim where lines are indented, else filled."""
     if any(line.startswith((" ", "usage:")) for line in paragraph.splitlines()):
         return ["```", *paragraph.splitlines(), "```"]
     return [_text(paragraph)]

@@ -13,7 +13,7 @@ bool host_collector_died(void) {
 
 void host_wake_collector(void) {
   struct control *control = &host_state.tables->control;
-  if (host_sandboxed()) /* the collector wakes by itself, if later */
+  if (host_sandboxed()) /* the collector wakes on its own, but later */
     return;
   if (atomic_load_explicit(&control->sleeping, memory_order_relaxed) && atomic_exchange(&control->sleeping, 0)) {
     atomic_fetch_add(&control->wake, 1);

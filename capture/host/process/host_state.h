@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the fast path needs of the recording, as globals, and questions that any part of the library may put to it.
+/* The recording's values that the fast path needs, as globals, and queries for any part of the library.
 
-   Not its job: how this comes about (attach.h), threads and records (producer.h). Invariants: valid once the process
+   Not its job: setting these values (attach.h), threads and records (producer.h). Invariants: valid once the process
    has attached; all zero before. A fork child finds its parent's values here until it attaches, but uses only
    host_sandboxed, as its producers are wiped. Async-signal-safe; keeps errno. */
 #pragma once
@@ -13,19 +13,19 @@
 
 enum { TAG_BITS = 17, TAG_ENTRIES = 1 << TAG_BITS, LARGE_SETS = 4096, LARGE_WAYS = 4 };
 
-/* A place of the heap, as the hooks look at it: with one comparison. */
+/* The state of a place in the heap, which the hooks check with one comparison. */
 union tag_entry {
   struct {
     _Atomic uint16_t tag;      /* ownership.h */
-    _Atomic uint16_t uncommon; /* reasons why no step here is a common one: large objects, above all (large.h) */
+    _Atomic uint16_t uncommon; /* number of reasons why no step here is a common one, mainly large objects (large.h) */
   };
   _Atomic uint32_t both; /* low half: tag */
 };
 _Static_assert(sizeof(union tag_entry[TAG_ENTRIES]) % (64 << 10) == 0, "the control page is not at an OS page's start");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tag is not the low half of both");
 
-/* What all threads of the process look at; shared memory, as the host's RssAnon is to stay its own. One object, so that
-   a hook needs one pointer. */
+/* Tables of all threads of the process; in shared memory, so that they don't add to the host's RssAnon. One object, so
+   that a hook needs one pointer. */
 struct tables {
   union tag_entry entry[TAG_ENTRIES];
   union {
@@ -39,18 +39,18 @@ struct tables {
   } large[LARGE_SETS][LARGE_WAYS];
 };
 
-/* What a thread is doing, as its producer knows. */
+/* What a thread is doing, as noted in its producer. */
 enum producer_state {
-  PRODUCER_NONE = 16, /* there is no producer: a struct producer_quick alone */
+  PRODUCER_NONE = 16, /* there is no producer, only a struct producer_quick */
   PRODUCER_WIPED = 0, /* a fork child's view of its parent's producer */
   PRODUCER_IDLE,      /* in no call, or in a real function that calls none of the hooks */
   PRODUCER_CALLING,   /* inside a real function */
-  PRODUCER_NEW,    /* inside a real operator new, which may call malloc for itself, or a new-handler of the program */
-  PRODUCER_DELETE, /* inside a real operator delete, which may call free for itself */
+  PRODUCER_NEW,       /* inside a real operator new, which may itself call malloc, or a new-handler of the program */
+  PRODUCER_DELETE,    /* inside a real operator delete, which may itself call free */
   PRODUCER_RECORDING, /* cursor is being moved */
   PRODUCER_OFF,       /* excluded */
   PRODUCER_GUARDED,   /* IDLE where the allocator is not libc's, so that its functions may call hooks */
-  PRODUCER_OPTIONAL,  /* IDLE where optional columns are recorded: each call then takes the slow way in */
+  PRODUCER_OPTIONAL,  /* IDLE where optional columns are recorded: each call then takes the slow path */
 };
 
 struct host_state {
@@ -61,7 +61,7 @@ struct host_state {
   uint64_t quick_bytes; /* requests below it are recorded in one slot and are not large */
   uint64_t os_page_bytes;
   uint32_t idle;       /* enum producer_state of a thread in no call: IDLE, GUARDED or OPTIONAL */
-  uint32_t clock_cost; /* what two readings of the clock take, in its units; each latency is less by that */
+  uint32_t clock_cost; /* duration of two clock readings, in its units; subtracted from each latency */
 };
 extern struct host_state host_state __attribute__((visibility("hidden")));
 
@@ -70,8 +70,8 @@ static inline uint32_t host_paused(void) {
   return atomic_load_explicit(&host_state.region->paused, memory_order_relaxed);
 }
 
-/* Has the process put itself under a filter of system calls? Then this library makes none: each might be the one that
-   kills it. Inherited by fork children, which look here before they attach. Cheap. */
+/* Has the process put itself under a filter of system calls? Then this library makes no system calls: any one might
+   kill the process. Inherited by fork children, which check this before they attach. Cheap. */
 static inline bool host_sandboxed(void) {
   const struct region *region = host_state.region;
   return region && atomic_load_explicit(&region->sandboxed, memory_order_relaxed);

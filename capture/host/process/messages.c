@@ -10,7 +10,7 @@
 
 static struct stat first_stderr;
 
-/* Not by fstat(), which other preloaded libraries have too (libfakeroot), and allocate in it. */
+/* Not by fstat(): other preloaded libraries define it, too (libfakeroot), and allocate in it. */
 static bool look_at_stderr(struct stat *status) {
   return syscall(SYS_fstat, 2, status) == 0;
 }

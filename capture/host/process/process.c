@@ -37,7 +37,7 @@ void process_lock(struct process *process) {
   uint32_t free_word = 0;
   if (atomic_compare_exchange_strong(&process->lock, &free_word, 1))
     return;
-  enum { LOCK_WAIT_NS = 10000000 }; /* whoever unlocks it may not be allowed to wake */
+  enum { LOCK_WAIT_NS = 10000000 }; /* the unlocking thread may not be allowed to wake others */
   while (atomic_exchange(&process->lock, 2) != 0)
     if (host_sandboxed())
       os_spin_pause();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The process that is recorded, as the library in it knows it: its regions, its producers, and whether it records.
+/* The library's state of the recorded process: its regions, its producers, and whether it records.
 
-   Not its job: meeting the collector (attach.h), threads and records (producer.h). Invariants: the struct lies in
+   Not its job: attaching to the collector (attach.h), threads and records (producer.h). Invariants: the struct is in
    memory that a fork child finds wiped, so that a child never takes its parent's state for its own; state goes from NEW
    to RECORDING to OFF, or from NEW to OFF, and never back. Everything here keeps errno, is never a cancellation point
    and may be called with signals blocked or not. */
@@ -21,7 +21,7 @@ struct producer;
 /* One per process. All zero: a process that has not attached. */
 struct process {
   _Atomic uint32_t state;
-  _Atomic uint32_t lock; /* of attaching and of giving out producers; held with all signals blocked */
+  _Atomic uint32_t lock; /* for attaching and for assigning producers; held with all signals blocked */
   int pid;
   uint32_t flags; /* enum attach_flags */
   uint32_t regions;
@@ -33,14 +33,14 @@ struct process {
   char *pool; /* where the next producers come from */
   size_t pool_bytes;
   uint32_t producers, probe, threads;
-  void (*release)(const struct process *); /* gives the producers' memory back; NULL: there are none */
+  void (*release)(const struct process *); /* unmaps the producers' memory; NULL: there are none */
   struct producer *producer[PRODUCERS_MAX];
 };
 
-/* This process; NULL: no memory for it. Where the parent had one, a fork child's is all zero. */
+/* This process; NULL: no memory for it. In a fork child of a process that had one, it is all zero. */
 struct process *process_own(void);
 
-/* Where process_own keeps the process, for the recorder: NULL there begins anew. */
+/* The address at which process_own keeps its pointer, for the recorder: writing NULL there starts over. */
 void *process_place(void);
 
 /* True once it is known that this process is not, or no longer, recorded. Cheap. */

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What *mask holds where nothing was blocked. */
+/* The value of *mask where nothing was blocked. */
 #define NOT_BLOCKED (~(uint64_t)0)
 
 void signals_block(uint64_t *mask) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks all signals of the calling thread for a while, so that no handler comes in between.
+/* Blocks all signals of the calling thread for a while, so that no handler interrupts it.
 
-   In a sandboxed process nothing is blocked, as that would be a system call: the caller must be right without. Keeps
+   In a sandboxed process nothing is blocked, as that would be a system call: the caller must be correct without. Keeps
    errno on success; never a cancellation point; async-signal-safe. */
 #pragma once
 

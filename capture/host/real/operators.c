@@ -13,7 +13,7 @@
 
 struct operators operators;
 
-/* Where a call made during an operator's call is a part of it. */
+/* Addresses of which calls made during an operator's call are a part of it. */
 enum { RANGES_MAX = 96 };
 struct ranges {
   struct range {
@@ -35,8 +35,8 @@ static void *const winners[] = {
 #include "capture/host/real/entry_points.def"
 };
 
-/* For a name that cannot be found again, though somebody could call it: of a library that was loaded with dlopen and
-   has its operators from a third one. */
+/* For a name that cannot be found again, although it could be called: by a library that was loaded with dlopen and has
+   its operators from a third one. */
 #define OPERATOR_NEW_MISSING(ident, param) return param ? real.memalign(param, size) : real.malloc(size);
 #define OPERATOR_DELETE_MISSING(ident, param) real.free(object);
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
@@ -89,8 +89,8 @@ static int add_standard(struct dl_phdr_info *info, size_t bytes, void *context) 
   return 0;
 }
 
-/* The library of a function that is neither the standard library's nor the allocator's: all of it counts, as its
-   operators may work through any function. */
+/* Adds the library of a function that is neither the standard library's nor the allocator's: all of it counts, as its
+   operators may call any of its functions. */
 static void add_library_of(struct ranges *to, void *function) {
   struct range library;
   if (!is_among(to, function) && !real_is_allocator_code(function) &&
@@ -103,7 +103,7 @@ static bool of_standard(void *function) {
   return dladdr(function, &info) && info.dli_fname && is_standard(info.dli_fname);
 }
 
-/* Sets the pointer at *target. Returns its flag of those in all that it has. */
+/* Sets the pointer at *target. Returns flag if the operator is missing or the standard library's, else 0. */
 static uint32_t take(void **target, void *function, void *missing, uint32_t flag, struct ranges *to) {
   if (function && real_is_ours(function))
     function = NULL;
@@ -116,7 +116,7 @@ static uint32_t take(void **target, void *function, void *missing, uint32_t flag
   return 0;
 }
 
-/* The operators as seen from handle. */
+/* Looks the operators up from handle. */
 static void look_up(void *handle) {
   struct operators found = {.flags = OPERATORS_FOUND | OPERATORS_RECORDED};
   struct ranges in_standard = {.count = 0}, in_others = {.count = 0};
@@ -143,7 +143,7 @@ static void look_up(void *handle) {
     found.flags = OPERATORS_FOUND;
   else
     found.flags |= plain;
-  /* Two threads may do all this at the same time: they find the same. */
+  /* Two threads may do this at the same time: they find the same operators. */
   uint32_t flags = found.flags;
   found.flags = operators.flags;
   standard = in_standard;
@@ -152,8 +152,9 @@ static void look_up(void *handle) {
   __atomic_store_n(&operators.flags, flags, __ATOMIC_RELEASE);
 }
 
-/* The operators as the recorder found them; see look_up. Those that the program lacks are never called through us. */
-static void take_told(const struct redirect_table *table) {
+/* Takes the operators as the recorder found them; see look_up. Operators that the program lacks are never called
+   through us. */
+static void take_from_recorder(const struct redirect_table *table) {
   struct operators found = {.flags = OPERATORS_FOUND};
   struct ranges in_standard = {.count = 0}, in_others = {.count = 0};
   const struct redirect_call *call = table->call;
@@ -166,14 +167,14 @@ static void take_told(const struct redirect_table *table) {
     union {                                                                                                            \
       void *data;                                                                                                      \
       result(*code) declaration;                                                                                       \
-    } told = {.data = (void *)call->real};                                                                             \
-    found.ident = told.data ? told.code : missing_##ident;                                                             \
-    any |= told.data != NULL;                                                                                          \
+    } listed = {.data = (void *)call->real};                                                                           \
+    found.ident = listed.data ? listed.code : missing_##ident;                                                         \
+    any |= listed.data != NULL;                                                                                        \
     if (call->place == REDIRECT_STANDARD)                                                                              \
       add_range(&in_standard, call->real, call->real + call->bytes);                                                   \
     if (call->place == REDIRECT_OTHER) {                                                                               \
       plain &= ~(uint32_t)OPERATOR_##kind##_FLAG;                                                                      \
-      if (!is_among(&in_others, told.data) && !real_is_allocator_code(told.data))                                      \
+      if (!is_among(&in_others, listed.data) && !real_is_allocator_code(listed.data))                                  \
         add_range(&in_others, call->from, call->to);                                                                   \
     }                                                                                                                  \
     call++;                                                                                                            \
@@ -195,8 +196,8 @@ static int find_standard(struct dl_phdr_info *info, size_t bytes, void *context)
   return 1;
 }
 
-/* Of a library that came by dlopen, and perhaps is in nobody else's scope. Never closed: we call into it from now on.
- */
+/* For operators of a library that was loaded by dlopen, and may be in no other scope. Never closed: we call into it
+   from now on. */
 static void *library_with_operators(const void *caller) {
   Dl_info info;
   void *library = dladdr(caller, &info) ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
@@ -210,12 +211,12 @@ static void find(const void *caller) {
   int error = errno;
   real_resolve();
   if (redirected_table()) {
-    take_told(redirected_table());
+    take_from_recorder(redirected_table());
     errno = error;
     return;
   }
   void *library = real_began_with_cpp() ? RTLD_NEXT : NULL;
-  if (!library) /* what dlopen does to the program's objects is recorded: it may free those of the dynamic linker */
+  if (!library) /* what dlopen does to the program's objects is recorded: it may free objects of the dynamic linker */
     library = library_with_operators(caller);
   look_up(library ? library : RTLD_NEXT);
   errno = error;

@@ -86,7 +86,7 @@ static void *boot_reallocarray(void *object, size_t count, size_t size_bytes) {
   return boot_realloc(object, bytes);
 }
 static void boot_free(void *object) {
-  if (resolving) /* no object can be older, and one of the arena is handled by the hook */
+  if (resolving) /* no object can be older, and the hook handles objects of the arena */
     return;
   real_resolve();
   real.free(object);
@@ -130,7 +130,7 @@ struct real_calls real = {
 
 static bool malloc_is_the_programs;
 
-/* What stands in for functions that the real library does not have. */
+/* Replacements for functions that the real library does not have. */
 static void missing_free_sized(void *object, size_t size_bytes) {
   (void)size_bytes;
   real.free(object);
@@ -146,7 +146,7 @@ static void *plain_reallocarray(void *object, size_t count, size_t size_bytes) {
     errno = ENOMEM;
     return NULL;
   }
-  /* libc's would call the program's own realloc, where it has one: the object is of that. */
+  /* libc's reallocarray would call the program's own realloc, where it has one: the object belongs to that. */
   return malloc_is_the_programs ? realloc(object, bytes) : real.realloc(object, bytes);
 }
 
@@ -154,7 +154,7 @@ enum { ALLOCATORS_MAX = 16 };
 static struct code {
   const void *base;
   uintptr_t from, to;
-} ours, allocators[ALLOCATORS_MAX + 1]; /* and an executable with one */
+} ours, allocators[ALLOCATORS_MAX + 1]; /* + 1: an executable with an allocator */
 static int allocator_count;
 static struct real_range executable, inner; /* see real_add_allocator */
 static char allocator_name[64] = "unknown";
@@ -217,7 +217,7 @@ bool real_is_ours(const void *address) {
   return is_in(&ours, address);
 }
 
-/* A program may have an entry in its symbol table for a function whose address it takes: that is no definition. */
+/* A program may have an entry in its symbol table for a function whose address it takes: that is not a definition. */
 bool real_is_replaced(void *winner) {
   Dl_info info;
   if (real_is_ours(winner))
@@ -234,8 +234,8 @@ static void note_allocator(const void *function) {
     allocator_count++;
 }
 
-/* musl's own functions that call others of malloc's family by the dynamic linker, and so through us; glibc has none.
-   They are noted one by one: the rest of libc calls malloc as programs do. */
+/* Notes musl's own functions that call others of the malloc API through the dynamic linker, and so through us; glibc
+   has none. They are noted one by one: the rest of libc calls malloc as programs do. */
 static void note_musl(void) {
   static const char *const names[] = {"calloc", "posix_memalign", "memalign", "valloc", "reallocarray"};
   for (size_t i = 0; i < sizeof names / sizeof *names && allocator_count < ALLOCATORS_MAX; i++) {
@@ -246,8 +246,8 @@ static void note_musl(void) {
   }
 }
 
-/* Returns 1 if the library is added to the count that are there, 0 if it is one of them. */
-static int note_told_allocator(struct code *libraries, int count, const struct redirect_call *call) {
+/* Returns 1 if the library is added to the `count` libraries, 0 if it is one of them. */
+static int note_listed_allocator(struct code *libraries, int count, const struct redirect_call *call) {
   for (int i = 0; i < count; i++)
     if (libraries[i].from == call->from)
       return 0;
@@ -275,10 +275,10 @@ static void find_libc(void) {
   note_musl();
 }
 
-/* The same from the recorder, without a look-up: that would take locks of the dynamic linker in the middle of the
-   program. Threads, and handlers that interrupt them, may do it at the same time: they write the same. */
-static void take_told(const struct redirect_table *table) {
-  struct real_calls told = real;
+/* Takes the real functions from the recorder, without a look-up: that would take locks of the dynamic linker in the
+   middle of the program. Threads, and handlers that interrupt them, may do it at the same time: they write the same. */
+static void take_from_recorder(const struct redirect_table *table) {
+  struct real_calls found = real;
   struct code libraries[ALLOCATORS_MAX + 1];
   int count = 0;
   const struct redirect_call *call = table->call;
@@ -290,14 +290,14 @@ static void take_told(const struct redirect_table *table) {
       result(*code) declaration;                                                                                       \
     } symbol = {.data = (void *)call->real};                                                                           \
     if (symbol.data)                                                                                                   \
-      told.ident = symbol.code;                                                                                        \
+      found.ident = symbol.code;                                                                                       \
     if (call->place == REDIRECT_OTHER && count < ALLOCATORS_MAX)                                                       \
-      count += note_told_allocator(libraries, count, call);                                                            \
+      count += note_listed_allocator(libraries, count, call);                                                          \
     call++;                                                                                                            \
   }
 #include "capture/host/real/entry_points.def"
   if (!count) /* as in real_resolve */
-    told.reallocarray = plain_reallocarray;
+    found.reallocarray = plain_reallocarray;
   const struct redirect_linked *linked = &table->linked;
   if (linked->done.functions) {
     libraries[count++] = (struct code){(const void *)linked->from, linked->from, linked->to};
@@ -308,13 +308,13 @@ static void take_told(const struct redirect_table *table) {
   allocator_count = count;
   memcpy(allocator_name, table->allocator, sizeof allocator_name - 1);
   has_usable_size = table->has_usable_size;
-  real = told;
+  real = found;
 }
 
-static bool resolve_told(const struct redirect_table *table) {
-  if (!table->generation) /* nobody has redirected anything yet */
+static bool resolve_from_recorder(const struct redirect_table *table) {
+  if (!table->generation) /* nothing has been redirected yet */
     return false;
-  take_told(table);
+  take_from_recorder(table);
   atomic_store_explicit(&resolved, true, memory_order_release);
   return true;
 }
@@ -323,7 +323,7 @@ bool real_resolve(void) {
   if (atomic_load_explicit(&resolved, memory_order_acquire))
     return true;
   if (redirected_table())
-    return resolve_told(redirected_table());
+    return resolve_from_recorder(redirected_table());
   if (resolving)
     return false;
   int error = errno;
@@ -339,11 +339,11 @@ bool real_resolve(void) {
       result(*code) declaration;                                                                                       \
     } symbol = {.data = next(#ident)};                                                                                 \
     found.ident = symbol.code;                                                                                         \
-    note_allocator(symbol.data); /* of each function, as they need not come from one library */                        \
+    note_allocator(symbol.data); /* for each function, as they need not come from one library */                       \
   }
 #include "capture/host/real/entry_points.def"
   void *malloc_code = next("malloc"), *array_code = next("reallocarray");
-  /* libc's reallocarray calls realloc through us: it would be recorded as both, or as realloc. */
+  /* libc's reallocarray calls realloc through us: the call would be recorded as both, or as realloc. */
   if (!found.reallocarray || base_of(array_code) == libc_base)
     found.reallocarray = plain_reallocarray;
   if (!found.free_sized)
@@ -402,7 +402,7 @@ bool real_is_operator_code(const void *address) {
 }
 
 bool real_is_allocator_code(const void *address) {
-  /* Where an allocator's function ends in a jump to another, the return address of that one is in our hook. */
+  /* Where an allocator's function ends in a jump to another, that other function's return address is in our hook. */
   if (is_in(&ours, address))
     return true;
   for (int i = 0; i < allocator_count; i++)

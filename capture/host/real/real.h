@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The real functions: those of the next library after ours, looked up on first use, and a small static arena for what
-   dlsym itself allocates meanwhile.
+/* The real functions: those of the next library after ours, looked up on first use, and a small static arena for memory
+   that dlsym itself allocates meanwhile.
 
    Not its job: recording. Invariants: real.* can be called at any time, from the very first call on; an arena object is
    never passed to a real function. Async-signal-safe after real_resolve has returned. */
@@ -16,7 +16,7 @@ struct real_calls {
 };
 extern struct real_calls real __attribute__((visibility("hidden")));
 
-/* Looks the real functions up; later calls return at once. False: this thread is in the middle of doing so (dlsym
+/* Looks the real functions up; later calls return at once. False: this thread is already looking them up (dlsym
    allocates). Keeps errno. */
 bool real_resolve(void);
 
@@ -29,31 +29,32 @@ bool real_has_usable_size(void);
 /* Does the program define malloc itself, so that no call of malloc reaches us? Valid after real_resolve. */
 bool real_malloc_is_the_programs(void);
 
-/* Had the program a C++ library when it began? Valid after real_resolve. */
+/* Did the program have a C++ library when it began? Valid after real_resolve. */
 bool real_began_with_cpp(void);
 
 /* Is this code address ours? */
 bool real_is_ours(const void *address);
 
-/* winner: what the dynamic linker gives for the name of one of our hooks. True: the program has defined that name. */
+/* winner: what the dynamic linker returns for the name of one of our hooks. True: the program has defined that name. */
 bool real_is_replaced(void *winner);
 
-/* The addresses that the library of this code occupies; false: libc, or not known. */
+/* Finds the addresses that the library of this code occupies; false: libc, or not known. */
 bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to);
 
-/* Is this code address inside an allocator (of glibc none, which never calls its own malloc from within; of musl only
-   its functions)? Distinguishes calls that an allocator makes from those of a signal handler that interrupted it. */
+/* Is this code address inside an allocator? In glibc none is, as it never calls its own malloc from within; in musl
+   only the allocator's functions are. Distinguishes calls that an allocator makes from those of a signal handler that
+   interrupted it. */
 bool real_is_allocator_code(const void *address);
 
-/* The executable has an allocator of its own, whose functions are redirected to our hooks: its addresses are an
-   allocator's from now on. inner: those among which the functions lie. */
+/* The executable has its own allocator, whose functions are redirected to our hooks: its addresses count as an
+   allocator's from now on. inner: the range that contains the functions. */
 struct real_range {
   uintptr_t from, to;
 };
 void real_add_allocator(struct real_range executable, struct real_range inner);
 
-/* The same of an address from which an allocator's operator new calls, or a new-handler of the program: in an
-   executable with an allocator only what lies among the allocator's functions is the allocator's. */
+/* The same for an address from which an allocator's operator new calls, or a new-handler of the program: in an
+   executable with an allocator, only addresses among the allocator's functions are the allocator's. */
 bool real_is_operator_code(const void *address);
 
 /* May the real functions call ours? glibc's never do. Valid after real_resolve. */
@@ -71,5 +72,5 @@ size_t real_arena_usable(const void *object);
 /* Bytes from its start that hold objects; final after real_resolve. */
 size_t real_arena_used_bytes(void);
 
-/* realloc of an arena object: a real one with its content; the old one is never reused. */
+/* realloc of an arena object: returns a real object with its content; the old one is never reused. */
 void *real_arena_move(const void *object, size_t size_bytes);

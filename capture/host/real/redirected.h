@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* How the library came into the program: preloaded (libheaptape.so), or brought into a program that ran
-   (libheaptape-attach.so), where the recorder redirects references to our hooks and tells us the real functions.
+/* How the library came into the program: preloaded (libheaptape.so), or loaded into a running program
+   (libheaptape-attach.so), where the recorder redirects references to our hooks and provides the real functions.
 
-   The two libraries differ in this module alone: redirected_by_preload.c and redirected_by_attach.c. Not its job:
+   The two libraries differ only in this module: redirected_by_preload.c and redirected_by_attach.c. Not its job:
    finding and writing references (capture/recorder/redirect). Invariant: the answer is the same at all times.
    Async-signal-safe. */
 #pragma once

@@ -62,7 +62,7 @@ void accesses_follow(bool paused) {
                      (const unsigned long[VALGRIND_ARGUMENTS]){paused ? RECORDING_PAUSES : RECORDING_GOES_ON});
 }
 
-static _Atomic uint32_t reported_bursts; /* a fork's child goes on with its parent's, as the tool does */
+static _Atomic uint32_t reported_bursts; /* a fork child continues with its parent's value, as the tool does */
 
 void accesses_follow_operator(void) {
   const struct region *region = host_state.region;

@@ -28,8 +28,8 @@
 /* All calls into the kernel that could be cancellation points go through syscall(): a thread must not be cancelled
    inside malloc. */
 
-/* Shared mappings, which a fork child inherits and must unmap. Not in wiped memory, so that the child finds the list.
- */
+/* Shared mappings, which a fork child inherits and must unmap. The list is not in wiped memory, so that the child finds
+   it. */
 static struct inherited {
   void *memory;
   size_t bytes;
@@ -37,8 +37,8 @@ static struct inherited {
 static uint32_t inherited_count;
 
 /* The value of HEAPTAPE_SOCKET. environ is not set up yet where ld.so calls malloc, or our constructor, before libc's
-   start, and a program may later have changed it; /proc may be absent in a container, or not to be read: so first the
-   one (or what the constructor was given), then the other. Read once per image. */
+   start, and a program may later have changed it; /proc may be absent in a container, or unreadable. So environ (or the
+   constructor's argument) is read first, then /proc. Read once per image. */
 static char setting[128];
 static char **given_environ;
 
@@ -148,7 +148,7 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
     if (head && head->cmsg_type == SCM_RIGHTS)
       memcpy(fds, CMSG_DATA(head), head->cmsg_len >= CMSG_LEN(2 * sizeof(int)) ? 2 * sizeof(int) : sizeof(int));
     result = 0;
-  } else if (errno == 0 || errno == EPIPE) { /* it has closed its end */
+  } else if (errno == 0 || errno == EPIPE) { /* the collector has closed its end */
     errno = ECONNRESET;
   }
   int error = errno;
@@ -175,7 +175,7 @@ static bool take_region(struct process *process, int fd, uint32_t rings) {
   return true;
 }
 
-/* The time between two readings of the clock with nothing in between: the least of some, as an interruption may come in
+/* The time between two consecutive readings of the clock: the least of several, as an interruption may come in
    between. */
 static uint32_t measure_clock_cost(void) {
   uint64_t least = UINT32_MAX;
@@ -220,8 +220,8 @@ static void unmap_inherited(void) {
   inherited_count = 0;
 }
 
-/* Where this process was recorded before by another recorder: gives what is left of that back, or leaves it where it
-   is, as a thread may still be in a hook that began then. */
+/* Where this process was recorded before by another recorder: frees what is left of that recording, or leaves it in
+   place, as a thread may still be in a hook that began then. */
 static void leave_last_recording(void) {
   static uint32_t generation;
   struct redirect_table *table = redirected_table();
@@ -251,7 +251,7 @@ static void take_stack_area(const struct process *process, const struct attach_r
   if (area)
     stack_settings = (struct stack_settings){area, process_reply->stack_depth, process_reply->stack_unwind};
   else
-    message_print("no memory for call stacks: this process is recorded without");
+    message_print("no memory for call stacks: this process is recorded without them");
 }
 
 static void take_access_stream(const struct process *process) {
@@ -266,10 +266,10 @@ static void take_access_stream(const struct process *process) {
   }
   close_both(fds);
   host_state.flags &= ~(uint32_t)ATTACH_ACCESSES;
-  message_print("no stream for data accesses: this process is recorded without");
+  message_print("no stream for data accesses: this process is recorded without them");
 }
 
-/* Under Valgrind, /proc describes Valgrind's own process; this link alone names the program. */
+/* Under Valgrind, /proc describes Valgrind's own process; only this link names the program. */
 static void name_program(struct attach_request *request) {
   char path[4096];
   long bytes = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof path - 1);
@@ -293,8 +293,8 @@ static void prepare_columns(const struct process *process, const struct attach_r
   host_state.idle = PRODUCER_OPTIONAL;
 }
 
-/* Calls of heaptape_pause less those of heaptape_resume; changed with the process locked. A fork child begins with its
-   parent's. */
+/* Calls of heaptape_pause minus those of heaptape_resume; changed with the process locked. A fork child begins with its
+   parent's value. */
 static uint32_t program_pauses;
 
 /* The tables, with the collector's page in them. NULL: no memory. */
@@ -309,7 +309,7 @@ static struct tables *map_tables(int control_fd) {
   return control == MAP_FAILED ? NULL : tables;
 }
 
-/* What no release of the common case may be of. */
+/* Excludes addresses that no release of the common case may have. */
 static void except_places(void) {
   ownership_make_uncommon(NULL);
   for (size_t at = 0; at < real_arena_used_bytes(); at += 16)
@@ -317,10 +317,10 @@ static void except_places(void) {
       ownership_make_uncommon(real_arena + at);
 }
 
-/* Do calls of malloc not reach us? A fork child's do if its parent's did. */
+/* Do calls of malloc bypass us? The same in a fork child as in its parent. */
 static bool bypassed;
 
-/* Has it ended before we came, or before it answered? */
+/* Has the collector ended before we connected, or before it replied? */
 static bool collector_has_gone(void) {
   return errno == ECONNREFUSED || errno == ECONNRESET;
 }
@@ -338,7 +338,7 @@ static bool attach(struct process *process) {
   leave_last_recording();
   bool forked = inherited_count > 0;
   unmap_inherited();
-  if (!forked || redirected_table()) /* the recorder clears that one when it goes */
+  if (!forked || redirected_table()) /* the recorder clears the table's setting when it ends */
     read_setting();
   if (!forked) {
     message_note_stderr();
@@ -362,7 +362,7 @@ static bool attach(struct process *process) {
   strncpy(request.allocator, real_allocator_name(), sizeof request.allocator - 1);
   if (simulated)
     name_program(&request);
-  else if (!forked && !redirected_table()) /* the recorder has looked that there is none */
+  else if (!forked && !redirected_table()) /* else the recorder has checked that there is none */
     linked_offer(&request.linked);
   struct attach_reply reply = {.refused = 1};
   int fds[2];
@@ -404,13 +404,13 @@ static bool attach(struct process *process) {
 
 struct process *attach_process(void) {
   static __thread bool attaching __attribute__((tls_model("initial-exec")));
-  if (!real_resolve()) /* before the lock: what dlsym allocates comes back to us */
+  if (!real_resolve()) /* before the lock: allocations of dlsym come back to us */
     return NULL;
   struct process *process = process_own();
   if (!process)
     return NULL;
   if (atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_NEW) {
-    if (host_sandboxed()) { /* a fork child, which may not attach: its parent's trace counts what it does */
+    if (host_sandboxed()) { /* a fork child, which may not attach: its parent's trace counts its calls */
       atomic_fetch_add(&((struct region *)host_state.region)->orphan, 1);
       return NULL;
     }
@@ -426,7 +426,7 @@ struct process *attach_process(void) {
   return atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_RECORDING ? process : NULL;
 }
 
-/* Adds or removes a pause by the program. The tick is advanced so that the other threads look at it. */
+/* Adds or removes a pause by the program. The tick is advanced so that the other threads notice it. */
 static void change_program_pauses(bool more) {
   int error = errno;
   uint64_t mask;
@@ -462,7 +462,7 @@ void heaptape_lib_resume(void) {
 __attribute__((constructor)) static void attach_at_start(int argc, char **argv, char **envp) {
   int error = errno;
   (void)argc, (void)argv, (void)envp;
-#if defined(__GLIBC__) /* others may give a constructor nothing */
+#if defined(__GLIBC__) /* other C libraries may pass nothing to a constructor */
   given_environ = envp;
 #endif
   uint64_t mask;

@@ -12,5 +12,5 @@
    locked. */
 struct process *attach_process(void);
 
-/* Adds a region; called with the process locked. False: the collector gives none. */
+/* Adds a region; called with the process locked. False: the collector provides none. */
 bool attach_region(struct process *process);

@@ -13,7 +13,7 @@ enum {
   SAMPLE_PAGES = 64, /* of each window */
 };
 
-/* The object of that address is not in the table any more. */
+/* Removes one reason from the address's tag entry: its object is not in the table any more. */
 static void forget(uintptr_t address) {
   uint16_t reasons = atomic_fetch_sub(&ownership_entry((const void *)address)->uncommon, 1);
   HT_ASSERT(reasons > 0);
@@ -53,7 +53,7 @@ uint64_t large_take(const void *object) {
     uintptr_t address = (uintptr_t)object;
     if (atomic_load(&entry[way].address) != address)
       continue;
-    /* Read before the exchange, as whoever takes the entry over changes its address first. */
+    /* Read before the exchange, as a thread that takes the entry over changes its address first. */
     uint64_t bytes = atomic_load(&entry[way].bytes);
     if (!atomic_compare_exchange_strong(&entry[way].address, &address, 0))
       return 0;
@@ -82,7 +82,7 @@ void large_visit(void (*visit)(const void *object, uint64_t bytes)) {
 
 struct look {
   uint64_t resident; /* OS pages */
-  bool first, last;  /* is that OS page? */
+  bool first, last;  /* is the range's first, last OS page resident? */
 };
 
 /* Counts the resident OS pages of a range; false: mincore failed. */
@@ -102,7 +102,7 @@ static bool look(uintptr_t from, uint64_t pages, struct look *seen) {
   return true;
 }
 
-/* Evenly spaced windows, scaled. */
+/* Estimates the resident OS pages from evenly spaced windows. */
 static bool sample(uintptr_t from, uint64_t pages, uint64_t *resident) {
   uint64_t stride = pages / SAMPLE_WINDOWS;
   *resident = 0;

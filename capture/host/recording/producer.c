@@ -19,12 +19,12 @@ static struct producer_quick nobody = {.state = PRODUCER_NONE};
 
 __thread struct producer_quick *producer_mine __attribute__((tls_model("initial-exec"))) = &nobody;
 
-/* What a thread needs beside its producer, as it may have none. */
+/* A thread's state outside its producer, as it may have none. */
 static __thread struct {
   bool beginning;
   uint32_t excluded;
-  struct producer *parked; /* its producer during a pause, when producer_mine is nobody's, so that the fast path need
-                              not test for one */
+  struct producer *parked; /* its producer during a pause, when producer_mine is `nobody`, so that the fast path need
+                              not test for a pause */
   uint32_t refused;        /* events lost since the thread could get no producer; 0: it has not been refused one */
 } mine __attribute__((tls_model("initial-exec")));
 
@@ -38,7 +38,8 @@ static void put_control(struct producer *producer, uint64_t head, uint64_t word)
   record_put(producer->cursor - 2, head, word);
 }
 
-/* After a handler has left by longjmp the call that held next: lets go of it. That call may have been anywhere. */
+/* After a handler has left by longjmp the call that held next: releases next. That call may have been at any
+   instruction. */
 static void let_go(struct producer *producer) {
   uint64_t next = producer->quick.next;
   if (next >= PRODUCER_HELD)
@@ -52,7 +53,7 @@ static void let_go(struct producer *producer) {
   producer->cursor = NULL;
 }
 
-/* Is the thread still in a call that began in an earlier recording of the process? Its ring is nobody's any more. */
+/* Is the thread still in a call that began in an earlier recording of the process? Its ring is no longer in use. */
 static bool is_of_earlier_recording(const struct producer *producer) {
   return redirected_table() && !mine.beginning && producer != (struct producer *)producer_mine &&
          producer != mine.parked;
@@ -65,12 +66,12 @@ static struct process *stop_if_requested(struct producer *producer) {
   if (process && atomic_load_explicit(&process->region[0].memory->stop, memory_order_relaxed))
     process_stop(process, NULL);
   else if (process && host_collector_died())
-    process_stop(process, "the collector has ended; recording stops, the program goes on");
+    process_stop(process, "the collector has ended; recording stops, the program continues");
   if (!process_is_off())
     return process;
   accesses_follow(true);
   producer->quick.limit = NULL;
-  if (producer == producer_now()) /* so that the next calls find out by that alone that nothing is recorded */
+  if (producer == producer_now()) /* so that this alone shows the next calls that nothing is recorded */
     have_no_producer();
   return NULL;
 }
@@ -101,7 +102,7 @@ static bool park_if_paused(struct producer *producer) {
 
 void producer_drop(struct producer *producer) {
   ring_room_count_dropped(producer, 1);
-  producer->quick.limit = NULL; /* so that the next step finds room, and writes first what was dropped */
+  producer->quick.limit = NULL; /* so that the next step looks for room, and first writes how many were dropped */
 }
 
 static void put_missing(struct producer *producer) {
@@ -114,7 +115,7 @@ static void put_missing(struct producer *producer) {
   producer->skipped_told = skipped;
 }
 
-/* Makes room for one call; waits for it unless the recording drops events instead. False: there is none, or the
+/* Makes room for one call; waits for room unless the recording drops events instead. False: there is no room, or the
    recording has ended. */
 static bool reserve(struct producer *producer) {
   bool drop = host_state.flags & ATTACH_DROP;
@@ -131,8 +132,8 @@ static bool reserve(struct producer *producer) {
   return stop_if_requested(producer) != NULL;
 }
 
-/* Moves the side buffer's records into the ring. Precondition: state RECORDING. Signals are blocked where that can be
-   done, as a handler would add records; where it comes all the same, they are moved in another round. */
+/* Moves the side buffer's records into the ring. Precondition: state RECORDING. Signals are blocked where possible, as
+   a handler would add records; where one interrupts nevertheless, its records are moved in another round. */
 static void move_side(struct producer *producer) {
   uint64_t mask;
   signals_block(&mask);
@@ -186,11 +187,11 @@ bool producer_step_slow(struct producer *producer, const void *address, uint64_t
   if (room) {
     *stamp = stamping_stamp(producer, address);
     while (room && atomic_load(&producer->side_count)) {
-      /* A handler came in between: its records go first, with stamps that may be later than our look at the entry. So
-         the step is ordered anew. */
+      /* A handler interrupted in between: its records go first, with stamps that may be later than our read of the
+         entry. So the step is ordered again. */
       move_side(producer);
       room = producer->cursor < producer->quick.limit || reserve(producer);
-      producer->tick -= *stamp != 0; /* the entry may hold the thread's tag now, and yet the step is to have a stamp */
+      producer->tick -= *stamp != 0; /* the entry may hold the thread's tag now, but the step must have a stamp */
       *stamp = stamping_stamp(producer, address);
     }
   }
@@ -198,7 +199,7 @@ bool producer_step_slow(struct producer *producer, const void *address, uint64_t
   return room;
 }
 
-/* A handler that comes in between lowers the limit, so that the step that follows finds its records. */
+/* A handler that interrupts in between lowers the limit, so that the step that follows finds its records. */
 void producer_note(struct producer_entry in, uint8_t op, const void *address, uint64_t word) {
   struct producer *producer = in.producer;
   if (in.was == PRODUCER_RECORDING || !producer->ring)
@@ -252,7 +253,7 @@ static void reset(struct producer *producer) {
   let_go(producer);
   producer_hold(producer);
   producer->tick = ownership_tick() - 1; /* so that the first step has a stamp */
-  /* A thread that takes over a producer keeps its way of stamping, as threads that follow one another behave alike. */
+  /* A thread that takes over a producer keeps its way of stamping, as successive threads behave in the same way. */
   if (host_state.flags & ATTACH_STAMP_EVERY)
     producer->own = TAG_NONE;
   ring_room_begin_lap(producer);
@@ -297,7 +298,7 @@ static struct producer *take_producer(struct process *process) {
   return producer;
 }
 
-/* Gives the thread a producer, at its first event or at a fork child's first. NULL: it can have none. */
+/* Gives the thread a producer, at its first event or its first in a fork child. NULL: it can have none. */
 static struct producer *begin_thread(void) {
   enum { REFUSED_RETRY = 4096 };
   if (mine.beginning || mine.excluded || process_is_off())
@@ -320,7 +321,7 @@ static struct producer *begin_thread(void) {
   else
     have_no_producer();
   atomic_signal_fence(memory_order_seq_cst);
-  if (producer && process != process_own()) { /* another recording has begun meanwhile: the next call begins in that */
+  if (producer && process != process_own()) { /* another recording has begun meanwhile: the next call begins in it */
     have_no_producer();
     producer = NULL;
   }
@@ -332,14 +333,14 @@ static struct producer *begin_thread(void) {
 }
 
 /* Did a handler leave by longjmp the call that holds the producer? Then this call's frame is at about the depth of that
-   call's, or above. A handler's frame is below it by more than the frame that the kernel makes, or on a stack of its
-   own; a new-handler, and what an operator calls to throw, is below it by any distance. */
+   call's frame, or above. A handler's frame is below that frame by more than the size of the kernel's signal frame, or
+   on a separate stack; a new-handler, and a function that an operator calls to throw, is below it by any distance. */
 static bool is_abandoned(const struct producer *producer, uintptr_t frame) {
   enum { SIGNAL_FRAME_BYTES = 512 }; /* at least; the saved registers alone are more */
   uint32_t state = producer->quick.state;
   if (frame + (state == PRODUCER_NEW || state == PRODUCER_DELETE ? 1 : SIGNAL_FRAME_BYTES) <= producer->frame)
     return false;
-  if (host_sandboxed()) /* a record in the side buffer is better than a system call that may kill */
+  if (host_sandboxed()) /* a record in the side buffer is better than a system call that may kill the process */
     return false;
   int error = errno;
   stack_t stack;
@@ -348,13 +349,13 @@ static bool is_abandoned(const struct producer *producer, uintptr_t frame) {
   return !apart;
 }
 
-/* The thread's producer again, after the pause for which it was parked. NULL: it has none; where mine.parked is still
+/* Returns the thread's producer after the pause for which it was parked. NULL: it has none; where mine.parked is still
    set, the call is not to be recorded. */
 static struct producer *unpark(void) {
   struct producer *producer = mine.parked;
   atomic_signal_fence(memory_order_seq_cst);
   if (!producer)
-    return producer_now();                       /* a handler that came in between may have been here */
+    return producer_now();                       /* a handler that interrupted in between may have been here */
   if (producer->quick.state == PRODUCER_WIPED) { /* a fork child */
     mine.parked = NULL;
     return NULL;
@@ -366,12 +367,12 @@ static struct producer *unpark(void) {
   atomic_signal_fence(memory_order_seq_cst);
   mine.parked = NULL;
   producer->tick = ownership_tick() - 1;
-  producer->quick.limit = NULL; /* so that the next step finds room, and writes first what was skipped */
+  producer->quick.limit = NULL; /* so that the next step looks for room, and first writes how many were skipped */
   return producer;
 }
 
 /* Is the call a part of the one that holds the producer? An operator new may take memory from malloc but releases none:
-   a free from its code is the end of an exception. For a delete it is the other way round. */
+   a free from its code is the end of an exception. For an operator delete, the reverse holds. */
 static bool is_part(struct producer *producer, uint32_t what, const void *caller) {
   uint32_t state = producer->quick.state;
   if (producer->unwinding) {
@@ -479,7 +480,7 @@ bool producer_put_control(struct producer *producer, uint64_t head, uint64_t wor
 
 void heaptape_lib_exclude(void) {
   mine.excluded++;
-  if (mine.parked && !producer_now()) /* so that its calls are looked at one by one */
+  if (mine.parked && !producer_now()) /* so that its calls are checked one by one */
     have_no_producer();
   struct producer *producer = producer_now();
   if (producer && producer->quick.state == host_state.idle)

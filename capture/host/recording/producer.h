@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* A producer: one thread's recording state, and the few instructions of the fast path.
 
-   Not its job: which calls exist (hooks.c), meeting the collector (attach.c), room in the ring (ring_room.h), when a
-   thread stamps each event (stamping.h).
-   Invariants: a producer belongs to one running thread. Its memory is wiped in a fork child, where state 0 means that
-   it is the parent's. In the common case a call takes slots of the ring by one instruction, which moves next on, so
-   that a handler that comes at any time takes others, and then fills them. In all other cases the producer is in state
-   RECORDING and holds next, so that no slots can be taken: cursor says where it writes, and a signal handler that
-   interrupts that state puts its records into the side buffer. Slots are not taken further behind limit than
-   PRODUCER_RESERVE records, and the JUMP record always fits behind them. Nothing here allocates, prints, changes errno
-   or may be cancelled. */
+   Not its job: which calls exist (hooks.c), attaching to the collector (attach.c), room in the ring (ring_room.h), when
+   a thread stamps each event (stamping.h). Invariants: a producer belongs to one running thread. Its memory is wiped in
+   a fork child, where state 0 means that it is the parent's. In the common case a call takes slots of the ring by one
+   instruction, which advances next, so that a handler that interrupts at any time takes other slots; then the call
+   fills its slots. In all other cases the producer is in state RECORDING and holds next, so that no slots can be taken:
+   cursor is where it writes, and a signal handler that interrupts that state puts its records into the side buffer.
+   Slots are not taken further behind limit than PRODUCER_RESERVE records, and the JUMP record always fits behind them.
+   Nothing here allocates, prints, changes errno or may be cancelled. */
 #pragma once
 
 #include "capture/host/real/operators.h"
@@ -21,13 +20,13 @@
 #include "core/trace/event.h"
 
 /* How far ahead of the cursor a line of the ring is prefetched: the collector has read it, so it is in another core's
-   cache. Saves larson 2 of 12 ns of host CPU per event, python3 1.5 of 9 (medians of 7 runs in turns). */
+   cache. Saves larson 2 of 12 ns of host CPU per event, python3 1.5 of 9 (medians of 7 alternating runs). */
 enum { PRODUCER_PREFETCH_WORDS = 48 };
 
 /* What a hook keeps across the real call. producer NULL: this call is not recorded. */
 struct producer_entry {
   struct producer *producer;
-  uint32_t was; /* the state to go back to */
+  uint32_t was; /* the state to return to */
 };
 
 extern __thread struct producer_quick *producer_mine __attribute__((tls_model("initial-exec")));
@@ -38,21 +37,22 @@ static inline struct producer *producer_now(void) {
   return __builtin_expect(quick->state == PRODUCER_NONE, 0) ? NULL : (struct producer *)quick;
 }
 
-/* What a handler may change at any time, so that the compiler must read it here and once. */
+/* A handler may change next at any time, so the compiler must read it here and once. */
 static inline uint64_t producer_next(const struct producer_quick *quick) {
   return *(const volatile uint64_t *)&quick->next;
 }
 
-/* Whoever takes the producer from IDLE notes its frame before and after: before, as a handler that leaves by longjmp is
-   found out by it; after, as one that came in between and went has put PRODUCER_NO_FRAME there. (It must not leave its
-   own, which is so deep that the next handler would take this call for one that was left.) */
+/* A hook that takes the producer from IDLE notes its frame before and after: before, so that a handler that leaves by
+   longjmp is detected; after, as a handler that interrupted in between and returned has put PRODUCER_NO_FRAME there.
+   (It must not leave its own frame, which is so deep that the next handler would take this call for one that was
+   left.) */
 static inline __attribute__((always_inline)) void producer_note_frame(struct producer *producer, uintptr_t frame) {
   atomic_signal_fence(memory_order_seq_cst);
   producer->frame = frame;
   atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Takes hold of next, in state RECORDING. A handler that comes before it is held takes slots in front. */
+/* Takes hold of next, in state RECORDING. A handler that interrupts before next is held takes slots in front. */
 static inline __attribute__((always_inline)) void producer_hold(struct producer *producer) {
   HT_ASSERT(!producer->cursor);
   producer->quick.state = PRODUCER_RECORDING;
@@ -60,8 +60,8 @@ static inline __attribute__((always_inline)) void producer_hold(struct producer 
   producer->cursor = (uint64_t *)os_fetch_add_own(&producer->quick.next, PRODUCER_HELD);
 }
 
-/* Goes into another state than RECORDING, and lets go of next. The state comes before common: a handler that comes
-   between them finds a common case that was true, or leaves one that is. */
+/* Goes into another state than RECORDING, and releases next. The state is set before common: a handler that interrupts
+   between them finds a common that was true, or leaves one that is. */
 static inline __attribute__((always_inline)) void producer_set_state(struct producer *producer, uint32_t state) {
   if (producer->cursor) {
     producer->quick.next = (uint64_t)(uintptr_t)producer->cursor;
@@ -77,8 +77,8 @@ static inline __attribute__((always_inline)) void producer_set_state(struct prod
 /* The uncommon cases of the functions below. own_frame: the calling function's
    __builtin_frame_address(0), from which a walk of the stack may begin; NULL: it has none. */
 struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame);
-/* Is nothing to be recorded of that call at present, as the thread is in a pause, or the recording is off? Then it is
-   counted where it is to be. */
+/* Is that call not to be recorded, as the thread is in a pause, or the recording is off? Then it is counted if it must
+   be. */
 bool producer_passes(const void *caller);
 bool producer_step_slow(struct producer *producer, const void *address, uint64_t *stamp);
 
@@ -91,19 +91,20 @@ struct producer_event {
   bool stamped; /* word 1 of the record carries the stamp, and word is not used */
   const void *address;
   uint64_t word;         /* the size */
-  bool small;            /* it is below RECORD_QUICK_BYTES */
+  bool small;            /* word is below RECORD_QUICK_BYTES */
   const uint64_t *param; /* NULL: none */
 };
 
-/* False: producer_skip is, too. The first question of what is not of the common case, so that it delays that little. */
+/* False: producer_skip is false, too. The first check of calls that are not of the common case, so that it delays them
+   little. */
 static inline bool producer_may_skip(void) {
   return __builtin_expect(producer_mine->state == PRODUCER_NONE, 0);
 }
 
-/* Does the thread skip a call, as there is a pause? Then it is counted. A few instructions, as a program may be paused
-   most of the time: where the thread parked for such a pause, `common` is where its calls are counted. Only where the
-   allocator is libc's, which calls no hook. caller: an address where an operator may be, the second time one call comes
-   to us, is left to producer_enter_slow. One addition, so that a handler's calls are counted, too. */
+/* Does the thread skip a call, as there is a pause? Then the call is counted. A few instructions, as a program may be
+   paused most of the time: where the thread parked for such a pause, `common` is the address of its counter. Only where
+   the allocator is libc's, which calls no hook. caller: addresses where an operator may be, whose inner call reaches us
+   as a second call, are left to producer_enter_slow. One addition, so that a handler's calls are counted, too. */
 static inline __attribute__((always_inline)) bool producer_skip(const void *caller) {
   const struct producer_quick *quick = producer_mine;
   uint64_t *skipped = (uint64_t *)quick->common;
@@ -118,7 +119,7 @@ static inline __attribute__((always_inline)) bool producer_skip(const void *call
 /* Puts an event into the side buffer, stamped: for a handler that interrupted the writing of a record. */
 void producer_side_event(struct producer *producer, struct producer_event event);
 
-/* A hook with that frame begins, in a thread that is in no other. In state RECORDING it holds next. */
+/* A hook with that frame begins, in a thread that is in no other hook. In state RECORDING it holds next. */
 static inline __attribute__((always_inline)) void producer_begin(struct producer *producer, uint32_t state,
                                                                  uintptr_t frame) {
   producer_note_frame(producer, frame);
@@ -146,7 +147,7 @@ static inline __attribute__((always_inline)) bool producer_enter_idle(struct pro
   return true;
 }
 
-/* Is that a state of a thread in no hook, in which none but the common cases need the slow forms? */
+/* Is that a state of a thread in no hook, in which only the uncommon cases need the slow forms? */
 static inline bool producer_is_quick(uint32_t state) {
   return state == PRODUCER_IDLE || state == PRODUCER_GUARDED;
 }
@@ -164,13 +165,13 @@ static inline __attribute__((always_inline)) struct producer_entry producer_ente
   return (struct producer_entry){producer, was};
 }
 
-/* Only a handler of this thread changes it, so that a plain reading between two fences does, which the compiler can
-   make part of a comparison. */
+/* Only a handler of this thread changes side_count, so a plain read between two fences is enough, which the compiler
+   can make part of a comparison. */
 static inline bool producer_has_side(struct producer *producer) {
   return *(const uint32_t *)&producer->side_count != 0;
 }
 
-/* A hook ends: the producer goes back to the state that it was in. */
+/* A hook ends: the producer returns to its previous state. */
 static inline __attribute__((always_inline)) void producer_leave(struct producer_entry in) {
   HT_ASSERT(in.was != PRODUCER_WIPED && in.producer->quick.state != host_state.idle);
   if (__builtin_expect(in.was == PRODUCER_RECORDING, 0))
@@ -184,7 +185,7 @@ static inline __attribute__((always_inline)) void producer_leave(struct producer
 
 /* Makes room for a call's records and orders the step at address (NULL: a step without an object). False: the event is
    dropped, and counted. *stamp: the step's stamp, 0: it inherits one. The tag is read before the limit: a handler that
-   comes in between lowers the limit, so that its records go first. */
+   interrupts in between lowers the limit, so that its records go first. */
 static inline __attribute__((always_inline)) bool producer_step(struct producer *producer, const void *address,
                                                                 uint64_t *stamp) {
   if (__builtin_expect(address && producer->tick == ownership_tick() &&
@@ -200,7 +201,7 @@ static inline __attribute__((always_inline)) bool producer_step(struct producer 
 }
 
 /* Writes one event (or BEGIN) at `to`. stamp: of the step; 0: it inherits one. The cursor is moved first: where a
-   handler that comes then leaves by longjmp, the slots stay empty, and none is used twice. */
+   handler interrupts after that and leaves by longjmp, the slots stay empty, and none is used twice. */
 static inline __attribute__((always_inline)) void producer_put(struct producer *producer, uint64_t *to,
                                                                struct producer_event event, uint64_t stamp) {
   bool apart = !event.stamped && __builtin_expect(stamp != 0, 0);
@@ -233,17 +234,17 @@ static inline __attribute__((always_inline)) bool producer_record_common(struct 
   return true;
 }
 
-/* Takes the slots at *to if they are the next ones still, by one instruction that a handler can't come into. False: a
+/* Takes the slots at *to if they are still the next ones, by one instruction that a handler can't interrupt. False: a
    handler has taken slots since next was read. */
 static inline __attribute__((always_inline)) bool producer_take(struct producer_quick *quick, uint64_t *to,
                                                                 bool has_param) {
   return __builtin_expect(os_replace_own(&quick->next, to, *to + (has_param ? 32 : 16)), 1);
 }
 
-/* The same in state IDLE, which the thread keeps. The slots are taken after the step was looked at, and only if no
-   handler has recorded anything since before: its stamps would stand in front of them, and its tags may be what was
-   seen. (One that records just as many events as bring it round the ring to the same slot is not noticed.) A handler
-   that comes later records behind them. False: nothing was written, and no slot taken. */
+/* producer_record_common in state IDLE, which the thread keeps. The slots are taken after the step was checked, and
+   only if no handler has recorded anything since before the check: its stamps would be in front of them, and its tags
+   may be what the check saw. (A handler whose events go round the ring to exactly the same slot is not noticed.) A
+   handler that interrupts later records behind them. False: nothing was written, and no slot taken. */
 static inline __attribute__((always_inline)) bool producer_record_quick(struct producer_event event) {
   struct producer_quick *quick = producer_mine;
   uint64_t at = producer_next(quick);
@@ -269,13 +270,13 @@ static inline struct producer *producer_if_idle(void) {
   return __builtin_expect(quick->state == PRODUCER_IDLE, 1) ? (struct producer *)quick : NULL;
 }
 
-/* Then: takes hold of next. frame: the hook's. */
+/* Called after producer_if_idle: takes hold of next. frame: the hook's. */
 static inline void producer_hold_rest(struct producer *producer, uintptr_t frame) {
   producer_begin(producer, PRODUCER_RECORDING, frame);
 }
 
-/* After producer_record_quick has returned false, in state IDLE: another step that needs no stamp, as it has no object,
-   or is the first at its place. The slots are taken as there. False: nothing was written. */
+/* After producer_record_quick has returned false, in state IDLE: records a step that needs no stamp, as it has no
+   object, or is the first at its place. Takes the slots in the same way. False: nothing was written. */
 static inline __attribute__((always_inline)) bool producer_record_unstamped(struct producer *producer,
                                                                             struct producer_event event) {
   uint64_t at = producer_next(&producer->quick);
@@ -299,8 +300,8 @@ static inline __attribute__((always_inline)) bool producer_record_unstamped(stru
 }
 
 /* The common case of steps that need a stamp: the tick has not advanced, and there is room. Precondition: state
-   RECORDING. False: nothing was written; call producer_record. A handler that comes before the limit is read lowers it,
-   so that its records go first, and the event gets a stamp above theirs. */
+   RECORDING. False: nothing was written; call producer_record. A handler that interrupts before the limit is read
+   lowers it, so that its records go first, and the event gets a stamp above theirs. */
 static inline __attribute__((always_inline)) bool producer_record_stamped(struct producer *producer,
                                                                           struct producer_event event) {
   uint32_t flags = host_state.flags;
@@ -319,7 +320,7 @@ static inline __attribute__((always_inline)) bool producer_record_stamped(struct
   atomic_signal_fence(memory_order_seq_cst);
   uint64_t *to = producer->cursor;
   if (to >= producer->quick.limit) {
-    producer->tick--; /* the entry may hold the thread's tag now, and yet the step is to have a stamp */
+    producer->tick--; /* the entry may hold the thread's tag now, but the step must have a stamp */
     return false;
   }
   producer_put(producer, to, event, stamp);
@@ -330,9 +331,9 @@ static inline __attribute__((always_inline)) bool producer_record_stamped(struct
 }
 
 /* Before and after the call of an operator new that an exception may leave: producer_may_throw before it,
-   producer_did_not_throw where it returned, producer_thrown where the exception passes; that gives what is to be
-   recorded (false: nothing). An entry that a longjmp left behind is removed by the next call that is inside no other.
- */
+   producer_did_not_throw where it returned, producer_thrown where the exception passes, which fills in what is to be
+   recorded (false: nothing). An entry that a longjmp left behind is removed by the next call that is not inside
+   another. */
 static inline void producer_may_throw(struct producer_entry in, uint8_t op, uint64_t size_bytes, uint64_t param) {
   struct producer *producer = in.producer;
   if (in.was == host_state.idle)
@@ -356,10 +357,11 @@ static inline bool producer_thrown(struct producer_throw *thrown) {
    there is no room and the recording does not wait, or where a handler interrupted the writing of a record. */
 void producer_note(struct producer_entry in, uint8_t op, const void *address, uint64_t word);
 
-/* The library's parts of each thread's static TLS, of the calling thread, with their first values. */
+/* Describes the library's parts of each thread's static TLS: their place in the calling thread, and their first
+   values. */
 void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_PARTS]);
 
-/* Counts a call that can't be recorded; the trace tells it at the next event. */
+/* Counts a call that can't be recorded; it is reported in the trace at the next event. */
 void producer_drop(struct producer *producer);
 
 /* The thread's producer, even if it is paused or excluded; NULL if it can have none. */
@@ -371,7 +373,7 @@ bool producer_put_control(struct producer *producer, uint64_t head, uint64_t wor
 
 /* Records a step: a release or touch before the real call, an acquire after it. columns: NULL where there are none to
    record. Leaves the producer in state RECORDING; the caller sets the next one. False: dropped. Always inlined, as the
-   event's members are constants in most hooks, and gcc would share one copy. */
+   event's members are constants in most hooks, and gcc would otherwise share one copy. */
 static inline __attribute__((always_inline)) bool producer_record(struct producer_entry in, struct producer_event event,
                                                                   const struct record_columns *columns) {
   struct producer *producer = in.producer;
@@ -396,7 +398,7 @@ static inline __attribute__((always_inline)) bool producer_record(struct produce
 
 /* The common case of producer_record where accesses are recorded: each step has a stamp, which makes the forms above
    slow, but Valgrind executes one thread at a time, so that the stamp needs no fences. The stamp is taken before the
-   limit is read: a handler that comes in between lowers the limit, and its records go first. False: nothing was
+   limit is read: a handler that interrupts in between lowers the limit, and its records go first. False: nothing was
    written; call producer_record. */
 static inline __attribute__((always_inline)) bool producer_record_simulated(struct producer_entry in,
                                                                             struct producer_event event) {
@@ -417,8 +419,8 @@ static inline __attribute__((always_inline)) bool producer_record_simulated(stru
   return true;
 }
 
-/* Reports an event to the Valgrind tool after producer_record, whose result is recorded. An event that went into the
-   side buffer is reported when it leaves it. */
+/* Reports an event to the Valgrind tool after producer_record, which returned `recorded`. An event that went into the
+   side buffer is reported when it leaves that buffer. */
 static inline void producer_report_event(struct producer_entry in, bool recorded, const void *acquired,
                                          uint64_t request_bytes, const void *released) {
   if (accesses_are_recorded() && recorded && in.was != PRODUCER_RECORDING)

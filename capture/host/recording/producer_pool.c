@@ -11,14 +11,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { POOL_BYTES = 64 << 10 }; /* so many bytes of producers are mapped at once */
+enum { POOL_BYTES = 64 << 10 }; /* bytes of producers that are mapped at once */
 
 static bool owner_is_dead(const struct process *process, struct producer *producer, int me) {
   if (host_sandboxed())
     return false;
   int owner = atomic_load_explicit(&producer->owner, memory_order_acquire);
   bool dead = owner == me || (syscall(SYS_tgkill, process->pid, owner, 0) != 0 && errno == ESRCH);
-  atomic_thread_fence(memory_order_acquire); /* the kernel has seen all that it wrote; from here on this thread does */
+  atomic_thread_fence(memory_order_acquire); /* the kernel has seen all that it wrote; now this thread does, too */
   return dead;
 }
 
@@ -32,7 +32,7 @@ struct producer *producer_pool_find_dead(struct process *process, uint32_t looks
   return NULL;
 }
 
-/* Precondition: no thread is in a hook, or goes to a producer. */
+/* Precondition: no thread is in a hook, or about to use a producer. */
 static void release_all(const struct process *process) {
   for (uint32_t i = 0; i < process->producers; i++)
     stack_memo_free(process->producer[i]->memo);

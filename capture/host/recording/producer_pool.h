@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The process's producers: memory and rings for them, and those whose threads have ended.
 
-   Not its job: which one is the calling thread's (producer.h). Invariant: a producer keeps its ring for good. The
-   process is locked by the caller. May change errno. */
+   Not its job: which one is the calling thread's (producer.h). Invariant: a producer keeps its ring forever. The caller
+   locks the process. May change errno. */
 #pragma once
 
 #include "capture/host/process/process.h"
 #include "capture/host/recording/producer_state.h"
 
-/* The producer of a thread that has ended, among the next so many; NULL: there is none. me: the calling thread's id. */
+/* The producer of a thread that has ended, among the next `looks` producers; NULL: there is none. me: the calling
+   thread's id. */
 struct producer *producer_pool_find_dead(struct process *process, uint32_t looks, int me);
 
-/* A new one with its ring, owned by nobody yet; NULL: there is no more memory, or no ring. */
+/* A new producer with its ring, not owned yet; NULL: there is no more memory, or no ring. */
 struct producer *producer_pool_add(struct process *process);

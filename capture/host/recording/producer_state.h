@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a thread's recording state consists of: for producer.h and what it is made of, for nobody else.
+/* The fields of a thread's recording state: only for producer.h and its parts.
 
    Its invariants are those of producer.h. */
 #pragma once
@@ -22,19 +22,19 @@ enum {
   PRODUCER_OWNER_UNKNOWN = -1, /* never found dead, as tgkill takes it for no thread */
 };
 
-/* Above all frames: whatever calls then is no later call of the program. */
+/* Above all frames: no call counts as a later call of the program. */
 #define PRODUCER_NO_FRAME UINTPTR_MAX
 
 /* Added to next while the thread holds it. */
 #define PRODUCER_HELD ((uint64_t)1 << 62)
 
-/* What the common case needs of a producer. A thread without one has one of these in state NONE, so that a hook need
-   not test for it. */
+/* The part of a producer that the common case needs. A thread without a producer has one of these in state NONE, so
+   that a hook need not test for it. */
 struct producer_quick {
   uint64_t next; /* address of the next slot to take, which is free if it is below limit */
   uint64_t *limit;
-  uint64_t common;         /* what ownership_look gives at a step of the common case; 0 in all states but IDLE, and NONE
-                              during a pause: see producer_skip */
+  uint64_t common; /* value of ownership_look at a step of the common case; 0 in all states but IDLE, and NONE during a
+                      pause: see producer_skip */
   volatile uint32_t state; /* enum producer_state */
 };
 
@@ -45,27 +45,27 @@ struct producer {
   _Atomic uint32_t side_count; /* records in side */
   uint32_t tick;               /* of the last stamp */
   uint32_t own;                /* tag, or TAG_NONE while it stamps each event */
-  uint16_t tag;                /* the producer's for good; TAG_NONE: there are more threads than tags */
+  uint16_t tag;                /* the producer's, forever; TAG_NONE: there are more threads than tags */
 
   uintptr_t frame;     /* stack pointer of the hook that took the producer from IDLE; PRODUCER_NO_FRAME: none did */
   char *memory;        /* the ring's */
   uint32_t lap;        /* bytes of the ring in use */
   uint32_t lap_tick;   /* tick when the lap began */
-  uint32_t given_up;   /* slots that are */
+  uint32_t given_up;   /* slots that are given up */
   uint64_t *jump_from; /* where a JUMP record is being written, NULL: none is */
   uint64_t *jump_to;
   uint32_t open;              /* resizes begun and not ended: their ends may use the reserve */
   _Atomic uint32_t side_lost; /* events that found side full */
   uint64_t dropped;           /* events without room that no DROPPED record reports yet */
-  uint64_t skipped_told;      /* calls made in pauses that one reports; the ring has how many there were */
+  uint64_t skipped_told;      /* calls made in pauses that DROPPED records report; the ring has the total */
   uint64_t passed_bytes;      /* of completed laps; with the position, it gives the records between two events */
-  /* The window over which stamping_choose judges: where it began, and of its events those that were not of the
-     common case, of these those at sampled tag entries, and of these those that another thread had touched last. */
+  /* The window by which stamping_choose decides: where it began; its events that were not of the common case; of these,
+     those at sampled tag entries; of these, those that another thread had touched last. */
   uint64_t window_bytes;
   uint32_t window_slow, window_sampled, window_foreign;
   _Atomic int owner; /* kernel's thread id */
   uint32_t index;
-  uint32_t serial; /* of the thread among the process's: producers are reused */
+  uint32_t serial; /* of the thread among the process's threads: producers are reused */
   uint32_t stack;  /* of the call that took the producer from OPTIONAL */
   bool unwinding;  /* the thread is in a walk that may allocate */
   struct stack_memo *memo;
@@ -75,7 +75,7 @@ struct producer {
     uint8_t op;
     uint32_t was;
   } may_throw[PRODUCER_THROWS];
-  struct producer_quick parked; /* the thread's in a pause, in state NONE; so a fork child finds it wiped */
+  struct producer_quick parked; /* the thread's in a pause, in state NONE; here, so that a fork child finds it wiped */
   uint64_t side[PRODUCER_SIDE_RECORDS][2];
 };
 _Static_assert(sizeof(struct producer) <= PRODUCER_BYTES, "a producer does not fit PRODUCER_BYTES");

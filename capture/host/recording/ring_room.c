@@ -7,7 +7,7 @@
 #include "capture/host/recording/ownership.h"
 
 enum {
-  LAP_BUSY_TICKS = 8, /* a lap completed in fewer makes the next one longer */
+  LAP_BUSY_TICKS = 8, /* after a lap completed in fewer ticks, the next one is longer */
   RESERVE_BYTES = PRODUCER_RESERVE * PRODUCER_RECORD_BYTES,
   WAIT_NS = 20000000,
 };
@@ -23,7 +23,7 @@ void ring_room_count_dropped(struct producer *producer, uint64_t events) {
   accesses_report_missing(producer->serial, events);
 }
 
-/* Goes on at another place of the ring. */
+/* Continues at another place of the ring. */
 static void jump(struct producer *producer, uint32_t to_bytes) {
   uint64_t *from = producer->cursor;
   producer->jump_to = (uint64_t *)(producer->memory + to_bytes);
@@ -48,7 +48,7 @@ static uint32_t next_given_up(const struct producer *producer, uint32_t at) {
   return RING_BYTES;
 }
 
-/* Uses the slot at that place again. Where the interrupted call has written to it, its event came too late. */
+/* Uses the slot at that place again. Where the interrupted call has written to it, its event was too late. */
 static void take_back(struct producer *producer, uint32_t place) {
   uint64_t *slot = (uint64_t *)(producer->memory + place), head, word;
   if (record_get(slot, &head, &word) && head != RECORD_VOID && (uint8_t)head != RECORD_PARAM)
@@ -66,7 +66,7 @@ static uint32_t behind_given_up(const struct producer *producer, uint32_t place)
   return place;
 }
 
-/* Passes slots that were given up, in a later lap, and takes those back that have been written to after all. */
+/* Passes slots that were given up, in a later lap, and takes back those that have been written to since. */
 static void pass_given_up(struct producer *producer, uint32_t from, uint32_t to) {
   uint64_t head, word;
   for (; from < to; from += PRODUCER_RECORD_BYTES)
@@ -75,9 +75,9 @@ static void pass_given_up(struct producer *producer, uint32_t from, uint32_t to)
   jump(producer, to);
 }
 
-/* The ring is full. Does the collector wait for a slot that an interrupted call has taken and not filled? A handler
-   that interrupted it has then recorded a whole lap, or has left by longjmp. Either way it must go on: the slot is made
-   void, and not used again while that call may still write to it. */
+/* The ring is full. Does the collector wait for a slot that an interrupted call has taken and not filled? Then a
+   handler that interrupted that call has recorded a whole lap, or has left by longjmp. In both cases recording must
+   continue: the slot is made void, and not used again while that call may still write to it. */
 static void give_up_empty_slot(struct producer *producer) {
   struct ring *ring = producer->ring;
   uint32_t place = ring_tail(ring);
@@ -99,7 +99,7 @@ bool ring_room_find(struct producer *producer, bool use_reserve) {
     uint32_t at = ring_room_position(producer);
     uint32_t tail = ring_tail(producer->ring);
     HT_ASSERT(tail % PRODUCER_RECORD_BYTES == 0 && tail < RING_BYTES && at < producer->lap);
-    bool ahead = tail > at; /* the collector is still in the lap before */
+    bool ahead = tail > at; /* the collector is still in the previous lap */
     uint32_t end = ahead ? tail - PRODUCER_RECORD_BYTES : producer->lap - PRODUCER_RECORD_BYTES,
              given_up = next_given_up(producer, at);
     uint32_t behind = given_up < end ? behind_given_up(producer, given_up) : end;
@@ -141,8 +141,7 @@ bool ring_room_find(struct producer *producer, bool use_reserve) {
   }
 }
 
-/* Signals are blocked, as there is only the small side buffer for a handler's events; they are delivered
-   between two waits. */
+/* Signals are blocked, as a handler's events have only the small side buffer; they are delivered between two waits. */
 void ring_room_wait(struct producer *producer) {
   enum { SPINS = 4096 };
   struct ring *ring = producer->ring;

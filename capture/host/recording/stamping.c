@@ -9,19 +9,18 @@ void stamping_begin_window(struct producer *producer) {
   producer->window_slow = producer->window_sampled = producer->window_foreign = 0;
 }
 
-/* Are so many events at least half of the window's? With 5/4 records per event, twice the events would fill 5/2 records
-   for each. */
+/* Are `events` at least half of the window's events? With 5/4 records per event, twice the events would fill 5/2
+   records for each. */
 static bool is_half(const struct producer *producer, uint64_t events) {
   return producer->passed_bytes + ring_room_position(producer) - producer->window_bytes <=
          events * PRODUCER_RECORD_BYTES * 5 / 2;
 }
 
-/* Stamping each event is cheaper than exchanging tags where at least half of all events
-   find a tag entry that another thread touched last, and dearer where less than a third do. The sampled tag entries
-   give that share under either way of stamping. (Before there were sampled entries, a thread that stamped each event
-   had to try tags from time to time, for longer and longer; these trials cost xmalloc a tenth.) Where a program's
-   objects lie in too few tag entries for a sample, all slow events are counted instead, and tags are tried now and
-   then. */
+/* Stamping each event is cheaper than exchanging tags where at least half of all events find a tag entry that another
+   thread touched last, and more expensive where less than a third do. The sampled tag entries give that share under
+   both ways of stamping. (Before there were sampled entries, a thread that stamped each event had to try tags from time
+   to time, for longer and longer; these trials cost xmalloc a tenth.) Where a program's objects are in too few tag
+   entries for a sample, all slow events are counted instead, and tags are tried now and then. */
 void stamping_choose(struct producer *producer, bool sampled, uint16_t before) {
   enum { ENOUGH = 64, TOO_LONG = STAMPING_SLOW_EVENTS };
   bool each = producer->own == TAG_NONE;

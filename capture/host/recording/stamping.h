@@ -9,16 +9,17 @@
 
 #include <stdbool.h>
 
-/* Counts begin anew: a thread takes the producer, or has just chosen. */
+/* Resets the counts: a thread takes the producer, or has just chosen. */
 void stamping_begin_window(struct producer *producer);
 
-/* Chooses how the thread stamps, after a slow event; sampled: at a sampled tag entry, which held before. */
+/* Chooses how the thread stamps, after a slow event; sampled: at a sampled tag entry, whose previous value is
+   before. */
 void stamping_choose(struct producer *producer, bool sampled, uint16_t before);
 
 /* Orders the step at address (NULL: a step without an object). Returns its stamp; 0: it inherits one. */
 uint64_t stamping_stamp(struct producer *producer, const void *address);
 
-/* The slow events between which stamping_choose need not be called for those at other than sampled entries. */
+/* For slow events at entries that are not sampled, stamping_choose is called once per this many slow events. */
 enum { STAMPING_SLOW_EVENTS = 16384 };
 
 /* Counts a slow event of a thread, and lets the thread choose how it stamps. before: what the entry held. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of a recorded call in their uncommon cases, for hooks that are not generated in hooks.c: of functions whose
-   parameters are known only when the program runs (linked_hooks.c).
+/* The steps of a recorded call in their uncommon cases, for hooks that are not generated in hooks.c: hooks of functions
+   whose parameters are known only at run time (linked_hooks.c).
 
    Contract of all: `in` is of a hook that began (producer_enter_slow, producer_begin), and has a producer, which may be
-   held; a hook releases or begins before the real call, and acquires or ends after it. Keep errno. Async-signal-safe.
- */
+   held; a hook releases or begins before the real call, and acquires or ends after it. Keep errno.
+   Async-signal-safe. */
 #pragma once
 
 #include "capture/host/recording/producer.h"
 
-/* What was asked for, as calls.def has it: size, and element count or alignment; 0 where the call has none. */
+/* The request, as calls.def has it: size, and element count or alignment; 0 where the call has none. */
 struct hook_sizes {
   uint64_t size, param;
 };
@@ -54,20 +54,20 @@ static inline uint64_t product(uint64_t size, uint64_t count) {
    registers. */
 struct hook_call {
   uint8_t op;
-  bool has_size;          /* of a release: the program says the object's size */
+  bool has_size;          /* of a release: the program passes the object's size */
   bool small;             /* size is below RECORD_QUICK_BYTES */
   uint64_t request_bytes; /* size times count */
   uint64_t size;
   const uint64_t *param; /* NULL: none */
 };
 
-/* What a step of that call at that address is recorded as. */
+/* The event by which a step of that call at that address is recorded. */
 static inline __attribute__((always_inline)) struct producer_event step_of(struct hook_call call, const void *address) {
   return (struct producer_event){
       .op = call.op, .address = address, .word = call.size, .param = call.param, .small = call.small};
 }
 
-/* Of an op that is known only when the program runs. */
+/* The call of an op that is known only at run time. */
 static inline struct hook_call call_of_op(uint8_t op, const struct hook_sizes *sizes) {
   struct hook_call call = {.op = op, .has_size = call_has_size(op), .request_bytes = sizes->size, .size = sizes->size};
   if (call_has_param(op))
@@ -77,7 +77,7 @@ static inline struct hook_call call_of_op(uint8_t op, const struct hook_sizes *s
   return call;
 }
 
-/* A call on its way. usable_bytes: of the object, where the recording has that; 0: not known. */
+/* A call in progress. usable_bytes: of the object, where the recording has that; 0: not known. */
 struct step {
   struct producer_entry in;
   uint8_t call; /* of calls.def */
@@ -96,7 +96,7 @@ struct resize {
 /* The time before the real call; 0: its latency is not wanted. */
 uint64_t step_time(struct producer_entry in);
 
-/* Is the usable size wanted of what is acquired? */
+/* Is the usable size of an acquired object wanted? */
 bool step_wants_usable(struct producer_entry in);
 
 /* After the real call that acquires. result NULL: it failed. Leaves the call. */
@@ -105,7 +105,7 @@ void step_acquired(const struct step *step, const void *result);
 /* Before the real call of a release or touch. calling: the producer's state during it. */
 void step_releasing(const struct step *step, enum producer_state calling, const void *object);
 
-/* After it. Leaves the call. */
+/* After the real call of a release or touch. Leaves the call. */
 void step_released(const struct step *step, const void *object);
 
 /* Before and after the real call of a resize; the second leaves the call. */

@@ -20,13 +20,13 @@ struct stack_settings stack_settings;
 static stack_unwinder *unwinder; /* NULL: none has been set */
 
 enum {
-  MEMO_FRAMES = 1024,  /* remembered of a thread's last walk */
-  WALK_FRAMES = 512,   /* of one walk */
-  NODES_CACHED = 4096, /* 64 KiB: in the second-level cache, where a look into the area misses twice */
-  OWN_FRAMES = 10,     /* at most, between a walk's first frame and the program's */
-  BOUNDS_KEPT = 4,     /* stacks that a thread runs on in turns */
+  MEMO_FRAMES = 1024,  /* frames remembered of a thread's last walk */
+  WALK_FRAMES = 512,   /* frames of one walk, at most */
+  NODES_CACHED = 4096, /* 64 KiB: in the second-level cache, while a look into the area misses twice */
+  OWN_FRAMES = 10,     /* frames between a walk's first frame and the program's, at most */
+  BOUNDS_KEPT = 4,     /* stacks that a thread runs on alternately */
   THREAD_STACK_LEAST_BYTES = 16 << 10,
-  MAIN_STACK_GAP_BYTES = 1 << 20, /* that the kernel keeps free below the main thread's stack */
+  MAIN_STACK_GAP_BYTES = 1 << 20, /* the kernel keeps this free below the main thread's stack */
 };
 
 struct memo_frame {
@@ -36,7 +36,7 @@ struct memo_frame {
 
 /* The thread's last walk. Most calls come from nearly the same stack as the one before: where a walk meets a
    frame of the last one, and the return addresses outward from there are unchanged, the rest is known. To compare a
-   return address costs a load, a step by rule 5 to 10 ns. */
+   return address costs a load; a step by rule costs 5 to 10 ns. */
 struct stack_memo {
   uint32_t generation; /* of the area */
   uint32_t count;      /* frames, outermost first */
@@ -90,8 +90,8 @@ static void grow_index(struct stack_area *area, uint32_t log, uint32_t used) {
   atomic_store_explicit(&area->index_log, log + 1, memory_order_release);
 }
 
-/* A signal handler never comes here while its thread is here, so the thread that holds the lock is running. But a
-   handler that left by longjmp may never unlock, so the wait is limited. */
+/* A signal handler never gets here while its thread is here, so the thread that holds the lock is running. But a thread
+   that a handler left by longjmp may never unlock, so the wait is limited. */
 static bool lock_nodes(struct stack_area *area) {
   enum { PAUSES = 100, YIELDS = 100000 };
   for (int i = 0; i < YIELDS; i++) {
@@ -146,7 +146,7 @@ static uint32_t node_of(struct stack_area *area, struct stack_memo *memo, uint64
 /* --- bounds --- */
 
 /* The bounds of the stack that sp is on. /proc/self/maps is read once per stack of a thread, and again as the main
-   thread's grows. Where it cannot be read, only the rest of the OS page is sure to be mapped. */
+   thread's stack grows. Where it cannot be read, only the rest of the OS page is known to be mapped. */
 static struct stack_bounds bounds_of(struct stack_memo *memo, uintptr_t sp) {
   for (int i = 0; i < BOUNDS_KEPT; i++)
     if (sp - memo->bounds[i].low < memo->bounds[i].high - memo->bounds[i].low)
@@ -159,7 +159,7 @@ static struct stack_bounds bounds_of(struct stack_memo *memo, uintptr_t sp) {
       return (struct stack_bounds){sp, (sp | 4095) + 1};
     if (own - bounds.low < bounds.high - bounds.low)
       bounds.high = own;
-    else if (sp > bounds.high) /* what was read is another mapping, unmapped since */
+    else if (sp > bounds.high) /* the mapping that was read is another one, unmapped since */
       return (struct stack_bounds){sp, (sp | 4095) + 1};
   }
   memo->bounds[memo->next_bounds++ % BOUNDS_KEPT] = bounds;
@@ -168,16 +168,16 @@ static struct stack_bounds bounds_of(struct stack_memo *memo, uintptr_t sp) {
 
 /* --- walking --- */
 
-/* Where a stack of so many frames is cut: at a multiple of the depth, counted from the outermost frame. So the
-   innermost depth frames are kept, fewer than twice as many in all, and a stack that grows and shrinks keeps its nodes.
-   If it were cut at exactly depth frames, each level of a recursion would be a tree of its own. */
+/* Where a stack of `frames` frames is cut: at a multiple of the depth, counted from the outermost frame. So the
+   innermost depth frames are kept, fewer than twice as many in total, and a stack that grows and shrinks keeps its
+   nodes. If it were cut at exactly depth frames, each level of a recursion would be a separate tree. */
 static uint32_t cut_of(uint32_t frames) {
   uint32_t depth = stack_settings.depth;
   return frames < depth ? 0 : (frames - depth) / depth * depth;
 }
 
-/* Of the last walk's frames from last - 1 outward to first, the index plus 1 of the first whose return address has
-   changed; first where none has. That of the frame at last - 1 has been compared already. */
+/* Of the last walk's frames from last - 1 outward to first, the index plus 1 of the first one whose return address has
+   changed; `first` where none has. The return address at last - 1 has been compared already. */
 static uint32_t last_change(const struct stack_memo *memo, uint32_t first, uint32_t last, uintptr_t high) {
   if (memo->frames[first].frame.sp > high)
     return last;
@@ -195,7 +195,7 @@ struct walked {
   uint32_t known;      /* of memo->frames, the outermost, still hold */
   uint32_t fresh;      /* then come these of memo->fresh, innermost first */
   bool to_the_end;     /* the outermost is the thread's first frame; set only where known is 0 */
-  bool through_signal; /* across an interruption: not to be remembered */
+  bool through_signal; /* it crosses an interruption: not to be remembered */
 };
 
 static struct walked walk(struct stack_memo *memo, struct frame frame) {
@@ -218,7 +218,7 @@ static struct walked walk(struct stack_memo *memo, struct frame frame) {
     }
     memo->fresh[walked.fresh++] = frame;
     how = stack_step(stack_settings.area, stack_settings.unwind, &frame, how == WALK_SIGNAL, bounds.high);
-    if (how == WALK_SIGNAL) { /* perhaps from a stack of the handler's own */
+    if (how == WALK_SIGNAL) { /* perhaps from the handler's own stack */
       walked.through_signal = true;
       left = 0;
       bounds = bounds_of(memo, frame.sp);
@@ -299,7 +299,7 @@ static uint32_t take_from(struct stack_area *area, struct stack_memo *memo, stru
 }
 
 /* The program's frame that contains that return address, found by walking outward from our frames by their rules. As
-   the hooks end in jumps where they can, it is not known which of them have frames and what they leave in registers. */
+   the hooks end in jumps where possible, it is not known which of them have frames and what they leave in registers. */
 static bool find_caller(struct frame *frame, uintptr_t caller, uintptr_t high) {
   for (int i = 0; i < OWN_FRAMES; i++) {
     if (frame->instruction == caller)
@@ -316,7 +316,7 @@ void heaptape_lib_set_unwinder(stack_unwinder *its) {
     message_print("libunwind.so.8 can't be loaded: call stacks are taken by heaptape's own rules");
 }
 
-/* The node of the stack as the unwinder sees it, which remembers nothing of the last walk. */
+/* The node of the stack as the unwinder returns it, which does not remember the last walk. */
 static __attribute__((noinline)) uint32_t take_unwound(struct stack_area *area, struct stack_memo *memo,
                                                        uintptr_t caller) {
   uint32_t end = unwinder(memo->unwound, OWN_FRAMES + WALK_FRAMES), at = 0;

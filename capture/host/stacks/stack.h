@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Call stacks: finds, in the host and at the call, the node of the tree (stack_area.h) that is the call's stack.
+/* Call stacks: finds, in the host and during the call, the node of the tree (stack_area.h) for the call's stack.
 
    Job: walking, remembering the thread's last walk, making nodes. Not its job: records, and what the addresses mean
    (modules.h, in the recorder). Invariants: reads no memory but the stack on which it is called, within the bounds of
    its mapping, so that a wrong rule or frame pointer gives a wrong or short stack and never a fault; takes no lock of
-   the host's, allocates only its own pages, keeps errno. Precondition: the thread's call did not interrupt another call
-   of stack_take, as a signal handler's may. */
+   the host, allocates only its own OS pages, keeps errno. Precondition: the thread's call did not interrupt another
+   call of stack_take, as a call in a signal handler may. */
 #pragma once
 
 #include "capture/wire/stack_area.h"
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Of one thread at a time; mapped on first use, wiped in a fork child. */
+/* A thread's last walk; of one thread at a time, mapped on first use, wiped in a fork child. */
 struct stack_memo;
 
 /* Set when the process attaches. area NULL: no stacks are wanted. */
@@ -24,23 +24,23 @@ struct stack_settings {
 };
 extern struct stack_settings stack_settings;
 
-/* The node of the stack whose innermost frame is the one that caller, a return address, lies in; that frame is among
-   the last few. hook: __builtin_frame_address(0) of the function that returns there; where it is NULL, or another
-   function's, the frame is searched for. 0: the stack could not be taken, which is counted in the area. */
+/* The node of the stack whose innermost frame is that of caller, a return address; that frame is among the last few.
+   hook: __builtin_frame_address(0) of the function that returns there; where it is NULL, or another function's, the
+   frame is searched. 0: the stack could not be taken, which is counted in the area. */
 uint32_t stack_take(struct stack_memo **memo, const void *caller, const void *hook);
 
 /* May stack_take walk by the library that host/unwinder/ loads? It may lock and allocate: then the caller blocks
-   signals, and takes the calls that the thread makes meanwhile for none of the program's. */
+   signals, and ignores calls that the thread makes meanwhile, which are not the program's. */
 static inline bool stack_is_unwound(void) {
   return stack_settings.unwind == UNWIND_LIBUNWIND;
 }
 
-/* Gives its memory back; NULL: there is none. */
+/* Unmaps its memory; memo may be NULL. */
 void stack_memo_free(struct stack_memo *memo);
 
-/* Called when another thread takes the memo over: forgets the walks of the thread before. */
+/* Called when another thread takes the memo over: forgets the previous thread's walks. */
 void stack_memo_reset(struct stack_memo *memo);
 
-/* Waits until the collector has read the stacks in the rings, so that it sees the modules in which they lie while these
-   are mapped. At most 0.1 s, and not at all where the recording may not wait. Keeps errno. */
+/* Waits until the collector has read the stacks in the rings, so that it reads their modules while these are mapped. At
+   most 0.1 s, and not at all where the recording may not wait. Keeps errno. */
 void stack_wait_for_collector(void);

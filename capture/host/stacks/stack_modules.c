@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* dlclose: after it, the addresses of the closed library may be given to another one. */
+/* dlclose: after it, another library may get the addresses of the closed one. */
 #include "capture/host/process/host_state.h"
 #include "capture/host/process/process.h"
 #include "capture/host/stacks/stack.h"
@@ -25,7 +25,7 @@ void stack_wait_for_collector(void) {
   errno = error;
 }
 
-/* Unwind rules of code that may be unmapped are to be computed anew, so their tags are made invalid. */
+/* Unwind rules of code that may be unmapped must be computed again, so their tags are made invalid. */
 static void forget_rules(struct stack_area *area) {
   for (uint32_t i = 0; i < STACK_RULES; i++)
     if (atomic_load_explicit(&area->rules[i].instruction, memory_order_relaxed))

@@ -78,7 +78,7 @@ static uintptr_t pointer(struct bytes *from, uint8_t encoding) {
   }
 }
 
-/* The FDE that the header's table has for pc; NULL if there is none. */
+/* The FDE for pc in the header's table; NULL if there is none. */
 static const uint8_t *find_fde(const uint8_t *header, uintptr_t pc) {
   struct bytes from = {header + 4, header + 32};
   if (header[0] != 1 || header[2] == ENC_OMIT || header[3] != (ENC_DATAREL | ENC_SDATA4))
@@ -104,7 +104,7 @@ static const uint8_t *find_fde(const uint8_t *header, uintptr_t pc) {
   return header + offset;
 }
 
-/* An entry of .eh_frame: its bytes after the length. */
+/* Opens an entry of .eh_frame: its bytes after the length. */
 static bool open_entry(const uint8_t *entry, struct bytes *body) {
   uint32_t length;
   memcpy(&length, entry, 4);
@@ -160,7 +160,7 @@ static bool read_cie(const uint8_t *entry, struct cie *cie) {
   return body.at <= body.end;
 }
 
-/* The registers that matter, as the call frame program has described them so far. */
+/* The needed registers, as the call frame program has described them so far. */
 struct row {
   uint64_t cfa_register;
   int64_t cfa_offset;
@@ -250,7 +250,7 @@ static void set_cfa(struct machine *machine, uint64_t reg, int64_t offset) {
   machine->row.cfa_unknown = machine->row.cfa_deref = false;
 }
 
-/* Runs one instruction; false: one that is not known. */
+/* Runs one instruction; false: it is not known. */
 static bool run_one(struct machine *machine, struct bytes *from) {
   uint8_t op = *from->at++, low = op & 0x3f;
   struct row *row = &machine->row;
@@ -377,10 +377,10 @@ static struct unwind_rule rule_of(const struct row *row) {
   return rule;
 }
 
-/* musl has no such function, and no other that takes no lock. */
+/* musl has neither this function nor another one that takes no lock. */
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
-/* The objects that were there when the process attached: musl never unloads one. */
+/* The objects that were loaded when the process attached: musl never unloads one. */
 enum { TABLES_MAX = 128 };
 static struct unwind_table {
   uintptr_t from, to;
@@ -408,7 +408,7 @@ static int note_table(struct dl_phdr_info *info, size_t bytes, void *context) {
 }
 
 void unwind_rules_begin(void) {
-  if (!_dl_find_object && table_count == 0) /* a fork child has its parent's */
+  if (!_dl_find_object && table_count == 0) /* a fork child has its parent's tables */
     dl_iterate_phdr(note_table, NULL);
 }
 

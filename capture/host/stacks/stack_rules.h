@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Unwind rules: how to get from a frame to its caller's, worked out from the call frame information (.eh_frame) that
+/* Unwind rules: how to get from a frame to its caller's, computed from the call frame information (.eh_frame) that
    compilers put into every program for exceptions.
 
    Why not libunwind: inside a host it takes the loader's lock (dl_iterate_phdr), may allocate, and would clash with a
-   copy that the program brings along. What malloc's callers need of DWARF is little: the frame's address and the frame
-   pointer. tests hold the outcome equal to libunwind's.
-   Not its job: reading the stack (stack_walk.h). Takes no lock, allocates nothing, calls nothing but _dl_find_object
-   (glibc 2.35: lock-free, made for unwinding), so it is safe in signal handlers and after fork. musl has no such
-   function: there the objects loaded when the process attached have rules, and for others frame pointers must do. */
+   copy that the program brings. Malloc's callers need little of DWARF: the frame's address and the frame pointer. Tests
+   compare the stacks with libunwind's. Not its job: reading the stack (stack_walk.h). Takes no lock, allocates nothing,
+   calls nothing but _dl_find_object (glibc 2.35: lock-free, made for unwinding), so it is safe in signal handlers and
+   after fork. musl has no such function: there only objects loaded when the process attached have rules, and other
+   objects need frame pointers. */
 #pragma once
 
 #include <stdbool.h>
@@ -31,7 +31,8 @@ struct unwind_rule {
   int64_t cfa_offset, bp_offset;
 };
 
-/* Before any walk, at attaching, by one thread: notes the loaded objects where they can't be found at a walk. */
+/* Called before any walk, at attaching, by one thread: notes the loaded objects where they can't be found during a
+   walk. */
 void unwind_rules_begin(void);
 
 /* The rule for code at pc: an instruction, or the byte before a return address. */

@@ -16,8 +16,8 @@ static uint64_t tag_of(uintptr_t pc) {
   return (pc * 0x9e3779b97f4a7c15u) >> RULE_BITS << RULE_BITS;
 }
 
-/* The rule for pc, from the table or worked out now. Readers take no lock: an entry that another thread is changing
-   looks like another's, by its instruction or by the tag beside the rule. */
+/* The rule for pc, from the table or computed now. Readers take no lock: an entry that another thread is changing looks
+   like the entry of another instruction, by its instruction or by the tag beside the rule. */
 static struct unwind_rule find_rule(struct stack_area *area, uintptr_t pc) {
   struct stack_rule_entry *entry = &area->rules[(pc * 0x9e3779b97f4a7c15u) >> 40 & (STACK_RULES - 1)];
   uint64_t holder = atomic_load_explicit(&entry->instruction, memory_order_acquire);
@@ -44,8 +44,9 @@ static uintptr_t word_at(uintptr_t address) {
   return *(const uintptr_t *)address;
 }
 
-/* A frame pointer points to the caller's, and behind that to the return address, on all processors. sp is behind those
-   two, which is the caller's on x86; on aarch64 that is further out, and nothing here asks for it. */
+/* On all processors, a frame pointer points to the caller's frame pointer, which the return address follows. sp is set
+   behind these two, which is the caller's stack pointer on x86; on aarch64 the caller's is further out, but nothing
+   here needs it. */
 static enum walk step_by_frame_pointer(struct frame *frame, uintptr_t high) {
   uintptr_t bp = frame->bp;
   if (!readable(bp, frame->sp, high) || !readable(bp + 8, frame->sp, high))
@@ -105,7 +106,7 @@ enum walk stack_step(struct stack_area *area, enum stack_unwind unwind, struct f
   }
 }
 
-/* Lines of /proc/self/maps, a character at a time through a small buffer: the stack may be a small one. */
+/* Reads lines of /proc/self/maps, a character at a time through a small buffer: the stack may be small. */
 struct maps {
   int fd;
   char bytes[512];

@@ -2,8 +2,8 @@
 /* One step of a stack walk: from a frame to its caller's, by unwind rules, by frame pointers, or by frame pointers
    where there is no rule.
 
-   Invariants: reads only below the bound that it is given. Rules are kept in a table that all threads of the process
-   share without locks. */
+   Invariants: reads only below the given bound. Rules are kept in a table that all threads of the process share without
+   locks. */
 #pragma once
 
 #include "capture/wire/stack_area.h"
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 struct frame {
-  uintptr_t instruction; /* where the frame goes on: a return address, or, if exact, an interrupted instruction */
+  uintptr_t instruction; /* where the frame continues: a return address, or, if exact, an interrupted instruction */
   uintptr_t sp, bp;      /* stack and frame pointer there */
 };
 

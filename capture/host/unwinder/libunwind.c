@@ -2,9 +2,8 @@
 /* libheaptape-unwind.so: lets libheaptape.so walk stacks by libunwind. It is preloaded for record --unwind libunwind
    only.
 
-   libunwind is loaded here by dlopen, with its symbols to itself, and not as something that this library needs: it
-   defines backtrace and the _Unwind functions, too, which would then serve the program in the place of libc's and of
-   libgcc's. */
+   libunwind is loaded here by dlopen, with its symbols kept local, and is not a dependency of this library: it also
+   defines backtrace and the _Unwind functions, which would then serve the program instead of libc's and libgcc's. */
 #include "capture/host/stacks/stack_unwinder.h"
 #include "capture/wire/heaptape.h"
 

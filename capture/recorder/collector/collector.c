@@ -26,13 +26,13 @@
 enum {
   TICK_NS = 1000000,
   SAMPLE_NS = 10000000,
-  IDLE_NS = 10000000,    /* the tick's period where nothing happens */
-  IDLE_PASSES = 100,     /* so many passes without a record */
-  LINGER_NS = 500000000, /* for an orphan that has not yet made its first call, though it could run */
+  IDLE_NS = 10000000,    /* the tick's period when idle */
+  IDLE_PASSES = 100,     /* idle after this many passes without a record */
+  LINGER_NS = 500000000, /* wait for an orphan that has not yet made its first call, although it could run */
   BUSY_RECORDS = 4096,   /* a pass that found more is followed by another at once */
 };
 
-/* For an orphan that could run but waits for a processor, on a busy machine. */
+/* Wait for an orphan that could run but waits for a processor, on a busy machine. */
 static const uint64_t LINGER_MOST_NS = 30000000000u;
 
 const char *collector_address(const struct collector *collector) {
@@ -96,8 +96,8 @@ static void *wake_loop(void *context) {
   return NULL;
 }
 
-/* The kernel marks this word when the collector's thread ends, however it ends. Hosts read it instead of looking for
-   the process id, which may be another process's in another name space. */
+/* The kernel marks this word when the collector's thread ends, however it ends. Hosts read it instead of checking the
+   process id, which may be another process's in another name space. */
 static void register_robust_futex(struct collector *collector) {
   collector->robust.entry.next = &collector->robust.head.list;
   collector->robust.head.list.next = &collector->robust.entry;
@@ -135,7 +135,8 @@ int collector_open(struct collector **out, const struct collector_settings *sett
     return error_errno(error, "collector", "cannot make socket or shared memory");
   register_robust_futex(collector);
   collector_watch(collector, collector->socket);
-  /* Orphans come to us, so that we know when no unrecorded child is left that might yet make its first call. */
+  /* Orphans become our children, so that we know when no unrecorded child is left that might yet make its first
+     call. */
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t all, old;
   sigfillset(&all);
@@ -161,18 +162,18 @@ static const char *end_of(const struct process_end *how) {
   return how->status_known && WIFSIGNALED(how->status) ? "killed" : "exit";
 }
 
-/* Ends a process that we have reaped; how: what its /proc entry gave while it was a zombie. */
+/* Ends a process that we have reaped; how: the data of its /proc entry while it was a zombie. */
 static void reaped_process(struct collector *collector, struct recorded_process *process, struct process_end *how,
                            int status, const struct rusage *usage) {
   how->status_known = true;
   how->status = status;
-  /* The peak that wait4 gives includes children that the process reaped, and its image before an exec: for our child
-     that is us, for an orphan any program. */
+  /* The peak that wait4 returns includes children that the process reaped, and its image before an exec: for our child,
+     this is the recorder; for an orphan, any program. */
   uint64_t peak_bytes = (uint64_t)usage->ru_maxrss * 1024;
   bool first = process->pid == collector->settings->first_pid && peak_bytes > collector->own_peak_bytes;
   if (!how->reaped_children && (process->forked || first))
     how->usage.peak_rss_bytes = peak_bytes;
-  if (!how->reaped_children) { /* finer than /proc's ticks */
+  if (!how->reaped_children) { /* finer than /proc's clock ticks */
     how->usage.user_ns = (uint64_t)usage->ru_utime.tv_sec * 1000000000u + (uint64_t)usage->ru_utime.tv_usec * 1000u;
     how->usage.system_ns = (uint64_t)usage->ru_stime.tv_sec * 1000000000u + (uint64_t)usage->ru_stime.tv_usec * 1000u;
   }
@@ -215,7 +216,7 @@ static bool serve_ends(struct collector *collector) {
     if (poll(&ended, 1, 0) != 1)
       continue;
     int pid = process->pid;
-    children = reap(collector); /* it may be ours, and have ended since */
+    children = reap(collector); /* it may be our child, and have ended since */
     if (collector_find(collector, pid) == process) {
       struct process_end how = process_end_look(process->pid_fd, process->sampler.stat_fd);
       collector_end_process(collector, process, end_of(&how), &how);
@@ -253,8 +254,8 @@ static void sample_all(struct collector *collector) {
   }
 }
 
-/* The peak of this image. Not getrusage's, which includes that of the program that executed us, which our child does
-   not inherit. */
+/* The peak of this image. Getrusage's peak would include that of the program that executed us, which our child does not
+   inherit. */
 static uint64_t own_peak_bytes(void) {
   struct sampler sampler;
   struct trace_sample sample;
@@ -280,11 +281,11 @@ static bool a_child_is_held_up(void) {
 }
 
 struct lingering {
-  uint64_t since_ns, looked_ns, quiet_ns; /* since_ns 0: it is not waiting for orphans */
+  uint64_t since_ns, looked_ns, quiet_ns; /* since_ns 0: the collector is not waiting for orphans */
 };
 
-/* Called when no process is recorded any more and the first has ended: is it time to end, though there are children?
-   Where we have waited for a processor ourselves, nobody has looked at them meanwhile. */
+/* Called when no process is recorded any more and the first has ended: is it time to end, although there are children?
+   While the collector itself waited for a processor, it could not check them. */
 static bool has_lingered(const struct collector *collector, struct lingering *lingering) {
   uint64_t now_ns = os_monotonic_ns(), passed_ns = now_ns - lingering->looked_ns;
   if (!lingering->since_ns)
@@ -296,8 +297,8 @@ static bool has_lingered(const struct collector *collector, struct lingering *li
   return lingering->quiet_ns > LINGER_NS || now_ns - lingering->since_ns > LINGER_MOST_NS;
 }
 
-/* Called as has_lingered is: will no process ask to be recorded any more? Who has connected is served first, as poll
-   may not have shown the connection yet. children: the recorder has child processes left. */
+/* Called as has_lingered is: will no process ask to be recorded any more? Connections are served first, as poll may not
+   have shown one yet. children: the recorder has child processes left. */
 static bool nobody_comes(struct collector *collector, struct lingering *lingering, bool children) {
   if (collector->ended)
     return true;
@@ -313,14 +314,14 @@ static void watch_samples(const struct collector *collector) {
     collector_watch(collector, fd);
 }
 
-/* Of a process that ran before: is there nothing more to record, as it or the recording has ended? */
+/* With --attach: is there nothing more to record, as the process or the recording has ended? */
 static bool attached_is_over(struct collector *collector) {
   if (atomic_load(&collector->stopping) && !collector->ended)
     collector_end_recording(collector, "the recorder was stopped: later events are not in the trace");
   else if (collector->keeper_ended && !collector->ended)
-    collector_end_recording(collector, "the program has gone, or executes another one");
+    collector_end_recording(collector, "the program has ended, or has executed another one");
   if (!collector->ended && collector->has_main && collector->processes.count == 0)
-    connections_serve(collector); /* fork children that were not told to us yet */
+    connections_serve(collector); /* fork children that we don't know of yet */
   return collector->ended || (collector->has_main && collector->processes.count == 0);
 }
 

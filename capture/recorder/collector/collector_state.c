@@ -53,7 +53,7 @@ uint64_t collector_take_samples(struct collector *collector, bool asked) {
 void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
                            const struct process_end *how) {
   HT_ASSERT(collector_find(collector, process->pid) == process);
-  collector_take_samples(collector, true); /* the last ones; those of its next image are another process's */
+  collector_take_samples(collector, true); /* the last ones; samples of its next image are another process's */
   for (uint32_t i = 0; i < collector->processes.count; i++)
     if (collector->processes.at[i] == process)
       collector->processes.at[i] = collector->processes.at[--collector->processes.count];
@@ -81,9 +81,10 @@ void collector_advance_tick(struct collector *collector) {
   control_advance_tick(collector->control);
 }
 
-/* Each thread is drained at another time, and a later one may show what follows from things that an earlier one does
-   not yet show: so all are cut at one stamp, and the pass that closes them has begun after it. The tick is advanced in
-   between, so that no step that follows what a stopped thread did not record can inherit a stamp below the cut. */
+/* Each thread is drained at another time, and a ring drained later may have events that follow from events which an
+   earlier drained ring did not show yet. So all are cut at one stamp, and the pass that closes them has begun after it.
+   The tick is advanced in between, so that no step that follows an unrecorded step of a stopped thread can inherit a
+   stamp below the cut. */
 void collector_end_recording(struct collector *collector, const char *why) {
   collector->ended = true;
   uint64_t stamp = collector_stamp(collector);

@@ -25,7 +25,7 @@ int connections_open(struct collector *collector) {
   if (getrandom(random, sizeof random, 0) != sizeof random)
     return -1;
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  /* Of one length always: the program's stack lies by the length of its environment. */
+  /* The length is constant: the position of the program's stack depends on the length of its environment. */
   int length =
       snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "heaptape-%07d-%08x", getpid(), (uint32_t)random[0]);
   collector->secret = random[1];
@@ -64,8 +64,8 @@ static void redirect_linked(const struct collector *collector, int connection, s
   }
 }
 
-/* Is that the process whose trace has the name that was asked for: the first one, and of a process that ran before that
-   one, even if a fork child of it calls first? */
+/* Is that the process whose trace gets the requested name: the first one, or with --attach the attached one, even if a
+   fork child of it calls first? */
 static bool is_main(const struct collector *collector, int pid) {
   return !collector->has_main && (!collector->settings->keeper_pid || pid == collector->settings->first_pid);
 }
@@ -167,7 +167,7 @@ static void answer_control(struct collector *collector, int connection, const st
   free(reply);
 }
 
-/* What a process that has attached may ask for besides. */
+/* Serves the other requests of a process that has attached. */
 static void serve_addition(const struct collector *collector, int connection, struct recorded_process *process,
                            bool stacks, struct attach_reply *reply) {
   int fd = -1;
@@ -201,7 +201,7 @@ static bool serve_connection(struct collector *collector, int connection) {
   struct pollfd readable = {connection, POLLIN | POLLRDHUP, 0};
   if (poll(&readable, 1, 0) != 1)
     return false;
-  if (readable.revents & (POLLHUP | POLLRDHUP)) /* it has waited long enough and runs on without us */
+  if (readable.revents & (POLLHUP | POLLRDHUP)) /* it has waited long enough and continues without us */
     return true;
   ssize_t got = recv(connection, &message, sizeof message - 1, MSG_DONTWAIT);
   bool known = got > 0 && getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0;
@@ -211,7 +211,7 @@ static bool serve_connection(struct collector *collector, int connection) {
     return true;
   }
   struct attach_request request = message.attach;
-  request.pid = peer.pid; /* it may have another in a name space of its own */
+  request.pid = peer.pid; /* it may have another one in its own name space */
   if (!known || got != sizeof request || !may_attach(collector, &request, &peer)) {
     reply_to(connection, &reply, NULL, 0);
     return true;
@@ -249,9 +249,9 @@ static bool serve_connection(struct collector *collector, int connection) {
 }
 
 /* Between its connect and its request a process may have to wait for a processor for any time. Its connection is kept,
-   and neither the rings nor other processes wait for it. Its request, or its end, wakes us. */
+   and neither the rings nor other processes wait. Its request, or its end, wakes us. */
 static void keep_pending(struct collector *collector, int connection) {
-  if (collector->pending_count == PENDING_MAX) { /* many connections without a request: not our hosts' */
+  if (collector->pending_count == PENDING_MAX) { /* so many connections without a request are not our hosts' */
     close(collector->pending[0]);
     memmove(collector->pending, collector->pending + 1, --collector->pending_count * sizeof *collector->pending);
   }

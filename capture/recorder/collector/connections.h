@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The collector's socket: processes that attach and what they ask for besides, and requests of the operator's.
+/* The collector's socket: attaching processes, their other requests, and the operator's requests.
 
-   Not its job: when it is served (collector.c), what the operator's requests do (control.h). Invariant: nobody waits
+   Not its job: when it is served (collector.c), what the operator's requests do (control.h). Invariant: nothing waits
    for a process that has connected and not yet sent its request; requests of other users are refused. */
 #pragma once
 
@@ -10,5 +10,5 @@
 /* Makes the socket and its address. Returns 0, or -1 with errno set. */
 int connections_open(struct collector *collector);
 
-/* Accepts connections, and serves those whose request has come. */
+/* Accepts connections, and serves those whose request has arrived. */
 void connections_serve(struct collector *collector);

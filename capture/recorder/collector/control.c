@@ -16,7 +16,7 @@ static const char *state_name(uint32_t paused) {
                                                 : "recording";
 }
 
-/* Bits that the operator sets and clears; a start is the end of both. */
+/* Bits that the operator sets and clears; a start clears both. */
 enum { BY_OPERATOR = PAUSED_BY_CONTROL | PAUSED_FROM_START };
 
 static void set_running(struct recorded_process *process, bool run) {
@@ -64,7 +64,7 @@ void control_toggle(struct collector *collector) {
   change(collector, NULL, collector->paused != 0);
 }
 
-/* One more than before; two where the operator asks for the same again, as a mark may have come meanwhile. */
+/* One more than before; two where the operator repeats a request, as a mark may have occurred meanwhile. */
 static uint32_t next_bursts(uint32_t bursts, bool begins) {
   return bursts + (bursts % 2 == begins ? 2 : 1);
 }
@@ -105,7 +105,7 @@ static json_t *describe_process(const struct recorded_process *process) {
   return object;
 }
 
-/* A reply must fit one message, so of more processes only the first are listed. */
+/* A reply must fit into one message, so only the first processes are listed. */
 enum { PROCESSES_LISTED = 400 };
 
 static json_t *status(const struct collector *collector, const struct recorded_process *only) {
@@ -116,7 +116,7 @@ static json_t *status(const struct collector *collector, const struct recorded_p
   json_t *reply = json_pack("{s:b,s:i,s:s,s:I,s:o}", "ok", 1, "recorder", (int)getpid(), "state",
                             collector->ended ? "ended" : state_name(collector->paused), "recorded",
                             (json_int_t)collector->recorded, "processes", list);
-  if (reply && collector->settings->in_bursts) /* by the operator's will; marks are the processes' own */
+  if (reply && collector->settings->in_bursts) /* as the operator requested; marks are the processes' own */
     json_object_set_new(reply, "burst_asked_for", json_boolean(collector->bursts % 2));
   return reply;
 }

@@ -2,9 +2,9 @@
 /* What the operator can do with a running recording: start, stop, flush, status, and limits of time and size.
 
    Requests come over the collector's socket as one JSON object, {"verb": "start", "pid": N}, from a process of the same
-   user or of root; the reply is one too, {"ok": true, ...} or {"ok": false, "error": "..."}. pid is a recorded process,
-   or the recorder for all of them and those to come. Verbs: those of `heaptape ctl`, and counts and modules (counts.h)
-   for `heaptape top`. Not its job: the socket. One thread, the one that serves. */
+   user or of root; the reply is also one object, {"ok": true, ...} or {"ok": false, "error": "..."}. pid is a recorded
+   process, or the recorder, for all current and later processes. Verbs: those of `heaptape ctl`, and counts and modules
+   (counts.h) for `heaptape top`. Not its job: the socket. One thread, the serving one. */
 #pragma once
 
 #include "capture/recorder/collector/collector_state.h"
@@ -24,5 +24,5 @@ void control_keep_limits(struct collector *collector);
 /* Called once, before anything is served. A limit of time runs from the first start. */
 void control_begin(struct collector *collector);
 
-/* Called when the first process is recorded: of one that ran before, the limit of time runs from then. */
+/* Called when the first process is recorded: with --attach, the limit of time runs from then. */
 void control_first_process(struct collector *collector);

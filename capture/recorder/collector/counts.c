@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A reply must fit one message, which is some 200 KiB at most: paths count. Of sites those are in it that hold most,
- * and those that have acquired most lately. */
+/* A reply must fit into one message, which is at most about 200 KiB: the length of paths matters. It has the sites that
+   hold most, and those that have acquired most lately. */
 enum {
   PROCESSES_BYTES = 150 << 10,
   PROCESS_BYTES = 700,
@@ -37,11 +37,11 @@ static json_t *calls_json(const struct recorded_process *process) {
   return calls;
 }
 
-/* The process as a whole. */
+/* The counts of the whole process. */
 static json_t *process_json(const struct recorded_process *process) {
   json_t *object = json_pack("{s:i,s:s,s:s,s:b}", "pid", process->pid, "name", process->name, "trace", process->path,
                              "forked", process->forked);
-  if (!object) /* a path or a name that is not UTF-8 */
+  if (!object) /* a path or a name is not UTF-8 */
     object = json_pack("{s:i,s:s,s:s,s:b}", "pid", process->pid, "name", "?", "trace", "?", "forked", process->forked);
   const struct trace_totals *totals = trace_writer_totals(process->writer);
   struct process_missing missing = recorded_process_missing(process);
@@ -65,7 +65,7 @@ static json_t *process_json(const struct recorded_process *process) {
   return object;
 }
 
-/* Threads that have made a call and have not ended, as far as the rings tell. */
+/* Threads that have made a call and have not ended, as far as the rings show. */
 static json_t *threads_json(const struct recorded_process *process) {
   json_t *list = json_array();
   for (uint32_t i = 0; i < process->readers.count && json_array_size(list) < THREADS_LISTED; i++) {
@@ -111,7 +111,7 @@ static void add_row(struct rows *rows, const struct row *row) {
     *added = *row;
 }
 
-/* One row for each node. */
+/* Merges the rows into one per node. */
 static void add_up(struct rows *rows) {
   size_t kept = 0;
   vector_sort(&rows->list, by_node);

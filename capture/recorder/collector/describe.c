@@ -50,8 +50,9 @@ static const char *arch(void) {
 #endif
 }
 
-/* comm has the name by which the process was started, cut to 15 bytes: the exec'ed path's base name, a symlink's own
-   (exe has the name of the file behind it) and a script's. Where exe's name begins with it, it is the whole of it. */
+/* comm has the name by which the process was started, cut to 15 bytes: the exec'ed path's base name, also that of a
+   symlink (exe has the name of the file behind it) or a script. Where exe's name begins with it, exe's name is the
+   complete one. */
 void describe_program_name(const struct attach_request *request, char *name, size_t bytes) {
   int pid = request->pid;
   if (request->program[0]) {
@@ -76,8 +77,8 @@ static bool has(const json_t *names, const char *name) {
 }
 
 /* Base names of the libraries that the process has mapped by now: those that it was linked with, and preloaded ones. A
-   replay has them loaded on every allocator, or an allocator would be charged for libraries that the program has
-   anyway. NULL: it can't be seen. */
+   replay loads them with every allocator; otherwise an allocator would be charged for libraries that the program has
+   anyway. NULL: they can't be read. */
 static json_t *libraries(int pid) {
   char path[64], *line = NULL;
   size_t room = 0;
@@ -91,14 +92,14 @@ static json_t *libraries(int pid) {
     const char *mapped = strchr(line, '/'), *base = mapped ? strrchr(mapped, '/') + 1 : "";
     bool is_library = strstr(base, ".so") && (strcmp(base + strlen(base) - 3, ".so") == 0 || strstr(base, ".so."));
     if (is_library && !has(names, base))
-      json_array_append_new(names, json_string(base)); /* not of a name that is not UTF-8 */
+      json_array_append_new(names, json_string(base)); /* a name that is not UTF-8 is left out */
   }
   free(line);
   fclose(file);
   return names;
 }
 
-/* What is sampled, one of how many. */
+/* The sampled events, and one of how many is sampled. */
 static json_t *access_samples(const struct perf_source *source) {
   json_t *events = json_array();
   uint32_t at = 0;
@@ -108,7 +109,7 @@ static json_t *access_samples(const struct perf_source *source) {
   return json_pack("{s:o}", "events", events);
 }
 
-/* INFO's `accesses`.`bursts`; marks are any bytes, and what is no text is left out. */
+/* INFO's `accesses`.`bursts`; marks are any bytes, and those that are not UTF-8 are left out. */
 static json_t *burst_ends(const struct burst_ends *burst) {
   json_t *ends = json_object();
   json_object_set_new(ends, "from", json_string(burst->from));

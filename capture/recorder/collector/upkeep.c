@@ -13,16 +13,16 @@
 
 enum {
   STEP_NS = 1000000,
-  BETWEEN_SLEEP_NS = 50000000,   /* a burst begins late by that at most */
+  BETWEEN_SLEEP_NS = 50000000,   /* a burst begins late by at most this */
   IDLE_SLEEP_NS = 1000000000,    /* while the program sleeps, too */
   DEBT_SLEEP_NS = 200000000,     /* where even waking would cost more than the program earns */
-  BETWEEN_SAMPLE_NS = 1000000000 /* from one look at the program's memory to the next, between bursts */
+  BETWEEN_SAMPLE_NS = 1000000000 /* from one sample of the program's memory to the next, between bursts */
 };
 
-/* After a file could not be begun. */
+/* Time until the next try when a file could not be begun. */
 static const uint64_t ROTATE_AGAIN_NS = 1000000000;
 
-/* CPU time in the program per call, beside what the recorder itself needs, which is measured: rounded up from the table
+/* CPU time in the program per call, besides the recorder's own, which is measured: rounded up from the table
    "Optional columns" of docs/measurements/capture.md, and from its section "Pauses". */
 enum {
   RECORDED_NS = 10,
@@ -143,7 +143,7 @@ static void complain_once(struct collector *collector, struct process_upkeep *up
   upkeep->complained = true;
 }
 
-/* Files that have become too many go only when the one that follows them all is there, and its predecessor is whole. */
+/* Surplus files are deleted only when the newest file exists and its predecessor is complete. */
 static void trim(struct collector *collector, struct process_upkeep *upkeep) {
   struct error error = {""};
   uint32_t oldest = upkeep->files.oldest;

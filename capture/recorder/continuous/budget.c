@@ -3,7 +3,7 @@
 
 #include "core/base/split_mix.h"
 
-/* From 0 up to 1. */
+/* A random number from 0 to 1. */
 static double draw(struct budget *budget) {
   budget->random += SPLIT_MIX_STEP;
   return (double)(split_mix(budget->random) >> 11) / (double)(1ull << 53);
@@ -13,7 +13,7 @@ static double per_period(const struct budget *budget) {
   return budget->share * BUDGET_PERIOD_NS;
 }
 
-/* From a fifth of the mean to nine fifths: a burst shorter than a fifth would be all beginning. */
+/* From a fifth of the mean to nine fifths: a burst shorter than a fifth would consist of its beginning only. */
 static void draw_begin(struct budget *budget) {
   budget->begin_ns = per_period(budget) * (0.2 + 1.6 * draw(budget));
 }
@@ -29,7 +29,7 @@ void budget_begin(struct budget *budget, double share, uint64_t seed) {
 
 bool budget_step(struct budget *budget, const struct budget_use *use) {
   double hooks_ns = (double)use->recorded * budget->recorded_ns + (double)use->skipped * budget->skipped_ns;
-  double own_ns = (double)use->program_ns - hooks_ns; /* the hooks' time earns nothing */
+  double own_ns = (double)use->program_ns - hooks_ns; /* the hooks' time earns no credit */
   double cost_ns = (double)use->recorder_ns + hooks_ns, most_ns = 2 * per_period(budget);
   double least_ns = -10 * per_period(budget);
   budget->credit_ns += budget->share * (own_ns > 0 ? own_ns : 0) - cost_ns;

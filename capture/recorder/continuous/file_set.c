@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The number in "NAME.NUMBER.tape"; 0: it is none of those. */
+/* The number in "NAME.NUMBER.tape"; 0: another name. */
 static uint32_t number_in(const char *file, const char *name) {
   size_t length = strlen(name);
   if (strncmp(file, name, length) != 0 || file[length] != '.')
@@ -22,7 +22,7 @@ static uint32_t number_in(const char *file, const char *name) {
   return (uint32_t)strtoul(digits, NULL, 10);
 }
 
-/* The highest number that is there; 0: none. */
+/* The highest number of an existing file; 0: none. */
 static uint32_t highest(const char *base) {
   char folder[4096];
   const char *slash = strrchr(base, '/'), *name = slash ? slash + 1 : base;

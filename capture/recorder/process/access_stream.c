@@ -8,8 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Of the kernel's buffer, which doubles it. So much that the tool goes on while a block is compressed, and so little
-   that it waits for a recorder that stands still before the ring of events is full. */
+/* Size of the kernel's buffer, which the kernel doubles. Large enough that the tool continues while a block is
+   compressed, and small enough that, when the recorder stands still, the tool waits before the ring of events is
+   full. */
 enum { SOCKET_BYTES = 256 << 10 };
 
 int access_stream_open(struct access_stream *stream) {

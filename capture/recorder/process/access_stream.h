@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The stream of data accesses of one process (core/accesses/stream.h), on its way from the Valgrind tool to the trace.
 
-   Job: reads the socket, cuts the bytes into items. Not its job: threads' numbers, what is written. Invariants: memory
-   is bounded: the tool waits while the buffer is full; what is read is not trusted. One thread. */
+   Job: reads the socket, splits the bytes into items. Not its job: threads' numbers, what is written. Invariants:
+   memory is bounded: the tool waits while the buffer is full; what is read is not trusted. One thread. */
 #pragma once
 
 #include "core/accesses/stream.h"
@@ -24,10 +24,10 @@ struct access_stream {
 /* Makes the socket and returns the tool's end, which the caller passes on and closes; -1 with errno set. */
 int access_stream_open(struct access_stream *stream);
 
-/* Reads what is there, up to the buffer's room. Returns the number of bytes. */
+/* Reads the available bytes, up to the buffer's room. Returns their number. */
 size_t access_stream_read(struct access_stream *stream);
 
-/* The next item that was read. False: there is no whole one. */
+/* Takes the next item that was read. False: there is no complete one. */
 bool access_stream_next(struct access_stream *stream, struct access_item *item);
 
 void access_stream_close(struct access_stream *stream);

@@ -6,9 +6,9 @@
 
 enum {
   ROOM_FIRST = 512,
-  PASSES_KEPT = 4,     /* two would do where no pass finds a ring too full to be read in one go */
-  UPDATES_FEW = 128,   /* in some 10 ms: below this the sample may grow */
-  UPDATES_MANY = 2048, /* above it becomes smaller */
+  PASSES_KEPT = 4,     /* two would do if no pass found a ring too full to be read at once */
+  UPDATES_FEW = 128,   /* in about 10 ms: below this the sample may grow */
+  UPDATES_MANY = 2048, /* above this it becomes smaller */
   UPDATES_BURST = 1 << 15,
   EXACT_FEW = LIVE_EXACT_OBJECTS_MAX / 4,
 };
@@ -44,8 +44,8 @@ static struct live_object *find(const struct live_sample *sample, uint64_t addre
   return &sample->objects[place];
 }
 
-/* Only the number of exact objects of a bucket is lost where there are very many: they are released when their address
-   is used again. */
+/* Where a bucket has very many exact objects, only their number is lost: they are released when their address is used
+   again. */
 static void count_exact(struct live_sample *sample, const struct live_object *object, int by) {
   uint8_t *flags = &sample->flags[live_bucket(object->address)];
   uint8_t count = *flags & (LIVE_SAMPLED - 1);
@@ -60,7 +60,7 @@ static void end_object(struct live_sample *sample, struct live_object *object) {
   object->live = object->exact = false;
 }
 
-/* Frees the place if nothing is known of the address any more; places of later ones may move. */
+/* Frees the place if nothing is known of the address any more; later objects may move. */
 static void free_if_empty(struct live_sample *sample, struct live_object *object) {
   if (object->live || object->ahead || object->behind)
     return;
@@ -96,7 +96,7 @@ static int enlarge(struct live_sample *sample) {
   return 0;
 }
 
-/* Is the object in the sample as it is now? Its chance becomes what that makes it. */
+/* Is the object in the present sample? Adjusts its chance accordingly. */
 static bool keeps(struct live_sample *sample, struct live_object *object) {
   if (object->exact && object->bytes >= sample->exact_bytes)
     return true;
@@ -110,7 +110,7 @@ static bool keeps(struct live_sample *sample, struct live_object *object) {
   return live_bucket(object->address) < sample->sampled;
 }
 
-/* Takes out what is in the sample no more. */
+/* Removes objects that are no longer in the sample. */
 static void thin(struct live_sample *sample) {
   for (uint32_t i = 0; i < LIVE_BUCKETS; i++)
     sample->flags[i] = (uint8_t)((sample->flags[i] & (LIVE_SAMPLED - 1)) | (i < sample->sampled ? LIVE_SAMPLED : 0));
@@ -118,7 +118,7 @@ static void thin(struct live_sample *sample) {
   uint32_t room = sample->room;
   struct live_object *after = calloc(room, sizeof *after);
   if (!after)
-    return; /* the estimate stays right; the sample is thinned the next time */
+    return; /* the estimate stays correct; the sample is thinned the next time */
   sample->objects = after;
   sample->used = 0;
   for (uint32_t i = 0; i < room; i++) {
@@ -146,11 +146,11 @@ static bool is_full(const struct live_sample *sample) {
   return sample->used >= LIVE_OBJECTS_MAX || 2 * sample->used >= sample->room;
 }
 
-/* Makes room for one more; false: there is none. */
+/* Makes room for one more object; false: there is none. */
 static bool make_room(struct live_sample *sample) {
   if (sample->used < LIVE_OBJECTS_MAX && enlarge(sample) == 0)
     return true;
-  thin(sample); /* of old releases, too */
+  thin(sample); /* removes old releases, too */
   if (sample->used > LIVE_OBJECTS_MAX / 4 * 3)
     make_smaller(sample);
   return !is_full(sample);
@@ -205,8 +205,7 @@ void live_sample_acquire(struct live_sample *sample, const struct live_acquire *
       free_if_empty(sample, object);
       return;
     }
-    object->ahead =
-        0; /* a thread's own calls come in their order: that release was of an object that we have not seen */
+    object->ahead = 0; /* a thread's own calls arrive in order: that release was of an object that we have not seen */
     if (object->live) {
       object->behind++;
       object->pass = sample->pass;

@@ -2,13 +2,13 @@
 /* Which objects of a process live now, from a sample of its addresses: how many, how many bytes, of which stacks.
 
    Job: decide which addresses are in the sample, keep the objects there, estimate. Not its job: where calls come from,
-   printing. Addresses fall into LIVE_BUCKETS by a hash; those of the lowest buckets are in the sample, all of them as
-   long as they are few and change slowly. Objects of exact_bytes or more are in it wherever they lie, so that the error
-   is that of small objects. A thread's calls come in their order, but a release may come before the acquire by another
-   thread: it is kept for a few passes, and taken off then.
-   Invariants: memory is bounded; an object's chance is the lowest that there was since its acquire; what the host says
-   is not trusted, only counted. Objects whose release is not recorded (paused, dropped) count as live until their
-   address is used again. In the recorder; allocates with malloc; one thread. */
+   printing. Addresses are hashed into LIVE_BUCKETS buckets; those of the lowest buckets are in the sample: all buckets
+   as long as objects are few and change slowly. Objects of exact_bytes or more are in the sample at any address, so
+   that only small objects contribute to the error. A thread's calls arrive in order, but a release may arrive before
+   the acquire by another thread: it is kept for that acquire, for a few passes. Invariants: memory is bounded; an
+   object's chance is the lowest chance since its acquire; the host's data are not trusted, only counted. Objects whose
+   release is not recorded (paused, dropped) count as live until their address is used again. In the recorder; allocates
+   with malloc; one thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,64 +20,64 @@ struct live_object {
   uint64_t address; /* 0: the place is free */
   uint64_t bytes;   /* request */
   uint32_t node;    /* of the host's tree of stacks; 0: not known */
-  uint32_t chance;  /* of LIVE_BUCKETS, that the object is in the sample */
-  uint32_t pass;    /* in which ahead or behind changed last */
-  uint32_t thread;  /* that released ahead */
+  uint32_t chance;  /* that the object is in the sample, out of LIVE_BUCKETS */
+  uint32_t pass;    /* the last pass in which ahead or behind changed */
+  uint32_t thread;  /* the thread that released ahead */
   uint16_t ahead;   /* releases of objects whose acquire is still to come */
   uint16_t behind;  /* releases to come of earlier objects at the address */
   bool live, exact; /* exact: it is in the sample for its size */
 };
 
 struct live_sample {
-  uint8_t flags[LIVE_BUCKETS]; /* not 0: releases there are to be told. LIVE_SAMPLED, and how many exact objects */
+  uint8_t flags[LIVE_BUCKETS]; /* not 0: releases there must be passed in. LIVE_SAMPLED, and count of exact objects */
   uint32_t sampled;            /* buckets below this are in the sample */
   uint64_t exact_bytes;
   struct live_object *objects; /* open hash */
   uint32_t room, used, exact;  /* places; those in use; those of exact objects */
-  uint32_t pass, updates;      /* updates: since the sample was adapted last */
+  uint32_t pass, updates;      /* updates: since the sample was last adapted */
 };
 
 enum { LIVE_SAMPLED = 128 };
 
 struct live_estimate {
   double bytes, objects;
-  double bytes_variance, objects_variance; /* 0: they are exact, but for calls that were not recorded */
+  double bytes_variance, objects_variance; /* 0: exact, except for calls that were not recorded */
 };
 
 /* Returns 0, or -1: no memory; the sample then stays empty, and may be used. */
 int live_sample_open(struct live_sample *sample);
 void live_sample_close(struct live_sample *sample);
 
-/* Multiples of the golden ratio are spread evenly, whatever the stride; all that matters lies in the lower half. */
+/* Multiples of the golden ratio are spread evenly, whatever the stride; only the address's lower half matters. */
 static inline uint32_t live_bucket(uint64_t address) {
   return (uint32_t)address * 0x9e3779b1u >> 18;
 }
 
-/* Are calls that have this address to be told? */
+/* Must calls that have this address be passed in? */
 static inline bool live_sample_has(const struct live_sample *sample, uint64_t address) {
   return sample->flags[live_bucket(address)] != 0;
 }
 
-/* Those of this size are, wherever they lie. */
+/* Objects of this size are in the sample at any address. */
 static inline bool live_sample_is_exact(const struct live_sample *sample, uint64_t request_bytes) {
   return request_bytes >= sample->exact_bytes;
 }
 
-/* An object as it is acquired; others than those that are to be told are ignored. */
+/* An object as it is acquired; objects that are not in the sample are ignored. */
 struct live_acquire {
   uint64_t address, bytes;
   uint32_t node, thread;
 };
 void live_sample_acquire(struct live_sample *sample, const struct live_acquire *acquired);
 
-/* is_large: it is known to be large, so it may be exact though its acquire has not come. */
+/* is_large: it is known to be large, so it may be exact although its acquire has not arrived. */
 void live_sample_release(struct live_sample *sample, uint64_t address, uint32_t thread, bool is_large);
 
-/* Called after each pass over the process's rings, in which every acquire comes that a release of an earlier one needs.
- */
+/* Called after each pass over the process's rings; a pass brings every acquire that a release of an earlier pass
+   needs. */
 void live_sample_pass(struct live_sample *sample);
 
-/* Called every 10 ms, about: makes the sample smaller where it costs too much, larger where it costs little. */
+/* Called about every 10 ms: makes the sample smaller where it costs too much, larger where it costs little. */
 void live_sample_adapt(struct live_sample *sample);
 
 struct live_estimate live_sample_estimate(const struct live_sample *sample);

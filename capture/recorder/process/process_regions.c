@@ -15,7 +15,7 @@ int process_regions_add(struct recorded_process *process, uint32_t rings) {
   int fd = memfd_create("heaptape", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0)
     return -1;
-  /* Sealed: a host that made it shorter would kill the collector with SIGBUS. */
+  /* Sealed: a host that shortened it would kill the collector with SIGBUS. */
   if (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     close(fd);
     return -1;

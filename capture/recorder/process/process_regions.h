@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory that a recorded process shares with the recorder, and what the process is told by it: to stop, to pause,
-   when bursts begin and end.
+/* The memory that a recorded process shares with the recorder, through which the recorder makes the process stop,
+   pause, or begin and end bursts.
 
-   Not its job: what the process writes into its rings (ring_reading.h). Invariant: the first region holds what counts
-   for all; what is set before it is there is set as it is added. One thread. */
+   Not its job: what the process writes into its rings (ring_reading.h). Invariant: the first region holds the values
+   for all regions; a value that is set before that region exists is written when it is added. One thread. */
 #pragma once
 
 #include "capture/recorder/process/process_state.h"
@@ -11,7 +11,7 @@
 /* Makes a region and returns its descriptor, which the caller passes on and closes; -1 with errno set. */
 int process_regions_add(struct recorded_process *process, uint32_t rings);
 
-/* Requests the process to record no more; each of its threads stops within half a lap of its ring. */
+/* Requests the process to stop recording; each of its threads stops within half a lap of its ring. */
 void process_regions_stop(struct recorded_process *process);
 
 /* The trace cannot be written any more. Notes the first reason, by reference, and requests the process to stop. */
@@ -23,14 +23,14 @@ void process_regions_pause(struct recorded_process *process, uint32_t reasons, b
 /* bursts: as in struct region, also for the first region when it is added; the caller then advances the tick. */
 void process_regions_set_bursts(struct recorded_process *process, uint32_t bursts);
 
-/* enum pause_reason, those of the program included. */
+/* enum pause_reason, including the program's own. */
 uint32_t process_regions_paused(const struct recorded_process *process);
 
-/* The process is in a sandbox, which it may not see by itself. */
+/* Notes that the process is in a sandbox, which it may not notice itself. */
 void process_regions_tell_sandboxed(struct recorded_process *process);
 
-/* Events of threads that got no ring. */
+/* The number of events of threads that got no ring. */
 uint64_t process_regions_orphans(const struct recorded_process *process);
 
-/* Gives the memory back. Nothing reads it afterwards. */
+/* Unmaps the memory. Nothing reads it afterwards. */
 void process_regions_close(struct recorded_process *process);

@@ -39,7 +39,7 @@ struct recorded_process *recorded_process_open(const struct recording_start *sta
     trace_writer_access_samples_begin(process->writer);
   trace_writer_totals(process->writer)->accesses.in_bursts = start->in_bursts;
   sampler_open(&process->sampler, start->pid);
-  live_sample_open(&process->live); /* without memory there is no estimate, and all else goes on */
+  live_sample_open(&process->live); /* without memory there is no estimate, but everything else continues */
   site_sample_open(&process->sites, process->origin_ns);
   recorded_process_sample(process, start->origin_stamp);
   return process;
@@ -60,13 +60,13 @@ int recorded_process_add_accesses(struct recorded_process *process) {
 void recorded_process_cut(struct recorded_process *process, uint64_t stamp, const char *why) {
   process->cut_stamp = stamp;
   process->cut_why = why;
-  ring_reading_find(process); /* a ring found later begins behind the cut */
+  ring_reading_find(process); /* a ring found later begins after the cut */
   for (uint32_t i = 0; i < process->readers.count; i++)
     ring_reading_cut(&process->readers.at[i]);
 }
 
-/* The thread of the trace; -1: there is none with that serial number. A thread of which only missing calls are known
-   has none before. */
+/* The thread number in the trace; -1: there is none with that serial number. A thread of which only missing calls are
+   known gets one here. */
 static int64_t thread_of_serial(struct recorded_process *process, uint64_t serial) {
   if (serial < process->thread_of_serial.room && process->thread_of_serial.at[serial])
     return process->thread_of_serial.at[serial] - 1;
@@ -81,7 +81,7 @@ static int64_t thread_of_serial(struct recorded_process *process, uint64_t seria
 }
 
 /* Makes a call row of the item. Events after a cut are not in the trace, so the accesses end with the last one before
-   it: a call row needs an event, and where the recording was not cut, that is in the trace or will be counted. */
+   it: a call row needs an event; where the recording was not cut, the event is in the trace or will be counted. */
 static bool take_call(struct recorded_process *process, struct access_item *item) {
   int64_t thread = thread_of_serial(process, item->thread);
   struct thread_calls *calls = thread < 0 ? NULL : vector_reach(&process->calls, (size_t)thread);
@@ -96,7 +96,7 @@ static bool take_call(struct recorded_process *process, struct access_item *item
   return !process->accesses_over;
 }
 
-/* Precondition: the rings have been read since the stream was: the events of its calls came before them. */
+/* Precondition: the rings have been read after the stream: the events of its calls were written before its items. */
 static void take_accesses(struct recorded_process *process) {
   struct access_item item;
   while (access_stream_next(&process->accesses, &item)) {
@@ -107,7 +107,7 @@ static void take_accesses(struct recorded_process *process) {
       continue;
     int result = trace_writer_access(process->writer, &item);
     if (result > 0)
-      process->accesses_over = "the stream has what a trace can't hold";
+      process->accesses_over = "the stream has values that a trace can't hold";
     if (result < 0)
       process_regions_give_up(process, "cannot be written");
   }
@@ -195,7 +195,7 @@ void recorded_process_samples_lost(struct recorded_process *process, uint64_t lo
   trace_writer_totals(process->writer)->access_samples.throttled += throttled;
 }
 
-/* Calls that were nested since this was last asked. */
+/* The number of nested calls since the last call of this function. */
 static uint64_t take_nested(struct recorded_process *process) {
   uint64_t nested = 0, before = process->nested_before;
   for (uint32_t i = 0; i < process->readers.count; i++)
@@ -216,7 +216,7 @@ struct process_missing recorded_process_missing(const struct recorded_process *p
   return missing;
 }
 
-/* Writes what only the rings' counters know: drops that no DROPPED record reported, and events of threads without a
+/* Writes what only the rings' counters have: drops that no DROPPED record reported, and events of threads without a
    ring. */
 static void settle(struct recorded_process *process) {
   for (uint32_t i = 0; i < process->readers.count; i++) {
@@ -251,7 +251,7 @@ static void take_totals(const struct recorded_process *process, struct trace_wri
   totals->seconds = (double)(os_monotonic_ns() - process->origin_ns) / 1e9;
 }
 
-/* The file's size on disk. Returns 0, or -1 with error: it is gone. */
+/* Reads the file's size on disk. Returns 0, or -1 with error: the file is gone. */
 static int measure_file(const char *path, struct process_totals *totals, struct error *error) {
   struct stat status;
   if (stat(path, &status) != 0)
@@ -275,15 +275,15 @@ static uint64_t resizes_under_way(const struct recorded_process *process) {
   return begins;
 }
 
-/* Each thread is drained at another time, so all are held at one stamp, as for a cut: what a ring shows only after the
-   pass that follows is depended on by nothing that the pass has read (docs/methods/ORDERING.md). */
+/* Each thread is drained at another time, so all are held at one stamp, as for a cut: no event that the following pass
+   reads depends on an event that a ring shows only after that pass (docs/methods/ORDERING.md). */
 static void drain_up_to(struct recorded_process *process, uint64_t stamp) {
   process->hold_stamp = stamp;
   recorded_process_drain(process, NULL, NULL);
   process->hold_stamp = 0;
 }
 
-/* Adds what is in the file that has ended. */
+/* Adds the figures of the file that has ended. */
 static void take_before(struct recorded_process *process, struct trace_writer *old,
                         const struct process_totals *totals) {
   for (int id = 0; id < CALL_LIMIT; id++)

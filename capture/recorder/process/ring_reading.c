@@ -25,7 +25,7 @@ static void note_serial(struct recorded_process *process, uint64_t serial, uint3
     *known = thread + 1;
 }
 
-/* The thread goes on from an earlier file: a reader of both finds it by that. */
+/* Names the thread's place in the earlier file, by which a reader of both files joins them. */
 static void name_before(struct recorded_process *process, struct ring_reader *reader) {
   char why[64];
   if (!reader->before.file || !process_writes(process))
@@ -49,7 +49,7 @@ static inline uint32_t thread_of(struct recorded_process *process, struct ring_r
   return __builtin_expect(reader->thread >= 0, 1) ? (uint32_t)reader->thread : new_thread(process, reader);
 }
 
-/* Calls of the thread are in the trace, or counted as missing. */
+/* Adds calls of the thread that are in the trace, or counted as missing. */
 static inline void count_calls(struct recorded_process *process, uint32_t thread, uint64_t calls) {
   if (__builtin_expect(!process->accesses.bytes, 1))
     return;
@@ -90,10 +90,10 @@ static uint64_t counted(const struct ring_reader *reader, enum missing why) {
 
 uint64_t ring_reading_unreported(const struct ring_reader *reader, enum missing why) {
   uint64_t all = counted(reader, why), before = reader->reported[why];
-  return all > before ? all - before : 0; /* the counter is the host's: it may have become less */
+  return all > before ? all - before : 0; /* the counter is the host's: it may have decreased */
 }
 
-/* Of the first so many missing calls that the ring has counted, those that no file has yet. */
+/* Writes those of the first `first` missing calls counted by the ring that no file has yet. */
 static void write_missing(struct recorded_process *process, struct ring_reader *reader, enum missing why,
                           uint64_t first) {
   uint64_t all = counted(reader, why), before = reader->reported[why];
@@ -134,8 +134,8 @@ static uint32_t os_pages_in(uint64_t word) {
   return word < UINT32_MAX ? (uint32_t)word : UINT32_MAX - 1;
 }
 
-/* Of the object at address, whose release is the record just read: OS pages plus 1, or 0. The address is compared, as a
-   drop may have taken the event to which a TOUCHED record belonged. */
+/* Resident OS pages plus 1, or 0, of the object at address, whose release is the record just read. The address is
+   compared, as the event to which a TOUCHED record belonged may have been dropped. */
 static uint32_t take_touched(struct ring_reader *reader, uint64_t address) {
   uint32_t touched = address && address == reader->touched_address ? reader->touched_os_pages + 1 : 0;
   reader->touched_address = 0;
@@ -198,7 +198,7 @@ static void take_event(struct recorded_process *process, struct ring_reader *rea
   struct trace_event event = {.call = op, .param = reader->param};
   uint64_t stamp = info->has_size ? reader->stamp : word;
   if (reader->thread < 0 && !stamp && reader->last_stamp)
-    stamp = reader->last_stamp; /* the first one in this file, whose stamp is in the file before */
+    stamp = reader->last_stamp; /* the first step in this file, whose stamp is in the file before */
   if (reader->thread < 0 && !stamp && !reader->begins)
     stamp = process->origin_stamp; /* only a host that overwrote its ring has a first step without a stamp */
   reader->last_stamp = stamp ? stamp : reader->last_stamp;
@@ -244,8 +244,8 @@ static void take_event(struct recorded_process *process, struct ring_reader *rea
   }
 }
 
-/* A record of at most 15 bytes of text. Where they are too many for one mark, the first ones were of a mark that was
-   lost, and are forgotten. */
+/* Takes a record of at most 15 bytes of text. If these are too many for one mark, the first ones belonged to a lost
+   mark and are dropped. */
 static void take_text(struct ring_reader *reader, uint64_t head, uint64_t word) {
   if (reader->text_bytes + 15 > sizeof reader->text)
     reader->text_bytes = 0;
@@ -262,7 +262,7 @@ static uint64_t stamp_in(uint8_t op, uint64_t word) {
   return info->name && !info->has_size ? word : 0;
 }
 
-/* length: of the text, which the last records hold. */
+/* length: of the text, which the last TEXT records hold. */
 static void take_mark(struct recorded_process *process, struct ring_reader *reader, uint64_t length, uint64_t stamp) {
   uint64_t bytes = (length / 15 + 1) * 15;
   if (length > 255 || bytes > reader->text_bytes) {
@@ -281,7 +281,7 @@ static void take_mark(struct recorded_process *process, struct ring_reader *read
   reader->text_bytes = 0;
 }
 
-/* The call to which the records before belong was not completed. */
+/* The call to which the previous records belong was not completed. */
 static void take_void(struct ring_reader *reader) {
   reader->param = reader->stamp = 0;
   reader->columns = (struct record_columns){0};
@@ -387,18 +387,18 @@ uint64_t ring_reading_drain(struct recorded_process *process, struct ring_reader
   return records;
 }
 
-/* A record in a slot that was given up came too late: it is missing, and counted once. */
+/* A record in a slot that was given up is too late: its event is missing, and counted once. */
 static uint64_t take_late(struct ring_reader *reader, uint32_t at, uint64_t head) {
   memset(reader->memory + at, 0, 16);
   return head != RECORD_VOID && (uint8_t)head != RECORD_PARAM;
 }
 
-/* What has been written behind empty slots, when nobody will fill them any more: the calls that were to do so have not
-   been completed. Where the program goes on, a thread may write while this looks: what is found behind slots that were
-   empty may be the end of what it has just written. So all is looked at again from the tail on: what the thread wrote
-   before the record that was found is there now. */
+/* Reads records behind empty slots that will not be filled any more, as their calls have not been completed. Where the
+   program continues, a thread may write during this search: a record found behind empty slots may be the end of what it
+   has just written. So the search starts again from the tail: everything that the thread wrote before the found record
+   is visible now. */
 void ring_reading_drain_rest(struct recorded_process *process, struct ring_reader *reader) {
-  enum { LOOKS = 64 }; /* a host can write without end, and all that it writes now is behind the cut */
+  enum { LOOKS = 64 }; /* a host can write without end, and all that it writes now is after the cut */
   uint64_t head, word, late = 0;
   uint32_t lap = atomic_load(&reader->ring->lap), passed = 0, looks = 0;
   bool again = false;
@@ -446,8 +446,8 @@ void ring_reading_find(struct recorded_process *process) {
   }
 }
 
-/* A pause that has begun tells only as it ends of the calls that it skips; here they explain what other threads were
-   handed out since. */
+/* Skipped calls are otherwise reported only when their pause ends; reported here, they explain objects that other
+   threads have acquired since. */
 void ring_reading_leave_file(struct recorded_process *process, struct ring_reader *reader) {
   put_held(process, reader);
   ring_reading_missing(process, reader);

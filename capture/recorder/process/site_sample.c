@@ -89,6 +89,6 @@ void site_sample_adapt(struct site_sample *sample) {
   else if (sample->drawn < DRAWN_FEW && sample->mean > MEAN_LEAST)
     sample->mean /= 2;
   if (sample->drawn < DRAWN_FEW || sample->drawn > DRAWN_MANY)
-    plan(sample); /* chances are memoryless, so a fresh start has no bias */
+    plan(sample); /* drawing is memoryless, so a fresh start has no bias */
   sample->drawn = 0;
 }

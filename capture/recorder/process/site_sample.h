@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Which stacks a process acquires by, how often and how many bytes, from a sample of its acquires.
+/* By which stacks a process acquires, how often and how many bytes, from a sample of its acquires.
 
-   Job: draw acquires, add up what they stand for, by node of the host's tree of stacks. Not its job: what nodes are
-   called. An acquire is drawn with a chance that grows with its request, and counts as often as that chance makes right
-   (Horvitz and Thompson), so the sums have no bias and known variances. Invariants: memory is bounded: acquires of the
-   sites beyond SITES_MAX are in others. In the recorder; allocates with malloc; one thread. */
+   Job: draw acquires, add up what they stand for, by node of the host's tree of stacks. Not its job: names of nodes. An
+   acquire is drawn with a chance that grows with its request, and is weighted by the inverse of that chance (Horvitz
+   and Thompson), so the sums have no bias and known variances. Invariants: memory is bounded: acquires of the sites
+   beyond SITES_MAX are in others. In the recorder; allocates with malloc; one thread. */
 #pragma once
 
 #include <stdint.h>
@@ -16,16 +16,16 @@ struct site {
   uint32_t node; /* 0: the place is free */
   double calls, bytes;
   double calls_variance, bytes_variance;
-  double recent; /* of bytes and calls, as of recent_ns, falling by a half in a few seconds */
+  double recent; /* bytes and calls, as of recent_ns; halves in a few seconds */
   uint64_t recent_ns;
 };
 
 /* All zero but for the random state: empty. */
 struct site_sample {
-  int64_t left; /* until the next one is drawn; bytes and calls, of which each counts as SITE_CALL_BYTES */
-  double mean;  /* between two */
+  int64_t left; /* until the next draw; bytes and calls, where a call counts as SITE_CALL_BYTES */
+  double mean;  /* between two draws */
   uint64_t random;
-  uint32_t drawn;     /* since the sample was adapted last */
+  uint32_t drawn;     /* since the sample was last adapted */
   struct site *sites; /* open hash */
   uint32_t room, used;
   struct site others;
@@ -34,7 +34,7 @@ struct site_sample {
 void site_sample_open(struct site_sample *sample, uint64_t seed);
 void site_sample_close(struct site_sample *sample);
 
-/* Called where left has fallen below 0, for the acquire that made it fall. */
+/* Called when left has fallen below 0, for the acquire that caused it. */
 void site_sample_draw(struct site_sample *sample, uint32_t node, uint64_t request_bytes);
 
 static inline void site_sample_acquire(struct site_sample *sample, uint32_t node, uint64_t request_bytes) {
@@ -44,7 +44,7 @@ static inline void site_sample_acquire(struct site_sample *sample, uint32_t node
     site_sample_draw(sample, node, request_bytes);
 }
 
-/* Called every 10 ms, about: draws fewer where it costs too much, more where it costs little. */
+/* Called about every 10 ms: draws fewer where it costs too much, more where it costs little. */
 void site_sample_adapt(struct site_sample *sample);
 
 /* The site's recent activity as of now. */

@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Code outside all modules is a reason to look again; less and less often where nothing is found, as it may be made at
-   run time. */
+/* Code outside all modules makes us read the modules again, less and less often where nothing is found, as the code may
+   be made at run time. */
 enum { LOOK_AGAIN_NS = 5000000, IN_VAIN_MAX = 100 };
 
 static void write_module(void *writer, const struct trace_module *module) {
@@ -43,7 +43,7 @@ int stack_nodes_open(struct stack_nodes *nodes, int pid, struct trace_writer *wr
   int fd = memfd_create("heaptape-stacks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0)
     return -1;
-  /* Sealed: a host that made it shorter would kill the collector with SIGBUS. */
+  /* Sealed: a host that shortened it would kill the collector with SIGBUS. */
   if (ftruncate(fd, (off_t)sizeof *nodes->area) != 0 ||
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     close(fd);

@@ -10,7 +10,7 @@ const char *const gate_calls[GATE_CALLS] = {"malloc", "calloc", "realloc", "free
 extern const char gate_begin[], gate_end[], gate_entry_0[], gate_entry_1[], gate_entry_2[], gate_entry_3[],
     gate_linked[];
 
-/* The data lie 4096 bytes behind gate_begin; nothing else is referred to, so that the code runs anywhere. System calls
+/* The data are 4096 bytes behind gate_begin; the code refers to nothing else, so that it runs anywhere. System calls
    are made by number, as the C library's functions may be cancelled. */
 #define DATA(offset) "(gate_begin + 4096 + " #offset ")(%rip)"
 #define ENTRY(number, real)                                                                                            \

@@ -11,7 +11,7 @@
 
 /* --- looking --- */
 
-/* The executable's addresses less those of its file. */
+/* The executable's addresses minus those of its file. */
 static uint64_t bias_of(const struct tracee *tracee, Elf *elf) {
   GElf_Ehdr header;
   return gelf_getehdr(elf, &header) ? objects_entry(tracee) - header.e_entry : 0;
@@ -25,7 +25,7 @@ static uint64_t room_at_entries(const struct linked_patches *patches, const stru
   return room;
 }
 
-/* Where nothing is mapped, below the executable: its heap grows above it. 0: nowhere. */
+/* A free range below the executable, as its heap grows above it. 0: there is none. */
 static uint64_t find_free(const struct tracee *tracee, uint64_t executable) {
   enum { STEP = 1 << 20, STEPS = 1024, LOWEST = 1 << 16 };
   uint64_t step = executable < 4 * STEP ? LINKED_ROOM_BYTES : STEP;
@@ -82,7 +82,7 @@ struct linked_done linked_running_done(const struct linked_running *linked) {
 }
 
 bool linked_running_calls_itself(const struct linked_running *linked, const struct tracee *tracee, uint64_t stack) {
-  enum { NEAR_BYTES = 4096 }; /* further away, what lies unused is as old as the process may be */
+  enum { NEAR_BYTES = 4096 }; /* further away, unused words may be as old as the process */
   struct code_range range[LINKED_MOST];
   for (size_t i = 0; i < linked->patches.count; i++) {
     const struct linked_found *found = &linked->patches.functions.found.at[i];
@@ -112,7 +112,7 @@ static int map_room(const struct linked_running *linked, struct tracee *tracee, 
                    at < 0 && at > -4096 ? strerror((int)-at) : "the kernel gives other memory");
 }
 
-/* All of a room as it is to be. hooks: where its stubs lead. */
+/* Makes the wanted content of the whole room. orders->hook: where its stubs lead. */
 static void make_room(const struct linked_running *linked, const struct linked_orders *orders, uint8_t *room) {
   const struct linked_patches *patches = &linked->patches;
   struct linked_room *head = (struct linked_room *)room;
@@ -132,7 +132,7 @@ static void make_room(const struct linked_running *linked, const struct linked_o
   }
 }
 
-/* Is what stands there the same, but for the setting and where the stubs lead? */
+/* Is the room's content the same, except for the setting and where the stubs lead? */
 static bool is_alike(const uint8_t *there, const uint8_t *wanted, size_t stubs) {
   const struct linked_room *one = (const struct linked_room *)there, *other = (const struct linked_room *)wanted;
   if (memcmp(one->saved, other->saved, sizeof one->saved) != 0 ||
@@ -148,7 +148,7 @@ static bool is_alike(const uint8_t *there, const uint8_t *wanted, size_t stubs) 
   return true;
 }
 
-/* What threads may be in does not change: that part of the room is written once. */
+/* The part of the room in which threads may be does not change: it is written once. */
 static int write_room(const struct linked_running *linked, const struct tracee *tracee,
                       const struct linked_orders *orders, struct error *error) {
   size_t stubs = linked->patches.count, bytes = LINKED_STUBS_AT + stubs * ENTRY_ROOM_BYTES;
@@ -177,8 +177,8 @@ static bool is_redirected(const struct linked_patches *patches, const struct tra
   return tracee_read(tracee, patch->at, code, patch->bytes) && memcmp(code, patch->code, patch->bytes) == 0;
 }
 
-/* The bytes that are to be overwritten, behind the first of each function, at which a jump is as good as what was
-   there. Returns how many. */
+/* Finds the ranges to be overwritten, without the first byte of each function, where a thread can also execute the
+   jump. Returns their number. */
 static size_t find_insides(const struct linked_patches *patches, const struct tracee *tracee,
                            struct code_range inside[LINKED_MOST]) {
   size_t count = 0;
@@ -189,7 +189,7 @@ static size_t find_insides(const struct linked_patches *patches, const struct tr
   return count;
 }
 
-/* Where a thread at that instruction is to go on; 0: where it is. *unknown: nobody can tell. */
+/* Where a thread at that instruction must continue; 0: where it is. *unknown: this can't be determined. */
 static uint64_t moved_to(const struct linked_patches *patches, uint64_t instruction, bool *unknown) {
   for (size_t i = 0; i < patches->count; i++) {
     const struct entry_patch *patch = &patches->patch[i];
@@ -202,8 +202,8 @@ static uint64_t moved_to(const struct linked_patches *patches, uint64_t instruct
   return 0;
 }
 
-/* Has threads that are among the bytes to be overwritten go on in the trampolines. False: one can't, as it is in the
-   kernel, or is to come back there from a signal handler. Precondition: the room is written. */
+/* Makes threads that are among the bytes to be overwritten continue in the trampolines. False: one can't, as it is in
+   the kernel, or will return there from a signal handler. Precondition: the room is written. */
 static bool move_threads(const struct linked_patches *patches, const struct tracee *tracee) {
   struct code_range inside[LINKED_MOST];
   size_t count = find_insides(patches, tracee, inside);
@@ -295,7 +295,7 @@ static bool put_back_copy(int pid, uint64_t room, const char *setting, struct er
   return had;
 }
 
-/* Looks again where there were some, as they may have forked meanwhile. */
+/* Searches again if it found copies, as they may have forked meanwhile. */
 int linked_put_back_copies(int except, uint64_t room, const char *setting, struct error *error) {
   enum { ROUNDS = 20 };
   bool more = room != 0;

@@ -14,8 +14,8 @@
 enum {
   LOOK_US = 500,
   TRIES = 100,           /* to find the dynamic linker unlocked */
-  TRY_US = 50000,        /* between two of them */
-  STACK_ROOM = 48 << 10, /* the thread that loads the library has at least so much */
+  TRY_US = 50000,        /* between two tries */
+  STACK_ROOM = 48 << 10, /* free stack of the thread that loads the library, at least */
 };
 static const uint64_t TELL_NS = 3000000000u, STUCK_NS = 1000000000u, REWRITE_NS = 500000000u;
 
@@ -58,7 +58,8 @@ static int find_functions(struct bringing *b, const struct object *libc, struct 
     if (!object)
       return error_set(error, "--attach", "the program has no %s", gate_calls[i]);
     if (object->is_executable && !linked_running_has_malloc(b->loading->linked))
-      return error_set(error, "--attach", "the program defines %s itself: its calls are no references", gate_calls[i]);
+      return error_set(error, "--attach", "the program defines %s itself: its calls don't go through references",
+                       gate_calls[i]);
     if (object->is_executable)
       b->real[i].address = 0;
     b->data.real[i] = b->real[i].address;
@@ -131,7 +132,8 @@ static int fill_gate(const struct bringing *b, uint64_t at, struct error *error)
   return call_kernel(b, &protect, &done, "no memory in the process", error);
 }
 
-/* As code from the start: a process may have forbidden itself to make code of what was writable (PR_SET_MDWE). */
+/* Mapped as code from the start: a process may have forbidden itself to make writable memory executable
+   (PR_SET_MDWE). */
 static int make_gate(struct bringing *b, struct error *error) {
   struct tracee_syscall map = {b->syscall_instruction,
                                SYS_mmap,
@@ -148,7 +150,7 @@ static int make_gate(struct bringing *b, struct error *error) {
   return call_kernel(b, &unmap, &done, "", &ignored), -1;
 }
 
-/* Puts references to the real functions, or to a gate, at this one's entries, or back. */
+/* Points references to the real functions, or to a gate, at this gate's entries, or back. */
 static bool put_references(const struct bringing *b, bool at_gate) {
   bool all = true;
   for (size_t i = 0; i < b->references.all.count; i++) {
@@ -173,10 +175,10 @@ static bool set_state(const struct bringing *b, uint32_t state) {
   return tracee_write(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, state), &state, sizeof state);
 }
 
-/* Does a thread hold a lock of the dynamic linker? That has recursive mutexes among its variables, whose place depends
-   on its version: so all that look like one that a thread of the process holds are taken for one. (Return addresses
-   into it on the threads' stacks would not do: the main thread of a java has them for good, in memory that nobody has
-   written to since.) */
+/* Does a thread hold a lock of the dynamic linker? The linker has recursive mutexes among its variables, at places that
+   depend on its version. So every variable that looks like one held by a thread of the process counts as one. (Return
+   addresses into the linker on the threads' stacks would not do: the main thread of a java always has them, in memory
+   that was not written since.) */
 static bool loader_is_locked(const struct bringing *b) {
   enum { BYTES_MAX = 1 << 16, KIND = 4, OWNER = 2, RECURSIVE = 1 }; /* indices of 4 bytes in a mutex */
   struct symbol variables;
@@ -197,7 +199,7 @@ static bool loader_is_locked(const struct bringing *b) {
   return false;
 }
 
-/* Functions in the executable. *why: they can't be redirected now. */
+/* Redirects functions in the executable. *why: they can't be redirected now. */
 static int redirect_to_gate(struct bringing *b, const char **why, struct error *error) {
   struct linked_orders orders = {.hook = b->gate + gate_linked_offset(),
                                  .setting = b->loading->setting,
@@ -214,7 +216,7 @@ static void put_all_back(const struct bringing *b, struct error *error) {
   linked_put_back(b->tracee, b->loading->linked->room, b->loading->setting, error);
 }
 
-/* Sets the gate up. *why: this moment is not a good one. */
+/* Sets the gate up. *why: the reason to try again later. */
 static int open_gate(struct bringing *b, const char **why, struct error *error) {
   struct error ignored = {""};
   if (tracee_hold(b->tracee, error) != 0)
@@ -246,7 +248,7 @@ static void renew(struct bringing *b) {
   references_read(&b->references, &b->objects, b->tracee, &names, NULL);
 }
 
-/* References that were bound since. */
+/* Redirects references that were bound since. */
 static void put_more_references(struct bringing *b) {
   struct error ignored = {""};
   renew(b);
@@ -293,10 +295,10 @@ static int take_result(struct bringing *b, struct error *error) {
   return error_set(error, "--attach", "the program can't load our library: %s", why);
 }
 
-/* Waits until a thread has come by and loaded the library. */
+/* Waits until a thread has reached the gate and loaded the library. */
 static int wait_for_thread(struct bringing *b, struct error *error) {
   uint64_t since_ns = os_monotonic_ns(), went_ns = 0, wrote_ns = since_ns;
-  bool told = false;
+  bool reported = false;
   while (b->loading->wanted(b->loading->context)) {
     uint64_t now_ns = os_monotonic_ns(), magic;
     tracee_settle(b->tracee);
@@ -314,9 +316,9 @@ static int wait_for_thread(struct bringing *b, struct error *error) {
       put_more_references(b);
       wrote_ns = now_ns;
     }
-    if (!told && now_ns - since_ns > TELL_NS && state != GATE_LOADING) {
+    if (!reported && now_ns - since_ns > TELL_NS && state != GATE_LOADING) {
       b->loading->tell_waiting(b->loading->context);
-      told = true;
+      reported = true;
     }
     usleep(LOOK_US);
   }

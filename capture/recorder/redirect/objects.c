@@ -16,7 +16,7 @@ enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOB_DAT = R_X86_64_GLOB_DAT, ADDRESS = R
 enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, ADDRESS = R_AARCH64_ABS64 };
 #endif
 
-/* Limits of what is believed. */
+/* Limits for values that are read from the process. */
 enum { OBJECTS_MAX = 65536, HEADERS_MAX = 64, DYNAMIC_MAX = 4096, CHAIN_MAX = 4096, NAME_BYTES = 64 };
 static const uint64_t TABLE_BYTES_MAX = (uint64_t)256 << 20;
 
@@ -48,7 +48,7 @@ bool area_is_free(const struct tracee *tracee, uint64_t from, uint64_t to) {
   return !first_area(tracee, from, to, &area);
 }
 
-/* One word of the auxiliary vector; 0: it is not there. */
+/* One word of the auxiliary vector; 0: it is not in it. */
 static uint64_t auxiliary(const struct tracee *tracee, uint64_t type) {
   char path[TRACEE_PATH_BYTES];
   Elf64_auxv_t entry;
@@ -97,7 +97,7 @@ static void read_string(const struct tracee *tracee, uint64_t address, char *to,
   to[got > 0 ? got : 0] = '\0';
 }
 
-/* The dynamic linker stores addresses there, but not of the kernel's object, which has offsets. */
+/* The dynamic linker stores addresses there, except for the kernel's object, which has offsets. */
 static uint64_t address_in(const struct object *object, uint64_t value) {
   return value < object->base ? object->base + value : value;
 }
@@ -213,7 +213,7 @@ const struct object *objects_loader(const struct objects *objects) {
   return NULL;
 }
 
-/* Names of hidden versions are there for old programs. */
+/* Hidden versions of names are for old programs. */
 static bool is_hidden(const struct object *object, const struct tracee *tracee, uint32_t index) {
   uint16_t version;
   return object->versions && tracee_read(tracee, object->versions + index * sizeof version, &version, sizeof version) &&
@@ -264,7 +264,7 @@ static void *read_table(const struct tracee *tracee, uint64_t address, uint64_t 
   return table;
 }
 
-/* What the references of one object are resolved by. */
+/* The tables by which the references of one object are resolved. */
 struct symbol_table {
   Elf64_Sym *symbol;
   uint64_t symbols;
@@ -291,7 +291,7 @@ static void visit_references(const struct object *object, const struct symbol_ta
 }
 
 bool object_references(const struct object *object, const struct tracee *tracee, const struct visitor *visitor) {
-  /* Linkers put the names behind the symbols, which have no length of their own. */
+  /* Linkers put the names behind the symbols, whose length is not stored. */
   uint64_t symbol_bytes = object->names > object->symbols ? object->names - object->symbols : 0;
   struct symbol_table table = {.symbol = read_table(tracee, object->symbols, symbol_bytes),
                                .symbols = symbol_bytes / sizeof(Elf64_Sym),

@@ -2,8 +2,9 @@
 /* The loaded objects of another process, as its dynamic linker lists them, their symbols, and their references to
    functions: all read from its memory.
 
-   Not its job: stopping it, writing (tracee.h). Invariants: nothing that is read there is trusted: what can't be right
-   is left out, and no length of its is allocated beyond a limit. The list is a snapshot. Allocates with malloc. */
+   Not its job: stopping it, writing (tracee.h). Invariants: nothing that is read there is trusted: invalid entries are
+   left out, and no length read there leads to an allocation beyond a limit. The list is a snapshot. Allocates with
+   malloc. */
 #pragma once
 
 #include "capture/recorder/redirect/tracee.h"
@@ -24,11 +25,11 @@ struct objects {
   uint64_t loader_from, loader_to;
 };
 
-/* -1: the process has no dynamic linker, or none that we know. */
+/* -1: the process has no dynamic linker, or an unknown one. */
 int objects_read(struct objects *objects, const struct tracee *tracee, struct error *error);
 void objects_free(struct objects *objects);
 
-/* Is the list as it was, and the dynamic linker not changing it? To be called while the threads are held. */
+/* Is the list unchanged, and the dynamic linker not changing it? To be called while the threads are held. */
 bool objects_are_settled(const struct objects *objects, const struct tracee *tracee);
 
 /* The object whose file has that base name; NULL: there is none. */
@@ -43,20 +44,20 @@ uint64_t objects_syscall_instruction(const struct objects *objects, const struct
 
 struct symbol {
   uint64_t address, bytes;
-  uint64_t entry; /* of the symbol table: where its value stands */
+  uint64_t entry; /* address of its value in the symbol table */
 };
 
-/* What the object defines by that name; false: nothing. */
+/* Finds what the object defines by that name; false: nothing. */
 bool object_symbol(const struct object *object, const struct tracee *tracee, const char *name, struct symbol *symbol);
 
-/* Visits each reference of the object's by name, whether or not it has been bound. False: they can't be read. */
+/* Visits each reference by name of the object, whether or not it has been bound. False: they can't be read. */
 struct visitor {
   void (*visit)(void *context, const char *name, uint64_t address);
   void *context;
 };
 bool object_references(const struct object *object, const struct tracee *tracee, const struct visitor *visitor);
 
-/* The mapping of an address. False: there is none. */
+/* Finds the mapping of an address. False: there is none. */
 struct area {
   uint64_t from, to;
   char permissions[5];
@@ -70,5 +71,6 @@ bool area_is_free(const struct tracee *tracee, uint64_t from, uint64_t to);
 /* Where the executable begins to run; 0: not known. */
 uint64_t objects_entry(const struct tracee *tracee);
 
-/* From the first to the last of the neighbouring mappings of the same file. False: no mapping is there. */
+/* Finds the extent of the neighbouring mappings of the same file, from the first to the last. False: no mapping is
+   there. */
 bool object_extent(const struct tracee *tracee, uint64_t inside, struct area *extent);

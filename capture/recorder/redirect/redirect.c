@@ -14,20 +14,20 @@
 
 enum { NAME_BYTES = 64, TRIES = 200, TRY_US = 10000 };
 
-/* What is known of a process at one time. */
+/* A snapshot of a process. */
 struct view {
   struct tracee *tracee;
   struct objects objects;
   const struct object *library;
   struct redirect_table table;
   uint64_t table_at;
-  bool own_malloc; /* the program has one, which is redirected at its entry: references to its kin are left alone */
+  bool own_malloc; /* the program has its own, redirected at its entry: references to the malloc API are left alone */
   char text[REDIRECT_CALLS_MAX][NAME_BYTES];
   const char *name[REDIRECT_CALLS_MAX];
   uint32_t calls;
   struct references references;
-  uint64_t entry[REDIRECT_CALLS_MAX]; /* of the symbol tables: where the names' values stand; 0: nowhere */
-  uint64_t base[REDIRECT_CALLS_MAX];  /* what those values are relative to */
+  uint64_t entry[REDIRECT_CALLS_MAX]; /* addresses of the names' values in the symbol tables; 0: none */
+  uint64_t base[REDIRECT_CALLS_MAX];  /* the base of those values */
 };
 
 static void view_close(struct view *view) {
@@ -51,8 +51,8 @@ static bool read_table(struct view *view) {
   return true;
 }
 
-/* Where the dynamic linker finds a name, so that what it binds later goes to our hooks. Not of functions that nothing
-   is redirected from. */
+/* Finds where the dynamic linker looks a name up, so that references bound later lead to our hooks. Only for functions
+   that are redirected. */
 static void find_entries(struct view *view) {
   for (uint32_t i = 0; i < view->calls; i++) {
     struct symbol symbol;
@@ -101,7 +101,7 @@ static void forget(struct redirect_call *call) {
   call->place = REDIRECT_NOWHERE;
 }
 
-/* Operators are redirected all or none: where the program has some of its own, what these call is recorded. */
+/* All operators are redirected or none: where the program has some itself, the calls that these make are recorded. */
 static bool operators_are_known(const struct view *view, const struct object *allocator) {
   struct symbol symbol;
   for (uint32_t i = 0; i < view->calls; i++) {
@@ -122,10 +122,10 @@ static int find_real(struct view *view, uint32_t i, bool operators, struct error
   forget(call);
   if (!object || (call->kind == REDIRECT_OPERATOR && !operators))
     return 0;
-  if (view->own_malloc && call->kind != REDIRECT_OTHER_CALL) /* what libraries have of the others calls the program's */
+  if (view->own_malloc && call->kind != REDIRECT_OTHER_CALL) /* the libraries' others call the program's malloc */
     return 0;
   if (object->is_executable && call->kind == REDIRECT_CALL)
-    return error_set(error, "--attach", "the program defines %s itself: its own calls are no references",
+    return error_set(error, "--attach", "the program defines %s itself: its own calls don't go through references",
                      view->name[i]);
   if (object->is_executable || !object_extent(view->tracee, symbol.address, &extent))
     return 0;
@@ -147,7 +147,7 @@ static void describe_program(int pid, char *name, size_t bytes) {
   snprintf(name, bytes, "%.*s", (int)bytes - 1, basename(program));
 }
 
-/* The functions in the executable, and what the trace calls the allocator. */
+/* Describes the functions in the executable, and the allocator's name in the trace. */
 static void describe_linked(struct view *view, const struct linked_running *linked, const struct object *allocator) {
   struct redirect_linked *its = &view->table.linked;
   char program[32];
@@ -160,7 +160,7 @@ static void describe_linked(struct view *view, const struct linked_running *link
            view->own_malloc ? "" : " and ", program);
 }
 
-/* For the first recording of the process. The library keeps them for good. */
+/* For the first recording of the process. The library keeps them forever. */
 static int find_reals(struct view *view, const struct linked_running *linked, struct error *error) {
   struct symbol symbol, size;
   const struct object *allocator = definer_of(&view->objects, view->tracee, "malloc", &symbol);
@@ -183,9 +183,9 @@ static int find_reals(struct view *view, const struct linked_running *linked, st
 
 struct change {
   bool to_hooks;
-  bool write; /* else only count */
+  bool write; /* else only counts */
   uint32_t changed, elsewhere;
-  uint32_t left; /* at our hooks, as recorders that were killed leave them */
+  uint32_t left; /* references at our hooks, as killed recorders leave them */
   bool failed;
 };
 
@@ -243,7 +243,8 @@ static bool clear_setting(const struct view *view) {
   return tracee_write(view->tracee, view->table_at + offsetof(struct redirect_table, setting), none, sizeof none);
 }
 
-/* Each thread's state in the library, as of a thread that never called a hook. False: it can't be reached now. */
+/* Resets each thread's state in the library to that of a thread that never called a hook. False: one can't be reached
+   now. */
 static bool reset_threads(const struct view *view) {
   for (size_t i = 0; i < view->tracee->threads.count; i++) {
     struct tracee_registers registers;
@@ -260,8 +261,8 @@ static bool reset_threads(const struct view *view) {
   return true;
 }
 
-/* Is no thread in a hook, also in none that it called long ago? Any address in our code counts, as the kernel saves one
-   that no call has written where a signal interrupts a hook. */
+/* Is no thread in a hook, not even in one that it called long ago? Any address in our code counts: where a signal
+   interrupts a hook, the kernel saves an address that no call has written. */
 static bool is_unused(const struct view *view) {
   struct area extent;
   if (!object_extent(view->tracee, view->table_at, &extent))
@@ -273,8 +274,8 @@ static bool is_unused(const struct view *view) {
   return true;
 }
 
-/* Does a recorder hold the process, perhaps another user's? The setting names its socket, on which it listens for as
-   long as it lives; one that was killed has left the setting there. */
+/* Is the process held by a recorder, possibly another user's? The setting names the recorder's socket, on which it
+   listens as long as it lives; a killed recorder leaves the setting there. */
 static bool is_recorded(const struct view *view) {
   static const char name[] = "heaptape-";
   char setting[sizeof view->table.setting];
@@ -295,7 +296,7 @@ static bool is_recorded(const struct view *view) {
   return listens;
 }
 
-/* Has the library begin anew: it meets the collector at the next call of a hook. */
+/* Makes the library start over: it attaches to the collector at the next call of a hook. */
 static bool begin_generation(struct view *view, const char *setting) {
   uint64_t own = 0, place = (uint64_t)(uintptr_t)view->table.own;
   if (!tracee_read_word(view->tracee, place, &own))
@@ -310,7 +311,8 @@ static bool begin_generation(struct view *view, const char *setting) {
 
 /* --- putting back --- */
 
-/* Functions of the executable, of this process and of its fork children. The recording is over, or has not begun. */
+/* Puts back functions of the executable, in this process and its fork children. The recording is over, or has not
+   begun. */
 static int put_functions_back(struct redirection *redirection, struct error *error) {
   struct tracee *tracee = &redirection->tracee;
   uint64_t room = redirection->linked.room, word;
@@ -323,18 +325,18 @@ static int put_functions_back(struct redirection *redirection, struct error *err
   if (result != 0 && tracee_read_word(tracee, room, &word))
     *error = its;
   else
-    result = 0; /* all is put back, or it has ended meanwhile */
+    result = 0; /* everything is put back, or it has ended meanwhile */
   return linked_put_back_copies(tracee->pid, room, redirection->setting, error) == 0 ? result : -1;
 }
 
-/* Does another recorder hold it, that has begun since, or had attached to a fork child? */
+/* Does another recorder hold the process, one that has begun since, or had attached to a fork child? */
 static bool is_anothers(const struct view *view, const char *setting) {
   char its[sizeof view->table.setting] = "";
   return tracee_read(view->tracee, view->table_at + offsetof(struct redirect_table, setting), its, sizeof its) &&
          strncmp(its, setting, sizeof its) != 0 && is_recorded(view);
 }
 
-/* Puts back what one process has. 1: it is another's. */
+/* Puts everything back in one process. 1: another recorder holds it. */
 static int put_back(struct tracee *tracee, const char *setting, struct error *error) {
   struct view view;
   int result = -1;
@@ -370,7 +372,7 @@ static uint64_t chain_of(const struct objects *objects) {
   return chain;
 }
 
-/* Functions of the executable, to our hooks. */
+/* Redirects functions of the executable to our hooks. */
 static int redirect_functions(const struct view *view, struct redirection *redirection, bool *again,
                               struct error *error) {
   struct linked_orders orders = {.hook = view->table.linked.hook,
@@ -379,7 +381,7 @@ static int redirect_functions(const struct view *view, struct redirection *redir
   return linked_running_redirect(&redirection->linked, &redirection->tracee, &orders, again, error);
 }
 
-/* What fails here is put back by redirect_begin. *why: a thread stands in the way, and nothing is recorded. */
+/* After a failure here, redirect_begin puts everything back. *why: a thread is in the way, and nothing is recorded. */
 static int write_begin(struct view *view, struct redirection *redirection, const char **why, struct error *error) {
   struct change change = {.to_hooks = true, .write = true};
   bool again;
@@ -418,7 +420,7 @@ static int try_begin(struct redirection *redirection, const char **why, struct e
   }
   if (result == 0 && (result = tracee_hold(&redirection->tracee, error)) == 0) {
     if (!objects_are_settled(&view.objects, &redirection->tracee))
-      *why = "the dynamic linker does not come to rest";
+      *why = "the dynamic linker stays busy";
     else
       result = write_begin(&view, redirection, why, error);
     tracee_release(&redirection->tracee);
@@ -427,7 +429,7 @@ static int try_begin(struct redirection *redirection, const char **why, struct e
   return result;
 }
 
-/* Is our library there from an earlier recording? *room: see struct redirect_linked. */
+/* Is our library in the process from an earlier recording? *room: see struct redirect_linked. */
 static bool is_loaded(struct redirection *redirection, uint64_t *room, struct error *error) {
   struct view view = {.tracee = &redirection->tracee};
   bool loaded = objects_read(&view.objects, view.tracee, error) == 0 &&
@@ -437,7 +439,7 @@ static bool is_loaded(struct redirection *redirection, uint64_t *room, struct er
   return loaded;
 }
 
-/* Brings the library in, and redirects to it. */
+/* Loads the library, and redirects to it. */
 static int begin(struct redirection *redirection, const struct redirect_orders *orders, struct error *error) {
   uint64_t room;
   bool loaded = is_loaded(redirection, &room, error);
@@ -482,7 +484,7 @@ static bool is_there(const struct redirection *redirection) {
          token == redirection->table.token;
 }
 
-/* What was being bound while the threads were held may show only now: so the first rounds look at all. */
+/* References that were being bound while the threads were held may show only now: so the first rounds read all. */
 static bool is_as_it_was(struct redirection *redirection) {
   enum { ROUNDS = 4 };
   struct objects objects;
@@ -520,7 +522,7 @@ bool redirect_keep(struct redirection *redirection) {
 
 /* --- the end --- */
 
-/* Fork children have the same token at the same place. */
+/* Is that a fork child? Fork children have the same token at the same place. */
 static bool is_copy(const struct redirection *redirection, int pid) {
   char path[TRACEE_PATH_BYTES];
   uint64_t token = 0;
@@ -534,7 +536,8 @@ static bool is_copy(const struct redirection *redirection, int pid) {
   return got == sizeof token && token == redirection->table.token;
 }
 
-/* What has ended meanwhile, or has executed another program, needs nothing; kill would find what is ending, too. */
+/* A process that has ended meanwhile, or has executed another program, needs nothing; kill would also find one that is
+   ending. */
 static int put_back_copy(const struct redirection *redirection, int pid, uint32_t *processes, struct error *error) {
   struct tracee tracee;
   struct error its = {""};

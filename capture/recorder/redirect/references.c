@@ -67,7 +67,7 @@ static bool is_behind_call(const struct tracee *tracee, uint64_t address) {
   return false;
 }
 
-/* Does the kernel's frame of a signal begin there? The address alone does not tell: sigaction(3) leaves it behind, too,
+/* Does the kernel's frame of a signal begin there? The address alone is not enough: sigaction(3) leaves it behind, too,
    and a function that is still running may have room there that it has not written to. */
 static bool is_signal_frame(const struct tracee *tracee, uint64_t address) {
   enum { LINK = 2, FLAGS = 23, SEGMENTS = 24, WORDS }; /* of 8 bytes, of x86-64's struct rt_sigframe */
@@ -84,7 +84,7 @@ static const struct code_range *range_of(uint64_t address, const struct code_ran
   return NULL;
 }
 
-/* One range around all of them. */
+/* One range around all ranges. */
 static struct code_range span_of(const struct code_range *ranges, size_t count) {
   struct code_range span = {.from = UINT64_MAX};
   for (size_t i = 0; i < count; i++) {

@@ -57,7 +57,7 @@ static int check_state(int pid, const char *status, struct error *error) {
     return refuse(error, pid, why);
   }
   if (state && (state[8] == 'T' || state[8] == 't'))
-    return refuse(error, pid, "is stopped: let it go on first (kill -CONT)");
+    return refuse(error, pid, "is stopped: continue it first (kill -CONT)");
   if (proc_status_number(status, "\nVmSize:", none) == none)
     return refuse(error, pid, "is a thread of the kernel");
   return 0;
@@ -107,7 +107,7 @@ static int check_surroundings(int pid, struct error *error) {
   snprintf(its, sizeof its, "/proc/%d/exe", pid);
   struct stat file;
   if (stat(its, &file) != 0)
-    return refuse(error, pid, errno == EACCES ? "may not be looked at" : "has no program that can be read");
+    return refuse(error, pid, errno == EACCES ? "may not be inspected" : "has no program that can be read");
   for (size_t i = 0; i < sizeof space / sizeof *space; i++) {
     snprintf(its, sizeof its, "/proc/%d/ns/%s", pid, space[i].name);
     snprintf(ours, sizeof ours, "/proc/self/ns/%s", space[i].name);
@@ -142,7 +142,7 @@ static int check_library(int pid, struct error *error) {
   return there ? refuse(error, pid, "was started under heaptape record: it has libheaptape.so already") : 0;
 }
 
-/* Functions of an allocator in its executable must be such that they can be redirected. */
+/* It must be possible to redirect the functions of an allocator in its executable. */
 static int check_allocator(int pid, struct error *error) {
   struct tracee tracee;
   struct linked_running linked;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Can a process that runs be recorded? Looks at it from outside, before anything of it is touched.
+/* Can a running process be recorded? Looks at it from outside, before anything in it is touched.
 
-   Not its job: what only shows in its memory (redirect.h refuses that). Allocates nothing. */
+   Not its job: reasons that only its memory shows (redirect.h refuses these). Allocates nothing. */
 #pragma once
 
 #include "core/base/error.h"

@@ -19,7 +19,7 @@
 enum {
   POLL_US = 50,
   HOLD_NS = 2000000000, /* until then all threads must be held */
-  KERNEL_NS = 10000000, /* a thread that has slept in the kernel for so long, uninterruptibly, counts as held */
+  KERNEL_NS = 10000000, /* a thread that has slept uninterruptibly in the kernel for this long counts as held */
   SETTLE_NS = 1000000000,
   SIGNAL_MASK_BYTES = 8,
 };
@@ -62,7 +62,7 @@ int tracee_open(struct tracee *tracee, int pid, struct error *error) {
   *tracee = (struct tracee){.pid = pid};
   tracee_proc_path(pid, "mem", path);
   tracee->memory_fd = open(path, O_RDWR | O_CLOEXEC);
-  return tracee->memory_fd < 0 ? error_errno(error, path, "the process can't be looked into") : 0;
+  return tracee->memory_fd < 0 ? error_errno(error, path, "the process's memory can't be opened") : 0;
 }
 
 bool tracee_read(const struct tracee *tracee, uint64_t address, void *to, size_t bytes) {
@@ -105,7 +105,7 @@ static int call_thread(struct tracee *tracee, int tid, struct error *error) {
   return 0;
 }
 
-/* *fresh: there was a thread that was not known before. */
+/* *fresh: a thread was found that was not known before. */
 static int call_new_threads(struct tracee *tracee, bool *fresh, struct error *error) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/task", tracee->pid);
@@ -128,8 +128,8 @@ static int call_new_threads(struct tracee *tracee, bool *fresh, struct error *er
 
 #if defined(__x86_64__)
 
-/* Calls that the kernel does not make again by itself after a stop, unlike others: they would fail with EINTR in a
-   program that has no signal handler. They have done nothing where they say that. */
+/* Calls that the kernel does not restart itself after a stop, unlike others: they would fail with EINTR in a program
+   that has no signal handler. They have done nothing when they return EINTR. */
 static bool is_to_be_made_again(uint64_t number) {
   static const uint16_t calls[] = {
       SYS_read,         SYS_readv,         SYS_recvfrom,       SYS_recvmsg, SYS_recvmmsg,   SYS_accept,
@@ -142,7 +142,7 @@ static bool is_to_be_made_again(uint64_t number) {
   return false;
 }
 
-/* Precondition: the thread has been stopped by us. As the kernel has it for poll: made again where no handler is
+/* Precondition: we have stopped the thread. As the kernel does for poll: the call is restarted where no handler is
    called. */
 static void make_call_again(const struct tracee_thread *thread) {
   static const unsigned long long restart_no_handler = -514ull;
@@ -162,7 +162,7 @@ static void make_call_again(const struct tracee_thread *thread) {
 
 #endif
 
-/* Looks whether a thread that was asked to has stopped. Returns false if it has ended. */
+/* Checks whether a thread that was asked to stop has stopped. Returns false if it has ended. */
 static bool look(const struct tracee *tracee, struct tracee_thread *thread) {
   int status;
   pid_t got = waitpid(thread->tid, &status, __WALL | WNOHANG);
@@ -179,7 +179,7 @@ static bool look(const struct tracee *tracee, struct tracee_thread *thread) {
   return true;
 }
 
-/* Looks at all; returns how many are not held. */
+/* Checks all threads; returns how many are not held. */
 static size_t look_at_all(struct tracee *tracee) {
   size_t missing = 0;
   for (size_t i = tracee->threads.count; i-- > 0;) {
@@ -196,11 +196,11 @@ static size_t look_at_all(struct tracee *tracee) {
 
 int tracee_hold(struct tracee *tracee, struct error *error) {
   tracee->held_since_ns = os_monotonic_ns();
-  for (size_t i = 0; i < tracee->threads.count; i++) /* those that were in the kernel the last time */
+  for (size_t i = 0; i < tracee->threads.count; i++) /* threads that were in the kernel the last time */
     tracee->threads.at[i].state = TRACEE_CALLED;
   for (;;) {
     bool fresh = false;
-    size_t missing = look_at_all(tracee); /* before the list: until it stops, a thread can make one that is not in it */
+    size_t missing = look_at_all(tracee); /* before the list is read: until it stops, a thread can make further ones */
     if (call_new_threads(tracee, &fresh, error) != 0)
       break;
     if (missing == 0 && !fresh) {
@@ -271,7 +271,7 @@ bool tracee_move(const struct tracee_thread *thread, uint64_t instruction) {
   return ptrace(PTRACE_SETREGS, thread->tid, NULL, &all) == 0;
 }
 
-/* Executes one instruction. A signal that comes before it is kept for later. */
+/* Executes one instruction. A signal that arrives before it is kept for later. */
 static int step(struct tracee_thread *thread) {
   int status;
   for (;;) {
@@ -292,7 +292,7 @@ static int make_syscall(struct tracee_thread *thread, const struct tracee_syscal
   during = before;
   during.rip = call->instruction;
   during.rax = (unsigned long long)call->number;
-  during.orig_rax = (unsigned long long)-1; /* no system call is made again now */
+  during.orig_rax = (unsigned long long)-1; /* no system call is restarted now */
   during.rdi = call->argument[0];
   during.rsi = call->argument[1];
   during.rdx = call->argument[2];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that marks its phases, and whose accesses in them are known: test_bursts.py names them.
-   Usage: bursts phases ROUNDS | fork | exec | walk ROUNDS */
+/* A program that marks its phases, and whose accesses in them are known: test_bursts.py has them. Usage: bursts phases
+   ROUNDS | fork | exec | walk ROUNDS */
 #include "capture/wire/heaptape.h"
 
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static void fork_in_a_burst(void) {
   sentinel[32] = 1;
 }
 
-/* A list of which 256 KiB hold a quarter, in another order than that of its addresses. Its first walk is outside. */
+/* A list of which 256 KiB hold a quarter, not in the order of its addresses. Its first walk is outside bursts. */
 static void walk(int rounds) {
   struct node {
     struct node *next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A program whose accesses to its objects are known: test_accesses.py names them. Usage: planted MODE [NUMBER] */
+/* A program whose accesses to its objects are known: test_accesses.py has them. Usage: planted MODE [NUMBER] */
 #include "capture/wire/heaptape.h"
 
 #include <pthread.h>
@@ -30,14 +30,14 @@ static void objects(void) {
   touch(first, 1087);
   read_vector(first, 1080); /* past its end: granules 67 and 68 */
   touch(first, 5);
-  char *third = realloc(first, THIRD); /* its copy is the allocator's */
+  char *third = realloc(first, THIRD); /* the allocator makes its copy */
   touch(third, 16);
   free(second);
   touch(third, 32);
   free(third);
 }
 
-/* Nothing but the allocator touches these. */
+/* Only the allocator touches these objects. */
 static void untouched(void) {
   void *all[500];
   for (int round = 0; round < 3; round++) {
@@ -58,7 +58,7 @@ static void cycles(void) {
   free((void *)many);
 }
 
-/* An allocator that hands out first what was released last gives all the same address. */
+/* An allocator that hands out the last released object first gives all objects the same address. */
 static void reused(void) {
   for (int round = 0; round < 100; round++) {
     volatile char *one = malloc(FIRST);
@@ -67,7 +67,7 @@ static void reused(void) {
   }
 }
 
-/* Not inlined: of its loop, the instructions are known. */
+/* Not inlined: the instructions of its loop are known. */
 static __attribute__((noinline)) void counted(long times) {
   volatile char *one = malloc(FIRST);
   for (long i = 0; i < times; i++)
@@ -107,7 +107,7 @@ static void handler(int number) {
   handled++;
 }
 
-/* Under Valgrind some 1,400 of these pairs of calls pass from signal to signal: a trace of 90,000 events. */
+/* Under Valgrind about 1,400 of these pairs of calls are made between two signals: a trace of 90,000 events. */
 static void signals(void) {
   struct itimerval often = {{0, 500}, {0, 500}};
   signal(SIGALRM, handler);
@@ -137,7 +137,7 @@ static void pauses(void) {
   char *first = malloc(FIRST);
   touch(first, 16);
   heaptape_pause();
-  free(malloc(10)); /* the pause is seen at a call */
+  free(malloc(10)); /* the pause is noticed at a call */
   touch(first, 32);
   for (int i = 0; i < 20; i++)
     free(malloc(THIRD));
@@ -148,8 +148,8 @@ static void pauses(void) {
   free(second);
 }
 
-/* For each byte that it reads: an access to an object that was there before, one to a new one, and many calls; then
-   writes a byte. */
+/* For each byte that it reads: an access to an existing object, an access to a new one, and many calls; then writes a
+   byte. */
 static void asked(void) {
   char *first = malloc(FIRST), byte;
   while (read(0, &byte, 1) == 1) {
@@ -169,7 +169,7 @@ static void asked(void) {
   _exit(9);
 }
 
-/* Objects come and go, and are read and written at places and in sizes without order. */
+/* Objects are acquired and released, and read and written at random places and in random sizes. */
 static void mixed(void) {
   enum { OBJECTS = 64, LARGEST = 600, STEPS = 12000 };
   static char *objects[OBJECTS];
@@ -224,7 +224,7 @@ int main(int argc, char **argv) {
     cycles();
     for (int i = 0; i < 40000; i++)
       free(malloc(FIRST));
-    if (fork() == 0) { /* of its own SIGKILL, Valgrind would know before */
+    if (fork() == 0) { /* Valgrind would see the process's own SIGKILL beforehand */
       kill(getppid(), SIGKILL);
       _exit(0);
     }

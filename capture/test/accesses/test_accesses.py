@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Data accesses are recorded truly: of which objects, where in them, between which calls; none of the allocator's.
+"""Data accesses are recorded correctly: their objects, places and surrounding calls; none of the allocator's.
 
 Long: filters of other sizes.
 """
@@ -102,7 +102,7 @@ def test_what_the_allocator_does_in_its_calls_is_left_out(planted, tmp_path):
 
 @pytest.mark.parametrize(("filtered", "kept"), [("all", 1024), ("4096", 1024), ("16K", 512)])
 def test_a_filter_keeps_what_misses_it(planted, tmp_path, filtered, kept):
-    """512 granules twice, one after another: more than 256 fit no cache that replaces the least recently used."""
+    """512 granules in sequence, twice: more than 256 fit in no cache that replaces the least recently used."""
     record(tmp_path / "a.tape", planted, "cycles", accesses=filtered)
     events, rows = events_and_rows(tmp_path / "a.tape")
     seen = accessed(rows, requests(events, rows), {MANY})
@@ -132,7 +132,7 @@ class Filter:
 
 
 def filtered_by_hand(events: pd.DataFrame, rows: pd.DataFrame, size_bytes: int) -> list[tuple[str, int, int]]:
-    """Of an unfiltered recording of one thread: (kind, object or -1, granule) of the rows that the filter keeps."""
+    """(kind, object or -1, granule) of the rows of an unfiltered recording of one thread that the filter keeps."""
     calls = events.to_dict("records")
     model, starts, sizes, kept = Filter(size_bytes), list[int](), dict[int, int](), []
     for kind, number, granule in zip(rows["kind"], rows["object"], rows["granule"], strict=True):
@@ -193,8 +193,8 @@ def test_totals_count_each_access_and_each_instruction(planted, tmp_path):
 
 @pytest.mark.parametrize("mode", ["threads", "signals"])
 def test_call_rows_are_the_events_of_their_threads(planted, tmp_path, mode):
-    """Threads that follow one another take over rings, and handlers that interrupt the recording of a call have their
-    events put aside: rows and events must be in the same order all the same."""
+    """Successive threads take over rings, and events of handlers that interrupt the recording of a call are put aside:
+    rows and events must nevertheless be in the same order."""
     record(tmp_path / "a.tape", planted, mode)
     events, rows = events_and_rows(tmp_path / "a.tape")
     sizes = requests(events, rows)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Where a recording of data accesses is limited, ends early, or can't be made: what there is can be read, and the
-program goes on."""
+"""Where a recording of data accesses is limited, ends early, or can't be made: the existing part can be read, and the
+program continues."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ def start(planted: Path, tmp_path: Path) -> Iterator:  # noqa: F811
 
 
 def compile_trace(trace: Path) -> str:
-    """What the compiler of workloads complained of."""
+    """The complaints of the workload compiler."""
     folder = trace.parent
     done = run(CONVERT, "compile", trace, "-o", folder / "a.work", "--accesses", folder / "a.accesses")
     assert done.status == 0, done.stderr
@@ -69,7 +69,7 @@ def test_accesses_of_a_late_start_begin_with_it(start):
     assert proof["lacks_start"]
     events, rows = events_and_rows(recording.trace)
     sizes = requests(events, rows)
-    # The first call after the start may be the one by which it is seen.
+    # The first call after the start may be the one that notices the start.
     assert sizes.count(THIRD) in (1, 2)
     assert accessed(rows, sizes, {THIRD}) == [(THIRD, 2)] * sizes.count(THIRD)
     assert compile_trace(recording.trace) == ""
@@ -91,20 +91,20 @@ def test_a_size_limit_holds_for_accesses_too(start):
     recording = start("--max-size", str(limit))
     for _ in range(8):
         recording.work()
-    told = recording.end()
-    assert "--max-size was reached" in told
+    output = recording.end()
+    assert "--max-size was reached" in output
     assert recording.trace.stat().st_size <= limit
     assert check(recording.trace)["ok"]
     events, calls, missing = calls_of(recording.trace)
     assert 0 < len(calls) <= len(events) + missing
-    told = compile_trace(recording.trace)
-    assert ("accesses end" in told) == (len(calls) < len(events) + missing), told
+    output = compile_trace(recording.trace)
+    assert ("accesses end" in output) == (len(calls) < len(events) + missing), output
 
 
 @pytest.mark.parametrize("on_full", ["wait", "drop"])
 def test_while_the_recorder_stands_still_no_access_is_lost(start, on_full):
-    """Accesses are never dropped: the program waits under drop, too. Calls that are dropped keep their rows, but what
-    they handed out is not known: accesses to it are to other memory."""
+    """Accesses are never dropped: the program waits under drop, too. Dropped calls keep their rows, but the objects
+    that they handed out are not known: accesses to them are to other memory."""
     asks = 12
     recording = start("--on-full", on_full)
     recording.work()
@@ -129,7 +129,7 @@ def test_while_the_recorder_stands_still_no_access_is_lost(start, on_full):
 
 def test_when_the_recorder_is_killed_the_program_goes_on(start):
     recording = start()
-    for _ in range(8):  # more than a block, and what is still in the buffers
+    for _ in range(8):  # more than a block and the buffers hold
         recording.work()
     program = recording.program_pid()
     recording.process.kill()
@@ -153,10 +153,10 @@ def test_a_full_disk_ends_the_trace_and_not_the_program(start, tmp_path):
         recording = start(trace=small / "a.tape")
         for _ in range(60):
             recording.work()
-        told = recording.end()
-        assert len(told.splitlines()) == 1, told
-        assert "No space left on device" in told
-        assert str(recording.trace) in told
+        output = recording.end()
+        assert len(output.splitlines()) == 1, output
+        assert "No space left on device" in output
+        assert str(recording.trace) in output
         summary = info(recording.trace)
         assert not summary["truncated"]
         assert summary["dropped"] > 0
@@ -199,9 +199,9 @@ def test_a_child_that_valgrind_cannot_run_is_named_and_the_others_are_recorded(p
     done = run(RECORD, "-o", tmp_path / "a.tape", "--accesses", "--", "sh", "-c", script, "sh", program, planted)
     assert done.status == 0, done.stderr
     assert done.stdout.split() == [str(128 + signal.SIGILL), "0"]
-    told = [line for line in done.stderr.splitlines() if "Valgrind can't run it" in line]
-    assert len(told) == 1
-    assert "Unrecognised instruction" in told[0]
+    complaints = [line for line in done.stderr.splitlines() if "Valgrind can't run it" in line]
+    assert len(complaints) == 1
+    assert "Unrecognised instruction" in complaints[0]
     with_objects = [trace for trace in tmp_path.glob("*.tape") if program_of(trace) == "planted"]
     assert len(with_objects) == 1
     events, rows = events_and_rows(with_objects[0])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Recorded in bursts, the data accesses inside of them are those of a whole recording, and outside there are none.
+"""A recording in bursts has the data accesses of a complete recording inside bursts, and none outside.
 
-Long: bursts whose end never comes.
+Long: bursts that never end.
 """
 
 import functools
@@ -40,7 +40,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def recorded(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Path, str]]:
-    """Records so many phases, once each: (rounds, **how), as `record` has it. Gives the trace and what was told."""
+    """Records this many phases, once each: (rounds, **how), as for `record`. Returns the trace and the output."""
 
     @functools.cache
     def made(rounds: int, **how: str | None) -> tuple[Path, str]:
@@ -61,7 +61,7 @@ def bursts_of(tape: Path) -> pd.DataFrame:
 
 
 def in_words(tape: Path) -> list[str]:
-    """Rows as `dump` prints them, but for stack pointers."""
+    """Rows as `dump` prints them, without stack pointers."""
     return [line.partition(" sp=")[0] for line in succeed(CONVERT, "dump", tape, "--accesses").stdout.splitlines()]
 
 
@@ -92,8 +92,8 @@ def sentinel_of(tape: Path) -> int:
 
 
 def test_each_burst_has_what_a_whole_recording_has_there(recorded):
-    tape, told = recorded(3)
-    assert "in 3 bursts" in told
+    tape, output = recorded(3)
+    assert "in 3 bursts" in output
     whole, number = in_words(recorded(3, bursts=None)[0]), sentinel_of(tape)
     first, last = f"object {number} +0x10", f"object {number} +0x20"
     bursts, outside = split(tape)
@@ -111,7 +111,7 @@ def test_each_burst_has_what_a_whole_recording_has_there(recorded):
 
 
 def test_the_filter_is_empty_where_a_burst_begins(recorded):
-    """So each burst alone, filtered by hand, is what the filter kept of it."""
+    """So each burst alone, filtered by hand, equals what the filter kept of it."""
     whole, filtered = recorded(2)[0], recorded(2, accesses="4096")[0]
     events, rows = events_and_rows(whole)
     _, kept = events_and_rows(filtered)
@@ -135,16 +135,16 @@ def test_objects_from_before_a_burst_are_known_in_it(recorded):
 
 
 def test_what_was_counted_inside_and_outside_is_the_whole(recorded):
-    whole, told = (info(tape)["accesses"] for tape, _ in (recorded(3, bursts=None), recorded(3)))
-    assert told["bursts"] == 3
+    whole, part = (info(tape)["accesses"] for tape, _ in (recorded(3, bursts=None), recorded(3)))
+    assert part["bursts"] == 3
     assert "bursts" not in whole
     assert "outside_program_instructions" not in whole
-    both = told["program_instructions"] + told["outside_program_instructions"]
+    both = part["program_instructions"] + part["outside_program_instructions"]
     assert abs(both - whole["program_instructions"]) <= 0.0001 * whole["program_instructions"]
-    assert 0.3 < told["program_instructions"] / both < 0.36  # one of three equal phases, of a program that does no more
-    assert told["allocator_instructions"] > 0
-    assert told["outside_allocator_instructions"] > told["allocator_instructions"]
-    assert told["program_syscalls"] == 0
+    assert 0.3 < part["program_instructions"] / both < 0.36  # one of three equal phases, of a program that does no more
+    assert part["allocator_instructions"] > 0
+    assert part["outside_allocator_instructions"] > part["allocator_instructions"]
+    assert part["program_syscalls"] == 0
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_what_was_counted_inside_and_outside_is_the_whole(recorded):
     [("..end", True), ("begin..", False), pytest.param("begin..never", False, marks=pytest.mark.long)],
 )
 def test_a_burst_may_begin_with_the_program_or_end_with_it(recorded, bursts, ended):
-    tape, told = recorded(2, bursts=bursts)
-    assert ("the last one up to the end" in told) is not ended
+    tape, output = recorded(2, bursts=bursts)
+    assert ("the last one up to the end" in output) is not ended
     (end,) = bursts_of(tape)["end"]
     assert pd.notna(end) == ended
     inside, outside = split(tape)
@@ -161,9 +161,9 @@ def test_a_burst_may_begin_with_the_program_or_end_with_it(recorded, bursts, end
     assert len(inside[0]) > 2000
 
 
-def test_a_burst_that_never_begins_is_told_and_leaves_the_calls(recorded, tmp_path):
-    tape, told = recorded(2, bursts="nobody..end")
-    assert 'no burst began, so there are no data accesses: "nobody" has not come' in told
+def test_a_burst_that_never_begins_is_reported_and_leaves_the_calls(recorded, tmp_path):
+    tape, output = recorded(2, bursts="nobody..end")
+    assert 'no burst began, so there are no data accesses: "nobody" did not occur' in output
     assert info(tape)["accesses"]["bursts"] == 0
     inside, outside = split(tape)
     assert inside == outside == []
@@ -217,7 +217,7 @@ def _asked_for(pid: int) -> bool:
 
 
 def _one_burst_of_three_asks(trace: Path) -> None:
-    """Of what an ask does, that is seen which comes after the first calls in it."""
+    """Of the accesses of an ask, those after its first calls are recorded."""
     inside, outside = split(trace)
     assert outside == []
     assert len(inside) == 1
@@ -260,14 +260,14 @@ def test_another_program_begins_outside_of_bursts(program, tmp_path):
 def test_bursts_survive_being_rewritten(recorded, tmp_path):
     tape, _ = recorded(2, accesses="4096")
     wanted = [len(rows) for rows in split(tape)[0]]
-    told = info(tape)["accesses"]
+    accesses = info(tape)["accesses"]
     for number, options in enumerate((["--archive"], ["--anonymise"])):
         made = tmp_path / f"{number}.tape"
         succeed(CONVERT, "convert", *options, tape, made)
         assert [len(rows) for rows in split(made)[0]] == wanted
         kept = info(made)["accesses"]
         assert {key: kept[key] for key in kept if key != "file_bytes"} == {
-            key: told[key] for key in told if key != "file_bytes"
+            key: accesses[key] for key in accesses if key != "file_bytes"
         }
     assert '"bursts": {}' in json.dumps(info(tmp_path / "1.tape"))
     assert '"from": "begin"' in json.dumps(info(tmp_path / "0.tape"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A program that runs, and recorders that are attached to it."""
+"""A running program, and recorders that are attached to it."""
 
 import os
 import select
@@ -16,7 +16,7 @@ from heaptape.formats.tape_format import open_trace
 
 from tests.support import RECORD, check, compile_c, take_interrupts
 
-HANG_S = 120  # bounds a hang, and is no claim
+HANG_S = 120  # bounds a hang, and is not a claim
 SOURCES = Path(__file__).parent
 FIRST_BYTES, LAST_BYTES, STEP_BYTES = 16, 16000, 16
 
@@ -28,7 +28,7 @@ def compile_worker(folder: Path, *more: str | Path) -> tuple[Path, Path]:
 
 
 class Worker:
-    """`process`: worker.c with so many threads."""
+    """`process`: worker.c with `threads` threads."""
 
     def __init__(
         self, programs: tuple[Path, Path], threads: int, *options: str, under: tuple[str | Path, ...] = ()
@@ -47,7 +47,7 @@ class Worker:
         self.process.stdin.flush()
 
     def answer(self) -> None:
-        """Waits until a command was carried out."""
+        """Waits until a command has been carried out."""
         assert self.process.stdout
         assert select.select([self.process.stdout], [], [], HANG_S)[0], "the program stands still"
         assert os.read(self.process.stdout.fileno(), 1) == b"\n"
@@ -58,7 +58,7 @@ class Worker:
         self.answer()
 
     def end(self) -> int:
-        """Lets it end; its exit status, which is 0 where all its objects were as they should be."""
+        """Lets it end; returns its exit status, which is 0 where all its objects were correct."""
         assert self.process.stdin
         self.process.stdin.close()
         return self.process.wait(timeout=HANG_S)
@@ -66,7 +66,7 @@ class Worker:
 
 @contextmanager
 def workers(programs: tuple[Path, Path]) -> Iterator[Callable[..., Worker]]:
-    """Starts workers with so many threads; kills them."""
+    """Starts workers with the given number of threads; kills them."""
     started: list[Worker] = []
 
     def begin(threads: int, *options: str) -> Worker:
@@ -83,7 +83,7 @@ class Attached:
     """A recorder that has begun to record a process."""
 
     def __init__(self, pid: int, trace: Path, *options: str) -> None:
-        self.trace, self.told = trace, ""
+        self.trace, self.output = trace, ""
         self.process = subprocess.Popen(
             [RECORD, "--attach", str(pid), "-o", trace, *options],
             stderr=subprocess.PIPE,
@@ -91,24 +91,24 @@ class Attached:
             preexec_fn=take_interrupts,
         )
         assert self.process.stderr
-        while "recording begins" not in self.told:
+        while "recording begins" not in self.output:
             line = self.process.stderr.readline()
-            assert line, f"it has not begun: {self.told}"
-            self.told += line
+            assert line, f"it has not begun: {self.output}"
+            self.output += line
 
     def wait(self) -> str:
-        """Waits for its end; what it has printed."""
-        self.told += self.process.communicate(timeout=HANG_S)[1]
-        assert self.process.returncode == 0, self.told
-        return self.told
+        """Waits for its end; returns what it has printed."""
+        self.output += self.process.communicate(timeout=HANG_S)[1]
+        assert self.process.returncode == 0, self.output
+        return self.output
 
     def stop(self) -> str:
-        """As by Ctrl-C."""
+        """Stops it as Ctrl-C does."""
         self.process.send_signal(signal.SIGINT)
         return self.wait()
 
     def stop_when_it_holds(self, least_bytes: int) -> str:
-        """As soon as the trace is so large."""
+        """Stops it as soon as the trace has this size."""
         wait_until(lambda: self.trace.exists() and self.trace.stat().st_size > least_bytes)
         return self.stop()
 
@@ -130,7 +130,7 @@ def requests(trace: Path) -> pd.DataFrame:
 
 
 def worker_threads(calls: pd.DataFrame) -> dict[int, np.ndarray]:
-    """The requests of each of the worker's threads, in order: a thread of it makes no others than those known."""
+    """The requests of each of the worker's threads, in order: such a thread makes no other requests than the known."""
     acquired = calls[calls["call"] == "malloc"]
     by_thread = {int(thread): part["bytes"].to_numpy(dtype=np.int64) for thread, part in acquired.groupby("thread")}
     known = range(FIRST_BYTES, LAST_BYTES + 1, STEP_BYTES)
@@ -142,7 +142,7 @@ def calls_of(calls: pd.DataFrame, name: str, size_bytes: int) -> int:
 
 
 def wait_until(true: Callable[[], bool]) -> None:
-    """Bounds a hang, and is no claim."""
+    """The time limit bounds a hang, and is not a claim."""
     for _ in range(HANG_S * 20):
         if true():
             return
@@ -159,7 +159,7 @@ def jumps(sizes: np.ndarray) -> list[tuple[int, int]]:
 
 @contextmanager
 def running(*command: str | Path, ready: Callable[[], bool] | None = None) -> Iterator[subprocess.Popen]:
-    """A program of its own session, killed with all that it has started."""
+    """A program in its own session, killed with all processes that it has started."""
     process = subprocess.Popen(
         [str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -178,7 +178,7 @@ def running(*command: str | Path, ready: Callable[[], bool] | None = None) -> It
 
 
 def record_in_a_storm(program: Worker, folder: Path, recordings: int) -> Iterator[int]:
-    """Gives the number of each of them when it has ended: each second one ends in the middle of the storm."""
+    """Yields the number of each recording when it has ended: every second one ends in the middle of the storm."""
     for number in range(recordings):
         attached = Attached(program.pid, folder / "t.tape")
         program.obey("c")

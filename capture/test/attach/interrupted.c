@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A program, to be linked with own_malloc.c, whose main thread does nothing but acquire and release, and another does
+/* A program, to be linked with own_malloc.c, whose main thread only acquires and releases objects; another thread does
    so now and then. A signal interrupts it at malloc's first instructions, or where these are executed while it is
    recorded: there SIGUSR1's handler writes a line, and waits for a byte. SIGUSR2 ends it, with exit status 0 if all
-   objects were as they should be. */
+   objects were correct. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

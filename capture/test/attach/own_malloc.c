@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An allocator to be linked into a program. With PREFIX, of that in front of its names, and with jemalloc's mark.
+/* An allocator to be linked into a program. With PREFIX, its names have that prefix, and it has jemalloc's mark.
 
    The functions that are called most begin with slow instructions, so that a thread that calls them is often stopped
    between these: where a jump to a hook is written over them. */
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #ifdef PREFIX
-#undef malloc /* in what is compiled with this, these are the prefixed ones */
+#undef malloc /* in code that is compiled with this, these are the prefixed ones */
 #undef free
 #define JOIN(a, b) a##b
 #define NAME(a, b) JOIN(a, b)
@@ -19,8 +19,8 @@
 #else
 #define OWN(name) name
 #endif
-/* Three instructions that are overwritten, of two bytes each: a thread that is stopped stands behind one of them more
-   often than behind fences. */
+/* Three instructions that are overwritten, of two bytes each: a stopped thread is behind one of them more often than
+   behind fences. */
 #define SLOW_ENTRY __attribute__((naked, noipa))
 #define SLOWLY(own) __asm__("pause\n  pause\n  pause\n  jmp " #own)
 
@@ -70,7 +70,7 @@ static char *fresh(size_t bytes) {
   return chunk + chunk_left;
 }
 
-/* In front of an object stands its class's size. */
+/* The size of its class is stored in front of each object. */
 __attribute__((used)) void *own_acquire(size_t bytes) {
   size_t class = (bytes + HEADER_BYTES + CLASS_BYTES - 1) / CLASS_BYTES;
   void *object = NULL;
@@ -131,7 +131,7 @@ void *OWN(realloc)(void *object, size_t bytes) {
   return moved;
 }
 
-/* The only alignments that are asked for are those that all objects have. */
+/* Only alignments that all objects have are requested. */
 int OWN(posix_memalign)(void **result, size_t alignment, size_t bytes) {
   *result = alignment <= HEADER_BYTES ? own_acquire(bytes) : NULL;
   return *result ? 0 : ENOMEM;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A process that runs is recorded from some moment on, loses nothing, and is as before when the recorder has gone.
+"""A running process is recorded from some moment on, loses nothing, and is as before when the recorder has ended.
 
 Long: a hundred recordings of a storm of threads, forks, loaded libraries and signals.
 """
@@ -31,7 +31,7 @@ from tests.support import CONVERT, RECORD, REPLAY, check, compile_c, info, refus
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is for x86-64 only")
 
-# docs/use/ATTACH.md: what a recording leaves mapped where a stack shows an address in a hook, as these threads' do.
+# docs/use/ATTACH.md: mappings that a recording leaves where a stack shows an address in a hook, as these threads' do.
 LEFT_MAPPED = 5
 
 
@@ -51,7 +51,7 @@ def library_mappings(pid: int | str) -> list[str]:
 
 
 def gate_mappings(pid: int | str) -> list[str]:
-    """Code without a file: the program has none of its own."""
+    """Code without a file: the program itself has none."""
     return [line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if re.search(r" r-xp .* 0 *$", line)]
 
 
@@ -71,7 +71,7 @@ def redirected_references(pid: int | str, mapped: Callable[[int | str], list[str
             memory.seek(begin)
             try:
                 data = memory.read(end - begin)
-            except OSError:  # a fork child that attaches gave that memory back between the two looks
+            except OSError:  # a fork child that attaches unmapped that memory between the two reads
                 return redirected_references(pid, mapped)
             values = memoryview(data[: len(data) // 8 * 8]).cast("Q")
             count += sum(low <= value < high for value in values) if "ld-linux" not in words[5] else 0
@@ -158,7 +158,7 @@ WAITS = {"232", "220", "128", "45", "42"}
 
 
 def kernel_calls(pid: int) -> set[str]:
-    """The system calls in which the process's threads wait."""
+    """The system calls in which threads of the process wait."""
     return {path.read_text().split()[0] for path in Path(f"/proc/{pid}/task").glob("*/syscall")}
 
 
@@ -265,7 +265,7 @@ def test_the_keeper_killed_leaves_the_program_as_it_was(worker, tmp_path: Path) 
 
 
 def say_recorded_by(pid: int, recorder: int) -> None:
-    """As if a process that is no recorder had the number of the one that has recorded it."""
+    """As if a process that is not a recorder had the number of the recorder that has recorded it."""
     with Path(f"/proc/{pid}/mem").open("r+b", 0) as memory:
         for line in library_mappings(pid):
             begin, end = (int(part, 16) for part in line.split()[0].split("-"))
@@ -286,7 +286,7 @@ def test_both_killed_leave_a_program_that_runs_and_can_be_recorded_again(worker,
     program.obey("c")
     say_recorded_by(program.pid, os.getpid())
     again = Attached(program.pid, tmp_path / "again.tape")
-    assert " 0 references" not in again.told
+    assert " 0 references" not in again.output
     program.obey("c")
     again.stop()
     calls = requests(again.trace)
@@ -308,8 +308,8 @@ def test_the_program_killed_leaves_a_trace_of_all_up_to_then(worker, tmp_path: P
 
 def test_a_duration_ends_it(worker, tmp_path: Path) -> None:
     program = worker(1)
-    told = Attached(program.pid, tmp_path / "t.tape", "--duration", "0.3").wait()
-    assert "--duration is over" in told
+    output = Attached(program.pid, tmp_path / "t.tape", "--duration", "0.3").wait()
+    assert "--duration is over" in output
     assert redirected_references(program.pid) == 0
     assert program.end() == 0
 
@@ -324,7 +324,7 @@ def test_stacks_latency_and_usable_sizes_are_recorded(worker, tmp_path: Path) ->
     assert program.end() == 0
 
 
-# By the first argument: what sigaction leaves on the stack lies in a running function's frame, as in php's server; or
+# By the first argument: what sigaction leaves on the stack is in a running function's frame, as in php's server; or
 # only a handler calls malloc. Ends with its standard input.
 HANDLERS = """
 #define _GNU_SOURCE

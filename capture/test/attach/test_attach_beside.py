@@ -26,7 +26,7 @@ def children_of(pid: int, thread: int | str = "") -> list[int]:
 
 
 def load_library(program: Worker, folder: Path) -> None:
-    """By a first recording; so the next one begins without a call."""
+    """Loads it by a first recording, so that the next one begins without a call."""
     with ThreadPoolExecutor() as other:
         attaching = other.submit(Attached, program.pid, folder / "first.tape")
         while not attaching.done():
@@ -57,9 +57,9 @@ def test_a_main_thread_that_has_ended_hinders_nothing(worker: Callable[..., Work
     state = Path(f"/proc/{program.pid}/stat")
     wait_until(lambda: state.read_text().rpartition(")")[2].split()[0] == "Z")
     program.obey("c")
-    told = attached.stop()
-    assert "everything is put back" in told
-    assert "can't be read" not in told
+    output = attached.stop()
+    assert "everything is put back" in output
+    assert "can't be read" not in output
     assert calls_of(requests(attached.trace), "malloc", 4242) == 10_000
     tids = [int(path.name) for path in Path(f"/proc/{program.pid}/task").iterdir()]
     living = [tid for tid in tids if tid != program.pid]
@@ -78,8 +78,8 @@ def test_the_end_of_a_recording_leaves_that_of_a_fork_child_by_another_recorder_
     of_parent = Attached(program.pid, tmp_path / "parent.tape")
     program.obey("c")
     before = redirected_references(child)
-    told = of_parent.stop()
-    assert "fork children" not in told
+    output = of_parent.stop()
+    assert "fork children" not in output
     assert redirected_references(child) == before > 0
     assert of_child.process.poll() is None
     of_child.stop()
@@ -164,7 +164,7 @@ def test_files_rotate_and_merge_into_all_calls(worker: Callable[..., Worker], tm
     assert program.end() == 0
 
 
-def test_old_files_are_deleted_and_told(worker: Callable[..., Worker], tmp_path: Path) -> None:
+def test_old_files_are_deleted_and_reported(worker: Callable[..., Worker], tmp_path: Path) -> None:
     program = worker(2)
     attached = Attached(program.pid, tmp_path / "t.tape", "--rotate", "64K", "--keep", "1")
     while not (tmp_path / "t.0004.tape").exists():
@@ -179,8 +179,8 @@ def test_a_budget_holds_and_calls_between_bursts_are_counted(worker: Callable[..
     attached = Attached(program.pid, tmp_path / "t.tape", "--budget", "0.01%")
     for _ in range(20):
         program.obey("c")
-    told = attached.stop()
-    assert "of the program's CPU time, of 0.01 % allowed" in told
+    output = attached.stop()
+    assert "of the program's CPU time, of 0.01 % allowed" in output
     about = info(attached.trace)
     assert about["events"] + about["dropped"] == 20 * 20_000
     assert program.end() == 0
@@ -194,5 +194,5 @@ def test_quiet_is_quiet(worker: Callable[..., Worker], tmp_path: Path, options: 
         stderr=subprocess.PIPE,
         text=True,
     )
-    told = attached.communicate(timeout=HANG_S)[1]
-    assert [line for line in told.splitlines() if "--duration is over" not in line] == []
+    output = attached.communicate(timeout=HANG_S)[1]
+    assert [line for line in output.splitlines() if "--duration is over" not in line] == []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A process that runs and has an allocator in its executable is recorded as any other: its functions are redirected at
-their entries, and are byte for byte as before when the recorder has gone.
+"""A running process with an allocator in its executable is recorded as any other: its functions are redirected at
+their entries, and are byte for byte as before when the recorder has ended.
 
 Long: a hundred recordings of a storm of threads, forks, loaded libraries and signals.
 """
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attachin
 PREFIXED = ("-DPREFIX=je_", "-Dmalloc=je_malloc", "-Dfree=je_free")
 FUNCTIONS = 6
 THREADS = 4
-HOLDS = 6  # at each, the main thread stands there about every second time
+HOLDS = 6  # the main thread is at such instructions in about every second one
 
 
 def linked_worker(folder: Path, *options: str) -> tuple[Path, Path]:
@@ -79,7 +79,7 @@ def test_no_call_of_any_thread_is_missing_from_its_first_one_on(worker, tmp_path
     program = worker(THREADS)
     before = text(program.pid)
     attached = Attached(program.pid, tmp_path / "t.tape")
-    assert f"{FUNCTIONS} functions of an allocator in it" in attached.told
+    assert f"{FUNCTIONS} functions of an allocator in it" in attached.output
     assert text(program.pid) != before
     for _ in range(5):
         program.obey("c")
@@ -171,7 +171,7 @@ def test_both_killed_leave_a_program_that_runs_and_is_put_back_by_the_next(worke
 
 
 def mapped_code(pid: int) -> int:
-    """Mappings of code that are no file's: the gate, and the trampolines."""
+    """Mappings of code without a file: the gate, and the trampolines."""
     lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     return sum("x" in line.split()[1] and len(line.split()) == 5 for line in lines)
 
@@ -203,7 +203,7 @@ class Interrupted:
         return True
 
     def interrupt(self) -> None:
-        """Until it waits in the handler, which has come after one of malloc's first instructions."""
+        """Interrupts it until it waits in the handler, after one of malloc's first instructions."""
         for _ in range(HANG_S * 100):
             self.process.send_signal(signal.SIGUSR1)
             if self.await_line(0.01):

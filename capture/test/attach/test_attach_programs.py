@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Real programs under load are attached to, twice, and serve on.
+"""Real programs under load are attached to, twice, and continue to serve.
 
 Long: node, java and mariadb beside python3 and redis.
 """

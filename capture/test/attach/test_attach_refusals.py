@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What can't be attached to safely is refused in one line, and goes on as it was."""
+"""A process that can't be attached to safely is refused in one line, and continues as before."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ from tests.support import RECORD, compile_c, refused
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is for x86-64 only")
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can make such a process")
-HANG_S = 60  # bounds a hang, and is no claim
+HANG_S = 60  # bounds a hang, and is not a claim
 NOBODY = 65534
 
 SLEEPS = """
@@ -35,7 +35,7 @@ int main(void) {
   for (;;) pause();
 }
 """
-# Of free there is one byte, behind which another function begins.
+# free has one byte, behind which another function begins.
 OWN_MALLOC = """
 #include <stddef.h>
 #include <unistd.h>
@@ -64,7 +64,7 @@ int main(void) {
 }
 """
 
-# Calls malloc until our library is there, by which it is loaded, and then no more.
+# Calls malloc until our library has been loaded by such a call, and then no more.
 QUIET_ONCE_LOADED = """
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -128,7 +128,7 @@ def test_no_such_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "12x", ""])
 def test_what_is_no_process_number_is_wrong_usage(value: str) -> None:
-    refused(RECORD, f"--attach={value}", says="--attach is the number of a process", status=2)
+    refused(RECORD, f"--attach={value}", says="--attach is a process ID", status=2)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_what_needs_a_program_that_is_started_is_wrong_usage(options: list[str])
 
 
 def test_a_command_beside_a_process_is_wrong_usage() -> None:
-    refused(RECORD, "--attach", str(os.getpid()), "--", "true", says="starts none", status=2)
+    refused(RECORD, "--attach", str(os.getpid()), "--", "true", says="starts no program", status=2)
 
 
 def test_stopped(start, tmp_path: Path) -> None:
@@ -239,13 +239,13 @@ def test_a_process_that_calls_no_malloc_is_waited_for_and_let_go(start, tmp_path
     assert process.poll() is None
 
 
-def test_a_process_that_ends_without_a_call_is_told(start, tmp_path: Path) -> None:
+def test_a_process_that_ends_without_a_call_is_reported(start, tmp_path: Path) -> None:
     process = start(QUIET_ONCE_LOADED, "-fno-builtin")
     command = [RECORD, "--attach", str(process.pid), "-o", tmp_path / "t.tape"]
     recorder = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert recorder.stderr
     assert "recording begins" in recorder.stderr.readline()
     process.kill()
-    told = recorder.communicate(timeout=HANG_S)[1]
+    output = recorder.communicate(timeout=HANG_S)[1]
     assert recorder.returncode == 1
-    assert told.endswith(f"heaptape-record: process {process.pid}: nothing was recorded: no call came\n")
+    assert output.endswith(f"heaptape-record: process {process.pid}: nothing was recorded: it made no call\n")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program for the tests of --attach: threads that wait in calls which the kernel does not make again by itself, and
-   one that allocates. Ends with its input: exit status 0 if all of them still waited. */
+/* A program for the tests of --attach: threads that wait in calls which the kernel does not restart itself, and one
+   that allocates. Ends with its input: exit status 0 if all of them still waited. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* A program for the tests of --attach: threads that allocate all the time, in a known sequence, and a main thread that
-   does what it is told on standard input. worker THREADS PLUGIN [signals]
+   executes commands from standard input. worker THREADS PLUGIN [signals]
 
    Each thread's requests are FIRST_BYTES, FIRST_BYTES + 16 ... LAST_BYTES, and again from the start; each object holds
-   its request and is looked at before it is freed. Commands, each answered by a line:
+   its request and is checked before it is freed. Commands, each answered by a line:
      c  10,000 times free(malloc(4242)); and waits until each thread has made 64 objects meanwhile
      l  loads PLUGIN, has it make 1,000 objects of 7,777 bytes and free them, closes it
      f  forks a child that makes 500 objects of 3,131 bytes, and waits for it
      F  starts a child that does that again and again until its parent ends
      s  a storm: 8 times l and f
-     v  has another thread sleep in the kernel for half a second, where nobody can see it (vfork)
+     v  makes another thread sleep in the kernel for half a second, where it can't be stopped (vfork)
      e  ends the main thread; another one carries out commands from then on
-   At the end of the input: exit status 0 if all objects were as they should be. */
+   At the end of the input: exit status 0 if all objects were correct. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -51,7 +51,7 @@ static void *work(void *its_made) {
   return NULL;
 }
 
-/* A busy machine may let one sleep while the others work. */
+/* On a busy machine one thread may sleep while the others work. */
 static void wait_for_each(const unsigned before[THREADS_MAX]) {
   for (int i = 0; i < threads; i++)
     while (atomic_load(&made[i]) - before[i] < AT_ONCE)
@@ -133,7 +133,7 @@ static void obey(char command) {
 
 static void *go_on(void *unused);
 
-/* To the end of the input. Returns the process's exit status. */
+/* Carries out commands to the end of the input. Returns the process's exit status. */
 static int obey_all(void) {
   for (char command; read(0, &command, 1) == 1;) {
     pthread_t other;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-// Calls each form of operator new and delete once per round. With "fail", each round also asks each form of new for more
-// than there is; then one new[] with a new-handler that frees and allocates before it gives up. Says what it caught.
+// Calls each form of operator new and delete once per round. With "fail", each round also requests more memory than there
+// is from each form of new; then one new[] has a new-handler that frees and allocates before it fails. Prints what it
+// caught.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -50,7 +51,7 @@ void fail_each() {
   fail([] { return ::operator new[](too_much, line, std::nothrow); });
 }
 
-// What a handler does is the program's, not the operator's: it is recorded.
+// A handler's calls are the program's, not the operator's: they are recorded.
 void make_room() {
   if (calls_of_handler++ < 3) {
     std::free(kept);

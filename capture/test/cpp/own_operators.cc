@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-// Replaces plain new and delete by operators that put 16 bytes before each object; all other forms come to these. In a
-// program, or, built as a shared library, in a library that stands behind libheaptape.so.
+// Replaces plain new and delete by operators that put 16 bytes before each object; all other forms call these. In a
+// program, or, built as a shared library, in a library behind libheaptape.so.
 #include <cstdlib>
 #include <new>
 

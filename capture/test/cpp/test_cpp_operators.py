@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def every_object(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of every_operator.cc; compiled once for all tests."""
+    """The object file of every_operator.cc; compiled once for all tests."""
     return made_once(
         tmp_path_factory, "every_operator.o", lambda path: build("-c", SOURCES / "every_operator.cc", "-o", path)
     )
@@ -78,7 +78,7 @@ def counted(image: Path) -> Counter[str]:
 
 
 def of_rounds(tmp_path: Path, *command: str | Path, preload: Path | None = None) -> Counter[str]:
-    """The operators of ROUNDS rounds, without those by which the program or an allocator begins."""
+    """The operators of ROUNDS rounds, without those that the program or an allocator calls as it begins."""
     record(tmp_path / "t.tape", *command, str(ROUNDS + 1), preload=preload)
     record(tmp_path / "one.tape", *command, "1", preload=preload)
     return operators_of(tmp_path / "t.tape") - operators_of(tmp_path / "one.tape")
@@ -133,7 +133,7 @@ def test_operators_that_throw_are_recorded_as_failed(name: str | None, every_ope
 
 
 def test_the_counting_library_sees_the_same_operators(every_operator: Path, tmp_path: Path) -> None:
-    """Not through libheaptape.so, and so through the standard library's operators as the program calls them."""
+    """It does not go through libheaptape.so, so it sees the standard library's operators as the program calls them."""
     (tmp_path / "counts").mkdir()
     environment = {"COUNT_CALLS_DIR": str(tmp_path / "counts"), "LD_PRELOAD": str(COUNTER)}
     succeed(every_operator, str(ROUNDS), env=environment)
@@ -142,7 +142,7 @@ def test_the_counting_library_sees_the_same_operators(every_operator: Path, tmp_
 
 
 def test_a_program_that_replaces_an_operator_is_recorded_by_what_that_calls(folder: Path, tmp_path: Path) -> None:
-    """new[] is ours then, but the standard library's comes to the program's new: it must not be recorded as well."""
+    """new[] is ours then, but the standard library's calls the program's new: it must not be recorded as well."""
     build("-o", folder / "own", SOURCES / "uses_new.cc", SOURCES / "own_operators.cc")
     record(tmp_path / "t.tape", folder / "own")
     assert operators_of(tmp_path / "t.tape") == Counter()
@@ -174,8 +174,8 @@ def test_operators_that_come_with_dlopen_are_recorded(own: bool, folder: Path, t
 
 
 def test_what_the_dynamic_linker_frees_for_us_is_recorded(folder: Path, tmp_path: Path) -> None:
-    """At the first operator new of a C program we look for the library that has it, which is being loaded: then the
-    dynamic linker makes its lists of libraries anew, and the program may get their old place.
+    """At the first operator new of a C program we search the library that has it, which is being loaded: then the
+    dynamic linker makes its lists of libraries again, and the program may get their old place.
     """
     inner, outer = folder / "libnews.so", folder / "libneeds_news.so"
     build("-shared", "-fPIC", "-o", inner, SOURCES / "news_when_it_is_loaded.cc")
@@ -193,7 +193,7 @@ def test_a_c_program_gets_no_cpp_library(tmp_path: Path) -> None:
 
 
 def test_a_program_with_a_malloc_of_its_own_is_left_alone(folder: Path, tmp_path: Path) -> None:
-    """Its operators take memory from a malloc that nobody records; recorded alone they would tell half."""
+    """Its operators take memory from a malloc that is not recorded; alone they would be half of the history."""
     succeed("gcc", "-fno-builtin", "-fPIC", "-c", "-o", folder / "bump.o", SOURCES.parent / "bump.c")
     build("-o", folder / "own_malloc", SOURCES / "uses_new.cc", folder / "bump.o")
     record(tmp_path / "t.tape", folder / "own_malloc")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-// new and new[] a hundred times each.
+// Calls new and new[] a hundred times each.
 #include <new>
 
 extern "C" __attribute__((visibility("default"))) int use_new() {

@@ -58,7 +58,7 @@ const char *built_file(const char *name) {
   return path;
 }
 
-/* Runs arguments and returns the wait status. out, err: files for its outputs; NULL: they stay the test's. */
+/* Runs arguments and returns the wait status. out, err: files for its outputs; NULL: the test's own outputs. */
 static int run(const char *const *arguments, const char *out, const char *err) {
   int pid = fork();
   CHECK(pid >= 0, "fork");
@@ -193,7 +193,7 @@ struct recorded same_as_bare(const char *const *options, int *status) {
     bool legal = run(check, "check.out", "check.err") == 0;
     if (!legal)
       print_file("check.out");
-    CHECK(legal, "%s is no legal history", paths[i]);
+    CHECK(legal, "%s is not a legal history", paths[i]);
   }
   if (status)
     *status = bare;

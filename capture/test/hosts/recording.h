@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* For the tests of this folder: runs a program under the recorder that was built beside the test, and reads what it
-   wrote.
+/* For the tests of this folder: runs a program under the recorder that was built beside the test, and reads its output.
 
-   Every test is driver and host in one: without arguments it drives, with some (the first is "host") it is the program
-   that is recorded. */
+   Every test is driver and host in one: without arguments it is the driver, with arguments (the first is "host") it is
+   the program that is recorded. */
 #pragma once
 
 #include "core/test/check.h"
@@ -12,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The test's own: what is done without arguments, in an empty directory that is removed at exit, and with some. They
-   return the exit status. */
+/* Defined by the test: test runs without arguments, in an empty directory that is removed at exit, host with arguments.
+   They return the exit status. */
 int test(void);
 int host(void);
 extern char **host_arguments; /* those after the first; ends with NULL */
@@ -33,9 +32,9 @@ int record_self(const char *const *options);
 int record_program(const char *const *options, const char *const *program);
 void record_self_on_bump(void);
 
-/* Runs SELF host bare and recorded (with -o t.tape): exit status, standard output and standard error, but for our own
-   lines, must be the same, and every trace whole and a legal history. A host that exits with 77 skips the test, with
-   its output as the reason. Gives t.tape's summary; status (may be NULL) the host's wait status. */
+/* Runs SELF host bare and recorded (with -o t.tape): exit status, standard output and standard error, except our own
+   lines, must be the same, and every trace complete and a legal history. A host that exits with 77 skips the test, with
+   its output as the reason. Returns t.tape's summary; status (may be NULL) receives the host's wait status. */
 struct recorded same_as_bare(const char *const *options, int *status);
 
 /* Path of a file that was built along: "lib/test/libbump.so"; of the test itself. Static memory. */

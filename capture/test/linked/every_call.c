@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls each function of malloc's family, argv[1] times, in two threads, and checks what it gets. With PREFIX, an
-   allocator's that has it in front of its names; and malloc's, too, once each. */
+/* Calls each function of the malloc API, argv[1] times, in two threads, and checks the results. With PREFIX, calls
+   those of an allocator whose names have this prefix; and malloc's, too, once each. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* With jemalloc in the executable: forks, and then becomes itself. Each image, and the child, acquires objects whose
-   size tells which it is, and releases them; objects of before the fork are released in both. */
+/* With jemalloc in the executable: forks, and then execs itself. Each image, and the child, acquires objects whose size
+   identifies it, and releases them; objects from before the fork are released in both. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An allocator with the names and parameters of mimalloc's functions, above libc's, and calls of each, argv[1] rounds.
-   What one of its functions takes from another, or from libc, is a part of the call. */
+/* An allocator with the names and parameters of mimalloc's functions, on top of libc's, and calls of each, argv[1]
+   rounds. Calls that one of its functions makes to another, or to libc, are a part of its call. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A program that is compiled together with its allocator, so that gcc's -fipa-ra keeps values in registers that a call
-   may change. Prints a sum of them, how many frames a walk from inside malloc finds, and of how many calls malloc has
-   not returned but jumped. */
+   may change. Prints a sum of them, how many frames a walk from inside malloc finds, and how many calls malloc has left
+   by a jump instead of a return. */
 #include <execinfo.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@ static size_t used;
 static int frames;
 static jmp_buf back;
 
-/* Apart, as what they call is not known to leave registers alone. */
+/* Separate, as the functions called here are not known to leave registers alone. */
 static __attribute__((noinline, cold)) void special(size_t bytes) {
   void *frame[64];
   if (bytes == WALKS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls an allocator of its own with known values in all registers that a call may change, in the flags and in the
-   vector state, and compares what is there afterwards with what the same code under a name that nobody redirects
-   leaves. argv[1]: rounds; 0: until the standard input ends. Exit status: 0, or 1 if something differs. */
+/* Calls its own allocator with known values in all registers that a call may change, in the flags and in the vector
+   state, and compares the values afterwards with those left by the same code under a name that is not redirected.
+   argv[1]: rounds; 0: until the standard input ends. Exit status: 0, or 1 if something differs. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -17,11 +17,11 @@ enum { RBX_KEPT, VECTORS = 0xe7, AREA_BYTES = 4096, HEADER = 512 };
 
 char arena[ARENA_BYTES + (1 << 20)] __attribute__((aligned(16)));
 uint64_t arena_used;
-uint32_t turns; /* that malloc takes next */
+uint32_t turns; /* of malloc's loop in its next call */
 
-/* An allocator that gives nothing back, and leaves all registers but rax alone, at the end the flags of a constant. Its
-   functions rely on that of one another. With LOOP, one malloc jumps to its own first instruction, oftener than a stack
-   has room for frames. */
+/* An allocator that never reuses memory, and leaves all registers but rax alone, and constant flags at the end. Its
+   functions rely on this in each other. With LOOP, one malloc jumps to its own first instruction, more often than a
+   stack has room for frames. */
 #ifdef LOOP
 #define TURN "  decl turns(%rip)\n  jns malloc\n"
 #else
@@ -85,8 +85,8 @@ static uint64_t next_random(uint64_t *seed) {
   return *seed;
 }
 
-/* The state as it is now, then of what the processor has random bits; sometimes of its smaller part alone, with the
-   rest unused. */
+/* Takes the present state, then random bits for the components that the processor has; sometimes only for a smaller
+   part, with the rest unused. */
 static void randomise(struct state *state, uint64_t *seed) {
   enum { STATUS = 0xcd5 & ~0x400, TAGS_AT = 4, MXCSR_AT = 24, ST_AT = 32, XMM_AT = 160, XMM_END = 416, MORE = 576 };
   memset(state, 0, sizeof *state);
@@ -97,7 +97,7 @@ static void randomise(struct state *state, uint64_t *seed) {
       uint64_t random = next_random(seed);
       memcpy(state->before + at, &random, sizeof random);
     }
-  for (size_t at = ST_AT; at < XMM_AT; at += 16) /* 10 bytes each, behind which there is nothing */
+  for (size_t at = ST_AT; at < XMM_AT; at += 16) /* 10 bytes each, followed by padding */
     memset(state->before + at + 10, 0, 6);
   state->before[TAGS_AT] = 0xff;
   memcpy(state->before + MXCSR_AT, &(uint32_t){0x1f80 | (uint32_t)(next_random(seed) % 4) << 13}, 4);
@@ -161,7 +161,7 @@ static int differs(uint64_t *seed, uint64_t round) {
 
 static void *one_thread(void *seed) {
   uint64_t random = (uintptr_t)seed;
-  return (void *)(uintptr_t)differs(&random, 1); /* a thread's first call is its own */
+  return (void *)(uintptr_t)differs(&random, 1); /* a thread's first call is a separate case */
 }
 
 int main(int count, char **arguments) {

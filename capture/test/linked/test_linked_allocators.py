@@ -25,16 +25,16 @@ SOURCES = Path(__file__).parent
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
 ROUNDS = 50
 THREADS = 2
-# One round of every_call.c in one thread, and what it has more of with jemalloc's own functions.
+# One round of every_call.c in one thread, and its further calls with jemalloc's own functions.
 EACH_ROUND = Counter(
     malloc=1, calloc=1, memalign=1, valloc=1, posix_memalign=1, realloc=1, malloc_usable_size=1, free=6
 )
 WITH_FLAGS = EACH_ROUND + Counter(
     malloc=1, memalign=1, calloc=1, realloc=1, malloc_usable_size=1, free_sized=1, free_aligned_sized=1, free=1
 )
-# memalign and aligned_alloc are one function of tcmalloc's.
+# memalign and aligned_alloc are one function in tcmalloc.
 OF_TCMALLOC = Counter({"aligned_alloc" if name == "memalign" else name: n for name, n in EACH_ROUND.items()})
-# What jemalloc's static library has that a program might define itself.
+# Functions of jemalloc's static library that a program might define itself.
 JEMALLOC = (
     "malloc free calloc realloc posix_memalign memalign valloc malloc_usable_size mallocx rallocx dallocx sdallocx "
     "sallocx xallocx nallocx aligned_alloc mallctl mallctlbymib mallctlnametomib malloc_stats_print"
@@ -300,7 +300,7 @@ def test_what_libraries_do_as_they_are_loaded_is_recorded(tmp_path: Path) -> Non
 
 
 def test_an_executable_that_has_threads_before_us_is_refused(tmp_path: Path) -> None:
-    """Of two libraries that the loader is to initialise first it takes the one that it has loaded last."""
+    """Of two libraries that ask to be initialised first, the loader takes the one that it has loaded last."""
     done = with_a_thread(tmp_path, "-Wl,-z,initfirst")
     assert "it has 2 threads already: its allocator is not recorded" in done.stderr
     assert "calls" in info(tmp_path / "t.tape")["info"]["lacks"]

@@ -94,7 +94,7 @@ def test_a_program_whose_own_malloc_cannot_be_redirected_is_reported(tmp_path: P
     done = run(RECORD, "-o", trace, "--", program)
     assert done.status == 5
     assert done.stdout == "own\n"
-    assert "free is too short; so no function of that allocator is" in done.stderr
+    assert "free is too short; so no function of that allocator is recorded" in done.stderr
     assert "defines malloc itself" in done.stderr
     assert "calls" in info(trace)["info"]["lacks"]
     assert check(trace)["ok"]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A function that is redirected at its entry leaves all registers as it did: callers that gcc compiled together with it
-rely on that, and on its needs of the stack alone.
+"""A function that is redirected at its entry leaves all registers as before: callers that gcc compiled together with it
+rely on that, and only provide the stack that it needs.
 """
 
 import platform
@@ -67,12 +67,12 @@ def test_calls_of_a_process_that_is_attached_to_leave_them_too(registers: Path, 
 
 
 def test_a_program_in_one_piece_with_its_allocator_computes_the_same(tmp_path: Path) -> None:
-    """And is walked and left by longjmp through the hook."""
+    """Stack walks and longjmp also work through the hook."""
     program = compile_c(tmp_path / "one_piece", SOURCES / "one_piece.c", "-O2", "-fno-builtin", "-w")
     bare = succeed(program).stdout
-    told = re.sub(r"(\d+) frames", lambda frames: f"{int(frames[1]) + 1} frames", bare)
+    expected = re.sub(r"(\d+) frames", lambda frames: f"{int(frames[1]) + 1} frames", bare)
     for options in OPTIONS:
-        assert record(tmp_path / "t.tape", program, options=options).stdout == told
+        assert record(tmp_path / "t.tape", program, options=options).stdout == expected
         assert check(tmp_path / "t.tape")["ok"]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rust programs with an allocator of a crate's: each of its calls is recorded, against what Valgrind counts.
+"""Rust programs with the allocator of a crate: each of its calls is recorded, compared with Valgrind's count.
 
 Long: cargo fetches and compiles two allocators. Adds to test_linked_allocators.py what compilers make of real ones.
 """
@@ -128,7 +128,7 @@ def test_each_call_of_a_crates_allocator_is_recorded(name: str, programs: Path, 
     assert proof["ok"]
     assert (proof["dropped"], proof["unseen_frees"]) == (0, 0)
     calls = info(trace)["calls"]
-    libcs = 64  # at most, of libc's own malloc: for threads and the loader
+    libcs = 64  # calls of libc's own malloc, at most: for threads and the loader
     for call, functions in CALLED[name].items():
         seen = sum(counted(programs / name, function) for function in functions)
         assert seen > 1000

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Recording within a budget of CPU time: over any time it costs no more than its share, and spends what it may where
-   there is enough to record; bursts begin at moments that follow no period of the program. Program, recorder and clock
-   are the test's. */
+/* Recording within a budget of CPU time: over any time it costs at most its share, and uses the share where there is
+   enough to record; bursts begin at moments that follow no period of the program. Program, recorder and clock are
+   simulated by the test. */
 #include "capture/recorder/continuous/budget.h"
 #include "capture/test/hosts/recording.h"
 
 static const double MS_NS = 1e6, CALL_RECORDER_NS = 50, WAKE_NS = 10000;
 enum { STEPS_MAX = 4000000, BETWEEN_STEPS = 50 };
 
-/* What a program does in a millisecond: CPU time, and calls per millisecond of that. */
+/* A program's load in a millisecond: CPU time, and calls per millisecond of CPU time. */
 struct load {
   double cpu_ms, calls;
 };
@@ -49,7 +49,7 @@ struct run {
   uint32_t steps;
   load_at *load;
 };
-/* Of one run: sums up to each millisecond, and where bursts began. */
+/* Results of one run: sums up to each millisecond, and where bursts began. */
 static double program_ns[STEPS_MAX + 1], cost_ns[STEPS_MAX + 1];
 static uint32_t begins[STEPS_MAX], bursts, recorded_ms;
 
@@ -81,7 +81,8 @@ static void simulate(const struct run *run) {
   }
 }
 
-/* The most by which cost exceeds its share in any time. As both only grow, a sum that falls back tells it. */
+/* The most by which cost exceeds its share in any time: as both only grow, the sum begins again where it falls below
+   0. */
 static double most_excess_ns(const struct run *run) {
   double excess = 0, most = 0;
   for (uint32_t ms = 0; ms < run->steps; ms++) {
@@ -131,8 +132,8 @@ static void every_load_is_kept_to_its_share(void) {
     }
 }
 
-/* The first second after 16 minutes without a call may use what two periods have earned, and no more; and what the
-   recorder's waking cost meanwhile keeps it from recording for ten periods at most. */
+/* The first second after 16 minutes without a call may use at most the credit of two periods; and the cost of the
+   recorder's waking meanwhile prevents recording for at most ten periods. */
 static void idle_times_save_up_little_and_owe_little(void) {
   struct run run = {0.02, 1040000, a_long_pause};
   simulate(&run);
@@ -155,7 +156,7 @@ static void what_costs_too_much_unrecorded_is_never_recorded(void) {
   CHECK(bursts == 0, "%u bursts", bursts);
 }
 
-/* A program with a period of a second, which is also that of the bursts on average: each tenth of it gets its share. */
+/* A program with a period of a second, which is also the bursts' average period: each tenth of it gets its share. */
 static void bursts_follow_no_period_of_the_program(void) {
   struct run run = {0.02, STEPS_MAX, steady_many};
   simulate(&run);
@@ -163,7 +164,7 @@ static void bursts_follow_no_period_of_the_program(void) {
   for (uint32_t i = 0; i < bursts; i++)
     tenth[begins[i] % 1000 / 100]++;
   CHECK(bursts > 2000, "%u bursts", bursts);
-  for (int i = 0; i < 10; i++) /* the deviation of such a count is a nineteenth of it */
+  for (int i = 0; i < 10; i++) /* the deviation of such a count is a nineteenth of the count */
     CHECK(tenth[i] > bursts / 10.0 * 0.75 && tenth[i] < bursts / 10.0 * 1.25, "%u of %u bursts in tenth %d", tenth[i],
           bursts, i);
 }

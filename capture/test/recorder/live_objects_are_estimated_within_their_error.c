@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The recorder's estimates of what lives, and of which sites acquire, beside the truth: exact while objects are few;
+/* The recorder's estimates of live objects, and of which sites acquire, against the truth: exact while objects are few;
    then within 1.96 standard deviations in about 95 % of many trials, with sizes, strides and threads as programs have
    them. Seeds are fixed, so the counts repeat. */
 #include "capture/recorder/process/live_sample.h"
@@ -47,19 +47,19 @@ static void few_objects_are_exact(void) {
   live_sample_close(&sample);
 }
 
-/* Whatever ring is read first. */
+/* Any ring may be read first. */
 static void releases_may_come_before_acquires_of_other_threads(void) {
   CHECK(live_sample_open(&sample) == 0, "no memory");
   release(0x5000, 2);
   acquire(0x5000, 100, 1);
   expect_exactly(0, 0, "released ahead by another thread");
   acquire(0x6000, 100, 1);
-  acquire(0x6000, 200, 1); /* another thread's release between them comes later */
+  acquire(0x6000, 200, 1); /* another thread's release between them arrives later */
   release(0x6000, 2);
   expect_exactly(1, 200, "acquired again before the release came");
   release(0x6000, 2);
   expect_exactly(0, 0, "and released again");
-  release(0x7000, 1); /* of an object from before the recording: its own acquires come in order */
+  release(0x7000, 1); /* of an object from before the recording: a thread's own acquires arrive in order */
   acquire(0x7000, 50, 1);
   expect_exactly(1, 50, "a release of what was never seen is forgotten by its own thread");
   release(0x8000, 2);
@@ -89,8 +89,8 @@ static void renew(struct heap *heap, uint32_t i) {
   acquire(heap->address[i], heap->bytes[i], 0);
 }
 
-/* Fills a heap whose objects lie at multiples of stride (0: anywhere), replaces many, as fast as makes the sample
-   adapt. */
+/* Fills a heap whose objects are at multiples of stride (0: anywhere), and replaces many, fast enough that the sample
+   adapts. */
 static void live_through(struct heap *heap, uint64_t stride) {
   uint64_t base = 0x7f0000000000 + any(1 << 20) * 4096;
   *heap = (struct heap){.truth = 0};
@@ -140,7 +140,7 @@ static void large_objects_are_never_scaled(void) {
   live_sample_close(&sample);
 }
 
-/* Two sites: of one the truth is known in calls and bytes; the sample adapts as it runs. */
+/* Two sites, one with known calls and bytes; the sample adapts as it runs. */
 static void sites_are_as_stated(void) {
   uint32_t calls_within = 0, bytes_within = 0;
   double calls_ratio = 0;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* How often a process is sampled: ten times as often in its first second, by the period that was set after it, and less
-   often where samples are expensive, so that all processes together cost at most 5 % of a core, then 1 %. The clock is
-   the test's.
- */
+/* How often a process is sampled: ten times as often in its first second, by the set period afterwards, and less often
+   where samples are expensive, so that all processes together cost at most 5 % of a core, then 1 %. The clock is the
+   test's. */
 #include "capture/recorder/process/proc/sample.h"
 #include "capture/test/hosts/recording.h"
 
 static const uint64_t SECOND_NS = 1000000000u, STEP_NS = 100000;
 
-/* Looks in the seconds from begin to end, each of them costing cost_ns. */
+/* The number of samples in the seconds from begin to end, each costing cost_ns. */
 static uint32_t looks(uint64_t begin, uint64_t end, uint64_t base_ns, uint64_t cost_ns, uint32_t processes) {
   struct sampler sampler = {.cost_ns = cost_ns};
   uint32_t count = 0;

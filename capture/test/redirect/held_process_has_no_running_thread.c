@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A process whose threads make threads all the time is held: then it has no thread but those that are held. What shows
-   only where a thread that was asked to stop makes another one between the list of threads and the look at them is made
-   likely: threads are asked late, when the next list has been read and one more thread was made. */
+/* A process whose threads make threads all the time is held: then all its threads are held. An error would show only
+   where a thread that was asked to stop makes another one between the reading of the list of threads and the check of
+   these threads. The test makes this likely: threads are asked late, when the next list has been read and one more
+   thread was made. */
 #include "capture/recorder/redirect/tracee.h"
 #include "capture/test/hosts/recording.h"
 
@@ -23,10 +24,10 @@
 
 enum { HOLDS = 50, MAKERS = 3, REST_US = 3000, LIFE_US = 20000, LATE_US = 200, LATE_TIMES = 50, SKIPPED = 77 };
 
-static atomic_uint *made; /* threads, of the program's */
+static atomic_uint *made; /* threads made by the program */
 static struct {
   pid_t tid[1024];
-  size_t count, before; /* the first ones were asked before the list that is being read */
+  size_t count, before; /* `before`: those asked before the list that is being read */
 } asked;
 
 /* In place of the C library's. */
@@ -106,7 +107,7 @@ static bool runs(const struct tracee *tracee, int tid) {
   return name_end && !strchr("ZX", name_end[2]);
 }
 
-/* How many threads there are that are not held. */
+/* The number of threads that are not held. */
 static unsigned count_others(const struct tracee *tracee) {
   char path[64];
   unsigned others = 0;

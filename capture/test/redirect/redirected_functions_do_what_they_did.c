@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Random functions of instructions that depend on their place, and the functions of libm, are redirected to a hook that
-   counts and calls the trampoline: their results, and the return addresses that they give to what they call, are those
-   they had. What can't be moved is refused for its reason. */
+/* Random functions with instructions that depend on their place, and the functions of libm, are redirected to a hook
+   that counts and calls the trampoline: their results, and the return addresses that they pass to called functions, are
+   unchanged. Functions that can't be moved are refused for the right reason. */
 #include "capture/recorder/redirect/entries/entry_patch.h"
 #include "core/base/split_mix.h"
 
@@ -30,7 +30,7 @@ enum {
 
 uint64_t hook_calls, hook_trampoline;
 void hook(void);
-/* Changes no register and no flag that a function may look at. */
+/* Changes no register and no flag that a function may read. */
 __asm__(".text\n"
         ".globl hook\n"
         "hook:\n"
@@ -52,7 +52,7 @@ static uint64_t next(uint64_t *seed) {
     }                                                                                                                  \
   } while (0)
 
-/* A function under construction. Each piece keeps rdi, rsi and rdx, or lessens rdi, and changes rax. */
+/* A function under construction. Each piece keeps rdi, rsi and rdx, or decreases rdi, and changes rax. */
 struct maker {
   uint8_t *area;
   uint32_t at, begin, tails;
@@ -290,7 +290,7 @@ static void refusals(void) {
   CHECK(why && strstr(why, "too far"), "a room far away is accepted");
 }
 
-/* The bytes of jumps, and of a constant that looks like one, in the midst of other instructions. */
+/* The bytes of jumps, and of a constant that looks like one, among other instructions. */
 static void jump_among_others(const struct entry_patch *patch, const char *opcode, size_t opcode_bytes, bool is_jump) {
   uint8_t code[1024];
   struct entry_function text = {0x402000, code, sizeof code, sizeof code};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* For tests: what capture/sampling/ makes of a file of the kernel's records, or of a folder like that of its PMUs.
+/* For tests: the results of capture/sampling/ for a file of kernel records, or for a folder like that of the PMUs.
 
    read-perf-records records FILE detail|faults ZERO MULTIPLIER SHIFT    a JSON object per sample, then the counts
    read-perf-records pmu FOLDER                                          a JSON object per event */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Samples of data accesses: records of the kernel's from files, as PEBS and IBS give them; page faults, which any
+"""Samples of data accesses: kernel records from files, as PEBS and IBS produce them; page faults, which any
 machine has, recorded for real; and what is refused where there is no PMU."""
 
 import json
@@ -63,7 +63,7 @@ def read(folder: Path, data: bytes, form: str = "detail", clock: tuple[int, int,
         (source(2, 0x01, 13, 0x04 | 0x20), LOAD | MEMORY | TLB_MISS),
         (source(2, 0x01, 11, 0x02, 1), LOAD | REMOTE),
         (source(4, 0x01, 15), STORE),
-        (source(1, 0x01, 15), 0),  # no access of memory
+        (source(1, 0x01, 15), 0),  # not a memory access
     ],
 )
 def test_level_and_operation_are_those_of_the_data_source(tmp_path, source_word, what):
@@ -102,7 +102,7 @@ def test_what_was_not_delivered_is_counted(tmp_path):
     assert counts == {"lost": 1005, "throttled": 1, "damaged": 0}
 
 
-def test_accesses_of_the_kernel_and_without_an_address_are_told_apart(tmp_path):
+def test_accesses_of_the_kernel_and_without_an_address_are_distinguished(tmp_path):
     data = sample(7, 1, (1 << 64) - 4096, misc=KERNEL) + sample(8, 2, 0) + sample(9, 3, 0x30)
     samples, _ = read(tmp_path, data, "faults")
     assert [(s["pid"], s["kernel"], s["address"] == 0) for s in samples] == [
@@ -115,7 +115,7 @@ def test_accesses_of_the_kernel_and_without_an_address_are_told_apart(tmp_path):
 @pytest.mark.parametrize(
     "bad",
     [
-        struct.pack("<IHH", SAMPLE, USER, 0),  # would be read for ever
+        struct.pack("<IHH", SAMPLE, USER, 0),  # would be read forever
         struct.pack("<IHH", SAMPLE, USER, 7) + bytes(8),
         struct.pack("<IHH", SAMPLE, USER, 65535) + bytes(64),  # beyond the end
         record(SAMPLE, bytes(16)),
@@ -207,7 +207,7 @@ def profiled(tape: Path) -> dict:
 
 
 def by_size(found: dict, least_bytes: int = 65536) -> dict[int, int]:
-    """Samples by the lower bound of the sizes' bucket, of those that touches.c makes."""
+    """Samples of touches.c's accesses by the lower bound of the sizes' bucket."""
     return {row[0]: row[4] for row in found["by_size"] if row[0] >= least_bytes}
 
 
@@ -226,10 +226,10 @@ def test_page_faults_are_in_the_objects_whose_pages_were_touched(touches, tmp_pa
     found = profiled(tmp_path / "a.tape")
     assert by_size(found) == {917504: 100 * rounds, 458752: 20 * rounds}
     assert found["events"] == [{"event": "page-faults", "period": 1}]
-    told = info(tmp_path / "a.tape")["access_samples"]
-    assert told["rows"] == found["in_objects"] + found["elsewhere"]
-    assert (told["lost"], told["kernel"], told["no_address"]) == (0, 0, 0)
-    assert f"{told['rows']:} samples of accesses (0 lost)" in said
+    totals = info(tmp_path / "a.tape")["access_samples"]
+    assert totals["rows"] == found["in_objects"] + found["elsewhere"]
+    assert (totals["lost"], totals["kernel"], totals["no_address"]) == (0, 0, 0)
+    assert f"{totals['rows']:} samples of accesses (0 lost)" in said
 
 
 @can_sample
@@ -258,8 +258,8 @@ def test_samples_of_a_process_that_is_not_recorded_are_left_out(touches, tmp_pat
 
 @can_sample
 def test_samples_that_find_no_room_are_counted(touches, tmp_path):
-    """40,000 page faults while the recorder is stopped: a ring holds 8,192, and the last losses are followed by none
-    that could tell of them.
+    """40,000 page faults while the recorder is stopped: a ring holds 8,192, and no sample follows the last losses that
+    could report them.
     """
     recorded(tmp_path / "a.tape", touches, "overflow")
     found = by_size(profiled(tmp_path / "a.tape"), 1 << 20)

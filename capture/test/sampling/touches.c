@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Usage: touches alone|thread|fork|overflow. Objects of mappings of their own whose OS pages are written one after the
-   other: as many page faults as pages, all of them in objects but for the first of each, which malloc itself touches.
-   fork: a child does it too. overflow: one object whose pages are given back and touched again, 40,000 times in all,
-   while the recorder is stopped. */
+/* Usage: touches alone|thread|fork|overflow. Objects in separate mappings whose OS pages are written in sequence: as
+   many page faults as OS pages, all of them in objects except the first of each, which malloc itself touches. fork: a
+   child does it too. overflow: one object whose OS pages are given back and touched again, 40,000 times in total, while
+   the recorder is stopped. */
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* "slow": makes 200 pairs of malloc and free; prints of each the request, the counter's advance around malloc, within
-   slow.c's malloc, and around free. Else: acquires objects of many sizes by all calls that do, and prints what each may
-   use: request, usable size. */
+/* "slow": makes 200 pairs of malloc and free; prints for each the request, and the counter's advance around malloc,
+   within slow.c's malloc, and around free. Else: acquires objects of many sizes by all acquiring calls, and prints for
+   each: request, usable size. */
 #include "core/base/os.h"
 
 #include <inttypes.h>
@@ -32,7 +32,7 @@ static void time_pairs(void) {
            pairs[i].inner_cycles, pairs[i].free_cycles);
 }
 
-static void tell(size_t request, void *object) {
+static void report(size_t request, void *object) {
   printf("%zu %zu\n", request, malloc_usable_size(object));
   free(object);
 }
@@ -44,12 +44,12 @@ int main(int argc, char **argv) {
   }
   for (size_t i = 0; i < 300; i++) {
     void *object;
-    tell(1000 + i * 7, malloc(1000 + i * 7));
-    tell(10000 + i * 3, calloc(1, 10000 + i * 3));
-    tell(200000 + i * 1001, realloc(malloc(10), 200000 + i * 1001));
+    report(1000 + i * 7, malloc(1000 + i * 7));
+    report(10000 + i * 3, calloc(1, 10000 + i * 3));
+    report(200000 + i * 1001, realloc(malloc(10), 200000 + i * 1001));
     if (posix_memalign(&object, 64, 50000 + i) == 0)
-      tell(50000 + i, object);
-    tell(70000 + i, aligned_alloc(4096, 70000 + i));
+      report(50000 + i, object);
+    report(70000 + i, aligned_alloc(4096, 70000 + i));
   }
   free(malloc((size_t)-4096 * 16)); /* fails */
   return 0;

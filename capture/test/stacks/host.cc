@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-// A program whose call stacks are known. Usage: host MODE. Each object that matters has a size of its own, from 1001 on, so
-// that its event can be told; the functions on the way to it have names that say which.
+// A program whose call stacks are known. Usage: host MODE. Each relevant object has its own size, from 1001 on, which
+// identifies its event; the functions that lead to it are named accordingly.
 #include <alloca.h>
 #include <csignal>
 #include <cstdio>
@@ -131,8 +131,8 @@ FRAME void through_library(const char *path, size_t bytes) {
   dlclose(library);
 }
 
-// Random paths through functions of all kinds of frames; at the end of each, what the judge says of it: backtrace(), or
-// libunwind's.
+// Random paths through functions with all kinds of frames; each ends with the stack by the judge: backtrace(), or
+// libunwind.
 static int (*judge)(void **, int) = backtrace;
 static unsigned long seed = 12345;
 static unsigned random_below(unsigned limit) {
@@ -218,7 +218,7 @@ FRAME void wander(int depth) {
     }
   STAY;
 }
-// Hardly any two stacks alike: more nodes than there is room for.
+// Almost all stacks differ: more nodes than there is room for.
 FRAME void branch(int depth) {
   if (depth == 0) {
     take(1001);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A library that the program calls and that calls it back; built under several names, so that one takes the place of
-   another when it is closed. */
+/* A library that the program calls and that calls it back; built under several names, so that one replaces another when
+   it is closed. */
 #include <stddef.h>
 
 #ifndef NAME

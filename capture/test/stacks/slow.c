@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An allocator before libc's: malloc of 4242 bytes takes 30 ms and tells how many cycles that were, each call looks at
- * its own stack, as heap profilers do.
- */
+/* An allocator in front of libc's: malloc of 4242 bytes takes 30 ms and stores how many cycles that took; each call
+   looks at its own stack, as heap profilers do. */
 #include "core/base/os.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The program whose call stacks are known (stacks/host.cc), and what a recording says of them."""
+"""The program whose call stacks are known (stacks/host.cc), and what a recording has of them."""
 
 import json
 import shutil

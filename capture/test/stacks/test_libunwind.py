@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""--unwind libunwind: the stacks are libunwind's, which are those of our own rules; and the library that the program is
-given changes nothing else for it.
+"""--unwind libunwind: the stacks are libunwind's, which equal those of our own rules; and the library that is preloaded
+changes nothing else for the program.
 
 Long: perl and git beside sqlite3.
 """
@@ -20,7 +20,7 @@ __all__ = ["build", "host"]  # fixtures
 LIBUNWIND = ("--stacks=64", "--unwind", "libunwind")
 RULES = ("--stacks=64", "--unwind", "dwarf")
 MODES = ["chain", "thread", "small", "recursion", "alloca", "exceptions", "signal", "coroutine", "fork", "wander"]
-# Of which each run makes the same calls.
+# Each run of them makes the same calls.
 PROGRAMS = {
     "sqlite3": ["sqlite3", ":memory:", "create table t(a, b); insert into t values (1, 2); select * from t order by a"],
     "perl": ["perl", "-e", "my %h; $h{$_} = [$_] for 1 .. 1000; print scalar keys %h"],
@@ -45,7 +45,7 @@ def calls(path: Path) -> list[tuple]:
 
 
 def is_cut_elsewhere(one: list[tuple] | None, other: list[tuple] | None) -> bool:
-    """Two stacks of which the rest is missing, but from different frames on, and which are the same up to there."""
+    """Are both stacks cut, at different frames, and the same up to there?"""
     if not one or not other or one[-1] != NOT_KNOWN or other[-1] != NOT_KNOWN:
         return False
     both = min(len(one), len(other)) - 1
@@ -53,8 +53,8 @@ def is_cut_elsewhere(one: list[tuple] | None, other: list[tuple] | None) -> bool
 
 
 def count_cut_elsewhere(folder: Path, *command: str | Path) -> int:
-    """The events of the program, in all of its processes, whose stacks are cut elsewhere; all others have the same
-    stacks. The program has the same libraries and environment both times.
+    """The number of events, in all processes of the program, whose stacks are cut elsewhere; all other events have the
+    same stacks. The program has the same libraries and environment both times.
     """
     preload = str((OUT / "lib" / "libheaptape-unwind.so").resolve())
     for options, name, before in ((RULES, "rules", preload), (LIBUNWIND, "libunwind", "")):
@@ -79,7 +79,7 @@ def count_cut_elsewhere(folder: Path, *command: str | Path) -> int:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_stacks_are_those_of_our_rules(mode, host, tmp_path):
-    """But where a recursion is deeper than the 512 frames of one walk: a walk of ours goes on from the last one's, and
+    """Except where a recursion is deeper than the 512 frames of one walk: our walk continues from the last one, and
     so knows how far out the outermost frame is. The program has four such stacks.
     """
     differ = count_cut_elsewhere(tmp_path, host, mode)
@@ -101,8 +101,8 @@ def test_stacks_of_libraries_that_come_and_go_are_those_of_our_rules(host, tmp_p
     assert count_cut_elsewhere(tmp_path, host, "libraries", library, library) == 0
 
 
-# One that leaves out the outermost frame, and allocates: what libc's own backtrace does at its first call, and 12,345
-# bytes each time.
+# A libunwind that leaves out the outermost frame, and allocates: as libc's own backtrace does at its first call, and
+# 12,345 bytes each time.
 PRETENDER = """
 #include <execinfo.h>
 #include <stdlib.h>
@@ -114,12 +114,12 @@ int unw_backtrace(void **addresses, int most) {
 
 
 def make_library(folder: Path, source: str) -> dict[str, str]:
-    """An environment in which libunwind is a library of that source."""
+    """An environment in which libunwind is a library made from that source."""
     compile_c(folder / "libunwind.so.8", source, "-O2", "-fPIC", "-shared", "-Wl,-soname,libunwind.so.8")
     return {"LD_LIBRARY_PATH": str(folder)}
 
 
-def test_what_libunwind_says_is_recorded_and_what_it_allocates_is_not(host, tmp_path):
+def test_the_stacks_of_libunwind_are_recorded_and_its_allocations_are_not(host, tmp_path):
     env = make_library(tmp_path, PRETENDER)
     support.record(tmp_path / "a.tape", host, "chain", options=LIBUNWIND, env=env)
     assert functions(tmp_path / "a.tape")[1001][-2:] == ["__libc_start_call_main", "__libc_start_main_impl"]
@@ -129,14 +129,14 @@ def test_what_libunwind_says_is_recorded_and_what_it_allocates_is_not(host, tmp_
     assert info(tmp_path / "a.tape")["footer"]["nested"] >= 2 * 3
 
 
-def test_a_libunwind_that_says_nothing_loses_stacks_and_no_event(host, tmp_path):
+def test_a_libunwind_that_returns_nothing_loses_stacks_and_no_event(host, tmp_path):
     env = make_library(tmp_path, "int unw_backtrace(void **to, int most) { return 0 * (to != 0) * most; }")
     done = support.record(tmp_path / "a.tape", host, "chain", options=LIBUNWIND, env=env)
     assert "3 call stacks could not be taken" in done.stderr
     assert len([1 for _, size, stack in calls(tmp_path / "a.tape") if size in (1001, 1002, 1003) and not stack]) == 3
 
 
-def test_a_libunwind_without_its_function_is_told_and_our_rules_are_used(host, tmp_path):
+def test_a_libunwind_without_its_function_is_reported_and_our_rules_are_used(host, tmp_path):
     env = make_library(tmp_path, "int other;")
     done = support.record(tmp_path / "a.tape", host, "chain", options=LIBUNWIND, env=env)
     assert "heaptape: libunwind.so.8 can't be loaded: call stacks are taken by heaptape's own rules" in done.stderr

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The stack of a call is the functions that led to it, in order: whatever their frames are like, whoever calls, however
-deep, with few or many stacks; and taking it harms nobody.
+"""The stack of a call is the functions that led to it, in order: for all kinds of frames and callers, at any depth,
+with few or many stacks; and taking it does no harm.
 
 Long: programs that were compiled without optimisation.
 """
@@ -135,7 +135,7 @@ def test_rules_agree_with_other_unwinders(judge, flags, depth, build, tmp_path):
         events = [frame[["request_bytes", "stack"]] for frame in trace.frames()]
     parents, instructions = nodes["parent"].tolist(), nodes["instruction"].tolist()
     compared = 0
-    for frame in reversed(events):  # the last of each size, as the loader has allocated such objects before
+    for frame in reversed(events):  # the last of each size, as the loader may have allocated such objects before
         for size, node in frame.dropna()[::-1].itertuples(index=False):
             if size not in expected:
                 continue

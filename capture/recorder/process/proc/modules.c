@@ -46,7 +46,8 @@ static bool read_note(int fd, const Elf64_Phdr *header, char *id) {
 }
 
 /* The build id of the ELF file as hexadecimal digits, and the address of its first byte according to its own headers.
-   id has room for 2 * TRACE_MAX_BUILD_ID_BYTES + 1. False: it is no ELF file, or has no build id (id is empty then). */
+   id has room for 2 * TRACE_MAX_BUILD_ID_BYTES + 1. False: it is not an ELF file, or has no build id (id is empty
+   then). */
 static bool read_elf(int fd, char *id, uint64_t *first_address) {
   Elf64_Ehdr file;
   id[0] = '\0';
@@ -69,7 +70,7 @@ static bool read_elf(int fd, char *id, uint64_t *first_address) {
   return found;
 }
 
-/* Opens the file that the process sees under that path, else the one that the recorder sees. */
+/* Opens the process's file at that path, else the recorder's. */
 static int open_file(int pid, const char *path) {
   char inside[4096 + 64];
   snprintf(inside, sizeof inside, "/proc/%d/root%s", pid, path);
@@ -112,8 +113,8 @@ static struct module *add(struct modules *modules) {
   return module;
 }
 
-/* Mappings of one file that follow one another, the first of them from its start, are one module; those without code
-   are none. */
+/* Successive mappings of one file, the first of them from its start, are one module; without code they are not a
+   module. */
 static bool read_modules(struct modules *found, int pid) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/maps", pid);
@@ -134,7 +135,7 @@ static bool read_modules(struct modules *found, int pid) {
     }
     if (last && !runs && last == &found->at[found->count - 1])
       trace_module_free_texts(&found->at[--found->count].record);
-    if (mapping.inode == 0 && !vdso) /* anonymous memory between two parts of a module does not end it */
+    if (mapping.inode == 0 && !vdso) /* anonymous memory between two parts of a module does not end the module */
       continue;
     last = add(found);
     if (!last)
@@ -179,8 +180,8 @@ static int by_start(const void *left, const void *right) {
   return COMPARE(a->record.start, b->record.start);
 }
 
-/* Keeps the modules that are no longer mapped and whose addresses no other has, so that one that is mapped there later
-   is known to replace them. */
+/* Keeps modules that are no longer mapped and whose addresses no other module has, so that a module that is mapped
+   there later is known to replace them. */
 static void keep_gone(struct modules *found, struct modules *before) {
   size_t count = found->count, now = 0;
   for (size_t old = 0; old < before->count; old++) {

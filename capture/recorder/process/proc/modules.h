@@ -14,7 +14,7 @@ struct modules {
   struct module {
     struct trace_module record; /* texts are owned */
     uint64_t device, inode;
-    bool is_new; /* by the last look */
+    bool is_new; /* in the last look */
     bool gone;   /* no longer mapped, and nothing in its place yet */
   } * at;        /* by address; vector.h */
   size_t count, room;
@@ -22,7 +22,7 @@ struct modules {
 
 enum modules_change { MODULES_SAME, MODULES_MORE, MODULES_REPLACED };
 
-/* Reads what is mapped now. MORE: there are new modules; REPLACED: one of them has addresses of another, which was
+/* Reads what is mapped now. MORE: there are new modules; REPLACED: a new one has addresses of another, which was
    unmapped since. SAME also where nothing can be read. */
 enum modules_change modules_look(struct modules *modules, int pid);
 
@@ -30,11 +30,11 @@ enum modules_change modules_look(struct modules *modules, int pid);
 void modules_visit_new(const struct modules *modules, void (*visit)(void *context, const struct trace_module *module),
                        void *context);
 
-/* The same for each that was mapped at the last look. */
+/* Calls visit for each module that was mapped at the last look. */
 void modules_visit_mapped(const struct modules *modules,
                           void (*visit)(void *context, const struct trace_module *module), void *context);
 
-/* Does address lie in a module that was mapped at the last look? */
+/* Is address in a module that was mapped at the last look? */
 bool modules_have(const struct modules *modules, uint64_t address);
 
 void modules_free(struct modules *modules);

@@ -7,8 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* linux/pidfd.h of 6.15 and later; Debian's headers are older. A kernel that knows less fails the call or leaves the
-   bit out. */
+/* linux/pidfd.h of 6.15 and later; Debian's headers are older. An older kernel fails the call or leaves the bit out. */
 struct pid_info {
   uint64_t mask, cgroup;
   uint32_t pid, tgid, ppid, user_and_group_ids[8];
@@ -24,7 +23,8 @@ static void look_at_zombie(struct process_end *end, int stat_fd) {
   if (got <= 0)
     return;
   text[got] = '\0';
-  /* What follows the name in parentheses, which may hold anything, is field 3 and on; the last, 52, is the status. */
+  /* After the name in parentheses, which may hold anything, come fields 3 and following; the last one, 52, is the
+     status. */
   const char *after = strrchr(text, ')');
   unsigned long long minor, child_minor, major, child_major, user, system;
   char state;
@@ -39,7 +39,7 @@ static void look_at_zombie(struct process_end *end, int stat_fd) {
       .minor_faults = minor, .major_faults = major, .user_ns = user * tick_ns, .system_ns = system * tick_ns};
   end->reaped_children = child_minor || child_major;
   const char *last = strrchr(after, ' ');
-  /* Zero is also what a reader gets who may not know it. */
+  /* Zero also means that the reader may not know it. */
   end->status_known = last && sscanf(last, "%d", &end->status) == 1 && end->status != 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a process ended and what it used in all, as far as the kernel still has it afterwards.
+/* How a process ended and what it used in total, as far as the kernel still has it afterwards.
 
    Not its job: reaping. Invariants: reads only; never waits. */
 #pragma once
@@ -16,6 +16,6 @@ struct process_end {
   bool reaped_children;     /* the peak that wait4 gives may then be one of theirs */
 };
 
-/* Looks at a process that has ended: a zombie through stat_fd (its /proc stat, opened while it lived), one that its
-   parent has reaped through pid_fd, which gives the status since Linux 6.15. Either may be -1. */
+/* Looks at a process that has ended: at a zombie through stat_fd (its /proc stat, opened while it lived), at a process
+   that its parent has reaped through pid_fd, which gives the status since Linux 6.15. Either may be -1. */
 struct process_end process_end_look(int pid_fd, int stat_fd);

@@ -50,7 +50,7 @@ bool sampler_is_due(const struct sampler *sampler, uint64_t now_ns) {
   return now_ns >= sampler->next_ns;
 }
 
-/* Short programs have their peak within milliseconds; long ones are to be sampled over all their length. */
+/* Short programs have their peak within milliseconds; long ones must be sampled over all their length. */
 void sampler_plan(struct sampler *sampler, uint64_t now_ns, uint64_t base_ns, uint32_t processes) {
   bool young = now_ns - sampler->opened_ns < 1000000000u;
   uint64_t interval_ns = young ? base_ns / 10 : base_ns;
@@ -69,7 +69,7 @@ static bool read_sample(struct sampler *sampler, struct trace_sample *sample) {
   sample->rss_shmem_bytes = status_bytes(text, "\nRssShmem:");
   sample->vm_size_bytes = status_bytes(text, "\nVmSize:");
   sample->vm_hwm_bytes = status_bytes(text, "\nVmHWM:");
-  /* In stat, what follows the program's name in parentheses (which may hold anything) is field 3 and on. */
+  /* In stat, after the program's name in parentheses (which may hold anything) come fields 3 and following. */
   const char *after;
   if (!proc_read(sampler->stat_fd, text, sizeof text) || !(after = strrchr(text, ')')))
     return true;

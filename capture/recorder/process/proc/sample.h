@@ -20,8 +20,8 @@ struct sampler {
 void sampler_open(struct sampler *sampler, int pid);
 void sampler_close(struct sampler *sampler);
 
-/* Is it time for the next sample? And: when is it, after one. base_ns: the period by default; a tenth of it in the
-   process's first second. */
+/* sampler_is_due: is it time for the next sample? sampler_plan: after a sample, sets the time of the next. base_ns: the
+   default period; a tenth of it in the process's first second. */
 bool sampler_is_due(const struct sampler *sampler, uint64_t now_ns);
 void sampler_plan(struct sampler *sampler, uint64_t now_ns, uint64_t base_ns, uint32_t processes);
 

@@ -15,12 +15,12 @@ enum {
   PADDING_ALIGN = 16,
 };
 
-/* What is written to the room, in turn. */
+/* The bytes written for the room so far. */
 struct writer {
   uint64_t address; /* of bytes[0] */
   uint8_t *bytes;
   uint32_t used, most;
-  bool marked;  /* the function begins with an endbr64: it may run with a shadow stack */
+  bool marked;  /* the function begins with endbr64: it may run with a shadow stack */
   bool too_far; /* a distance did not fit, or the room was too small */
 };
 
@@ -37,7 +37,7 @@ static void put_byte(struct writer *writer, uint8_t byte) {
   put(writer, &byte, 1);
 }
 
-/* The distance to target from what follows it, `behind` bytes after the four of itself. */
+/* Puts the four-byte distance to target, counted from `behind` bytes after these four. */
 static void put_distance(struct writer *writer, uint64_t target, uint32_t behind) {
   int64_t distance = (int64_t)(target - (writer->address + writer->used + 4 + behind));
   int32_t word = (int32_t)distance;
@@ -86,7 +86,7 @@ static bool is_relative(const struct decoded *decoded) {
   return decoded->instruction.attributes & ZYDIS_ATTRIB_IS_RELATIVE;
 }
 
-/* Where a direct jump or call leads; false: it is none. */
+/* Finds where a direct jump or call leads; false: it is another instruction. */
 static bool leads_to(const struct decoded *decoded, uint64_t *target) {
   const ZydisDecodedOperand *operand = &decoded->operand[0];
   return is_relative(decoded) && operand->type == ZYDIS_OPERAND_TYPE_IMMEDIATE && operand->imm.is_relative &&
@@ -115,7 +115,7 @@ static const char *put_relative_memory(struct writer *writer, const struct decod
   return NULL;
 }
 
-/* A call with the return address that it would have, so that it comes back to the function. */
+/* Puts a call with its original return address, so that it returns to the function. */
 static void put_call(struct writer *writer, const struct decoded *decoded, uint64_t target) {
   static const uint8_t push_from[] = {0xff, 0x35};
   uint64_t back = decoded->address + decoded->instruction.length;
@@ -126,8 +126,8 @@ static void put_call(struct writer *writer, const struct decoded *decoded, uint6
   put(writer, &back, sizeof back);
 }
 
-/* Puts the instruction so that it does at its new place what it did at its old one. last: no instruction of the patch
-   follows. */
+/* Puts the instruction so that it has the same effect at its new place as at its old one. last: no instruction of the
+   patch follows. */
 static const char *put_instruction(struct writer *writer, const struct decoded *decoded, bool last) {
   const ZydisDecodedInstruction *instruction = &decoded->instruction;
   uint64_t target;
@@ -154,7 +154,7 @@ static const char *put_instruction(struct writer *writer, const struct decoded *
   return NULL;
 }
 
-/* Is nothing behind that instruction executed but by a jump to there? */
+/* Is code behind that instruction executed only after a jump to it? */
 static bool ends_flow(const struct decoded *decoded) {
   ZydisInstructionCategory category = decoded->instruction.meta.category;
   return category == ZYDIS_CATEGORY_UNCOND_BR || category == ZYDIS_CATEGORY_RET;
@@ -166,8 +166,8 @@ static bool is_padding(const struct decoded *decoded) {
   return mnemonic == ZYDIS_MNEMONIC_NOP || mnemonic == ZYDIS_MNEMONIC_INT3;
 }
 
-/* A jump by a table: where it leads is not to be seen. The forms that gcc and clang make for a switch: of an address in
-   a table, and of a distance in it that is added to a register. */
+/* A jump by a table, whose targets can't be determined. The forms that gcc and clang make for a switch: to an address
+   in a table, and by a distance in it that is added to a register. */
 struct tables {
   bool distance_loaded;
 };
@@ -193,7 +193,7 @@ static const char *look_for_jumps(const struct entry_function *function, const s
   for (size_t at = 0; at < function->bytes; at += decoded.instruction.length) {
     uint64_t target;
     if (!decode(function, at, function->bytes, &decoded))
-      return "has bytes that are no instruction";
+      return "has bytes that are not an instruction";
     if (leads_to(&decoded, &target) && target > patch->at && target < patch->at + patch->bytes)
       return "jumps into its first instructions";
     if (jumps_by_table(&tables, &decoded))
@@ -202,8 +202,8 @@ static const char *look_for_jumps(const struct entry_function *function, const s
   return NULL;
 }
 
-/* The instructions that the jump overwrites go into the trampoline. The last one need not be the function's: what pads
-   it up to the next one may be overwritten, too. */
+/* The instructions that the jump overwrites go into the trampoline. The last one need not belong to the function:
+   padding up to the next function may be overwritten, too. */
 static const char *move_instructions(const struct entry_function *function, struct writer *writer,
                                      struct entry_patch *patch) {
   size_t begin = patch->at - function->address, at = begin;
@@ -212,9 +212,9 @@ static const char *move_instructions(const struct entry_function *function, stru
   while (at - begin < ENTRY_JUMP_BYTES) {
     bool behind = at >= function->bytes;
     if (behind && !ended)
-      return "ends in the middle of an instruction, or goes on in another function";
+      return "ends in the middle of an instruction, or continues in another function";
     if (!decode(function, at, behind ? function->known : function->bytes, &decoded))
-      return behind ? "is too short" : "has bytes that are no instruction";
+      return behind ? "is too short" : "has bytes that are not an instruction";
     size_t next = at + decoded.instruction.length;
     if (behind && (!is_padding(&decoded) || (function->address + at) % PADDING_ALIGN == 0))
       return "is too short";
@@ -254,7 +254,7 @@ const char *entry_patch_make(const struct entry_function *function, const struct
     put(&writer, endbr64, sizeof endbr64);
   const char *why = move_instructions(function, &writer, patch);
   if (!why && writer.too_far)
-    why = "refers to what is too far from the memory for its trampoline";
+    why = "refers to an address too far from the memory for its trampoline";
   if (!why)
     why = look_for_jumps(function, patch);
   if (why)
@@ -264,7 +264,7 @@ const char *entry_patch_make(const struct entry_function *function, const struct
   return NULL;
 }
 
-/* Does decoding that begins at byte `from` come to an instruction at byte `at`? */
+/* Does decoding that begins at byte `from` reach an instruction at byte `at`? */
 static bool decodes_to(const struct entry_function *text, size_t from, size_t at) {
   struct decoded decoded;
   while (from < at) {
@@ -276,8 +276,8 @@ static bool decodes_to(const struct entry_function *text, size_t from, size_t at
   return from == at;
 }
 
-/* Does an instruction begin at that byte? Decoding that begins anywhere falls into step with the instructions within a
-   few of them. Where begins do not agree, it may. */
+/* May an instruction begin at that byte? Decoding that begins anywhere synchronizes with the instructions within a few
+   of them. True where different beginnings disagree. */
 static bool may_be_instruction(const struct entry_function *text, size_t at) {
   enum { NEAREST = 96, BEGINS = 16 };
   if (at < NEAREST + BEGINS)
@@ -301,7 +301,7 @@ static bool is_in_one(const struct entry_patch *patches, size_t count, uint64_t 
   return false;
 }
 
-/* Bytes of the opcode before a 32-bit distance at that byte; 0: it is no jump's or call's. */
+/* Bytes of the opcode before a 32-bit distance at that byte; 0: it is not that of a jump or call. */
 static size_t opcode_bytes(const uint8_t *code, size_t at) {
   if (at > 1 && code[at - 2] == 0x0f && (code[at - 1] & 0xf0) == 0x80)
     return 2;

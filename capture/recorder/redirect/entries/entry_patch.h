@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Redirecting a function at its entry: the jump that takes the place of its first instructions, and the trampoline in
-   which these are executed elsewhere, so that the function can still be called.
+/* Redirecting a function at its entry: the jump that replaces its first instructions, and the trampoline, where these
+   instructions are executed, so that the function can still be called.
 
    Job: bytes in, bytes out, or the reason why it can't be done safely. Not its job: finding functions, reading or
-   writing a process's memory, stopping its threads. Pure functions, x86-64 alone; elsewhere each function is refused.
-   Allocate nothing, may be called from any thread.
+   writing a process's memory, stopping its threads. Pure functions, for x86-64 only; elsewhere each function is
+   refused. Allocate nothing, may be called from any thread.
 
-   Invariants. A patch overwrites whole instructions, and the rest of them that the jump leaves over with int3. No
-   direct jump or call in the function leads between its first overwritten byte and its last. A jump to its first, a
-   loop's, leads to the hook with the stack and the registers of a call. An endbr64 at the entry stays where it is.
+   Invariants. A patch overwrites whole instructions; bytes of them that the jump does not fill become int3. No direct
+   jump or call in the function leads between its first overwritten byte and its last. A jump to the first one, as a
+   loop has, leads to the hook with the stack and the registers of a call. An endbr64 at the entry stays where it is.
    The trampoline does what the overwritten instructions did: memory operands and jumps that are relative to the
    instruction are adjusted; a call is made with the function's own return address, so that unwinding and exceptions
-   find the function and not the trampoline. After it, all registers and the stack are as they would be.
- */
+   find the function and not the trampoline. After the trampoline, all registers and the stack are as they would be
+   without it. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,7 +21,7 @@
 
 enum {
   ENTRY_JUMP_BYTES = 5,   /* jmp rel32 */
-  ENTRY_PATCH_MOST = 24,  /* overwritten bytes, at most: four, and one instruction more */
+  ENTRY_PATCH_MOST = 24,  /* most overwritten bytes: four, and one further instruction */
   ENTRY_ROOM_BYTES = 192, /* stub and trampoline */
   ENTRY_HOOK_AT = 16,     /* in the room of a function whose stub has an argument: 8 bytes, the hook's address */
 };
@@ -33,10 +33,10 @@ struct entry_function {
   size_t known;        /* bytes at code, at least `bytes`: up to the next function's begin, or less */
 };
 
-/* Where its calls are to go. */
+/* Where the function's calls are redirected to. */
 struct entry_target {
   uint64_t room;     /* address of ENTRY_ROOM_BYTES for stub and trampoline, a multiple of 16, within 2 GiB of the
-                        function and of what it refers to */
+                        function and of the addresses it refers to */
   uint64_t hook;     /* anywhere; called as the function is, with its caller's return address */
   bool has_argument; /* the stub pushes `argument` above the return address; no register or flag changes */
   uint64_t argument;
@@ -46,18 +46,18 @@ struct entry_patch {
   uint64_t at;    /* address of the first overwritten byte: the function's, or that behind its endbr64 */
   uint32_t bytes; /* overwritten */
   uint8_t code[ENTRY_PATCH_MOST], original[ENTRY_PATCH_MOST];
-  uint8_t moved[ENTRY_PATCH_MOST]; /* where in the room the instruction at that byte stands; 0: none begins there */
+  uint8_t moved[ENTRY_PATCH_MOST]; /* place in the room of the instruction at that byte; 0: none begins there */
   uint64_t trampoline;             /* address; called as the function is */
   uint32_t room_bytes;
-  uint8_t room[ENTRY_ROOM_BYTES]; /* to be written there before `code` */
+  uint8_t room[ENTRY_ROOM_BYTES]; /* to be written to the room before `code` is written */
 };
 
-/* Returns NULL, or why the function can't be redirected: a static text that goes on from "it". */
+/* Returns NULL, or why the function can't be redirected: a static text that continues "it ...". */
 const char *entry_patch_make(const struct entry_function *function, const struct entry_target *target,
                              struct entry_patch *patch);
 
 /* Marks the patches into which a jump or call with a 32-bit distance leads from anywhere in a program's code: cold
-   parts of functions stand elsewhere, and symbols need not name them. Looks at every byte, so that it finds what no
-   decoding would; may mark one that only seems to be jumped into. jumped_into: one per patch. */
+   parts of functions are elsewhere, and symbols need not name them. Checks every byte, so that it finds jumps that no
+   decoding would; may mark a patch that only seems to be jumped into. jumped_into: one per patch. */
 void entry_patch_find_jumps(const struct entry_function *text, const struct entry_patch *patches, size_t count,
                             bool *jumped_into);

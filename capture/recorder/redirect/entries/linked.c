@@ -12,14 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A redirection that is being made. */
+/* A redirection in progress. */
 struct work {
   struct linked_result *result;
   struct linked_patches patches;
   int memory; /* /proc/PID/mem */
 };
 
-/* What is said stands behind what is said already. */
+/* Appends to the complaint. */
 static void __attribute__((format(printf, 2, 3))) complain(struct linked_result *result, const char *format, ...) {
   size_t used = strlen(result->complaint);
   va_list arguments;
@@ -49,7 +49,7 @@ static bool write_table(const struct work *work) {
   return true;
 }
 
-/* Written in one piece each, to functions in which the waiting thread cannot be. */
+/* Each patch is written at once, to functions in which the waiting thread cannot be. */
 static void write_patches(struct work *work) {
   const struct linked_patches *patches = &work->patches;
   for (size_t i = 0; i < patches->count; i++)
@@ -90,11 +90,11 @@ static void redirect(struct work *work, int pid, int connection, const struct li
   char why[400];
   bool given_up = linked_patches_complain(&work->patches, why, sizeof why);
   if (why[0])
-    complain(work->result, "not recorded: %s%s", why, given_up ? "; so no function of that allocator is" : "");
+    complain(work->result, "not recorded: %s%s", why, given_up ? "; so no function of that allocator is recorded" : "");
   unsigned threads = threads_of(pid);
   if (threads != 1)
     complain(work->result, "it has %u threads already: its allocator is not recorded", threads);
-  else if (!still_waits(connection)) /* it runs on without us, and its memory may be something else's */
+  else if (!still_waits(connection)) /* it continues without us, and may use the memory for something else */
     complain(work->result, "%s", "it does not wait any more: its allocator is not recorded");
   else if (!write_table(work))
     complain(work->result, "its memory can't be written (%s): its allocator is not recorded", strerror(errno));

@@ -51,7 +51,7 @@ static bool is_among(const char *words, const char *name) {
   return false;
 }
 
-/* Order of names, for the search of each symbol's. */
+/* The functions in the order of their names, to search each symbol's name. */
 static uint16_t by_name[FUNCTIONS];
 
 static int compare(const void *a, const void *b) {
@@ -112,7 +112,7 @@ static bool is_found(const struct linked_functions *functions, uint64_t address)
   return false;
 }
 
-/* Adds what was seen of one function in one family. */
+/* Adds the symbol that was seen for one function of one family. */
 static int add(struct linked_functions *functions, const struct seen *seen, unsigned family, unsigned number) {
   const struct described *described = &table[number];
   if (!seen->is_there || is_found(functions, seen->address))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Which functions of an executable are those of an allocator that is linked into it.
+/* Finds the functions of an allocator that is linked into an executable.
 
    Job: read the executable's symbols (.symtab and .dynsym), compare them with linked_functions.def. Not its job: the
-   process (linked.h). Invariants: the file is untrusted: what is damaged is left out. A function at several names is
-   found once, by the first of the table. Names of a family count only with one of its marks. Allocates with malloc. */
+   process (linked.h). Invariants: the file is untrusted: damaged parts are left out. A function with several names is
+   found once, by the first name in the table. Names of a family count only with one of its marks. Allocates with
+   malloc. */
 #pragma once
 
 #include "capture/wire/linked.h"
@@ -15,7 +16,7 @@
 enum { LINKED_FAMILIES_MOST = 16 };
 
 struct linked_found {
-  const char *prefix, *name;    /* its name is both; static text */
+  const char *prefix, *name;    /* its name is both together; static text */
   uint8_t family;               /* number in the table; 0: that of functions without a prefix */
   bool chosen_at_run_time;      /* GNU_IFUNC: the function is not where the symbol is */
   uint64_t address, bytes;      /* in the file's addresses */
@@ -23,10 +24,10 @@ struct linked_found {
 };
 
 struct linked_functions {
-  VECTOR(struct linked_found) found; /* by the table's order */
+  VECTOR(struct linked_found) found; /* in the table's order */
 };
 
-/* None are found where the executable has no allocator. Returns 0, or -1: no memory. */
+/* Finds none where the executable has no allocator. Returns 0, or -1: no memory. */
 int linked_functions_find(struct linked_functions *functions, Elf *elf);
 
 void linked_functions_free(struct linked_functions *functions);

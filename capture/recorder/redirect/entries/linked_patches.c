@@ -36,7 +36,7 @@ uint64_t linked_room_of(int memory, uint64_t function, struct linked_saved *save
   return saved->at == function + at && saved->bytes >= ENTRY_JUMP_BYTES && saved->bytes <= ENTRY_PATCH_MOST ? room : 0;
 }
 
-/* The bytes at an address of the file's; NULL: they are not all in it. */
+/* The bytes at an address of the file; NULL: they are not completely in it. */
 static const char *in_file(Elf *elf, uint64_t address, uint64_t bytes) {
   size_t file_bytes, headers;
   const char *file = elf_rawfile(elf, &file_bytes);
@@ -50,7 +50,7 @@ static const char *in_file(Elf *elf, uint64_t address, uint64_t bytes) {
   return NULL;
 }
 
-/* What stands at a function's entry, or stood there before a recorder that is gone redirected it. */
+/* Reads the code at a function's entry, as it was before an earlier recorder redirected it, if one did. */
 static bool read_code(int memory, uint8_t *code, size_t known, uint64_t address) {
   struct linked_saved saved;
   if (!read_at(memory, code, known, address))
@@ -60,7 +60,7 @@ static bool read_code(int memory, uint8_t *code, size_t known, uint64_t address)
   return true;
 }
 
-/* Can hooks save what their own code may change beside general registers? */
+/* Can hooks save the registers, other than general ones, that their own code may change? */
 static bool vectors_can_be_saved(void) {
 #if defined(__x86_64__)
   unsigned bytes, from, c, d;
@@ -82,7 +82,7 @@ static const char *make_patch(const struct linked_patches *patches, int memory, 
   if (found->chosen_at_run_time)
     return "is chosen when the program runs";
   if (found->bytes == 0 || found->bytes > MOST)
-    return "has no size that could be true";
+    return "has an implausible size";
   uint64_t address = place->bias + found->address;
   size_t known = (size_t)(((address + found->bytes + PADDING_ALIGN - 1) & ~(uint64_t)(PADDING_ALIGN - 1)) - address);
   uint8_t *code = malloc(known);
@@ -103,7 +103,7 @@ static const char *make_patch(const struct linked_patches *patches, int memory, 
   return why;
 }
 
-/* From anywhere in the executable, by the bytes of its file. */
+/* Finds jumps from anywhere in the executable, by the bytes of its file. */
 static bool find_jumps(struct linked_patches *patches) {
   size_t file_bytes, headers;
   const char *file = elf_rawfile(patches->elf, &file_bytes);
@@ -142,7 +142,7 @@ static void find_overlaps(struct linked_patches *patches) {
     }
 }
 
-/* Does a trace that lacks its calls tell something untrue? */
+/* Would a trace without its calls be wrong? */
 static bool is_needed(const struct linked_patches *patches, size_t number) {
   uint8_t kind = patches->functions.found.at[number].means.kind;
   return kind != LINKED_TOUCH && kind != LINKED_OTHER;
@@ -180,13 +180,13 @@ bool linked_patches_make(struct linked_patches *patches, int memory, const struc
   if (!patches->patch || !patches->why)
     return false;
   const char *why_none =
-      vectors_can_be_saved() ? NULL : "is of a processor without XSAVE, or with larger vectors than are known";
+      vectors_can_be_saved() ? NULL : "runs on a processor without XSAVE, or with larger vectors than are known";
   for (size_t i = 0; i < patches->count; i++)
     patches->why[i] = why_none ? why_none : make_patch(patches, memory, i);
   if (!find_jumps(patches))
     return false;
   find_overlaps(patches);
-  for (size_t i = 0; i < patches->count; i++) /* a family is redirected only if all of it is possible that is needed */
+  for (size_t i = 0; i < patches->count; i++) /* a family is redirected only if all its needed functions can be */
     if (patches->why[i] && is_needed(patches, i))
       patches->given_up[patches->functions.found.at[i].family] = true;
   return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A handler comes after each instruction of a hook in turn, and allocates and frees, or leaves by siglongjmp: the calls
-   of both are recorded exactly, in their order. The hooks are in their common case, in the one in
-   which another thread has touched the object's place last, and in that after a pause, in which they make room. */
+/* A handler interrupts after each instruction of a hook in turn, and allocates and frees, or leaves by siglongjmp: the
+   calls of both are recorded exactly, in their order. The hooks are in their common case, in the case where another
+   thread has touched the object's place last, and in the case after a pause, where they make room. */
 #include "capture/test/hosts/interruptions/single_step.h"
 #include "capture/test/hosts/recording.h"
 #include "capture/wire/heaptape.h"
@@ -14,7 +14,7 @@ enum { MAIN_BYTES = 600, RESIZED_BYTES = 610, HANDLER_BYTES = 3000, AFTER_BYTES 
 static sigjmp_buf back;
 static void *of_other_thread[STEPS_MAX];
 static int handled;
-static enum { OF_MALLOC, OF_REALLOC, OF_FREE, STEPPED } stepped; /* one call of three, as each step takes long */
+static enum { OF_MALLOC, OF_REALLOC, OF_FREE, STEPPED } stepped; /* one of three calls, as each step takes long */
 
 static void allocate(void) {
   handled++;
@@ -30,7 +30,7 @@ static void *make(void *unused) {
   return unused;
 }
 
-/* True: the calls were over before so many instructions. */
+/* True: the calls were over before instruction `at`. */
 static bool local(int at) {
   if (stepped == OF_MALLOC)
     step_begin(at);
@@ -63,7 +63,7 @@ static bool after_a_pause(int at) {
   return step_count <= at;
 }
 
-/* Returns how often: after each instruction of so many. */
+/* Interrupts after every stride-th instruction. Returns how often. */
 static int go_through(bool (*calls)(int at), int stride) {
   for (volatile int at = 0; at < STEPS_MAX * stride; at += stride) {
     if (sigsetjmp(back, 1) == 0 && calls(at))

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A handler comes between the taking and the writing of a record, fills the ring, and is itself interrupted at such a
-   place, six deep: what the handlers record is exact, also after the interrupted calls have been completed, which are
+/* A handler interrupts between taking a slot and writing its record, fills the ring, and is itself interrupted at such
+   a place, six deep: the handlers' records are exact, also after the interrupted calls have been completed, which are
    recorded or counted as dropped. The same where the handlers leave by siglongjmp, two hundred times.
 
-   Single steps take so long that the recorder's tick would advance in the middle of most of these calls, which are then
-   no common ones. So the recorder is stopped meanwhile; a timer lets it go on where the host must wait for it. */
+   Single steps take so long that the recorder's tick would advance in the middle of most of these calls, which would
+   then not be in the common case. So the recorder is stopped meanwhile; a timer lets it continue where the host must
+   wait for it. */
 #include "capture/test/hosts/interruptions/single_step.h"
 #include "capture/test/hosts/recording.h"
 
@@ -16,12 +17,12 @@
 
 enum {
   LEVELS = 6,
-  LEFT = 40,   /* of each instruction */
+  LEFT = 40,   /* per instruction */
   LAST = 20,   /* instructions of the hook of calloc, among which are those between taking and writing */
-  FILL = 8600, /* objects: their records are more than a ring holds */
+  FILL = 8600, /* objects: they have more records than a ring holds */
   FILL_BYTES = 700,
   STOPPED_MOST_US = 50000,
-  MAIN_BYTES = 25, /* so that one is mostly at the entry of the one before */
+  MAIN_BYTES = 25, /* so that an object is mostly at the tag entry of the previous one */
 };
 
 static int depth, at_instruction;
@@ -64,7 +65,7 @@ static void fill(void) {
     free(keep(malloc(FILL_BYTES)));
 }
 
-/* A calloc, two records, which is interrupted. The one before makes it the common case. */
+/* A calloc, two records, which is interrupted. The call before it makes it the common case. */
 static void call(void) {
   depth++;
   stop_recorder();
@@ -86,7 +87,7 @@ static void nest(void) {
     call();
 }
 
-/* Of a call in the common case. */
+/* The instructions of a call in the common case. */
 static int least_instructions(void) {
   enum { TRIES = 16 };
   int least = INT_MAX;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A handler that leaves with siglongjmp, again and again and in the middle of anything: what the program does
-   afterwards is recorded in full, nothing is dropped, and no record is broken. The allocator is one that bears it. */
+/* A handler that leaves by siglongjmp, again and again and at any place: all later calls of the program are recorded,
+   nothing is dropped, and no record is broken. The allocator tolerates this. */
 #include "capture/test/hosts/recording.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* SIGKILL comes after each instruction of a hook in turn, each time in another child: its trace has every call that had
-   returned, at most the interrupted one besides, and is whole. */
+   returned, at most also the interrupted one, and is complete. */
 #include "capture/test/hosts/interruptions/single_step.h"
 #include "capture/test/hosts/recording.h"
 

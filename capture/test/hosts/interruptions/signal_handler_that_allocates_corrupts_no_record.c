@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A handler that allocates, frees and resizes interrupts a program that does the same, as often as the machine can:
    events are exactly the calls made, each object released was handed out before by the same thread. Only where the
-   recorder gets no processor for so long that the handlers' events no longer fit the side buffer may some be missing;
-   they are counted. The allocator is one that bears it. */
+   recorder gets no processor for so long that the handlers' events no longer fit into the side buffer may some be
+   missing; they are counted. The allocator tolerates this. */
 #include "capture/test/hosts/recording.h"
 
 #include <pthread.h>
@@ -24,7 +24,7 @@ static void handler(int signal) {
   calls[1] += 3;
 }
 
-/* Signals that come while the thread waits for a processor are delivered as one: it goes on until enough were. */
+/* Signals that arrive while the thread waits for a processor are delivered as one: it continues until enough were. */
 static void *shoot(void *target) {
   struct timespec pause = {0, 1000};
   for (int i = 0; i < SIGNALS || calls[1] <= HANDLER_CALLS; i++) {

@@ -18,7 +18,7 @@ static uintptr_t step_from, step_to; /* code of the library */
 static volatile int step_count, step_act_at;
 static void (*step_act)(void);
 
-/* The rest of the call is not stepped: it may block SIGTRAP, and would be killed by it. */
+/* The remaining call is not stepped: it may block SIGTRAP, and would be killed by it. */
 static void step_handler(int signal, siginfo_t *info, void *context) {
   (void)signal, (void)info;
   greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;

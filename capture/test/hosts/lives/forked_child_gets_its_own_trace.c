@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A fork child, and its child, write traces of their own; each holds its own process's calls and nothing of the
- * others'. */
+/* A fork child, and its child, write their own traces; each holds its own process's calls and no others. */
 #include "capture/test/hosts/recording.h"
 
 #include <sys/wait.h>

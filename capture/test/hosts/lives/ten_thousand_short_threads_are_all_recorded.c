@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* 10,000 threads, most of them gone before the next begins: each one's calls are there, under a thread number of its
-   own, and the host's memory for them does not grow with their number. */
+/* 10,000 threads, most of which end before the next begins: the calls of each are recorded, under its own thread
+   number, and the host's memory for them does not grow with their number. */
 #include "capture/test/hosts/recording.h"
 
 #include <pthread.h>

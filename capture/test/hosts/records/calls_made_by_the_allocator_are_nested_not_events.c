@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* An allocator whose calloc and realloc call its own malloc: the program's calls are events, the allocator's are
-   counted. And what is excluded is neither. */
+   counted. Excluded calls are neither. */
 #include "capture/test/hosts/recording.h"
 #include "capture/wire/heaptape.h"
 

@@ -25,7 +25,7 @@ int host(void) {
   run(NULL);
   pthread_join(thread, NULL);
   kill(getppid(), SIGCONT);
-  for (int i = 0; i < 4; i++) { /* the trace goes on after the gap */
+  for (int i = 0; i < 4; i++) { /* the trace continues after the gap */
     usleep(5000);
     run(NULL);
   }

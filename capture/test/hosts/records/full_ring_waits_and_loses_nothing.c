@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* With a collector that stands still for a while, the host waits and then goes on: not one event is lost. */
+/* With a collector that stands still for a while, the host waits and then continues: no event is lost. */
 #include "capture/test/hosts/recording.h"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@ enum { ROUNDS = 100000, BYTES = 88 };
 
 /* Shared by host and helper. */
 struct progress {
-  volatile int rounds;  /* that the host has done */
+  volatile int rounds;  /* done by the host */
   volatile int stopped; /* where it stood still */
 };
 
@@ -21,8 +21,8 @@ static void wait_a_little(void) {
   nanosleep(&(struct timespec){0, 20000000}, NULL);
 }
 
-/* 'S': asleep, 'T': stopped, ... Without malloc, for which the helper, a fork child, would ask the stopped collector.
- */
+/* 'S': asleep, 'T': stopped, ... Without malloc, for which the helper, a fork child, would need the stopped
+   collector. */
 static char state_of(int pid) {
   char path[64], text[512];
   snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -35,7 +35,7 @@ static char state_of(int pid) {
   return after_name && strlen(after_name) > 2 ? after_name[2] : '?';
 }
 
-/* Lets the collector go on once the host stands still and sleeps. Without the host's waiting, it ends before. */
+/* Lets the collector continue once the host stands still and sleeps. If the host does not wait, this ends before. */
 static void release_when_it_waits(struct progress *progress, int host, int recorder) {
   for (;;) {
     int before = progress->rounds;

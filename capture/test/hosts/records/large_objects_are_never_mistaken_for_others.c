@@ -35,7 +35,7 @@ static char *crowd[CROWD];
 
 int host(void) {
   mallopt(M_MMAP_THRESHOLD,
-          OBJECT_BYTES / 2); /* fixed, and more than an arena begins with: no memory that was resident before */
+          OBJECT_BYTES / 2); /* fixed, and larger than an arena's first memory: no memory that was resident before */
   pthread_t threads[THREADS];
   unsigned seeds[THREADS];
   for (unsigned i = 0; i < THREADS; i++) {
@@ -71,7 +71,7 @@ static void compare(void *context, uint32_t thread, const struct trace_event *ev
     seen.live[seen.count++].pages = (unsigned)(event->size_bytes - OBJECT_BYTES) / 16;
   } else if (event->call == CALL_free && seen.first < seen.count && event->released == seen.live[seen.first].address) {
     unsigned pages = seen.live[seen.first++].pages;
-    CHECK(!event->touched_os_pages || event->touched_os_pages == pages + 1, "%u OS pages, told %u", pages,
+    CHECK(!event->touched_os_pages || event->touched_os_pages == pages + 1, "%u OS pages, not %u", pages,
           event->touched_os_pages - 1);
     seen.known += event->touched_os_pages != 0;
     seen.unknown += event->touched_os_pages == 0;

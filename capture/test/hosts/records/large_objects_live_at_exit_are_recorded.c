@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What was touched of large objects that are never freed is in the trace when the program ends by exit or by return
-   from main; an object that was freed is not among them, and a program that ends by _exit leaves nothing of them. */
+/* The touched OS pages of large objects that are never freed are in the trace when the program ends by exit or by
+   return from main; a freed object is not among them, and a program that ends by _exit leaves none of them. */
 #include "capture/test/hosts/recording.h"
 #include "core/trace/read/trace_read.h"
 

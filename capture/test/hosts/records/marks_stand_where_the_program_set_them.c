@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Marks of several threads come back whole and at their place: after as many events of their thread as it had made.
-   Texts of all lengths up to 255 bytes, cut between characters beyond that; also by a thread that has no event before
-   it, in a pause, and when there are more of them than the ring holds. */
+/* Marks of several threads come back complete and at their place: after as many events of their thread as it had made.
+   Texts have all lengths up to 255 bytes, and are cut between characters beyond that; also by a thread that has no
+   event before it, in a pause, and with more marks than the ring holds. */
 #include "capture/test/hosts/recording.h"
 #include "capture/wire/heaptape.h"
 #include "core/trace/read/trace_read.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* realloc(p, 0), a failed realloc, free(NULL), a failed posix_memalign, an overflowing reallocarray and the like:
-   events hold what was requested and what came of it. */
+   events hold the request and the result. */
 #include "capture/test/hosts/recording.h"
 
 #include <malloc.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* heaptape_pause hides the calls of all threads until heaptape_resume; the trace has a gap of exactly that many, also
-   of threads that start in the pause, of one that never calls again after it, and of a fork child of a paused program.
- */
+/* heaptape_pause hides the calls of all threads until heaptape_resume; the trace has a gap of exactly as many calls,
+   also for threads that start in the pause, for one that makes no call after it, and for a fork child of a paused
+   program. */
 #include "capture/test/hosts/recording.h"
 #include "capture/wire/heaptape.h"
 
@@ -85,7 +85,7 @@ int test(void) {
     CHECK(counts[0] == seen, "%s: %llu allocations seen, not %llu", paths[i], (unsigned long long)counts[0],
           (unsigned long long)seen);
     CHECK(counts[1] == 0, "%s: %llu hidden ones seen", paths[i], (unsigned long long)counts[1]);
-    /* The C library's own, for the start of the thread and its end. */
+    /* The C library's own calls, for the start of the thread and its end. */
     CHECK(recorded.dropped >= hidden && recorded.dropped <= hidden + 40, "%s: %llu calls counted, not %llu", paths[i],
           (unsigned long long)recorded.dropped, (unsigned long long)hidden);
   }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* C23's sized frees are recorded with their sizes and reach the allocator's own; where it has none, its free. A
-   reallocarray that another library makes of realloc is one event. */
+   reallocarray that another library implements by realloc is one event. */
 #include "capture/test/hosts/recording.h"
 
 #include <dlfcn.h>
 
 enum { ROUNDS = 100, BYTES = 123, ALIGN_BYTES = 16 };
 
-/* Not in this libc: libheaptape.so's, where the program is recorded. */
+/* Not in this libc: libheaptape.so has them, where the program is recorded. */
 __attribute__((weak)) void free_sized(void *object, size_t size);
 __attribute__((weak)) void free_aligned_sized(void *object, size_t align, size_t size);
 

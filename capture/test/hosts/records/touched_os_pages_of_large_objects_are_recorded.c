@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The trace has how many OS pages of a large object were resident when it was released, by free, realloc or
-   reallocarray, and nothing of smaller objects, of failed resizes, or with --touch-min 0. The host's errno is
-   left alone. */
+/* The trace has the number of OS pages of a large object that were resident when it was released by free, realloc or
+   reallocarray, and none for smaller objects, for failed resizes, or with --touch-min 0. The host's errno is
+   unchanged. */
 #include "capture/test/hosts/recording.h"
 
 #include <errno.h>

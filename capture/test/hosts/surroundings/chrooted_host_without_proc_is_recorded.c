@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that changes its root to an empty directory (no /proc, /dev or /dev/shm), gives up its rights and its user,
-   starts threads and forks there, is recorded; so is the fork child. */
+/* A program that changes its root to an empty directory (no /proc, /dev or /dev/shm), drops its rights and its user,
+   and starts threads and forks there, is recorded; so is the fork child. */
 #include "capture/test/hosts/recording.h"
 
 #include <grp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Every entry point leaves errno as the real call does: untouched where it succeeds, ENOMEM where it fails; also where
-   the call waits for the collector, meets it first, or is a thread's or a fork child's first. */
+   the call waits for the collector, attaches to it, or is a thread's or a fork child's first. */
 #include "capture/test/hosts/recording.h"
 
 #include <errno.h>

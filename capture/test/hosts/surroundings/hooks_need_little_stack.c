@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a hook takes of the stack beyond what the C library's function takes is at most what docs/use/RECORDING.md says,
-   in slow cases too: the first call of a thread and of a fork child, a full ring, a new region; in threads, and in
-   handlers on an alternate stack. Threads with the smallest stack that there is, 16 KiB on x86-64, live. */
+/* A hook needs at most as much stack more than the C library's function as docs/use/RECORDING.md says, in slow cases
+   too: the first call of a thread and of a fork child, a full ring, a new region; in threads, and in handlers on an
+   alternate stack. Threads with the smallest possible stack, 16 KiB on x86-64, live. */
 #include "capture/test/hosts/recording.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ enum {
   PAINT = 0x5a
 };
 
-static _Alignas(64) char painted[PAINTED_BYTES]; /* the stack that is measured */
+static _Alignas(64) char painted[PAINTED_BYTES]; /* the measured stack */
 static int depths;
 static pthread_barrier_t together;
 
@@ -123,7 +123,7 @@ int host(void) {
   return 0;
 }
 
-/* How much deeper a recorded host goes than the bare one, at most. */
+/* How much more stack a recorded host uses than the bare one, at most. */
 static long deeper(const char *const *options) {
   enum { MEASURED = 10 };
   long depth[2 * MEASURED], most = 0;

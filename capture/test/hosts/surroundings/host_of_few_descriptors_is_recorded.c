@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that may open only one descriptor more than the standard ones, and uses it, is recorded whole: with
+/* A program that may open only one descriptor more than the standard ones, and uses it, is recorded completely: with
    RLIMIT_NOFILE 4 from the start by its launcher, and threads that begin while no descriptor is free. */
 #include "capture/test/hosts/recording.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program whose address space is limited, so that our rings may not fit, does what it does without us; half of
-   it remains for a single object. Where it is not recorded, that is printed. */
+/* A program whose address space is limited, so that our rings may not fit, behaves as without us; half of the address
+   space remains for a single object. Where it is not recorded, that is printed. */
 #include "capture/test/hosts/recording.h"
 
 #include <string.h>
@@ -23,8 +23,8 @@ static int limited(int mib) {
 int host(void) {
   if (host_arguments[0])
     return limited(atoi(host_arguments[0]));
-  /* Below 8 MiB the library itself, about 1 MiB with what it links, may be too much. The limit binds the image that is
-   * exec'ed, from its first mapping on. */
+  /* Below 8 MiB the library itself, about 1 MiB with its dependencies, may be too much. The limit holds for the exec'ed
+     image from its first mapping on. */
   for (int mib = 8; mib <= 64; mib *= 2) {
     fflush(stdout);
     int child = fork(), status;

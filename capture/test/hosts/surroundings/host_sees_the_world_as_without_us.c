@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Signal mask and dispositions, limits, descriptors, children, umask, session, errno and exit status of a recorded
-   program are those that it has without us; and so is what a program sees that it starts. */
+   program are those that it has without us; the same holds for programs that it starts. */
 #include "capture/test/hosts/recording.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static void print_state(const char *when) {
          getpriority(PRIO_PROCESS, 0), no_children, getsid(0) == getpid(), death, reaper, prctl(PR_GET_DUMPABLE));
 }
 
-/* Sizes that take every path of the C library, with errno and the mask compared after each. */
+/* Sizes that take every path of the C library, with errno and the mask compared after each call. */
 static void call_all(void) {
   for (size_t bytes = 1; bytes < (size_t)64 << 20; bytes = bytes * 3 + 1) {
     errno = 99;

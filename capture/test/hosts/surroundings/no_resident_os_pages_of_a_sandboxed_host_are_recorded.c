@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A host that puts itself under a seccomp filter which kills whoever calls mincore lives on, a sample later, and its
-   trace has no resident OS pages of the objects that it releases from then on. */
+/* A host that puts itself under a seccomp filter which kills processes that call mincore survives, a sample later, and
+   its trace has no resident OS pages of objects that it releases from then on. */
 #include "capture/test/hosts/recording.h"
 
 #include <linux/filter.h>
@@ -19,7 +19,7 @@ static void release_one(void) {
   free(object);
 }
 
-/* What the recorder has read so often, system calls counted; 0 where the kernel does not say. */
+/* The number of the recorder's read calls; 0 where the kernel does not report it. */
 static unsigned long reads_of_recorder(void) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/io", getppid());
@@ -32,7 +32,7 @@ static unsigned long reads_of_recorder(void) {
   return reads;
 }
 
-/* Until the recorder has taken some samples of us more: of two reads each. */
+/* Waits until the recorder has taken some more samples of us, of two reads each. */
 static void wait_for_samples(void) {
   enum { SAMPLES = 10, LOOKS = 60000 };
   unsigned long before = reads_of_recorder();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A program that closes every descriptor again and again, opens others in their place, and starts threads meanwhile:
-   all is recorded, and nothing is written where it did not write. */
+   all is recorded, and we write nothing into its files. */
 #include "capture/test/hosts/recording.h"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ int host(void) {
     for (int i = 0; i < 2000; i++)
       run(NULL);
     if (fcntl(3, F_GETFD) != -1)
-      return 4; /* somebody left a descriptor open */
+      return 4; /* a descriptor was left open */
   }
   return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that goes on under a filter that kills for every system call but the few that its allocator and its end
-   need fills its ring many times over, gets signals and lives on; all is recorded, whether the filter was set by prctl
-   or by syscall(SYS_seccomp). Under the strict mode, which forbids the cycle counter too, its calls are counted. */
+/* A program under a filter that kills it for every system call except the few that its allocator and its end need fills
+   its ring many times, gets signals and survives; all is recorded, whether the filter was set by prctl or by
+   syscall(SYS_seccomp). In strict mode, which also forbids the cycle counter, its calls are counted. */
 #include "capture/test/hosts/recording.h"
 
 #include <linux/filter.h>
@@ -24,7 +24,7 @@ static void call(void) {
   for (int i = 0; i < PAIRS; i++)
     free(keep(malloc(BYTES)));
   for (int i = 0; i < 10; i++)
-    free(keep(malloc(LARGE_BYTES))); /* the OS pages of large ones are counted */
+    free(keep(malloc(LARGE_BYTES))); /* the OS pages of large objects are counted */
 }
 
 static int enter(int way) {
