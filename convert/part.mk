@@ -18,7 +18,7 @@ $(call c_bench,convert/bench/bench_trace.c,convert/bench/generate_trace.c,$(TRAC
 $(call c_bench,convert/bench/bench_import.c,,$(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip)
 $(call c_fuzzer,convert/fuzz/fuzz_workload.c,convert/fuzz/workload_fuzzing.c,convert/inspect convert/stacks $(COMPILE) core/sharing core/files core/base,$(CORE_LIBS) -lm -ldw -lelf)
 
-# One fuzzer for all formats of lines, one for each binary format; their seeds are the samples of the tests.
+# One fuzzer for all text formats, one for each binary format; their seeds are the samples of the tests.
 $(foreach name,fuzz_import fuzz_import_heaptrack fuzz_import_dj fuzz_import_wl fuzz_import_bytehound,\
   $(call c_fuzzer,convert/fuzz/$(name).c,convert/fuzz/import_fuzzing.c,$(IMPORT) $(COMPILE),$(CORE_LIBS) -lzip))
 $(call c_fuzzer,convert/fuzz/fuzz_rewrite.c,,$(REWRITE) $(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip -lm)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rates of the importers: bench_import [EVENTS [FORMAT]]. Writes a recording of so many events in each format, imports
-   it in a process of its own, and prints a line for each: format, events per second of CPU, bytes per event of the
+/* Rates of the importers: bench_import [EVENTS [FORMAT]]. Writes a recording of EVENTS events in each format, imports
+   it in a separate process, and prints a line for each: format, events per second of CPU, bytes per event of the
    recording, peak RSS of the import in bytes. LTTng's is the text that babeltrace2 prints, without babeltrace2's own
    time. */
 #include "convert/formats/reading/import.h"
@@ -16,7 +16,7 @@
 
 enum { LIVE_LIMIT = 100000, SIZE_CLASSES = 64, THREADS = 4, RUN = 64 };
 
-/* A step of the synthetic program: half of the calls free, three of four others are malloc. */
+/* A step of the synthetic program: half of the calls are frees, three quarters of the others are malloc. */
 struct call {
   uint64_t number, address, size_bytes, old_address;
   uint32_t object; /* small number of the object */
@@ -287,7 +287,7 @@ static void generate(const struct bench *bench, FILE *out, uint64_t events) {
   fflush(out);
 }
 
-/* In a process of its own, so that its peak RSS is its own. */
+/* Imports in a separate process, to measure its peak RSS. */
 static int import_apart(const struct bench *bench, const char *in, const char *tape, double *seconds, long *rss_kib) {
   pid_t child = fork();
   if (child == 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the stages of a pass over a trace cost: decoding alone, with the merge of threads but without a history, and
-   with it. No pass over the trace is faster than the first two.
+/* Costs of the stages of a pass over a trace: decoding alone, decoding with the merge of threads, and both with the
+   history. No pass over the trace is faster than the first two.
 
-   bench_stages F.tape. Prints one line per stage; decoding is one thread's, the others use two where there are two
+   bench_stages F.tape. Prints one line per stage; decoding uses one thread, the other stages two if there are two
    processors. */
 #include "convert/history/history.h"
 #include "convert/history/merge.h"

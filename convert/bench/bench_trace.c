@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes a synthetic trace for others to read: bench_trace F.tape [EVENTS [THREADS [LIVE_OBJECTS [RUN [SITES]]]]]
+/* Writes a synthetic trace for other programs: bench_trace F.tape [EVENTS [THREADS [LIVE_OBJECTS [RUN [SITES]]]]]
    (generate_trace.h). */
 #include "convert/bench/generate_trace.h"
 

@@ -14,7 +14,7 @@ struct object {
 
 struct generator {
   uint64_t random, next_address;
-  struct object *live; /* all threads', in turns */
+  struct object *live; /* of all threads, interleaved */
   uint64_t live_count;
   uint64_t *free_lists[SIZE_CLASSES];
   uint64_t free_count[SIZE_CLASSES];
@@ -50,8 +50,8 @@ static struct trace_event release(struct generator *generator, const struct obje
   return (struct trace_event){.released = object->address, .call = CALL_free};
 }
 
-/* Stacks as of a program of so many sites: each is called by one of the next eighth, and so on, to the main function.
- */
+/* Makes the stacks of a program with that many sites: site n is called from site n / 8, and so on up to the main
+   function. */
 static uint32_t *make_stacks(struct trace_writer *writer, uint32_t sites) {
   uint32_t *nodes = calloc(sites + 1ull, sizeof *nodes);
   for (uint32_t site = 1; nodes && site <= sites; site++)
@@ -99,12 +99,12 @@ int generate_trace(const char *path, const struct generated_trace *shape, struct
       generator.live[victim] = generator.live[--generator.live_count];
     } else {
       event = allocate(&generator, &generator.live[generator.live_count++]);
-      /* Sites differ in how often they are called, and each has its own sizes more or less. */
+      /* Sites differ in call frequency, and each has mostly its own sizes. */
       if (shape->sites)
         event.stack = stacks[1 + (event.size_bytes * 2654435761u + __builtin_ctzll(generator.random | 1ull << 40)) %
                                      shape->sites];
     }
-    /* All threads share the free lists here, so that every event may depend on another thread's: each is stamped. */
+    /* All threads share the free lists here, so every event may depend on one of another thread: each is stamped. */
     event.acquire_stamp = event.release_stamp = stamp;
     if (trace_writer_event(writer, thread, &event) != 0)
       break;

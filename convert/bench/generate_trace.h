@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Synthetic traces of any length, for benchmarks: threads share a set of live objects, free mostly young ones whoever
-   made them, and reuse addresses by size; sizes are skewed. Every event is stamped and runs of one thread are short:
-   harder than a real program. */
+/* Synthetic traces of any length, for benchmarks: threads share a set of live objects, free mostly young ones
+   regardless of the thread that made them, and reuse addresses by size; sizes are skewed. Every event is stamped and
+   runs of one thread are short: this is harder than a real program. */
 #pragma once
 
 #include "core/base/error.h"
@@ -12,7 +12,7 @@ struct generated_trace {
   uint64_t events;
   uint32_t threads;
   uint64_t live_objects;
-  uint32_t run;   /* mean events of a thread in a row */
+  uint32_t run;   /* mean number of consecutive events of a thread */
   uint32_t sites; /* call stacks; 0: none are recorded */
 };
 

@@ -35,7 +35,7 @@ static int compiler_fail(struct compiler *compiler, const struct history_op *op,
                    call_table[op->call & CALL_ID_MASK].name, what);
 }
 
-/* TOUCHED words: patches that of the object that is released, reserves one for the object that is acquired. */
+/* TOUCHED words: patches the word of the released object, reserves one for the acquired object. */
 static bool note_touched(struct compiler *compiler, const struct history_op *op, uint32_t thread, uint64_t old_bytes) {
   bool releases = op->kind == HISTORY_RELEASE || op->kind == HISTORY_MOVE;
   bool acquires = op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE;
@@ -49,8 +49,8 @@ static bool note_touched(struct compiler *compiler, const struct history_op *op,
   return touched_words_put(&compiler->touched, op->slot, &word);
 }
 
-/* Sizes and params that the words can't hold come from calls that requested 0 bytes (calloc of 2^60 times nothing), or
-   from a damaged trace. */
+/* Sizes and params that the words can't hold come from calls that requested 0 bytes (calloc(2^60, 0)), or from a
+   damaged trace. */
 static int fit_op(struct compiler *compiler, const struct history_op *op, uint64_t *size_bytes, uint64_t *param) {
   const struct call_info *info = &call_table[op->call & CALL_ID_MASK];
   const uint64_t max_size = (1ull << 63) - 1, max_param = (1ull << 56) - 1;
@@ -65,8 +65,8 @@ static int fit_op(struct compiler *compiler, const struct history_op *op, uint64
   return 0;
 }
 
-/* Puts a TIME word where one is due, and finds out from which stamp on the next may be: nine tenths of the way, as
-   times are rounded. So most ops are spared the division. */
+/* Puts a TIME word if one is due, and computes the stamp from which the next may be due: nine tenths of the interval,
+   as times are rounded. So most ops need no division. */
 static __attribute__((noinline)) void put_time(struct compiler *compiler, struct compile_thread *thread) {
   const struct compile_info *info = compiler->info;
   uint64_t time_ns = compile_info_time_ns(info);
@@ -77,7 +77,7 @@ static __attribute__((noinline)) void put_time(struct compiler *compiler, struct
     thread->untimed_before = UINT64_MAX;
 }
 
-/* Words of the op and of what has to stand before it. Returns the thread's number of ops, or 0. */
+/* Puts the words of the op and of what must come before it. Returns the thread's number of ops, or 0. */
 static __attribute__((noinline)) uint64_t put_words(struct compiler *compiler, const struct history_op *op,
                                                     const struct slot *slot) {
   struct workload_writer *writer = compiler->writer;
@@ -86,7 +86,7 @@ static __attribute__((noinline)) uint64_t put_words(struct compiler *compiler, c
   if (fit_op(compiler, op, &put.size_bytes, &put.param) != 0)
     return 0;
   if (workload_begin_op(writer, thread->number) != 0)
-    return 0; /* the writer has the reason, and gives it when it is closed */
+    return 0; /* the writer has the reason, and reports it when it is closed */
   if (compiler->info->stamp >= thread->untimed_before)
     put_time(compiler, thread);
   if (slot) {
@@ -99,7 +99,7 @@ static __attribute__((noinline)) uint64_t put_words(struct compiler *compiler, c
   return workload_put_op(writer, thread->number, &put);
 }
 
-/* Does the op take one word, if the writer has nothing else to put? */
+/* Does the op take only one word, if the writer has nothing else to put? */
 static inline bool is_plain(const struct compiler *compiler, const struct history_op *op,
                             const struct compile_thread *thread, const struct slot *slot) {
   return (op->size_bytes | op->request_bytes | slot->size_bytes) < TOUCHED_MIN_BYTES &&
@@ -199,7 +199,7 @@ static int finish(struct compiler *compiler, const struct witness *witness, stru
   return result == 0 ? 0 : error_set(error, compiler->path, "out of memory");
 }
 
-/* The history, and with it the accesses. */
+/* Runs the history, and with it the accesses. */
 static int run(struct compiler *compiler, struct trace_reader *reader, struct compile_outputs *outputs,
                const struct history_options *options, struct witness *witness) {
   if (outputs->accesses && compile_accesses_open(&compiler->accesses, reader, outputs->accesses, compiler->error) != 0)
@@ -225,7 +225,7 @@ int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, 
   if (result == 0) {
     result = finish(&compiler, witness, error);
   } else {
-    /* A full disk shows as a refused op; the writer knows the reason. */
+    /* A full disk shows as a refused op; the writer has the reason. */
     workload_writer_fail_reason(compiler.writer, error);
     workload_writer_abandon(compiler.writer);
     if (!error->text[0])

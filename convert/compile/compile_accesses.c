@@ -27,7 +27,7 @@ static int write_out(struct compile_accesses *accesses) {
   return error_errno(accesses->error, accesses->path, "can't write");
 }
 
-/* A replay needs neither thread nor acquires: the workload has them. */
+/* A replay needs neither thread nor acquires: they are in the workload. */
 static int put(void *context, const struct access_item *item) {
   struct compile_accesses *accesses = context;
   struct access_item plain = *item;

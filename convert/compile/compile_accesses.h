@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes the file of data accesses that belongs to a workload (WORKLOAD.md, accesses): one EVENT item for each op, in
-   the workload's order, and between them the accesses that the program made there, objects named by their slots; then
+   the workload's order; between them the accesses that the program made there, with objects named by their slots; then
    the recording's totals.
 
-   Calls that are no ops (failed ones, releases of objects never seen, those that a gap counts) have no item. Not its
+   Calls that are not ops (failed calls, releases of objects never seen, calls counted by a gap) have no item. Not its
    job: the order (convert/history/access_order.h). Not thread-safe. */
 #pragma once
 
@@ -15,7 +15,7 @@ struct compile_accesses;
 int compile_accesses_open(struct compile_accesses **out, struct trace_reader *reader, const char *path,
                           struct error *error);
 
-/* To be called for all ops and all steps left out. */
+/* Must be called for all ops and all steps left out. */
 struct access_order *compile_accesses_order(struct compile_accesses *accesses);
 
 /* After the last op: completes the file and fills in counts. Returns 0, or -1 with the error given to open. */

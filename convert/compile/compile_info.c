@@ -57,7 +57,7 @@ static void set_string(json_t *object, const char *key, const char *value) {
     json_object_set_new(object, key, json_string(value));
 }
 
-/* What was recorded of accesses, and what became of them. */
+/* Counts of recorded accesses, and of those compiled or lost. */
 static json_t *accesses_json(const struct compile_info *info) {
   const struct trace_summary *summary = trace_reader_summary(info->reader);
   const struct trace_access_totals *totals = &summary->accesses;

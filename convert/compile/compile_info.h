@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a workload tells about its trace beside the ops: the time line, the request sizes, the recorded process's
-   memory, the calls (WORKLOAD.md: time line, info JSON). Fed op by op; memory is bounded by constants. Not thread-safe.
- */
+/* What a workload records about its trace besides the ops: the time line, the request sizes, the recorded process's
+   memory, the calls (WORKLOAD.md: time line, info JSON). Fed op by op; memory is bounded by constants. Not
+   thread-safe. */
 #pragma once
 
 #include "convert/compile/compile_accesses.h"
@@ -20,22 +20,21 @@ struct compile_info {
   struct recorded_samples samples;
   uint64_t stamp; /* highest so far */
   struct time_line time_line;
-  const struct access_order_counts *compiled; /* NULL: none were */
-  json_t *rewritten;                          /* what a rewriting did; the rewriter's. NULL: none */
+  const struct access_order_counts *compiled; /* NULL: no accesses were compiled */
+  json_t *rewritten;                          /* what a rewriting did; owned by the rewriter. NULL: none */
 };
 
 /* Returns NULL with error filled in. */
 struct compile_info *compile_info_new(struct trace_reader *reader, struct error *error);
 void compile_info_free(struct compile_info *info);
 
-/* Recorded time of the op that was passed last, in ns from the beginning of the recording; 0 where times are not known.
- */
+/* Recorded time of the op passed last, in ns from the beginning of the recording; 0 if times are not known. */
 uint64_t compile_info_time_ns(const struct compile_info *info);
 
-/* For compile_info_op: the time line may have use for the op at that position. */
+/* For compile_info_op: considers the op at that position for the time line. */
 void compile_info_point(struct compile_info *info, uint64_t position, const struct history_state *before);
 
-/* The op at that position comes; before is the state before it. */
+/* Call it for each op, with its position and the state before it. */
 static inline void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op,
                                    const struct history_state *before) {
   if (op->stamp > info->stamp) /* a repaired inversion has an older one */

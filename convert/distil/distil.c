@@ -21,14 +21,14 @@ static bool is_distilled(const struct workload *workload) {
 
 static int check_plan(const struct workload *workload, const struct distil_plan *plan, struct error *error) {
   uint64_t ops = workload->header.ops, count = plan->windows.count, end = count ? plan->windows.at[count - 1].end : 0;
-  const json_t *told = json_object_get(json_object_get(plan->manifest, "whole"), "ops");
+  const json_t *given = json_object_get(json_object_get(plan->manifest, "whole"), "ops");
   if (is_distilled(workload))
     return error_set(error, workload->path, "is a distillate itself");
   if (end > ops)
     return error_set(error, workload->path, "has %" PRIu64 " ops: the plan's last window ends at %" PRIu64, ops, end);
-  if (told && (uint64_t)json_integer_value(told) != ops)
+  if (given && (uint64_t)json_integer_value(given) != ops)
     return error_set(error, workload->path, "has %" PRIu64 " ops: the plan is for a workload of %" PRIu64, ops,
-                     (uint64_t)json_integer_value(told));
+                     (uint64_t)json_integer_value(given));
   return 0;
 }
 
@@ -52,8 +52,8 @@ static json_t *map_json(const struct layout *layout) {
   return map;
 }
 
-static json_t *whole_json(const struct layout *layout, const struct workload *workload, const json_t *told) {
-  json_t *whole = json_is_object(told) ? json_deep_copy(told) : json_object();
+static json_t *whole_json(const struct layout *layout, const struct workload *workload, const json_t *given) {
+  json_t *whole = json_is_object(given) ? json_deep_copy(given) : json_object();
   json_set_count(whole, "ops", workload->header.ops);
   json_set_count(whole, "threads", workload->header.threads);
   json_object_set_new(whole, "calls", call_counts_json(layout->whole_calls));
@@ -61,10 +61,10 @@ static json_t *whole_json(const struct layout *layout, const struct workload *wo
   return whole;
 }
 
-/* By which rules objects were kept, beside what the plan tells of it. */
+/* The rules by which objects were kept, added to `kept` of the plan's manifest. */
 static json_t *kept_json(const struct distil_plan *plan) {
-  json_t *told = json_object_get(plan->manifest, "kept");
-  json_t *kept = json_is_object(told) ? json_deep_copy(told) : json_object();
+  json_t *given = json_object_get(plan->manifest, "kept");
+  json_t *kept = json_is_object(given) ? json_deep_copy(given) : json_object();
   json_object_set_new(kept, "heap", json_string(plan->heap == HEAP_LIVE ? "live" : "touched"));
   json_set_count(kept, "highs", plan->highs);
   json_object_set_new(kept, "churn", json_real(plan->churn));
@@ -75,7 +75,7 @@ static json_t *kept_json(const struct distil_plan *plan) {
   return kept;
 }
 
-/* The plan's manifest, with what follows from the workload in place of what it has of that. */
+/* The plan's manifest; keys that follow from the workload replace the plan's. */
 static json_t *manifest_json(const struct layout *layout, const struct workload *workload,
                              const struct distil_plan *plan) {
   json_t *manifest = json_deep_copy(plan->manifest);
@@ -93,7 +93,7 @@ static json_t *manifest_json(const struct layout *layout, const struct workload 
 
 struct writing {
   const struct kept_objects *kept;
-  size_t window; /* of the plan, the first that does not end before the op */
+  size_t window; /* number in the plan: the first window that does not end before the op */
 };
 
 static bool wants(void *context, uint64_t number) {
@@ -117,7 +117,7 @@ static int write_trace(const struct workload *workload, struct kept_objects *kep
   struct workload_trace_counts counts;
   size_t bytes = json_dumpb(manifest, NULL, 0, JSON_COMPACT | JSON_REAL_PRECISION(12));
   if (bytes > MANIFEST_BYTES)
-    return error_set(error, path, "the manifest would have %zu bytes, %d are the most: plan fewer windows", bytes,
+    return error_set(error, path, "the manifest would have %zu bytes, the limit is %d: plan fewer windows", bytes,
                      MANIFEST_BYTES);
   return workload_trace_write(workload, &wanted, path, &counts, error);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A distillate: a trace of some of a workload's objects, each with all that happens to it, by which figures of the
-   whole workload can be estimated; and the manifest that tells how (core/trace/FORMAT.md, INFO's `distilled`).
+/* A distillate: a trace of some of a workload's objects, each with all its ops, from which figures of the whole
+   workload can be estimated; and the manifest that states how (core/trace/FORMAT.md, INFO's `distilled`).
 
-   Not its job: choosing windows, weights and errors, which the plan has (plan.h). Invariants: the trace is a legal
+   Not its job: choosing windows, weights and errors, which are in the plan (plan.h). Invariants: the trace is a legal
    history; every op of a window and its warm-up is there, in its order. Three or four walks over the workload; memory
    is O(slots + threads + windows), and a bit for each op in a temporary file. Not thread-safe. */
 #pragma once
@@ -11,11 +11,11 @@
 #include "core/workload/workload_read.h"
 
 struct distil_counts {
-  uint64_t ops, whole_ops, counted_ops, warm_up_ops; /* the rest stands between windows */
+  uint64_t ops, whole_ops, counted_ops, warm_up_ops; /* other ops are between windows */
   uint64_t objects;
 };
 
-/* path: NULL: only counts. The workload's ops must be legal (`check`); what is seen not to be is an error, as is a plan
-   that does not fit. Returns 0, or -1 with error; then what was written is incomplete. */
+/* path: NULL: only counts. The workload's ops must be legal (`check`); an illegal op that is noticed is an error, as is
+   a plan that does not fit. Returns 0, or -1 with error; then the file is incomplete. */
 int distil_write(const struct workload *workload, const struct distil_plan *plan, const char *path,
                  struct distil_counts *counts, struct error *error);

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* Of a class: in the part that is being walked. */
+/* Bytes of a class in the current part. */
 struct class_bytes {
   uint64_t live, highest, position;
   bool changed;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the live bytes of each size class are at their high: one position in each of some equal parts of a workload;
-   and where all live bytes are, once.
+/* Finds where the live bytes of each size class are highest: one position in each of a number of equal parts of a
+   workload; and once where all live bytes are highest.
 
-   A position is that of the op behind which they are; an object is in the class of what was requested for it last. Of a
-   part in which a class does not change, none is told. One walk; memory is O(slots + parts). Not thread-safe. */
+   A position is that of the op after which they are highest. An object is in the size class of its last request. A part
+   in which a class does not change has no position for it. One walk; memory is O(slots + parts). Not thread-safe. */
 #pragma once
 
 #include "convert/distil/size_classes.h"
@@ -14,7 +14,7 @@ enum { HIGH_OF_ALL = SIZE_CLASSES };
 
 struct high {
   uint64_t position;
-  unsigned class; /* HIGH_OF_ALL: of all */
+  unsigned class; /* HIGH_OF_ALL: all live bytes */
 };
 
 struct highs {

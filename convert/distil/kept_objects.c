@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* A live object. It waits, in the list of its size class, until a rule wants it. Links are slots plus 1. */
+/* A live object. It waits, in the list of its size class, until a rule selects it. Links are slots plus 1. */
 struct waiting_slot {
   uint64_t number;
   uint32_t before, after;
@@ -27,7 +27,7 @@ struct choosing {
   struct waiting_slot *slots;
   uint64_t slots_bytes, waiting;
   uint32_t first[SIZE_CLASSES];
-  size_t window; /* of the plan, the first that does not end before the op */
+  size_t window; /* number in the plan: the first window that does not end before the op */
   size_t high;   /* the next one */
   struct accesses_reader accesses;
 };
@@ -36,8 +36,8 @@ static uint64_t mixed(uint64_t value) {
   return split_mix(value + SPLIT_MIX_STEP);
 }
 
-/* Of the objects that no other rule wants. */
-static bool is_of_the_share(const struct distil_plan *plan, uint64_t number, uint64_t request_bytes) {
+/* For objects that no other rule selects: is it in their share? */
+static bool is_in_share(const struct distil_plan *plan, uint64_t number, uint64_t request_bytes) {
   double share = request_bytes >= plan->large_bytes ? plan->large_share : plan->churn;
   return (double)(mixed(number ^ mixed(plan->seed)) >> 11) < share * 0x1p53;
 }
@@ -88,13 +88,13 @@ static void keep_all(struct choosing *choosing) {
     keep_class(choosing, class);
 }
 
-/* The op gives the object a size; a new one does not wait yet. */
+/* The op gives the object a size; a new object is not in a list yet. */
 static void take_size(struct choosing *choosing, bool wanted) {
   const struct object_walk *walk = &choosing->walk;
   uint32_t slot = walk->ops.op.slot;
   uint64_t bytes = object_walk_request_bytes(walk), number = choosing->slots[slot].number;
   stop_waiting(choosing, slot);
-  if (wanted || is_of_the_share(choosing->kept->plan, number, bytes))
+  if (wanted || is_in_share(choosing->kept->plan, number, bytes))
     mark(choosing, number);
   else
     wait_in_class(choosing, slot, size_class(bytes));
@@ -105,7 +105,7 @@ static void take_op(struct choosing *choosing, bool in_window) {
   uint32_t slot = walk->ops.op.slot;
   switch (walk->effect) {
   case OP_ALONE:
-    if (in_window || is_of_the_share(choosing->kept->plan, walk->objects - 1, 0))
+    if (in_window || is_in_share(choosing->kept->plan, walk->objects - 1, 0))
       mark(choosing, walk->objects - 1);
     break;
   case OP_BIRTH:
@@ -138,7 +138,7 @@ static void keep_at_highs(struct choosing *choosing) {
   }
 }
 
-/* The objects that are accessed before the op. */
+/* Keeps the objects that are accessed before the op. */
 static int keep_accessed(struct choosing *choosing, bool in_window, struct error *error) {
   uint32_t slots = choosing->walk.ops.workload->header.slots;
   struct access_item item;
@@ -172,8 +172,8 @@ static int choose(struct choosing *choosing, const struct workload *workload, st
   return got;
 }
 
-/* A bit for each object; there are no more than ops. Room for all of them is taken at once, as writing to a mapped file
-   on a full disk is a signal. */
+/* A bit for each object; there are at most as many objects as ops. The space is allocated at once, since writing to a
+   mapped file on a full disk raises a signal. */
 static int make_marks(struct kept_objects *kept, const struct workload *workload, struct error *error) {
   kept->marks_bytes = workload->header.ops / 8 + 1;
   if (temporary_file_open(&kept->file, error) != 0)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Which objects of a workload a distillate has: those that the plan's rules want (plan.h).
+/* Which objects of a workload a distillate has: those that the plan's rules select (plan.h).
 
-   Whether an object lives into a window, or to a high of its size class, is known only there, so walks over all ops
-   mark objects in a temporary file, one bit each; later walks ask birth for birth. Memory is O(slots), and that file.
-   Not thread-safe. */
+   Whether an object lives into a window, or to a high of its size class, is known only there. So walks over all ops
+   mark objects in a temporary file, one bit each; later walks look up the bit at each birth. Memory is O(slots), and
+   that file. Not thread-safe. */
 #pragma once
 
 #include "convert/distil/plan.h"
@@ -15,7 +15,7 @@
 struct kept_objects {
   const struct distil_plan *plan;
   struct temporary_file file;
-  uint8_t *marks; /* the same, mapped */
+  uint8_t *marks; /* the file, mapped */
   uint64_t marks_bytes;
 };
 

@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 
-/* Points between windows: enough that a change of the whole's pace of releases shows, few beside 1 MiB of INFO. */
+/* Points between windows: enough to show a change in the whole's rate of releases, and small compared with 1 MiB of
+   INFO. */
 enum { POINTS_BETWEEN = 2048 };
 
 enum edge { EDGE_BEGIN, EDGE_COUNTED, EDGE_END, EDGES };
@@ -18,7 +19,7 @@ struct laying {
   uint8_t *wanted; /* by slot */
   uint64_t wanted_bytes, step, next;
   size_t window;
-  enum edge edge; /* the next one, of that window */
+  enum edge edge; /* the next edge, of that window */
 };
 
 static uint64_t edge_position(const struct distil_window *window, enum edge edge) {
@@ -36,7 +37,7 @@ static int add_point(struct laying *laying, uint64_t whole) {
   return 0;
 }
 
-/* All edges at that position of the whole; whether a point is needed there. */
+/* Passes all edges at that position of the whole. Returns whether a point is needed there. */
 static bool pass_edges(struct laying *laying, uint64_t whole) {
   const struct distil_plan *plan = laying->kept->plan;
   bool turns = false;
@@ -53,7 +54,7 @@ static bool pass_edges(struct laying *laying, uint64_t whole) {
   return turns;
 }
 
-/* Before the op at that position of the whole, or behind the last. */
+/* Call it before the op at that position of the whole, and after the last op. */
 static int note_position(struct laying *laying, uint64_t whole) {
   const struct distil_plan *plan = laying->kept->plan;
   bool turns = pass_edges(laying, whole), between = laying->edge == EDGE_BEGIN;

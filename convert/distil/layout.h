@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Where in a distillate the windows of its plan lie, and which position in the whole each of its positions stands at.
+/* Where the windows of the plan are in a distillate, and which position in the whole corresponds to each of its
+   positions.
 
-   One walk over all ops. Memory is that of the walk and of what is told. Not thread-safe. */
+   One walk over all ops. Memory is that of the walk and of the layout. Not thread-safe. */
 #pragma once
 
 #include "convert/distil/kept_objects.h"
@@ -18,7 +19,7 @@ struct layout_point {
 };
 
 struct layout {
-  struct layout_window windows[DISTIL_WINDOWS_LIMIT]; /* those of the plan */
+  struct layout_window windows[DISTIL_WINDOWS_LIMIT]; /* by window of the plan */
   VECTOR(struct layout_point) points; /* whole rises strictly, position never falls; (0, 0) to the end */
   uint64_t ops, objects;              /* of the distillate */
   uint64_t whole_calls[CALL_LIMIT];

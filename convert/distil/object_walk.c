@@ -12,7 +12,7 @@ static int wrong(const struct object_walk *walk, struct error *error, const char
 
 int object_walk_open(struct object_walk *walk, const struct workload *workload, struct error *error) {
   *walk = (struct object_walk){.full_bytes = workload->header.slots + 1ull};
-  /* Mapped: slots that no op uses cost nothing, whatever the header claims. */
+  /* Mapped: slots that no op uses cost no memory, whatever the header claims. */
   walk->full = os_map(walk->full_bytes, false);
   if (!walk->full)
     return error_set(error, workload->path, "out of memory");
@@ -25,7 +25,7 @@ void object_walk_close(struct object_walk *walk) {
     os_unmap(walk->full, walk->full_bytes);
 }
 
-/* The op as an event, as far as its traits need it. */
+/* The op as an event with the fields that its traits need. */
 static struct trace_event event_of(const struct workload_ops_op *op) {
   return (struct trace_event){.call = op->call, .size_bytes = op->size_bytes, .param = op->param};
 }
@@ -45,7 +45,7 @@ static int take_object(struct object_walk *walk, struct error *error) {
   struct trace_event event = event_of(op);
   bool given = trace_event_takes(&event);
   if (op->slot >= walk->ops.workload->header.slots || walk->full[op->slot] != given)
-    return wrong(walk, error, "its slot is not as the call needs it");
+    return wrong(walk, error, "its slot is not in the state that the call needs");
   bool stays = trace_event_acquires(&event) || !trace_event_releases(&event);
   walk->effect = !given ? OP_BIRTH : stays ? OP_CHANGES : OP_DEATH;
   walk->full[op->slot] = stays;
@@ -60,7 +60,7 @@ int object_walk_next(struct object_walk *walk, struct error *error) {
   if (walk->ops.op.slot != WORKLOAD_NO_SLOT)
     return take_object(walk, error);
   if (!(walk->ops.op.call & CALL_NULL_IN) || (call_traits[walk->ops.op.call] & EVENT_ACQUIRES))
-    return wrong(walk, error, "no slot, though it is about an object");
+    return wrong(walk, error, "has no slot, though it acts on an object");
   walk->effect = OP_ALONE;
   walk->objects++;
   return 1;

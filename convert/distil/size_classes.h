@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Classes of request sizes: the buckets of core/workload/size_histogram.h, of which the last has no end. Any thread. */
+/* Classes of request sizes: the buckets of core/workload/size_histogram.h; the last has no upper limit. Thread-safe. */
 #pragma once
 
 #include "core/workload/size_histogram.h"

@@ -10,21 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of ages, one to a doubling; the last has no end. */
+/* Classes of ages, one per power of two; the last has no upper limit. */
 enum { AGE_CLASSES = 40 };
 
 enum single {
   SINGLE_OPS,
   SINGLE_THREADS,        /* that made a call */
-  SINGLE_TURNS,          /* changes from one thread to another, the one into the window included */
+  SINGLE_TURNS,          /* changes from one thread to another, including one at its beginning */
   SINGLE_REMOTE_FREES,   /* releases by another thread than the one that acquired */
-  SINGLE_REUSING,        /* acquires of a size class of which more was released than acquired since */
+  SINGLE_REUSING,        /* acquires of a size class in which more objects were released than acquired since */
   SINGLE_ACQUIRED_BYTES, /* requests */
-  SINGLE_LIVE_OBJECTS,   /* at its begin */
+  SINGLE_LIVE_OBJECTS,   /* at its beginning */
   SINGLE_LIVE_BYTES,
-  SINGLE_LIVE_OBJECTS_HIGHEST, /* in it, its begin included */
+  SINGLE_LIVE_OBJECTS_HIGHEST, /* in it, including its beginning */
   SINGLE_LIVE_BYTES_HIGHEST,
-  SINGLE_NEW_HIGH_BYTES, /* by how much live bytes rose above all before */
+  SINGLE_NEW_HIGH_BYTES, /* by how much live bytes rose above their earlier maximum */
   SINGLES
 };
 

@@ -63,7 +63,7 @@ struct history_options history_options_of(const struct options *options, struct 
                                   .progress_context = progress};
 }
 
-/* Of the shapes that docs/formats/schemas/ publishes. */
+/* Version of the shapes that docs/formats/schemas/ publishes. */
 enum { OUTPUT_SCHEMA = 1 };
 
 int print_json(json_t *object) {
@@ -76,16 +76,15 @@ int print_json(json_t *object) {
   return finish_output(EXIT_DONE);
 }
 
-/* Never silently: accesses that the replay will not make. */
+/* Reports accesses that the replay will not make. */
 static void print_lost_accesses(const char *in, const struct trace_reader *reader,
                                 const struct access_order_counts *compiled) {
   uint64_t lost = compiled->lost, all = compiled->objects + compiled->other + lost;
   uint64_t lost_before = trace_reader_summary(reader)->accesses.lost;
   if (lost)
-    diagnostics_warning(CONVERT,
-                        "%s: %" PRIu64 " of %" PRIu64
-                        " data accesses left out, as their objects are not live where they stand",
-                        in, lost, all);
+    diagnostics_warning(
+        CONVERT, "%s: %" PRIu64 " of %" PRIu64 " data accesses left out, as their objects are not live at that point",
+        in, lost, all);
   if (compiled->ops_without_call)
     diagnostics_warning(CONVERT, "%s: the data accesses end %" PRIu64 " calls before the events", in,
                         compiled->ops_without_call);
@@ -120,7 +119,7 @@ static int end_companions(struct companions *companions, const struct options *o
   return result;
 }
 
-/* The trace into its outputs, and the origins that are seen on the way. */
+/* Compiles the trace into its outputs, including origins if requested. */
 static int compile_with_origins(struct trace_reader *reader, struct compile_outputs *outputs,
                                 const struct history_options *history, struct witness *witness, struct error *error) {
   if (!outputs->origins)
@@ -148,7 +147,7 @@ static json_t *about_rewriting(void *context) {
   return ((struct rewriting *)context)->about;
 }
 
-/* The same with what --group asks for. */
+/* The same with the rewriting that --group requests. */
 static int compile_with_groups(struct trace_reader *reader, struct compile_outputs *outputs,
                                const struct history_options *history, const struct options *options,
                                struct compile_results *results) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The commands of heaptape-convert: a table of entries, one per file, and what their files share.
+/* The commands of heaptape-convert: a table of entries, one per file, and what these files share.
 
    Only the files of this folder print diagnostics, and only main exits. A command returns the exit status: 0 done, 1
    failed, 2 wrong usage. */
@@ -23,30 +23,31 @@ struct command {
   int (*run)(const struct options *options);
 };
 
-/* command_NAME.c has it. */
+/* Each is in command_NAME.c. */
 extern const struct command command_compile, command_check, command_info, command_profile, command_dump,
     command_convert, command_reduce, command_distil, command_windows, command_names, command_spans;
 
-/* Prints what is wrong with the command line; gives EXIT_USAGE. */
+/* Prints what is wrong with the command line; returns EXIT_USAGE. */
 __attribute__((format(printf, 1, 2))) int usage_error(const char *format, ...);
 
-/* Prints the error; gives EXIT_FAILED. */
+/* Prints the error; returns EXIT_FAILED. */
 int failed(const struct error *error);
 
-/* Output that got lost (a full disk, a closed pipe) is a failure: gives status, or EXIT_FAILED with a message. */
+/* Returns status, or EXIT_FAILED with a message if output was lost (a full disk, a closed pipe). */
 int finish_output(int status);
 
-/* Prints the object with its shape's version (docs/formats/schemas/) and takes its reference; gives the exit status. */
+/* Prints the object with its shape's version (docs/formats/schemas/) and takes its reference; returns the exit
+   status. */
 int print_json(json_t *object);
 
-/* What an import left out or guessed, if anything, on stderr. */
+/* Prints on stderr what an import left out or guessed, if anything. */
 void print_import_report(const char *in, const struct import_report *report);
 
-/* input_open, with the report of an import on stderr. */
+/* input_open; prints the report of an import on stderr. */
 int open_input(struct trace_reader **reader, const char *in, const struct format *format, const struct options *options,
                struct error *error);
 
-/* What the user wants of a history, with progress under that label; progress_end when it is over. */
+/* The options for a history, with progress under that label; call progress_end when it is over. */
 struct history_options history_options_of(const struct options *options, struct progress *progress, const char *label,
                                           const struct trace_reader *reader);
 

@@ -53,14 +53,15 @@ static int run(const struct options *options) {
 
 const struct command command_check = {
     .name = "check",
-    .help = "usage: heaptape check F [--json] [--ranges] [--horizon NS]\n"
-            "\n"
-            "Proves that the history is legal: every release is of a live object, no address is handed out while an object lives\n"
-            "there. Exit 1 if not. Frees of objects never seen make a complete trace illegal; they do not where the trace states why: it\n"
-            "is truncated, has dropped events, or lacks its start (an import, a forked child).\n"
-            "\n"
-            "  --ranges       also prove that no two live objects share a byte (only counted where the order is by ownership tags:\n"
-            "                 they order the steps at one address, not those of neighbours)\n"
-            "  --horizon NS   how long, in ns of the recording, a step that can't be legal yet waits for the one that makes it so\n"
-            "                 (10 ms, or 0 where the order is known to be right)\n",
+    .help =
+        "usage: heaptape check F [--json] [--ranges] [--horizon NS]\n"
+        "\n"
+        "Proves that the history is legal: every release is of a live object, and no address is handed out while an object lives\n"
+        "there. Exit 1 if not. Frees of objects never seen make a complete trace illegal. They are accepted where the trace states\n"
+        "the reason: it is truncated, has dropped events, or lacks its start (an import, a forked child).\n"
+        "\n"
+        "  --ranges       also prove that no two live objects share a byte (where the order is by ownership tags, such overlaps are\n"
+        "                 only counted: tags order the steps at one address, not at neighbouring ones)\n"
+        "  --horizon NS   how long, in ns of the recording, a step that is not legal yet waits for the step that makes it legal\n"
+        "                 (10 ms, or 0 where the order is known to be right)\n",
     .run = run};

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* IN.tape becomes IN.work, other names get .work appended. To be freed. */
+/* IN.tape becomes IN.work, other names get .work appended. The caller frees it. */
 static char *default_workload_path(const char *in) {
   size_t length = strlen(in);
   char *path = malloc(length + 6);
@@ -29,9 +29,9 @@ static int run(const struct options *options) {
   if (options->out && strcmp(options->out, "-") == 0)
     return usage_error("a work file can't be written to a stream");
   if (options->groups.count && options->accesses)
-    return usage_error("compile --accesses: of a rewritten history (--group) there are none");
+    return usage_error("compile --accesses: a rewritten history (--group) has no data accesses");
   if (options->positions.count && !options->groups.count)
-    return usage_error("compile --position: only of a rewritten history (--group)");
+    return usage_error("compile --position needs --group");
   const struct format *format = input_format(options->in, options->from, &error);
   if (!format || open_input(&reader, options->in, format, options, &error) != 0)
     return failed(&error);
@@ -56,16 +56,18 @@ static int run(const struct options *options) {
 
 const struct command command_compile = {
     .name = "compile",
-    .help = "usage: heaptape compile IN [-o OUT.work] [--accesses OUT.accesses] [--origins OUT.origins] [--group "
-            "EXPR=ACTION]...\n"
-            "                        [--position N]... [--json] [--horizon NS]\n"
-            "\n"
-            "Orders the events, proves the history legal, and writes the program that the replay engine runs. `heaptape replay` does\n"
-            "this by itself when it is given a trace.\n"
-            "--accesses writes the trace's data accesses for the replay pass `misses` (record --accesses).\n"
-            "--origins writes which call stack acquired each object, for the replay pass `blame`.\n"
-            "--group has a group of objects treated otherwise, as 'heaptape whatif' describes: ACTION is remove, segregate,\n"
-            "pool=BYTES, early or late. Repeatable, for groups without common objects.\n"
-            "--position, with --group: the workload's info JSON tells where in it that position of the trace's is. Repeatable, rising.\n"
-            "--horizon is that of 'heaptape check'.\n",
+    .help =
+        "usage: heaptape compile IN [-o OUT.work] [--accesses OUT.accesses] [--origins OUT.origins] [--group "
+        "EXPR=ACTION]...\n"
+        "                        [--position N]... [--json] [--horizon NS]\n"
+        "\n"
+        "Orders the events, proves the history legal, and writes the program that the replay engine runs. `heaptape replay` does\n"
+        "this automatically for a trace.\n"
+        "--accesses writes the trace's data accesses for the replay pass `misses` (record --accesses).\n"
+        "--origins writes which call stack acquired each object, for the replay pass `blame`.\n"
+        "--group treats a group of objects differently, as 'heaptape whatif' describes: ACTION is remove, segregate,\n"
+        "pool=BYTES, early or late. Repeatable, for groups that have no objects in common.\n"
+        "--position, with --group: the workload's info JSON gives the position in it of that position of the trace. Repeatable,\n"
+        "rising.\n"
+        "--horizon: as for 'heaptape check'.\n",
     .run = run};

@@ -101,7 +101,7 @@ static int rewrite_to(struct trace_reader **readers, const char *path, const str
     diagnostics_warning(CONVERT, "%s: samples of data accesses are left out: their addresses are the program's",
                         options->out);
   if (result == 0 && drops_manifest)
-    diagnostics_warning(CONVERT, "%s: is no distillate any more: a slice or a merged trace tells nothing of the whole",
+    diagnostics_warning(CONVERT, "%s: is not a distillate any more: a slice or merged trace says nothing of the whole",
                         options->out);
   return result;
 }
@@ -118,7 +118,7 @@ static int open_inputs(struct trace_reader **readers, const struct options *opti
   return 0;
 }
 
-/* The input as one trace: rewritten if that is wanted, through a temporary one. */
+/* The input as one trace: rewritten, if requested, through a temporary one. */
 static int open_rewritten(struct trace_reader **reader, const struct options *options, struct error *error) {
   struct trace_reader **readers = calloc(options->input_count, sizeof *readers);
   struct temporary_file temporary = {.fd = -1};
@@ -205,12 +205,12 @@ const struct command command_convert = {
         "\n"
         "Formats are detected or named; --list prints those known.\n"
         "\n"
-        "  --slice SPEC   a piece that is a legal history of its own: time=1.5s..3s, progress=10%..20%, progress=1000..5000\n"
+        "  --slice SPEC   a part that is itself a legal history: time=1.5s..3s, progress=10%..20%, progress=1000..5000\n"
         "                 (events), mark=FROM..TO, thread=0,3..5, size=1k..64k. Either side may be left out; several specs are\n"
-        "                 the intersection. Objects that are live where the piece begins are acquired in a prologue.\n"
-        "  --merge        traces of several processes as one, as its threads\n"
-        "  --anonymise    what a replay needs and no more: no addresses, times, names, stacks, marks\n"
-        "  --archive      the smallest form; everything that reads a trace reads it\n"
-        "  --allow-gaps   take a recording that says that events were lost; each loss becomes a gap of the trace\n"
-        "  --process PID  of a recording of several processes, this one\n",
+        "                 the intersection. Objects that are live where the part begins are acquired in a prologue.\n"
+        "  --merge        traces of several processes as one process with all their threads\n"
+        "  --anonymise    only what a replay needs: no addresses, times, names, stacks, marks\n"
+        "  --archive      the smallest form; everything that reads traces reads it\n"
+        "  --allow-gaps   accept a recording that reports lost events; each loss becomes a gap in the trace\n"
+        "  --process PID  of a recording of several processes, take this one\n",
     .run = run};

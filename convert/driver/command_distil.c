@@ -24,7 +24,7 @@ static int read_plan(const char *path, struct distil_plan *plan, struct error *e
   else if (ferror(file))
     result = error_errno(error, path, "can't read");
   else if (bytes > PLAN_BYTES)
-    result = error_set(error, path, "is no plan: it has more than 16 MiB");
+    result = error_set(error, path, "is not a plan: it has more than 16 MiB");
   else
     result = distil_plan_parse(plan, text, bytes, path, error);
   free(text);
@@ -79,11 +79,12 @@ static int run(const struct options *options) {
 
 const struct command command_distil = {
     .name = "distil",
-    .help = "usage: heaptape-convert distil F --plan PLAN.json [--accesses W.accesses] -o OUT.tape [--json]\n"
-            "       heaptape-convert distil F --plan PLAN.json [--accesses W.accesses] --json\n"
-            "\n"
-            "Makes the distillate of a trace or workload that a plan describes (convert/distil/plan.h): windows of its ops and\n"
-            "objects that its memory consists of, with the manifest by which figures of the whole are estimated. 'heaptape distil'\n"
-            "makes plans. Without -o: only says how many ops it would have. --accesses: of a workload, the file that 'compile\n"
-            "--accesses' has written beside it; windows get their data accesses.\n",
+    .help =
+        "usage: heaptape-convert distil F --plan PLAN.json [--accesses W.accesses] -o OUT.tape [--json]\n"
+        "       heaptape-convert distil F --plan PLAN.json [--accesses W.accesses] --json\n"
+        "\n"
+        "Makes the distillate that a plan describes (convert/distil/plan.h) of a trace or workload: windows of its ops and\n"
+        "objects that make up its memory, with the manifest by which figures of the whole are estimated. 'heaptape distil'\n"
+        "makes plans. Without -o: only reports how many ops it would have. --accesses: for a workload, the file that 'compile\n"
+        "--accesses' wrote beside it; the windows then include their data accesses.\n",
     .run = run};

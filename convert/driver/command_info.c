@@ -40,9 +40,11 @@ static int run(const struct options *options) {
   return print_info(info, options, &error);
 }
 
-const struct command command_info = {.name = "info",
-                                     .help = "usage: heaptape info F [--json]\n"
-                                             "\n"
-                                             "Counts per call, threads, bytes, dropped events, peak live bytes and the recorded memory of a trace (.tape), a workload\n"
-                                             "(.work) or an Android memory_replay trace.\n",
-                                     .run = run};
+const struct command command_info = {
+    .name = "info",
+    .help =
+        "usage: heaptape info F [--json]\n"
+        "\n"
+        "Counts per call, threads, bytes, dropped events, peak live bytes and the recorded memory of a trace (.tape), a workload\n"
+        "(.work) or an Android memory_replay trace.\n",
+    .run = run};

@@ -33,7 +33,7 @@ static int add_instructions(struct symbols *symbols, const json_t *instructions,
   const json_t *instruction;
   json_array_foreach(instructions, index, instruction) {
     if (!json_is_integer(instruction))
-      return wrong(in, "an instruction is no number", error);
+      return wrong(in, "an instruction is not a number", error);
     if (symbols_add_instruction(symbols, (uint64_t)json_integer_value(instruction)) != 0)
       return wrong(in, "out of memory", error);
   }
@@ -89,7 +89,7 @@ const struct command command_names = {
     .help =
         "usage: heaptape-convert names F\n"
         "\n"
-        "What instructions are called. F, or standard input where it is -: {\"modules\": [{\"name\", \"path\", \"build_id\",\n"
-        "\"start\", \"end\", \"bias\"}], \"instructions\": [N]}, of a process. Prints {\"names\": [[{\"function\", \"file\",\n"
-        "\"line\", \"module\", \"offset\", \"wrapper\"}]]}: for each instruction its functions, the innermost first.\n",
+        "Names instructions of a process. F, or standard input for -, has {\"modules\": [{\"name\", \"path\", \"build_id\",\n"
+        "\"start\", \"end\", \"bias\"}], \"instructions\": [N]}. Prints {\"names\": [[{\"function\", \"file\",\n"
+        "\"line\", \"module\", \"offset\", \"wrapper\"}]]}: for each instruction its functions, innermost first.\n",
     .run = run};

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The file of --keep in memory: one byte for each object. */
+/* Maps the file of --keep: one byte for each object. */
 static int map_kept(const char *path, struct workload_trace_wanted *wanted, struct error *error) {
   struct stat about;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -69,9 +69,9 @@ const struct command command_reduce = {
     .help =
         "usage: heaptape-convert reduce W.work -o OUT.tape [--keep FILE] [--end POSITION] [--join THREAD]... [--json]\n"
         "\n"
-        "Makes a trace of a workload, or of some of it: what 'heaptape minimise' tries its candidates with.\n"
+        "Makes a trace of a workload or of a part of it; 'heaptape minimise' tries its candidates with such traces.\n"
         "--keep: a file of one byte for each object, in the order of their births; 0 leaves the object out, with all its\n"
         "calls. A call that is given NULL and acquires nothing counts as an object.\n"
         "--end: leaves out the op at that position of the total order and all after it.\n"
-        "--join: that thread's calls are made by thread 0. Repeatable.\n",
+        "--join: thread 0 makes that thread's calls. Repeatable.\n",
     .run = run};

@@ -27,8 +27,9 @@ static int run(const struct options *options) {
 
 const struct command command_windows = {
     .name = "windows",
-    .help = "usage: heaptape-convert windows F --ops N [-o OUT]\n"
-            "\n"
-            "What each N ops of a trace or workload are like: a line of JSON that names the columns, then a row of 64-bit counts\n"
-            "for each window (convert/distil/README.md).\n",
+    .help =
+        "usage: heaptape-convert windows F --ops N [-o OUT]\n"
+        "\n"
+        "Describes each window of N ops of a trace or workload: a line of JSON that names the columns, then a row of 64-bit\n"
+        "counts for each window (convert/distil/README.md).\n",
     .run = run};

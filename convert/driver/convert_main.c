@@ -18,7 +18,7 @@ static const char about_files[] = "IN and F: a trace (.tape), a workload (.work;
                                   "'heaptape convert --list' shows, detected\n"
                                   "by content. - is standard input or output.\n\n" DIAGNOSTICS_HELP;
 
-/* The help of that command, or of all where it names none. */
+/* The help of that command, or of all commands if there is none of that name. */
 static int print_help(const char *name) {
   bool named = false;
   for (size_t i = 0; i < COMMANDS; i++)

@@ -39,13 +39,13 @@ static const char *add_group(struct options *options, const char *text) {
   return group ? group_parse(group, text) : "out of memory";
 }
 
-/* They rise, so that one look at each op finds them. */
+/* Positions rise, so that one comparison per op finds them. */
 static const char *add_position(struct options *options, const char *text) {
   uint64_t position;
   if (!parse_integer(text, &position))
-    return "wants a number of ops";
+    return "needs a number of ops";
   if (options->positions.count && options->positions.at[options->positions.count - 1] >= position)
-    return "wants positions that rise";
+    return "needs rising positions";
   uint64_t *added = vector_add(&options->positions);
   if (!added)
     return "out of memory";
@@ -56,7 +56,7 @@ static const char *add_position(struct options *options, const char *text) {
 static const char *add_joined(struct options *options, const char *text) {
   uint64_t thread;
   if (!parse_integer(text, &thread) || thread > UINT32_MAX)
-    return "wants a thread number";
+    return "needs a thread number";
   uint32_t *added = vector_add(&options->joined);
   if (!added)
     return "out of memory";
@@ -67,7 +67,7 @@ static const char *add_joined(struct options *options, const char *text) {
 static const char *parse_sites(struct options *options, const char *text) {
   uint64_t sites;
   if (!parse_integer(text, &sites) || sites > UINT32_MAX)
-    return "wants a number of sites";
+    return "needs a number of sites";
   options->sites = (uint32_t)sites;
   return NULL;
 }
@@ -141,16 +141,16 @@ static int parse_flags(struct options *options, int argc, char **argv, struct op
       break;
     case 'N':
       if (!parse_integer(optarg, &options->ops) || options->ops == 0)
-        return wrong(error, "--ops wants a number of ops, not '%s'", optarg);
+        return wrong(error, "--ops needs a number of ops, not '%s'", optarg);
       break;
     case 'E':
       if (!parse_integer(optarg, &options->end))
-        return wrong(error, "--end wants a number of ops, not '%s'", optarg);
+        return wrong(error, "--end needs a number of ops, not '%s'", optarg);
       options->has_end = true;
       break;
     case 'B':
       if (!parse_integer(optarg, &options->from_byte))
-        return wrong(error, "--from-byte wants an offset, not '%s'", optarg);
+        return wrong(error, "--from-byte needs an offset, not '%s'", optarg);
       break;
     case 'S':
       if ((problem = parse_sites(options, optarg)))
@@ -180,7 +180,7 @@ static int parse_flags(struct options *options, int argc, char **argv, struct op
       break;
     case 't':
       if (!parse_integer(optarg, &options->thread))
-        return wrong(error, "--thread wants a thread number, not '%s'", optarg);
+        return wrong(error, "--thread needs a thread number, not '%s'", optarg);
       options->has_thread = true;
       break;
     case 's':
@@ -210,14 +210,14 @@ static int parse_flags(struct options *options, int argc, char **argv, struct op
       break;
     case 'z':
       if (!parse_number(optarg, &options->horizon_ns))
-        return wrong(error, "--horizon wants a number of nanoseconds, not '%s'", optarg);
+        return wrong(error, "--horizon needs a number of nanoseconds, not '%s'", optarg);
       break;
     case 'g':
       options->import.allow_gaps = true;
       break;
     case 'p':
       if (!parse_integer(optarg, &options->import.process))
-        return wrong(error, "--process wants a process id, not '%s'", optarg);
+        return wrong(error, "--process needs a process id, not '%s'", optarg);
       options->import.has_process = true;
       break;
     case 'h':

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line of heaptape-convert, taken apart. */
+/* The parsed command line of heaptape-convert. */
 #pragma once
 
 #include "convert/formats/reading/import.h"
@@ -18,11 +18,11 @@ struct options {
   uint32_t input_count;
   enum dump_stacks stacks;
   bool help, json, ranges, list, has_thread, nodes, merge, anonymise, archive, list_accesses, has_end;
-  const char *accesses;        /* of compile: where they go; NULL: nowhere */
+  const char *accesses;        /* of compile: the file to write; NULL: none */
   const char *origins;         /* the same */
-  VECTOR(struct group) groups; /* of compile: those that are to be treated otherwise */
-  VECTOR(uint64_t) positions;  /* rising; where they are in what that gives is told */
-  const char *keep;            /* of reduce: the file that tells which objects stay; NULL: all */
+  VECTOR(struct group) groups; /* of compile: --group */
+  VECTOR(uint64_t) positions;  /* of compile: --position; rising */
+  const char *keep;            /* of reduce: the file of objects that stay; NULL: all stay */
   VECTOR(uint32_t) joined;     /* of reduce: threads that become thread 0 */
   const char *plan;            /* of distil */
   uint64_t ops;                /* of windows; 0: not given */

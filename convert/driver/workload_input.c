@@ -38,7 +38,7 @@ int workload_input_open(struct workload_input *input, const struct options *opti
   if (compile_input(input, format, options, error) != 0)
     return -1;
   int result = workload_open(&input->workload, input->compiled.path, error);
-  input->workload.path = options->in; /* which errors are to name */
+  input->workload.path = options->in; /* the name in errors */
   return result;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A file that convert is given as a workload: opened if it is one, compiled into a temporary one if it can be made a
-   trace of. Not thread-safe. */
+/* Opens an input file as a workload. A trace, or a file that can be imported, is compiled into a temporary workload.
+   Not thread-safe. */
 #pragma once
 
 #include "convert/driver/options.h"
@@ -12,7 +12,7 @@ struct workload_input {
   struct temporary_file compiled;
 };
 
-/* Opens options->in. A history that is not legal is told of on stderr. Returns 0, or -1 with error;
-   workload_input_close in either case. */
+/* Opens options->in. An illegal history is reported on stderr. Returns 0, or -1 with error; workload_input_close in
+   either case. */
 int workload_input_open(struct workload_input *input, const struct options *options, struct error *error);
 void workload_input_close(struct workload_input *input);

@@ -60,7 +60,7 @@ const struct format *format_by_suffix(const char *path) {
   return NULL;
 }
 
-/* Replaces a standard input that can't be read twice by an unlinked file with its content. */
+/* If standard input can't be read twice, replaces it with an unlinked file of its content. */
 static int spool_standard_input(struct error *error) {
   struct stat status;
   if (fstat(STDIN_FILENO, &status) != 0)
@@ -76,7 +76,7 @@ static int spool_standard_input(struct error *error) {
   return result;
 }
 
-/* The first line that any format knows for its own tells. Tools print greetings before their records. */
+/* The first line that any format recognises decides. Tools print greetings before their records. */
 enum { LINES_LOOKED_AT = 200 };
 
 static const struct format *by_lines(struct line_reader *lines) {
@@ -88,7 +88,7 @@ static const struct format *by_lines(struct line_reader *lines) {
   return NULL;
 }
 
-/* By its first bytes, after unpacking. */
+/* Recognises the file by its first bytes, after unpacking. */
 static const struct format *by_bytes(const char *path, uint64_t file_bytes) {
   struct error ignored = {""};
   struct byte_source *source;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer target: a plan up to the first byte 0, any bytes behind it as a workload; the features of its windows, and
-   the distillate where the plan is one. */
+/* libFuzzer target: a plan up to the first byte 0, the bytes after it as a workload; computes the features of its
+   windows, and the distillate if the plan is valid. */
 #include "convert/distil/distil.h"
 #include "convert/distil/window_features.h"
 #include "convert/fuzz/workload_fuzzing.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer target: a group expression up to the first line break; what follows are names for its patterns, one a
-   line. A range that is taken rises, a name is its own pattern where it has no *. */
+/* libFuzzer target: a group expression up to the first line break, then names for its patterns, one per line. Checks
+   that an accepted range rises, and that a name without * matches itself as a pattern. */
 #include "convert/whatif/group.h"
 
 #include <stdlib.h>

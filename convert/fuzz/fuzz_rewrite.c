@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer target: any history as heaptape text, a slice of it, and the slice anonymised into an archive. Whatever the
-   history, both must be legal as they stand. The first three bytes choose the window and the kind of slice. */
+/* libFuzzer target: any history as heaptape text, a slice of it, and the slice anonymised into an archive. For any
+   history, both must be legal without repairs. The first three bytes choose the window and the kind of slice. */
 #include "convert/formats/reading/import.h"
 #include "convert/rewrite/trace_anonymise.h"
 #include "convert/rewrite/trace_slice.h"
@@ -22,7 +22,7 @@ static struct file new_file(void) {
   return file;
 }
 
-/* Opens the file's trace, proves it legal if it has to be, and makes the next one of it. */
+/* Opens the file's trace, proves it legal if required, and makes the next trace from it. */
 static bool make(const struct file *in, const struct file *out, struct slice_spec *spec, bool must_be_legal) {
   struct trace_reader *reader;
   struct error error = {""};

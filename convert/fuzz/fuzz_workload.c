@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer target: any bytes as a workload; then all that check and info do with it. */
+/* libFuzzer target: any bytes as a workload; then runs all of check and info on it. */
 #include "convert/fuzz/workload_fuzzing.h"
 #include "convert/inspect/info.h"
 #include "core/workload/workload_check.h"

@@ -11,8 +11,8 @@ static void name_of(char *path, size_t room, int fd) {
   snprintf(path, room, "/proc/self/fd/%d", fd);
 }
 
-/* The history and compile start helper threads and take most of the time; they have a fuzzer of their own. One trace in
-   eight goes on to them, always the same ones. */
+/* The history and compile start helper threads and take most of the time; they have their own fuzzer. One trace in
+   eight is passed to them, always the same ones. */
 static bool chosen(const uint8_t *bytes, size_t count) {
   uint32_t sum = (uint32_t)count;
   for (size_t i = 0; i < count; i++)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Seeds of the importers' fuzzers, from their samples: importer_seeds.py CORPUS fills CORPUS/fuzz_import*/."""
+"""Seeds for the importers' fuzzers, from their samples: importer_seeds.py CORPUS fills CORPUS/fuzz_import*/."""
 
 import gzip
 import sys

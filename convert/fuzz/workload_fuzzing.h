@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Any bytes as a workload, for targets that read one: the header's checksum and file size put right first, since
-   nothing else would get past them. */
+/* Any bytes as a workload, for targets that read one. The header's checksum and file size are corrected first, since
+   otherwise no input would pass these checks. */
 #pragma once
 
 #include "core/workload/workload_read.h"
@@ -11,6 +11,6 @@ struct fuzzed_workload {
   int fd;
 };
 
-/* False: it is none; nothing is to be closed then. */
+/* False: the bytes are not a workload; then there is nothing to close. */
 bool fuzzed_workload_open(struct fuzzed_workload *fuzzed, const uint8_t *bytes, size_t count);
 void fuzzed_workload_close(struct fuzzed_workload *fuzzed);

@@ -9,11 +9,11 @@
 
 #define OBJECT_NONE UINT64_MAX
 
-/* A call row that was passed before the op came that it belongs to. */
+/* A call row that was passed before its op. */
 struct call_row {
-  uint64_t row; /* number among those of its thread */
+  uint64_t row; /* number among the rows of its thread */
   uint64_t stack_pointer;
-  uint64_t object; /* that it acquired; OBJECT_NONE: none */
+  uint64_t object; /* the object that it acquired; OBJECT_NONE: none */
 };
 
 /* Call rows of a thread whose events are missing. */
@@ -23,9 +23,9 @@ struct missing_rows {
 
 struct access_thread {
   VECTOR(struct missing_rows) missing;
-  size_t passed_by_events, passed_by_rows; /* of missing */
-  uint64_t next_row;                       /* of the next event */
-  uint64_t rows;                           /* passed in the stream */
+  size_t passed_by_events, passed_by_rows; /* entries of missing */
+  uint64_t next_row;                       /* row of the next event */
+  uint64_t rows;                           /* rows passed in the stream */
   VECTOR(struct call_row) waiting;
   size_t first_waiting;
   uint64_t stack_pointer; /* of the last op */
@@ -38,10 +38,10 @@ struct access_order {
   bool at_end;
   struct access_thread *threads;
   uint32_t thread_count;
-  size_t waiting;           /* of all threads */
+  size_t waiting;           /* waiting rows of all threads */
   uint64_t acquired;        /* call rows that acquired, in the stream so far */
   struct address_map slots; /* of live objects, by number plus 1 */
-  VECTOR(uint64_t) objects; /* by slot: number plus 1; 0: none, or not known. Counted by room alone. */
+  VECTOR(uint64_t) objects; /* by slot: number plus 1; 0: none, or not known. Its count is unused. */
   struct access_order_counts counts;
   struct access_sink sink;
 };
@@ -72,7 +72,7 @@ static int put_access(struct access_order *order, const struct access_item *item
   return put(order, &placed);
 }
 
-/* The thread's next row is not that of an event of the trace. */
+/* Returns whether the thread's next row has no event in the trace. */
 static bool is_missing(struct access_thread *thread, uint64_t row) {
   while (thread->passed_by_rows < thread->missing.count) {
     const struct missing_rows *missing = &thread->missing.at[thread->passed_by_rows];
@@ -83,7 +83,7 @@ static bool is_missing(struct access_thread *thread, uint64_t row) {
   return false;
 }
 
-/* Makes room by what is in front of the first row that waits, once that is most of them. */
+/* Drops the rows in front of the first waiting row, once they are the majority. */
 static void drop_passed(struct access_thread *thread) {
   size_t left = thread->waiting.count - thread->first_waiting;
   if (thread->first_waiting <= left)
@@ -93,7 +93,7 @@ static void drop_passed(struct access_thread *thread) {
   thread->first_waiting = 0;
 }
 
-/* A call row comes in the stream. Keeps it for its op, if that is still to come. */
+/* Passes a call row of the stream. Keeps it for its op, if the op comes later. */
 static int pass_call(struct access_order *order, const struct access_item *item) {
   uint64_t object = item->acquires ? order->acquired : OBJECT_NONE;
   order->acquired += item->acquires;
@@ -105,7 +105,7 @@ static int pass_call(struct access_order *order, const struct access_item *item)
     return 0;
   if (order->waiting == ACCESS_ORDER_MAX_WAITING)
     return error_set(order->error, trace_reader_path(order->reader),
-                     "the calls in the data accesses stand in another order than the events");
+                     "the calls in the data accesses are in another order than the events");
   drop_passed(thread);
   struct call_row *waiting = vector_add(&thread->waiting);
   if (!waiting)
@@ -115,7 +115,7 @@ static int pass_call(struct access_order *order, const struct access_item *item)
   return 0;
 }
 
-/* The next item of the stream, on its way. 1, 0 at the end, -1. */
+/* Passes the next item of the stream. Returns 1, 0 at the end, -1. */
 static int pass_item(struct access_order *order) {
   struct access_item item;
   if (order->at_end)
@@ -128,7 +128,7 @@ static int pass_item(struct access_order *order) {
   return result == 0 ? 1 : -1;
 }
 
-/* Rows before that of the thread's next event belong to none. */
+/* Rows before the row of the thread's next event belong to no event. */
 static struct call_row *first_waiting(struct access_order *order, struct access_thread *thread) {
   while (thread->first_waiting < thread->waiting.count &&
          thread->waiting.at[thread->first_waiting].row < thread->next_row) {
@@ -138,7 +138,7 @@ static struct call_row *first_waiting(struct access_order *order, struct access_
   return thread->first_waiting < thread->waiting.count ? &thread->waiting.at[thread->first_waiting] : NULL;
 }
 
-/* Passes the stream up to the row of the thread's next event; *found NULL: it is not there. */
+/* Passes the stream up to the row of the thread's next event; *found is NULL if there is none. */
 static int find_row(struct access_order *order, struct access_thread *thread, const struct call_row **found) {
   int got = 1;
   while (!(*found = first_waiting(order, thread)) && got > 0)
@@ -146,7 +146,7 @@ static int find_row(struct access_order *order, struct access_thread *thread, co
   return got < 0 ? -1 : 0;
 }
 
-/* Sets next_row past the rows that are missing. */
+/* Moves next_row past the missing rows. */
 static void skip_missing(struct access_thread *thread) {
   while (thread->passed_by_events < thread->missing.count &&
          thread->missing.at[thread->passed_by_events].from <= thread->next_row)
@@ -166,7 +166,7 @@ static void forget_object(struct access_order *order, uint64_t *object) {
   *object = 0;
 }
 
-/* The objects after the op. object: that it acquired, OBJECT_NONE: none, or not known. */
+/* Updates the objects for the op. object: the one that it acquired, OBJECT_NONE: none, or not known. */
 static int follow_objects(struct access_order *order, const struct history_op *op, uint64_t object) {
   if (op->kind == HISTORY_NOTHING || op->kind == HISTORY_TOUCH)
     return 0;
@@ -181,7 +181,7 @@ static int follow_objects(struct access_order *order, const struct history_op *o
   return address_map_add(&order->slots, entry, *known, op->slot, false) ? 0 : no_memory(order);
 }
 
-/* The item of the thread's next event. object: what the call acquired; known: it is in the stream. */
+/* Puts the item of the thread's next event. object: the one that the call acquired, if the stream has it. */
 static int put_event(struct access_order *order, uint32_t number, bool acquires, uint64_t *object) {
   struct access_thread *thread = &order->threads[number];
   const struct call_row *row;

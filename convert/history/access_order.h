@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Brings a trace's data accesses into the order that its history proved (convert/history/history.h), and into the terms
-   of it: objects named by their slots.
+/* Brings a trace's data accesses into the order of its proven history (convert/history/history.h), with objects named
+   by their slots.
 
-   The trace's stream has the calls as they came, the history has them in the order that is legal: they agree but for
-   steps of calls that overlap. Where they don't, the history's order is kept, and an access to an object that is not
-   live there is counted and left out. Not its job: that order, reading blocks, what becomes of the items.
-   Memory is O(live objects + threads + gaps) plus one block; calls that the history has in another order wait, at most
-   ACCESS_ORDER_MAX_WAITING of them. Not thread-safe. */
+   The trace's stream has the calls in recorded order, the history has them in the legal order. They agree except for
+   steps of calls that overlap. Where they differ, the history's order is kept, and an access to an object that is not
+   live there is counted and left out. Not its job: the history's order, reading blocks, the use of the items. Memory is
+   O(live objects + threads + gaps) plus one block; at most ACCESS_ORDER_MAX_WAITING calls wait whose order in the
+   history differs. Not thread-safe. */
 #pragma once
 
 #include "convert/history/history.h"
@@ -14,12 +14,12 @@
 enum { ACCESS_ORDER_MAX_WAITING = 1 << 20 };
 
 struct access_order_counts {
-  uint64_t objects, other;   /* accesses given out */
-  uint64_t lost;             /* accesses left out, as their object is not live where they stand */
-  uint64_t ops_without_call; /* the stream ended before their calls */
+  uint64_t objects, other;   /* accesses passed on */
+  uint64_t lost;             /* accesses left out because their object is not live at that point */
+  uint64_t ops_without_call; /* ops after the end of the stream */
 };
 
-/* Takes the items, in order: ACCESS_EVENT with thread and stack pointer, ACCESS_OBJECT with the object's slot,
+/* Receives the items, in order: ACCESS_EVENT with thread and stack pointer, ACCESS_OBJECT with the object's slot,
    ACCESS_OTHER, ACCESS_BURST. Returns 0, or -1 to stop, and fills in the error itself. */
 struct access_sink {
   int (*put)(void *context, const struct access_item *item);
@@ -32,13 +32,13 @@ struct access_order;
 int access_order_open(struct access_order **out, struct trace_reader *reader, const struct access_sink *sink,
                       struct error *error);
 
-/* To be called for every op, and for every step that is no op (history_consumer.left_out), in order. The sink gets the
-   accesses before it, then for an op one ACCESS_EVENT; for another step one only where `wanted` is set and the step is
-   the last of its event. Return 0, or -1. */
+/* Must be called for every op, and for every step that is not an op (history_consumer.left_out), in order. The sink
+   gets the accesses before it, then one ACCESS_EVENT for an op; for another step only if `wanted` is set and the step
+   is the last of its event. Return 0, or -1. */
 int access_order_op(struct access_order *order, const struct history_op *op);
 int access_order_left_out(struct access_order *order, const struct merge_step *step, bool wanted);
 
-/* After the last op: the rest of the stream. Returns 0, or -1. */
+/* After the last op: handles the remaining stream. Returns 0, or -1. */
 int access_order_finish(struct access_order *order);
 
 const struct access_order_counts *access_order_counts(const struct access_order *order);

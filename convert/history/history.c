@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Addresses released lately, to tell a double free from an unseen one: entry h holds the last released address that
-   hashes to h. Exact knowledge would need memory for every address ever seen. 512 KiB stay in the second-level cache.
- */
+/* Recently released addresses, to distinguish a double free from an unseen one: entry h holds the last released address
+   that hashes to h. An exact answer would need memory for every address ever seen. 512 KiB stay in the second-level
+   cache. */
 enum { RECENT_BITS = 16 };
 
-/* No allocator hands out more than this, one object or all together; it keeps the sums far from overflow. */
+/* No allocator hands out more than this, in one object or in total; it keeps sums far from overflow. */
 #define MAX_LIVE_BYTES (1ull << 62)
 
 struct history {
@@ -51,17 +51,17 @@ static int hand_on_op(struct history *history, const struct history_op *op) {
   return consumer->op(consumer->context, op, &history->live.state, &history->slots);
 }
 
-/* Hands the step on as an op, after the counts before it. request_bytes: of ACQUIRE and MOVE, else 0. */
+/* Hands the step on as an op, with the totals before it. request_bytes: of ACQUIRE and MOVE, else 0. */
 static ALWAYS_INLINE int hand_on(struct history *history, const struct merge_step *step, enum history_kind kind,
                                  uint32_t slot, uint64_t request_bytes) {
   history->witness->ops++;
   if (!history->consumer)
     return 0;
   const struct trace_event *event = step->event;
-  /* An object given to realloc that acquires was never seen. */
+  /* A realloc that acquires was given an object never seen. */
   bool unseen = kind == HISTORY_ACQUIRE && (step->traits & EVENT_TAKES);
-  /* Field by field: an initialiser clears the whole with stores that overlap, and a consumer that reads a field written
-     by two of them waits until both are in the cache. */
+  /* Set field by field: an initialiser clears the whole struct with overlapping stores, and a consumer that reads a
+     field written by two stores waits until both are in the cache. */
   struct history_op op;
   op.kind = kind;
   op.call = unseen ? event->call | CALL_NULL_IN : event->call;
@@ -84,8 +84,8 @@ static enum placing fail(struct history *history, const struct merge_step *step,
   return FAILED;
 }
 
-/* An object, as the map and limbo hold it: its slot where there is a consumer. Without one nobody asks for slots, which
-   cost a cache miss each: then it is the object's size, or LARGE and the slot that has the size. */
+/* An object, as stored in the map and limbo: its slot, if there is a consumer. Without a consumer slots are not needed,
+   and each costs a cache miss: then it is the object's size, or LARGE and the slot that has the size. */
 #define LARGE (1u << 31)
 
 static inline uint64_t object_bytes(const struct history *history, uint32_t object) {
@@ -94,7 +94,7 @@ static inline uint64_t object_bytes(const struct history *history, uint32_t obje
   return history->slots.at[history->consumer ? object : object & ~LARGE].size_bytes;
 }
 
-/* SLOTS_NONE if there is no memory, or more objects than have numbers. */
+/* Returns SLOTS_NONE if there is no memory, or no free number. */
 static inline uint32_t object_new(struct history *history, uint64_t size_bytes, uint32_t thread) {
   if (!history->consumer && size_bytes < LARGE)
     return (uint32_t)size_bytes;
@@ -119,7 +119,7 @@ static inline void forget_address(struct history *history, struct address_entry 
   address_map_remove(&history->map, entry);
 }
 
-/* Now an object lives at the address. entry: where address_map_find would put it. False if there is no memory. */
+/* An object now lives at the address. entry: its place from address_map_find. Returns false if there is no memory. */
 static ALWAYS_INLINE bool remember_address(struct history *history, struct address_entry *entry, uint64_t address,
                                            uint32_t slot, uint64_t request_bytes) {
   bool in_ranges = false;
@@ -133,7 +133,7 @@ static ALWAYS_INLINE bool remember_address(struct history *history, struct addre
   return address_map_add(&history->map, entry, address, slot, in_ranges);
 }
 
-/* The object is gone, released by the thread; the op that tells so has been handed on. */
+/* The object was released by the thread; the op has been handed on. */
 static inline void end_object(struct history *history, uint32_t object, uint32_t thread) {
   HT_ASSERT(history->live.state.live_objects > 0);
   live_subtract(&history->live, object_bytes(history, object));
@@ -146,7 +146,7 @@ static enum placing leave_out(struct history *history, const struct merge_step *
   return consumer && consumer->left_out && consumer->left_out(consumer->context, step, slot) != 0 ? FAILED : PLACED;
 }
 
-/* A step at an address that is not live is given up. */
+/* Gives up a step at an address that is not live. */
 static enum placing give_up_release(struct history *history, const struct merge_step *step) {
   struct witness *witness = history->witness;
   if (!(step->traits & EVENT_RELEASES)) {
@@ -160,7 +160,7 @@ static enum placing give_up_release(struct history *history, const struct merge_
   return leave_out(history, step, SLOTS_NONE);
 }
 
-/* The step in which an address is passed in. */
+/* Places a step in which an address is passed in. */
 static ALWAYS_INLINE enum placing place_release(struct history *history, const struct merge_step *step, bool forced) {
   const struct trace_event *event = step->event;
   uint64_t address = event->released;
@@ -193,8 +193,7 @@ static ALWAYS_INLINE enum placing place_release(struct history *history, const s
   return PLACED;
 }
 
-/* The object at a live address is in the way of an acquire: it must have been freed unseen, so a free takes its place.
- */
+/* An acquire overlaps the object at a live address: it must have been freed unseen, so a free is inserted. */
 static enum placing end_overlapped(struct history *history, const struct merge_step *step,
                                    struct address_entry *entry) {
   struct history_op op = {
@@ -259,7 +258,7 @@ static ALWAYS_INLINE enum placing place_acquire(struct history *history, const s
   return PLACED;
 }
 
-/* A step without an address: free(NULL) is an op, a call that gave nothing is only counted. */
+/* A step without an address: free(NULL) is an op, a call that returned nothing is only counted. */
 static enum placing place_nothing(struct history *history, const struct merge_step *step) {
   if (step->event->call & CALL_NULL_OUT) {
     history->witness->failed_calls++;
@@ -291,7 +290,7 @@ static void end_thread(struct history *history, uint32_t thread) {
     consumer->thread_end(consumer->context, thread);
 }
 
-/* Passes a step that has been placed. As merge_advance. */
+/* Passes a placed step. Returns as merge_advance. */
 static ALWAYS_INLINE int pass(struct history *history, const struct merge_step *step) {
   struct witness *witness = history->witness;
   history->steps_placed++;
@@ -307,7 +306,7 @@ static ALWAYS_INLINE int pass(struct history *history, const struct merge_step *
   return more;
 }
 
-/* Places the thread's steps for as long as they are the next ones and none has to wait. */
+/* Places the thread's steps as long as they are next and none has to wait. */
 static int place_unparked(struct history *history, const struct merge_step *step, enum placing *placed) {
   int more;
   do {
@@ -354,7 +353,7 @@ static int run(struct history *history) {
   }
 }
 
-/* As the footer has it. */
+/* The number in the footer. */
 static uint64_t calls_in_flight(const struct trace_summary *summary) {
   json_t *footer = json_loads(summary->footer_json, 0, NULL);
   json_int_t calls = json_integer_value(json_object_get(footer, "in_flight"));

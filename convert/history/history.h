@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The history of a trace: matches each address to the object that lives there, in an order that is legal, and counts
-   whatever is not: the proof behind `check`, and the input of `compile`.
+/* The history of a trace: matches each address to the object that lives there, in a legal order, and counts the events
+   that are not legal. It is the proof behind `check`, and the input of `compile`.
 
-   Steps come merged by stamp. One that can't be placed yet (acquire of a live address, release or touch of one that is
-   not live) parks its thread until another thread makes it possible: an inversion of any depth is repaired that way. A
-   parked thread is given up when nothing else can move, or when the merge is further than the horizon past its step;
-   then the step is declared to be what it looks like (unseen or double free, unseen touch, overlapping acquire) and
-   counted. Not its job: reading (trace/), words and waits (convert/compile/compile.h). Invariants: each op handed to
-   the consumer is legal after those before it; every event is either an op or counted as the reason why not. Memory is
-   O(live objects + threads). Not thread-safe. */
+   Steps come merged by stamp. A step that can't be placed yet (acquire of a live address, release or touch of an
+   address that is not live) parks its thread until another thread makes it possible: this repairs an inversion of any
+   depth. The wait of a parked thread is given up when nothing else can move, or when the merge is further than the
+   horizon past its step; then the step is counted as what it appears to be (unseen or double free, unseen touch,
+   overlapping acquire). Not its job: reading (trace/), words and waits (convert/compile/compile.h). Invariants: each op
+   handed to the consumer is legal after those before it; every event is either an op or counted with the reason why
+   not. Memory is O(live objects + threads). Not thread-safe. */
 #pragma once
 
 #include "convert/history/live_totals.h"
@@ -29,14 +29,13 @@ enum history_kind {
    RELEASE, its new one for ACQUIRE. */
 struct history_op {
   enum history_kind kind;
-  uint8_t call;   /* as in the event, but NULL_IN where the object passed to realloc was never seen; free where one is
-                     implied */
-  uint8_t region; /* memory apart that serves it; 0: the allocator's */
-  bool moved;     /* by a rewriting, from where its event was left out; only events of ops elsewhere count */
+  uint8_t call;   /* as in the event, but NULL_IN if the object passed to realloc was never seen; free if implied */
+  uint8_t region; /* number of the memory apart that serves it; 0: the allocator serves it */
+  bool moved;     /* made by a rewriting away from its event, which was left out: does not count as an event */
   uint32_t thread;
   uint32_t slot;              /* SLOTS_NONE for NOTHING */
   uint32_t touched_os_pages;  /* of the object that is released or moves; 0: not known */
-  uint64_t size_bytes, param; /* as the call was given them */
+  uint64_t size_bytes, param; /* the call's arguments */
   uint64_t request_bytes;     /* of ACQUIRE and MOVE */
   uint64_t stamp;
   const struct trace_event *event; /* valid during the call; NULL: a free that was never seen,
@@ -45,18 +44,18 @@ struct history_op {
 
 struct history;
 
-/* Callbacks that are NULL are not wanted; op always is. */
+/* Callbacks may be NULL, except op. */
 struct history_consumer {
   void *context;
   /* Returns 0, or -1 to stop (it fills in the error itself). */
   int (*op)(void *context, const struct history_op *op, const struct history_state *before, struct slots *slots);
   void (*thread_end)(void *context, uint32_t thread);
-  /* The event gives no op, or its first step none: a failed call, or a release or touch of an object never seen. slot:
-     of the live object that a failed realloc was given, else SLOTS_NONE. As op. */
+  /* The event, or its first step, gives no op: a failed call, or a release or touch of an object never seen. slot: of
+     the live object passed to a failed realloc, else SLOTS_NONE. Returns as op. */
   int (*left_out)(void *context, const struct merge_step *step, uint32_t slot);
-  /* A realloc has released the object's old address; MOVE follows when it gets the new one. As op. */
+  /* A realloc has released the object's old address; MOVE follows when it gets the new one. Returns as op. */
   int (*move_begins)(void *context, const struct merge_step *step, uint32_t slot);
-  /* After the last op: the object that lives in the slot had so many OS pages resident when the process ended. */
+  /* After the last op: the object that lives in the slot had os_pages OS pages resident when the process ended. */
   void (*touched_at_end)(void *context, uint32_t slot, uint32_t os_pages);
 };
 
@@ -69,12 +68,12 @@ struct history_options {
 };
 
 #define HISTORY_DEFAULT_HORIZON_NS 1e7
-/* Where stamps have no rate ("counter" clocks): in stamps. */
+/* In stamps, for clocks without a rate ("counter"). */
 #define HISTORY_DEFAULT_HORIZON_STAMPS (1u << 16)
 
-/* Runs through the whole trace. consumer may be NULL. Default horizon: 10 ms; 2^16 stamps where the clock has no rate
-   but counts events; 0 (only equal stamps are tried in every order) where the order is a file's own, and where the
-   trace reports missing events and its writer keeps the order of FORMAT.md ("tags", "every"): there a repair
-   would pair a release of an unseen object with the next object at that address. Returns 0, or -1 with error. */
+/* Runs through the whole trace. consumer may be NULL. Default horizon: 10 ms; 2^16 stamps if the clock has no rate but
+   counts events; 0 (only equal stamps are tried in every order) if the order is a file's own, or if the trace reports
+   missing events and its writer keeps the order of FORMAT.md ("tags", "every"): there a repair would pair a release of
+   an unseen object with the next object at that address. Returns 0, or -1 with error. */
 int history_run(struct trace_reader *reader, const struct history_options *options,
                 const struct history_consumer *consumer, struct witness *witness, struct error *error);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Live bytes and objects while a history goes by, and their peaks in its witness. Whoever hands on ops keeps one
+/* Live bytes and objects during a pass over a history, and their peaks in its witness. Code that hands on ops keeps one
    (history.c, convert/whatif/rewriter.c). Invariant: os_page_bytes is a power of two. */
 #pragma once
 
 #include "core/workload/witness.h"
 
-/* What a history's consumer sees of the whole at each op: the state before the op. */
+/* The totals that a history's consumer sees at each op: the state before the op. */
 struct history_state {
   uint64_t live_bytes, live_objects;
 };
@@ -13,9 +13,9 @@ struct history_state {
 struct live_totals {
   struct history_state state;
   uint64_t os_page_bytes;
-  uint64_t live_os_page_bytes; /* objects of an OS page or more rounded up; apart from the state, as a compiler that
-                                  reads neighbours as one vector waits for the stores before to reach the cache */
-  struct witness *witness;     /* whose ops count the ops handed on */
+  uint64_t live_os_page_bytes; /* objects of an OS page or more rounded up; separate from the state, as code that
+                                  reads neighbours as one vector waits for earlier stores to reach the cache */
+  struct witness *witness;     /* its ops field counts the ops handed on */
 };
 
 static inline uint64_t live_rounded(const struct live_totals *live, uint64_t size_bytes) {
@@ -41,7 +41,7 @@ static inline void live_add(struct live_totals *live, uint64_t size_bytes) {
     witness->peak_live_os_page_bytes = live->live_os_page_bytes;
 }
 
-/* An object more lives; its bytes are live_add's. */
+/* One more object lives; its bytes are added by live_add. */
 static inline void live_begin_object(struct live_totals *live) {
   if (++live->state.live_objects > live->witness->peak_live_objects)
     live->witness->peak_live_objects = live->state.live_objects;

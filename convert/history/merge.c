@@ -75,7 +75,7 @@ void merge_close(struct merge *merge) {
   free(merge);
 }
 
-/* The thread's events that are here are done with: gets more. 1, 0 if it has ended, -1 on error. */
+/* The thread's events in memory are used up: gets more. Returns 1, 0 if it has ended, -1 on error. */
 static int refill(struct merge *merge, uint32_t number) {
   struct merge_thread *thread = &merge->threads[number];
   int got = read_ahead_next(merge->ahead, number, &thread->ahead);
@@ -88,7 +88,7 @@ static int refill(struct merge *merge, uint32_t number) {
   return 1;
 }
 
-/* Moves on to the thread's next event. 1, 0 if it has ended, -1 on error. */
+/* Moves to the thread's next event. Returns 1, 0 if it has ended, -1 on error. */
 static int load(struct merge *merge, uint32_t number) {
   struct merge_thread *thread = &merge->threads[number];
   int got = thread->ahead.at == thread->ahead.end ? refill(merge, number) : 1;

@@ -20,7 +20,7 @@ static uint32_t *bucket_of(struct parking *parking, uint64_t address) {
   return &parking->buckets[(address * 0x9e3779b97f4a7c15u >> 32) % PARKING_BUCKETS];
 }
 
-/* Into the list by stamp, from the newest end: threads mostly park in the order of their stamps. */
+/* Inserts it into the list by stamp, from the newest end: threads mostly park in the order of their stamps. */
 static void list_insert(struct parking *parking, uint32_t number) {
   struct parked_thread *threads = parking->threads, *thread = &threads[number];
   uint32_t older = parking->newest;
@@ -59,7 +59,7 @@ void parking_park(struct parking *parking, struct merge *merge, const struct mer
   merge_park(merge);
 }
 
-/* Takes the thread that *link names out of its bucket and the list, and puts it back to the merge. */
+/* Removes the thread that *link names from its bucket and the list, and returns it to the merge. */
 static void unpark(struct parking *parking, struct merge *merge, uint32_t *link) {
   uint32_t number = *link;
   struct parked_thread *thread = &parking->threads[number];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads of a history that wait for an address to become live, or to be released (convert/history/history.h).
+/* Threads of a history that wait until an address becomes live or is released (convert/history/history.h).
 
    Not its job: deciding what is legal. Invariants: a parked thread is out of the merge; parked threads are listed by
-   the stamp of the step they wait with, oldest first. Memory is O(threads). Not thread-safe. */
+   the stamp of their waiting step, oldest first. Memory is O(threads). Not thread-safe. */
 #pragma once
 
 #include "convert/history/merge.h"
@@ -12,10 +12,10 @@ enum { PARKING_BUCKETS = 1024 };
 
 struct parked_thread {
   uint64_t address, stamp;
-  uint64_t since;         /* steps placed when it was parked first for its present step */
-  uint64_t awaited_stamp; /* of the step that woke it */
+  uint64_t since;         /* steps placed when it was first parked for its present step */
+  uint64_t awaited_stamp; /* stamp of the step that woke it */
   uint32_t next_in_bucket, older, newer;
-  bool wants_live; /* or dead */
+  bool wants_live; /* waits until the address is live; false: until it is released */
   bool parked, waited, woken, forced;
 };
 
@@ -24,17 +24,17 @@ struct parking {
   uint32_t buckets[PARKING_BUCKETS]; /* first thread waiting for an address of that hash */
   uint32_t oldest, newest;
   uint32_t count;    /* parked now */
-  uint32_t any_flag; /* threads parked now, or woken and not yet cleared: 0 lets the fast path skip all this */
+  uint32_t any_flag; /* threads parked now, or woken and not yet cleared: if 0, the fast path skips all this */
 };
 
 bool parking_init(struct parking *parking, uint32_t threads);
 void parking_free(struct parking *parking);
 
-/* Parks the thread of the step, which is the one that merge_peek gave. steps_placed: so far. */
+/* Parks the thread of the step, which is the one that merge_peek returned. steps_placed: so far. */
 void parking_park(struct parking *parking, struct merge *merge, const struct merge_step *step, uint64_t steps_placed);
 
-/* The address has become live, or was released, in a step of that stamp: those that wait for it go back to the merge.
- */
+/* The address has become live, or was released, in a step of that stamp: threads that wait for this return to the
+   merge. */
 void parking_wake_slowly(struct parking *parking, struct merge *merge, uint64_t address, bool live, uint64_t stamp);
 static inline void parking_wake(struct parking *parking, struct merge *merge, uint64_t address, bool live,
                                 uint64_t stamp) {
@@ -45,12 +45,11 @@ static inline void parking_wake(struct parking *parking, struct merge *merge, ui
 /* Is the oldest parked step more than the horizon before that stamp? There must be one. */
 bool parking_is_overdue(const struct parking *parking, uint64_t stamp, uint64_t horizon);
 
-/* Puts the oldest parked thread back to the merge, its step to be placed by force. There must be one. */
+/* Returns the oldest parked thread to the merge; its step will be placed by force. There must be one. */
 void parking_give_up(struct parking *parking, struct merge *merge);
 bool parking_is_forced(const struct parking *parking, uint32_t thread);
 
-/* Did the thread wait for its present step until it became possible? Then gives when it began to and what it waited
- * for. */
+/* Did the thread wait for its present step until it became possible? If so, sets since and awaited_stamp. */
 bool parking_was_woken(const struct parking *parking, uint32_t thread, uint64_t *since, uint64_t *awaited_stamp);
 
 /* The thread's present step has been placed. */

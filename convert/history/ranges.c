@@ -13,7 +13,7 @@ enum {
   REGION_GRANULES = 1 << (REGION_SHIFT - GRANULE_SHIFT),
   REGION_WORDS = REGION_GRANULES / 64,
   LARGE_BYTES =
-      32 << 10, /* a large object costs a search and a move in the array, a small one up to 64 words of shadow */
+      32 << 10, /* a large object costs a search and a move in the array, a small object up to 64 words of shadow */
 };
 
 struct region {
@@ -86,7 +86,7 @@ static void drop_region(struct ranges *ranges, uint64_t number) {
   address_map_remove(&ranges->map, entry);
 }
 
-/* The bits of granules first .. last that lie in the word. */
+/* The bits of granules first .. last that are in the word. */
 static uint64_t word_mask(uint64_t word, uint64_t first, uint64_t last) {
   uint64_t mask = UINT64_MAX;
   if (first / 64 == word)
@@ -123,7 +123,7 @@ static bool part_is_taken(const struct region *region, const struct part *part) 
 static bool shadow_is_taken(const struct ranges *ranges, uint64_t first, uint64_t last) {
   struct part part;
   if (last / REGION_GRANULES - first / REGION_GRANULES > ranges->map.count) {
-    /* A huge object covers more regions than there are: look at those there are. */
+    /* A huge object covers more regions than exist: check the existing ones. */
     for (uint64_t i = 0; i < address_map_room(&ranges->map); i++) {
       const struct address_entry *entry = &ranges->map.entries[i];
       uint64_t begin = (entry->address - 1) * REGION_GRANULES, end = begin + REGION_GRANULES - 1;

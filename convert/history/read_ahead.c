@@ -7,11 +7,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Each passing of a ring to and fro may wake a thread, so it has to hold many times the work of that. With 4,096 events
-   at most there was no gain on a one-threaded trace, with 16,384 a tenth to a fifth. HELPED_MIN_EVENTS: where so many
-   threads share the memory that rings are shorter, decoding in place is faster (check, 2,000 threads that take turns:
-   280 instead of 580 ns per event). There a ring need only be long enough for what the user fetches into the cache
-   ahead of its use, and short enough to stay in the first-level cache itself. */
+/* Each handover of a ring may wake a thread, so a ring must hold many times the work of a wakeup. With at most 4,096
+   events there was no gain on a one-threaded trace, with 16,384 a gain of a tenth to a fifth. HELPED_MIN_EVENTS: if so
+   many threads share the memory that rings are shorter, decoding in place is faster (check, 2,000 threads that take
+   turns: 280 instead of 580 ns per event). Then a ring need only be long enough for the user's prefetch distance, and
+   short enough to stay in the first-level cache. */
 enum {
   RING_MIN_EVENTS = 16,
   RING_MAX_EVENTS = 16384,
@@ -20,12 +20,13 @@ enum {
   PUBLISH_EVENTS = 128
 };
 
-/* The helper decodes so many events of a ring before it turns to the next that is not full: the user, who needs the
-   events of all threads that take turns, waits for no longer than that. Before it sleeps it looks so many times whether
-   there are events, some 10 us: to sleep and to be woken takes as long. */
+/* FILL_EVENTS: the helper decodes this many events of a ring before it continues with the next ring that is not full.
+   It bounds the wait of the user, who needs the events of all threads that take turns. LOOKS: number of checks for
+   events before it sleeps, about 10 us: sleeping and waking takes as long. */
 enum { FILL_EVENTS = 2048, LOOKS = 256 };
 
-/* A span is at most so much of a ring that a helper fills, so that there is room while the user works through it. */
+/* A span is at most 1 / RING_SPANS of a ring that a helper fills, so that there is room while the user works through
+   it. */
 enum { RING_SPANS = 8 };
 
 #define THREAD_NONE UINT32_MAX
@@ -36,18 +37,18 @@ struct ring {
   struct trace_cursor *cursor;
   struct trace_event *events; /* NULL: not begun, or ended */
   uint32_t room;              /* a power of two */
-  uint32_t known;             /* the user's last look at filled */
-  uint32_t next_request;      /* in the list of requests */
-  uint32_t given;             /* events from used on that the user has */
-  _Atomic uint32_t filled;    /* events decoded so far; the helper's */
-  _Atomic uint32_t used;      /* events done with; the user's */
-  _Atomic bool requested;     /* the helper is to fill it, or is about it */
+  uint32_t known;             /* filled, as last read by the user */
+  uint32_t next_request;      /* next in the list of requests */
+  uint32_t given;             /* events from used on that were given to the user */
+  _Atomic uint32_t filled;    /* events decoded so far; written by the helper */
+  _Atomic uint32_t used;      /* events used up; written by the user */
+  _Atomic bool requested;     /* the helper is to fill it, or is filling it */
   _Atomic int state;          /* set after the last event has been published */
 };
 
 struct read_ahead {
   struct trace_reader *reader;
-  struct error *error;       /* the user's */
+  struct error *error;       /* of the user */
   struct error helper_error; /* of the cursors */
   struct ring *rings;
   uint32_t threads, ring_events;
@@ -63,7 +64,7 @@ static uint32_t least(uint32_t a, uint32_t b) {
   return a < b ? a : b;
 }
 
-/* Decodes until the ring is full or its thread ends, but no more than about so many events. True if there is more to
+/* Decodes until the ring is full or its thread ends, but at most about `most` events. Returns true if there is more to
    do. */
 static bool fill(struct ring *ring, uint32_t most) {
   uint32_t filled = atomic_load_explicit(&ring->filled, memory_order_relaxed), first = filled, empty;
@@ -195,8 +196,8 @@ int read_ahead_begin(struct read_ahead *ahead, uint32_t thread) {
   return 0;
 }
 
-/* Looks for a while whether the helper has decoded an event after the used ones, or stops. */
-static bool look_for_event(const struct ring *ring, uint32_t used) {
+/* Polls for a while until the helper has decoded an event after the used ones, or stops. */
+static bool poll_for_event(const struct ring *ring, uint32_t used) {
   for (int looks = 0; looks < LOOKS; looks++) {
     if (atomic_load_explicit(&ring->filled, memory_order_relaxed) != used ||
         !atomic_load_explicit(&ring->requested, memory_order_relaxed))
@@ -206,7 +207,7 @@ static bool look_for_event(const struct ring *ring, uint32_t used) {
   return false;
 }
 
-/* Waits until the ring has an event after the used ones; false if it never will. */
+/* Waits until the ring has an event after the used ones. Returns false if there will be none. */
 static bool wait_for_event(struct read_ahead *ahead, struct ring *ring, uint32_t used) {
   for (;;) {
     int state = atomic_load_explicit(&ring->state, memory_order_acquire);
@@ -219,7 +220,7 @@ static bool wait_for_event(struct read_ahead *ahead, struct ring *ring, uint32_t
       request(ahead, ring);
       continue;
     }
-    if (look_for_event(ring, used))
+    if (poll_for_event(ring, used))
       continue;
     pthread_mutex_lock(&ahead->mutex);
     while (atomic_load_explicit(&ring->requested, memory_order_relaxed) &&
@@ -236,7 +237,7 @@ static int end(struct read_ahead *ahead, struct ring *ring) {
       *ahead->error = ahead->helper_error;
     return -1;
   }
-  /* The helper may still be on its way out of fill. */
+  /* The helper may still be about to leave fill. */
   while (atomic_load_explicit(&ring->requested, memory_order_acquire)) {
     pthread_mutex_lock(&ahead->mutex);
     if (atomic_load_explicit(&ring->requested, memory_order_relaxed))
@@ -247,7 +248,7 @@ static int end(struct read_ahead *ahead, struct ring *ring) {
   return 0;
 }
 
-/* Has the ring filled again once half of it is used. */
+/* Requests that the ring is filled again once half of it is used. */
 static void request_if_half_used(struct read_ahead *ahead, struct ring *ring, uint32_t used) {
   if (ring->known - used > ring->room / 2 || atomic_load_explicit(&ring->requested, memory_order_acquire) ||
       atomic_load_explicit(&ring->state, memory_order_acquire) != MORE)

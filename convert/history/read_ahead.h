@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Decodes the events of many threads ahead of their use, in a helper thread, so that decoding and judging use two
+/* Decodes the events of many threads ahead of their use, in a helper thread, so that decoding and the history use two
    processors.
 
    Each thread that has begun has a ring of events: the helper fills it, the user empties it. All rings together hold
-   about READ_AHEAD_BYTES, a ring at least 16 events. Where no helper can be had (one processor, no thread to be got)
-   the user decodes, to the same effect. Not its job: order. Events come exactly as the cursor gives them, errors after
-   the events before them. To be used by one thread. Allocates with malloc. */
+   about READ_AHEAD_BYTES, a ring at least 16 events. If there is no helper (one processor, or no thread can be created)
+   the user decodes, with the same result. Not its job: order. Events come exactly as from the cursor, errors after the
+   events before them. For use by one thread. Allocates with malloc. */
 #pragma once
 
 #include "core/trace/read/trace_read.h"
@@ -21,8 +21,8 @@ void read_ahead_close(struct read_ahead *ahead);
 /* Starts reading a thread's events. Returns 0 or -1. */
 int read_ahead_begin(struct read_ahead *ahead, uint32_t thread);
 
-/* The thread's next events, at least one, in *span until the next call for this thread; those given before are done
-   with. 1, 0 if the thread has ended (its memory is then given back), -1. */
+/* Gives the thread's next events, at least one, in *span. They are valid until the next call for this thread. Returns
+   1, 0 if the thread has ended (its memory is then freed), -1. */
 struct event_span {
   const struct trace_event *at, *end;
 };

@@ -12,7 +12,7 @@ static void raise_to(uint64_t *peak, uint64_t value) {
     *peak = value;
 }
 
-/* Joins rows two by two. */
+/* Joins rows in pairs. */
 static void thin_out(struct recorded_samples *samples) {
   for (uint32_t i = 0; i < RECORDED_SAMPLES_MAX / 2; i++) {
     const struct recorded_sample *a = &samples->rows[2 * i], *b = a + 1;

@@ -16,11 +16,11 @@ enum { OUT_BYTES = 1 << 16, LINE_ROOM = 2048 };
 /* printf would take two thirds of the time (measured: 2.5 instead of 8 million lines a second). */
 struct printer {
   const struct trace_summary *summary;
-  bool ordinal; /* stamps are no times: they are printed as they are */
+  bool ordinal; /* stamps are not times: they are printed as they are */
   bool json;
-  bool has_columns; /* latency, usable size or stacks: CSV has columns for them */
+  bool has_columns; /* the trace has latency, usable size or stacks: CSV has columns for them */
   struct symbols *symbols;
-  uint8_t *printed; /* bit of each stack: it has been */
+  uint8_t *printed; /* one bit per stack: already printed */
   struct output_stream out;
   size_t used;
   char bytes[OUT_BYTES];
@@ -222,7 +222,7 @@ static bool flush(struct printer *printer) {
   return done;
 }
 
-/* In text a comment, so that it reads back; CSV has a line per event and no place for it. */
+/* In text it is a comment, so that it reads back; CSV has one line per event and no place for it. */
 static void print_mark(struct printer *printer, enum dump_format format, const struct trace_mark *mark) {
   if (format == DUMP_CSV)
     return;
@@ -239,7 +239,7 @@ static void print_mark(struct printer *printer, enum dump_format format, const s
   free(quoted);
 }
 
-/* In text a comment, so that it reads back. */
+/* In text it is a comment, so that it reads back. */
 static int print_name(void *context, uint32_t thread, const char *name) {
   struct printer *printer = context;
   json_t *text = json_string(name);
@@ -261,7 +261,7 @@ static int print_names(struct printer *printer, struct trace_reader *reader, enu
   return result > 0 ? error_errno(error, printer->out.name, "can't write") : result;
 }
 
-/* The stack of the event, where it is the first with it. CSV has no place for it. */
+/* Prints the stack of the event, if it is the first with that stack. CSV has no place for it. */
 static int print_stack(struct printer *printer, enum dump_format format, const struct trace_event *event) {
   uint8_t bit = (uint8_t)(1u << event->stack % 8);
   if (format == DUMP_CSV || event->stack == 0 || printer->printed[event->stack / 8] & bit)
@@ -305,7 +305,7 @@ static int dump_steps(struct printer *printer, struct merge *merge, struct marks
   return got;
 }
 
-/* What printing stacks needs. */
+/* Opens what is needed to print stacks. */
 static int open_stacks(struct printer *printer, struct trace_reader *reader, enum dump_stacks stacks,
                        struct error *error) {
   if (stacks == DUMP_NO_STACKS || printer->summary->stack_nodes == 0)

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-/* acquired: the number of the object, if it is a call that acquired. */
+/* acquired: the number of the object, for a call that acquired. */
 static void print_text(FILE *out, const struct access_item *item, uint64_t acquired) {
   switch (item->kind) {
   case ACCESS_EVENT:

@@ -8,6 +8,6 @@
 
 #include "convert/inspect/dump.h"
 
-/* Returns 0, or -1 with error, also if the trace has no accesses; a failed write is one, named out_name. */
+/* Returns 0, or -1 with error, also if the trace has no accesses. An error of writing names out_name. */
 int dump_accesses(const struct trace_reader *reader, enum dump_format format, FILE *out, const char *out_name,
                   struct error *error);

@@ -15,7 +15,7 @@ static uint64_t word_at(const struct buffer *words, size_t number) {
   return ((const uint64_t *)(const void *)words->bytes)[number];
 }
 
-/* "0:12,3:4" of waits, "1,2" of starts; or as JSON. */
+/* Prints waits as "0:12,3:4", starts as "1,2"; or as JSON. */
 static void print_words(FILE *out, const struct buffer *words, bool json) {
   for (size_t i = 0; i < word_count(words); i++) {
     uint64_t word = word_at(words, i);

@@ -6,16 +6,16 @@
      1 1 realloc(4294967296) slot=0 wait=0:1 time=1200000
      2 1 free() slot=0
 
-   Position, thread, call with its count or alignment and its size, then what WORKLOAD.md calls the op's words: the
-   slot, flags ("null": NULL is passed in; "frees": a realloc that ended the object), WAITs as THREAD:OPS, threads that
-   are started before it or right after it, recorded time in ns, touched OS pages.
+   Position, thread, call with its count or alignment and its size, then the op's words (WORKLOAD.md): the slot, flags
+   ("null": NULL is passed in; "frees": a realloc that ended the object), WAITs as THREAD:OPS, threads that are started
+   before it or right after it, recorded time in ns, touched OS pages.
 
-   Not its job: the walk (core/workload/workload_ops.h), of which it has the errors and the memory. Not thread-safe. */
+   Not its job: the walk (core/workload/workload_ops.h), which determines errors and memory. Not thread-safe. */
 #pragma once
 
 #include "convert/inspect/dump.h"
 #include "core/workload/workload_read.h"
 
-/* options: the stacks are not looked at. Returns 0, or -1 with error; a failed write is one. */
+/* options: stacks is ignored. Returns 0, or -1 with error, also for a failed write. */
 int dump_workload(const struct workload *workload, const struct dump_options *options, struct output_stream out,
                   struct error *error);

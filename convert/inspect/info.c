@@ -31,7 +31,7 @@ static json_t *recorded_json(const struct recorded_samples *samples) {
   return object;
 }
 
-/* The kernel's own books at the process's end are exact; the last sample was before. */
+/* The kernel's counters at the process's end are exact; the last sample was earlier. */
 static void take_final(json_t *recorded, json_t *final) {
   static const char *const keys[] = {"minor_faults", "major_faults", "user_ns", "system_ns"};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -82,7 +82,7 @@ static json_t *accesses_json(const struct trace_summary *summary) {
   return object;
 }
 
-/* The trace's samples of data accesses, and what of them is not in it. */
+/* The trace's samples of data accesses, and counts of those left out. */
 static json_t *access_samples_json(const struct trace_summary *summary) {
   const struct trace_access_sample_totals *totals = &summary->access_samples;
   json_t *object = json_object();
@@ -101,7 +101,7 @@ static int add_name(void *names, uint32_t thread, const char *name) {
   return 0;
 }
 
-/* Takes marks over. */
+/* Takes ownership of marks. */
 static json_t *trace_json(struct trace_reader *reader, const struct witness *witness,
                           const struct recorded_samples *samples, json_t *marks) {
   const struct trace_summary *summary = trace_reader_summary(reader);
@@ -136,7 +136,7 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
   if (summary->access_samples.recorded)
     json_object_set_new(object, "access_samples", access_samples_json(summary));
   json_t *names = json_object();
-  struct error ignored = {""}; /* what is wrong with names must not hide the rest */
+  struct error ignored = {""}; /* an error in names must not hide the other keys */
   trace_reader_thread_names(reader, add_name, names, &ignored);
   if (json_object_size(names))
     json_object_set(object, "thread_names", names);
@@ -161,8 +161,8 @@ json_t *info_of_trace(struct trace_reader *reader, const struct history_options 
   return object;
 }
 
-/* A workload does not store the peaks of the recording's samples, only the samples it kept; thinning keeps the RssAnon
- * peak. */
+/* A workload does not store the peaks of the recording's samples, only the thinned samples; thinning keeps the RssAnon
+   peak. */
 static json_t *recorded_of_rows(const json_t *rows) {
   json_t *object = json_object(), *row;
   json_int_t rss = -1, vm = -1;
@@ -217,7 +217,7 @@ json_t *info_of_workload(const struct workload *workload, struct error *error) {
   return object;
 }
 
-/* A number with its thousands parted: counts of this size can't be read otherwise. */
+/* A number with thousands separated: large counts are unreadable otherwise. */
 static const char *grouped(uint64_t value, char text[32]) {
   char digits[24];
   int count = snprintf(digits, sizeof digits, "%" PRIu64, value), out = 0;
@@ -252,7 +252,7 @@ static void print_bytes(FILE *out, const char *label, const json_t *object, cons
             (double)count_of(object, key) / (1 << 20));
 }
 
-/* Who and when: what the recorder or importer states about itself. */
+/* The origin: what the recorder or importer states about itself. */
 static void print_origin(const json_t *info, const json_t *about, FILE *out) {
   fprintf(out, "%-22s %s of %s, from %s\n", "what", string_of(info, "kind", "?"),
           string_of(about, "program", "an unnamed program"), string_of(about, "source", "an unnamed source"));
@@ -267,7 +267,7 @@ static void print_origin(const json_t *info, const json_t *about, FILE *out) {
     fprintf(out, "%-22s %s\n", "allocator", string_of(about, "allocator", "?"));
 }
 
-/* What the source of the recording could not tell. */
+/* What the source of the recording could not record. */
 static void print_lacks(const json_t *about, FILE *out) {
   const json_t *lacks = json_object_get(about, "lacks"), *word;
   size_t i;
@@ -282,7 +282,7 @@ static void print_lacks(const json_t *about, FILE *out) {
     fprintf(out, "%-22s %s\n", "note", string_of(about, "note", "?"));
 }
 
-/* Whatever speaks against the recording; nothing where nothing does. */
+/* Reasons to doubt the recording; prints nothing if there are none. */
 static void print_doubts(const json_t *info, const json_t *witness, FILE *out) {
   static const char *const counts[][2] = {
       {"unseen_frees", "unseen frees"},
@@ -300,10 +300,10 @@ static void print_doubts(const json_t *info, const json_t *witness, FILE *out) {
     fprintf(out, "%-22s the recording began after the program did\n", "lacks start");
   if (witness)
     fprintf(out, "%-22s %s\n", "history",
-            json_is_true(json_object_get(witness, "ok")) ? "legal" : "NOT legal: check tells why");
+            json_is_true(json_object_get(witness, "ok")) ? "legal" : "NOT legal: see heaptape check");
 }
 
-/* Of a recording in bursts: what was counted inside of them and, where that is known, their share of the program. */
+/* A recording in bursts: counts inside bursts and, if known, their share of the program. */
 static void print_bursts(const json_t *accesses, FILE *out) {
   double inside = json_number_value(json_object_get(accesses, "program_instructions"));
   double outside = json_number_value(json_object_get(accesses, "outside_program_instructions"));
@@ -318,7 +318,7 @@ static void print_bursts(const json_t *accesses, FILE *out) {
   print_count(out, "  allocator's instructions", accesses, "outside_allocator_instructions");
 }
 
-/* Of a trace, or of a workload made of one. */
+/* Accesses of a trace, or of a workload made from one. */
 static void print_accesses(const json_t *accesses, FILE *out) {
   if (!accesses)
     return;
@@ -348,7 +348,7 @@ static void print_access_samples(const json_t *samples, FILE *out) {
   print_count(out, "  times held back", samples, "throttled");
 }
 
-/* Of one file of a rotated recording. */
+/* One file of a rotated recording. */
 static void print_rotation(const json_t *rotation, FILE *out) {
   if (!rotation)
     return;
@@ -360,7 +360,7 @@ static void print_rotation(const json_t *rotation, FILE *out) {
   fputc('\n', out);
 }
 
-/* Of a recording within a budget: how much of its time was recorded. What is missing for it is in `dropped`. */
+/* A recording within a budget: how much of its time was recorded. Events missing for this reason are in `dropped`. */
 static void print_budget(const json_t *budget, FILE *out) {
   double ns = json_number_value(json_object_get(budget, "ns"));
   if (!budget)
@@ -372,7 +372,7 @@ static void print_budget(const json_t *budget, FILE *out) {
           json_number_value(json_object_get(budget, "recorded_ns")) / 1e9, ns / 1e9);
 }
 
-/* By how much figures are expected to be off those of what it stands for. */
+/* The expected errors of figures. */
 static void print_expected(const json_t *expected, FILE *out) {
   const char *label = "expected error";
   for (void *at = json_object_iter((json_t *)expected); at; at = json_object_iter_next((json_t *)expected, at)) {
@@ -382,7 +382,7 @@ static void print_expected(const json_t *expected, FILE *out) {
   }
 }
 
-/* Of a workload that was drawn from a profile. */
+/* A workload drawn from a profile. */
 static void print_synthetic(const json_t *synthetic, FILE *out) {
   const json_t *profile = json_object_get(synthetic, "profile");
   char text[32];
@@ -394,7 +394,7 @@ static void print_synthetic(const json_t *synthetic, FILE *out) {
   print_expected(json_object_get(synthetic, "expected"), out);
 }
 
-/* Of a distillate: how much of the whole it is, and how far its figures are expected to be off. */
+/* A distillate: its share of the whole, and the expected errors of its figures. */
 static void print_distilled(const json_t *distilled, FILE *out) {
   char text[32];
   if (!distilled)
@@ -405,7 +405,7 @@ static void print_distilled(const json_t *distilled, FILE *out) {
   print_expected(json_object_get(distilled, "expected"), out);
 }
 
-/* A program may set one per request: the first of them tell how it does. */
+/* A program may set one per request: the first few are enough. */
 static void print_marks(const json_t *marks, FILE *out) {
   enum { SHOWN = 20 };
   const char *label = "marks";
@@ -418,7 +418,7 @@ static void print_marks(const json_t *marks, FILE *out) {
     fprintf(out, "%-22s ... and %zu more\n", "", json_array_size(marks) - SHOWN);
 }
 
-/* Of a pool of a thousand, the first tell what the others are. */
+/* A pool may have a thousand threads: the first few names are enough. */
 static void print_names(json_t *names, FILE *out) {
   enum { SHOWN = 16 };
   const char *thread, *label = "thread names";

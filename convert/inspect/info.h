@@ -7,12 +7,11 @@
 
 #include <jansson.h>
 
-/* A new JSON object with the keys of DESIGN section 9 and more; NULL with error. Runs through the whole history for the
- * peaks. */
+/* Returns a new JSON object; NULL with error. Runs through the whole history for the peaks. */
 json_t *info_of_trace(struct trace_reader *reader, const struct history_options *options, struct error *error);
 
-/* The same keys where a workload knows them. */
+/* The same keys, as far as a workload has them. */
 json_t *info_of_workload(const struct workload *workload, struct error *error);
 
-/* For people: what a reader wants to know first, a line each. The JSON has all of it. */
+/* For people: the main figures, one per line. The JSON has all of them. */
 void info_print(const json_t *info, FILE *out);

@@ -53,7 +53,7 @@ void marks_free(struct marks *marks) {
 }
 
 const struct trace_mark *marks_before(struct marks *marks, uint32_t thread) {
-  if (!marks->events) /* there are none */
+  if (!marks->events) /* there are no marks */
     return NULL;
   uint32_t at = marks->next[thread];
   if (at < marks->end[thread] && marks->list.at[at].events <= marks->events[thread]) {

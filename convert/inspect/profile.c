@@ -13,7 +13,7 @@
 
 /* How a live object was acquired. */
 struct acquired_object {
-  uint64_t allocated_bytes; /* of the whole program, before it */
+  uint64_t allocated_bytes; /* by the whole program, before it */
   uint64_t stamp;
   uint64_t first_bytes; /* request before any realloc */
   uint64_t size_bytes;
@@ -25,11 +25,11 @@ struct profile {
   const struct trace_summary *summary;
   VECTOR(struct acquired_object) objects; /* by slot */
   uint64_t allocated_bytes, position, last_stamp;
-  uint64_t window_events, window_events_left; /* of each window; of this one (no division at each op) */
+  uint64_t window_events, window_events_left; /* of each window; left in this one (saves a division per op) */
   unsigned window;
-  double ns_per_stamp; /* 1 where the clock has no rate */
+  double ns_per_stamp; /* 1 if the clock has no rate */
   struct profile_tables tables;
-  struct line_sharing *sharing; /* NULL: not to be counted */
+  struct line_sharing *sharing; /* NULL: not counted */
   struct line_sharing_counts *sharing_counts;
   struct sampled_objects *sampled; /* NULL: the trace has no samples of data accesses */
   struct profile_window windows[PROFILE_WINDOWS];
@@ -95,7 +95,7 @@ static void touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
   profile_touched_add(&profile->tables, profile->objects.at[slot].size_bytes, os_pages);
 }
 
-/* A realloc lets go of the old address before the new one is handed out: others may get it meanwhile. */
+/* A realloc releases the old address before the new one is handed out: other threads may get it meanwhile. */
 static int move_begins(void *context, const struct merge_step *step, uint32_t slot) {
   const struct profile *profile = context;
   if (profile->sharing)
@@ -195,7 +195,7 @@ static json_t *profile_json(struct profile *profile, const struct witness *witne
   return object;
 }
 
-/* One thread alone shares nothing, and made-up addresses tell nothing. */
+/* A single thread shares nothing, and made-up addresses say nothing. */
 static bool lines_can_be_shared(const struct trace_summary *summary) {
   struct trace_info info;
   trace_info_read(&info, summary->info_json);
@@ -209,7 +209,7 @@ static bool lines_can_be_shared(const struct trace_summary *summary) {
   return can;
 }
 
-/* Looking at all objects costs more than all the rest of the profile together, where threads share many lines. */
+/* If threads share many lines, checking all objects costs more than the whole remaining profile. */
 enum { SAMPLED_FROM = 16 << 20, SAMPLED_OS_PAGES = 16 };
 
 static bool begin_sharing(struct profile *profile) {

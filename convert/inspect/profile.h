@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The profile of a trace: what its program requests of an allocator. Request sizes, lifetimes, rates, who frees whose
+/* The profile of a trace: the demands of its program on an allocator. Request sizes, lifetimes, rates, who frees whose
    objects, growth by realloc, and which call stacks allocate what.
 
-   Not its job: judging (analysis/), reading and ordering (convert/history/history.h). Invariants: one pass; memory is
-   O(live objects + threads + stack nodes) and bounded tables; what a bounded table can't take is counted, not lost. */
+   Not its job: evaluation (analysis/), reading and ordering (convert/history/history.h). Invariants: one pass; memory
+   is O(live objects + threads + stack nodes) and bounded tables; what does not fit into a bounded table is counted as
+   left out. */
 #pragma once
 
 #include "convert/history/history.h"

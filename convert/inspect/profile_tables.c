@@ -24,8 +24,8 @@ void profile_tables_free(struct profile_tables *tables) {
   free(tables->sites);
 }
 
-/* Looks a few places on and no further: with more pairs than the table has places, a full search at each free would
-   cost more than the rest of the profile. */
+/* Probes only a few places: with more pairs than places in the table, a full search at each free would cost more than
+   the whole remaining profile. */
 void profile_pair_add(struct profile_tables *tables, uint32_t acquirer, uint32_t releaser, uint64_t size_bytes) {
   enum { PROBES = 16 };
   uint64_t home = ((uint64_t)acquirer << 32 | releaser) * 0x9e3779b97f4a7c15u >> 40;
@@ -49,8 +49,8 @@ void profile_chain_add(struct profile_tables *tables, uint32_t reallocs, uint64_
   tables->chains[length].last_bytes += last_bytes;
 }
 
-/* A site to be changed: what it had at the latest peak is kept first. So a new peak costs nothing, however many sites
-   there are. */
+/* Call it before a site changes: first keeps its values at the latest peak. So a new peak costs nothing, regardless of
+   the number of sites. */
 static struct profile_site *site_to_change(struct profile_tables *tables, uint32_t stack) {
   struct profile_site *site = &tables->sites[stack];
   if (site->peak_number != tables->peak_number) {
@@ -146,7 +146,7 @@ static json_t *reallocs_json(const struct profile_tables *tables) {
                    (json_int_t)reallocs->shrank, "copied_bytes", (json_int_t)reallocs->copied_bytes, "chains", chains);
 }
 
-/* The sites that stand among the first by a key: marked, so that one that stands high by two is given once. */
+/* Marks the sites that are among the first by a key, so that a site that is first by two keys is listed once. */
 struct ranked {
   uint64_t key;
   uint32_t node;

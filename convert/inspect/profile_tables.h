@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The counts behind a profile, each with the one function that adds to it, and their JSON.
 
-   Not its job: which op means what (convert/inspect/profile.c). Invariants: adding never fails; a pair of threads that
-   finds no room is counted as left out. */
+   Not its job: interpreting ops (convert/inspect/profile.c). Invariants: adding never fails; a pair of threads that
+   does not fit is counted as left out. */
 #pragma once
 
 #include "core/trace/event.h"
@@ -13,15 +13,15 @@
 #include <stddef.h>
 
 enum {
-  PROFILE_WINDOWS = 512, /* parts of the recorded progress that rates are given for */
-  PROFILE_AGES = 64,     /* buckets of a lifetime, by powers of two */
-  PROFILE_CHAINS = 64,   /* longest chain of reallocs that is counted by itself */
-  PROFILE_PAIRS = 4096,  /* pairs of threads that are counted by themselves */
-  PROFILE_SITES = 1000,  /* stacks that are given, the first by each of bytes, objects, ages, and what is live at the
+  PROFILE_WINDOWS = 512, /* parts of the recorded progress, each with its rates */
+  PROFILE_AGES = 64,     /* buckets of lifetimes, by powers of two */
+  PROFILE_CHAINS = 64,   /* longest chain of reallocs that is counted separately */
+  PROFILE_PAIRS = 4096,  /* pairs of threads that are counted separately */
+  PROFILE_SITES = 1000,  /* stacks that are listed: the first by each of bytes, objects, ages, and what is live at the
                             peak and the end */
 };
 
-/* Of one part of the progress; live_* and stamp before its first op. */
+/* One part of the progress; live_* and stamp are those before its first op. */
 struct profile_window {
   uint64_t position, stamp, ops, acquires, releases, acquired_bytes, live_bytes, live_objects;
 };
@@ -31,14 +31,14 @@ struct profile_lifetime {
   uint64_t objects, bytes;
 };
 
-/* Objects of which was seen how many OS pages the program had touched. */
+/* Objects for which the number of touched OS pages was recorded. */
 struct profile_touched {
   uint64_t objects, bytes, os_pages;
 };
 
 struct profile_reallocs {
   uint64_t calls, in_place, grew, shrank,
-      copied_bytes; /* of live objects; copied: old bytes kept by those that moved */
+      copied_bytes; /* of live objects; copied_bytes: old bytes that moved objects keep */
 };
 
 struct profile_pair {
@@ -52,7 +52,7 @@ struct profile_site {
   uint64_t lifetime_bytes;           /* sum over released objects */
   uint64_t remote_objects;           /* released by another thread */
   uint64_t peak_bytes, peak_objects; /* live when the whole program's live bytes were at their peak */
-  uint64_t peak_number;              /* which peak that was: later ones, if this is behind, found it as it is now */
+  uint64_t peak_number;              /* the peak of peak_bytes; at later peaks the site was as it is now */
 };
 
 struct profile_tables {
@@ -64,7 +64,7 @@ struct profile_tables {
   struct profile_reallocs reallocs;
   struct {
     uint64_t objects, first_bytes, last_bytes;
-  } chains[PROFILE_CHAINS + 1]; /* released objects by number of reallocs; the last: as many or more */
+  } chains[PROFILE_CHAINS + 1]; /* released objects by number of reallocs; the last: PROFILE_CHAINS or more */
   struct profile_site *sites;   /* by stack node; 0: not known */
   uint32_t site_count;
   uint64_t live_bytes, peak_live_bytes, peak_number;

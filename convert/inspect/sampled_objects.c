@@ -11,15 +11,15 @@
 
 #define OUTSIDE UINT32_MAX
 
-/* A sample, and then also where it is. */
+/* A sample; once placed, also its object. */
 struct placed {
   struct trace_access_sample sample;
-  uint32_t stack;  /* of the object that it is in; OUTSIDE: in none */
-  uint32_t bucket; /* of that object's size */
+  uint32_t stack;  /* of its object; OUTSIDE: in none */
+  uint32_t bucket; /* of its object's size */
 };
 
-/* A live object, or an address that is looked up, in a tree by tsearch. Live objects don't overlap, so that those that
-   do are the same one: a comparison finds the object that an address is in. */
+/* A live object, or an address to look up, in a tree by tsearch. Live objects don't overlap, so overlapping ranges
+   compare as equal: this finds the object that contains an address. */
 struct range {
   uint64_t begin, end;
   uint32_t stack;
@@ -27,9 +27,9 @@ struct range {
 
 struct sampled_objects {
   VECTOR(struct placed) samples; /* by stamp */
-  size_t next;                   /* to be placed */
+  size_t next;                   /* the next to be placed */
   uint64_t *addresses;           /* of the samples, in order */
-  void *live;                    /* tree of struct range: only those that some sample's address lies in */
+  void *live;                    /* tree of struct range: only those that contain some sample's address */
   json_t *events;                /* of INFO's `access_samples` */
 };
 
@@ -70,7 +70,7 @@ static bool sort(struct sampled_objects *objects) {
   return true;
 }
 
-/* What was sampled, and one of how many; entries of INFO that don't say so are left out. */
+/* The sampled events and their periods; entries of INFO that lack them are left out. */
 static json_t *sampled_events(const struct trace_reader *reader) {
   struct trace_info info;
   json_t *events = json_array(), *event;
@@ -103,7 +103,7 @@ int sampled_objects_open(struct sampled_objects **out, const struct trace_reader
   return 0;
 }
 
-/* Does any sample's address lie there? */
+/* Is any sample's address in this range? */
 static bool is_sampled(const struct sampled_objects *objects, uint64_t begin, uint64_t end) {
   size_t low = 0, high = objects->samples.count;
   while (low < high) {
@@ -152,7 +152,7 @@ int sampled_objects_acquire(struct sampled_objects *objects, uint64_t stamp, uin
   if (!range)
     return -1;
   *range = (struct range){address, address + size_bytes, stack};
-  while (end_object(objects, range)) /* whose release was not recorded */
+  while (end_object(objects, range)) /* its release was not recorded */
     ;
   if (tsearch(range, &objects->live, by_place))
     return 0;
@@ -167,7 +167,7 @@ void sampled_objects_release(struct sampled_objects *objects, uint64_t stamp, ui
   end_object(objects, &(const struct range){address, address + 1, 0});
 }
 
-/* A row of a table: the samples of one call site, or of one bucket of sizes, that are alike in `what`. */
+/* A row of a table: the samples of one call site, or of one size bucket, with the same `what`. */
 struct row {
   uint64_t group, samples, latency_cycles;
   uint8_t what;
@@ -194,7 +194,7 @@ static void append_row(json_t *rows, const struct row *row) {
                                           (json_int_t)row->latency_cycles));
 }
 
-/* The samples that are in objects, summed up where order finds no difference. sizes: grouped by size, else by site. */
+/* Samples that are in objects, summed where they compare as equal. sizes: grouped by size, else by site. */
 static json_t *table_json(struct sampled_objects *objects, bool sizes) {
   int (*order)(const void *, const void *) = sizes ? by_size : by_site;
   json_t *rows = json_array();

@@ -13,7 +13,7 @@ static int add(void *context, const struct trace_mark *mark) {
   return copy->text ? 0 : 1;
 }
 
-/* Of a thread its own order, as its marks' stamps rise. */
+/* Keeps the order within a thread, since the stamps of its marks rise. */
 static int by_stamp(const void *left, const void *right) {
   const struct origin_mark *a = left, *b = right;
   return COMPARE(a->stamp, b->stamp) ?: COMPARE(a->thread, b->thread) ?: COMPARE(a->events, b->events);
@@ -60,7 +60,7 @@ void origin_marks_before_op(struct origin_marks *marks, uint64_t position, uint3
     place(marks, &marks->list.at[marks->next_by_stamp++], position);
   if (!marks->events || thread >= marks->threads)
     return;
-  /* Each thread passes the list once, up to its first mark that is still to come. */
+  /* Each thread passes the list once, up to its first pending mark. */
   for (size_t *next = &marks->next[thread]; *next < marks->list.count; ++*next) {
     struct origin_mark *mark = &marks->list.at[*next];
     if (mark->thread != thread)

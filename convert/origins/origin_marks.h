@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a trace's marks stand among the ops of its workload: the number of ops before each.
+/* The positions of a trace's marks among the ops of its workload: the number of ops before each.
 
    A mark comes before the first op of its own thread that was called after it, and before the first op of any thread
-   with its stamp or a later one, whichever is first: a thread's own events may have the stamp of an earlier one, and a
-   thread that marks need not allocate. Memory is O(marks + threads). Not thread-safe. */
+   with its stamp or a later one, whichever is first. A thread's own events may have the stamp of an earlier event, and
+   a thread that sets marks need not allocate. Memory is O(marks + threads). Not thread-safe. */
 #pragma once
 
 #include "core/base/vector.h"
@@ -18,22 +18,22 @@ struct origin_mark {
 struct origin_marks {
   VECTOR(struct origin_mark) list; /* by stamp; by position after origin_marks_end */
   size_t next_by_stamp;
-  uint64_t passed;                /* that have a position */
-  const struct origin_mark *last; /* of those the one whose phase it is; NULL: none; until origin_marks_end */
+  uint64_t passed;                /* marks that have a position */
+  const struct origin_mark *last; /* the mark that began the current phase; NULL: none; until origin_marks_end */
   uint32_t threads;
-  uint64_t *events; /* passed, by thread of the trace */
-  size_t *next;     /* by thread: from here on in the list its marks may be still to come */
+  uint64_t *events; /* events passed, by thread of the trace */
+  size_t *next;     /* by thread: index in the list from which its pending marks are */
 };
 
 /* Returns 0, or -1 with error; marks can be freed either way. */
 int origin_marks_load(struct origin_marks *marks, struct trace_reader *reader, struct error *error);
 void origin_marks_free(struct origin_marks *marks);
 
-/* The op at that position comes, of that thread of the trace. */
+/* Call it before the op at that position, of that thread of the trace. */
 void origin_marks_before_op(struct origin_marks *marks, uint64_t position, uint32_t thread, uint64_t stamp);
 
-/* An event of the thread has passed. */
+/* Call it after an event of the thread. */
 void origin_marks_after_event(struct origin_marks *marks, uint32_t thread);
 
-/* After the last op: all others come at the end. */
+/* After the last op: places all remaining marks at the end. */
 void origin_marks_end(struct origin_marks *marks, uint64_t ops);

@@ -73,7 +73,7 @@ void origins_writer_free(struct origins_writer *writer) {
   free(writer);
 }
 
-/* Of the stack that ends at the node; UINT32_MAX: no memory. */
+/* The site of the stack that ends at the node; UINT32_MAX: no memory. */
 static uint32_t site_of(struct origins_writer *writer, uint32_t node) {
   if (node == 0 || node > writer->nodes)
     return 0;
@@ -125,7 +125,7 @@ static json_t *marks_json(const struct origins_writer *writer) {
   return array;
 }
 
-/* Names of threads by number in the trace; the last one holds. */
+/* Names of threads by number in the trace; the last name of a thread counts. */
 struct thread_names {
   const struct origins_writer *writer;
   json_t *by_number;
@@ -184,7 +184,7 @@ static void add_births(const struct origins_writer *writer, json_t *json) {
       json_object_set_new(site, "births", json_integer((json_int_t)writer->sites.at[number].births));
 }
 
-/* The table of functions, and all names into the JSON. */
+/* Makes the table of functions, and puts all names into the JSON. */
 static int write_sites(struct origins_writer *writer, json_t *json, uint32_t *functions, struct error *error) {
   struct symbols *symbols = NULL;
   if (writer->sites.count > 1 && symbols_open(&symbols, writer->reader, false, error) != 0)

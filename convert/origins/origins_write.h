@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the origins file beside a workload (docs/use/BLAME.md): which call stack acquired each object, and where the
-   marks stand.
+/* Writes the origins file beside a workload (docs/use/BLAME.md): which call stack acquired each object, and the
+   positions of the marks.
 
    Job: observe the ops as they are compiled, and write the file. Not its job: the ops (convert/compile/), names of
-   functions (convert/stacks/). Invariants: sites are numbered by their first op; a realloc of a live object makes none
-   new. Memory is O(stack nodes + marks + threads). Not thread-safe. */
+   functions (convert/stacks/). Invariants: sites are numbered by their first op; a realloc of a live object creates no
+   new site. Memory is O(stack nodes + marks + threads). Not thread-safe. */
 #pragma once
 
 #include "convert/compile/compile.h"

@@ -43,7 +43,7 @@ int rewrite_trace(const struct rewrite *rewrite, struct trace_reader **readers, 
     if (wanted[step])
       last = step;
   wanted[last] = true;
-  struct trace_reader *reader = NULL; /* of the step before */
+  struct trace_reader *reader = NULL; /* of the previous step */
   int result = 0;
   for (enum step step = MERGE; step <= last && result == 0; step++) {
     struct temporary_file temporary = {.fd = -1};

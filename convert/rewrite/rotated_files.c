@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The file's set and number, where it has them. */
+/* Reads the file's set and number, if it has them. */
 static void read_rotation(struct rotated_file *file, const char *info_json) {
   struct trace_info info;
   trace_info_read(&info, info_json);
@@ -28,8 +28,7 @@ static int place(struct rotated_files *files, uint32_t i, const char *path, stru
     if (!before->file || before->set != file->set)
       continue;
     if (file->file != before->file + 1)
-      return error_set(error, path,
-                       "is file %u of its recording, and comes after file %u: give them in sequence, all of them",
+      return error_set(error, path, "is file %u of its recording, and comes after file %u: give all files, in sequence",
                        file->file, before->file);
     file->recording = before->recording;
     file->first = before->first;
@@ -43,7 +42,7 @@ static int place(struct rotated_files *files, uint32_t i, const char *path, stru
   return 0;
 }
 
-/* Where a thread was before: a number of it there, and the file's; file 0: nowhere. */
+/* Where a thread was before: the file, and its number there; file 0: nowhere. */
 struct origin {
   uint32_t thread, file;
 };
@@ -55,7 +54,7 @@ static int take_gap(void *context, uint64_t events_before, uint64_t dropped, con
   return 0;
 }
 
-/* The number that the thread has among those of all; UINT32_MAX: it goes on from no file that is here. */
+/* The number of the thread among the threads of all traces; UINT32_MAX: it continues from none of these files. */
 static uint32_t known(const struct rotated_files *files, struct trace_reader *const *readers, uint32_t i,
                       const struct origin *origin) {
   for (uint32_t k = files->at[i].first; origin->file && k < i; k++)

@@ -16,7 +16,7 @@ struct unit {
   double factor;
 };
 
-/* A number with one of the units behind it, up to end. Units end with a NULL name. */
+/* Parses a number and its unit, up to end. Units end with a NULL name. */
 static bool parse_quantity(const char *text, const char *end, const struct unit *units, double *value) {
   char copy[64], *rest;
   size_t length = (size_t)(end - text);
@@ -36,7 +36,8 @@ static bool parse_quantity(const char *text, const char *end, const struct unit 
   return false;
 }
 
-/* Both sides of FROM..TO; a side left out keeps what it had. False if there are no dots, or a side is no number. */
+/* Parses both sides of FROM..TO; a side left out keeps its value. Returns false if there are no dots, or a side is not
+   a number. */
 static bool parse_range(const char *text, const struct unit *units, double *from, double *to) {
   const char *dots = strstr(text, "..");
   if (!dots)
@@ -53,7 +54,7 @@ static const char *parse_time(struct slice_spec *spec, const char *text) {
                                       {"m", 60e9}, {"", 1e9},   {NULL, 0}};
   double from = spec->from_ns, to = spec->to_ns;
   if (!parse_range(text, units, &from, &to) || to < from)
-    return "time wants FROM..TO, such as 1.5s..3s";
+    return "time needs FROM..TO, such as 1.5s..3s";
   spec->by_time = true;
   spec->from_ns = fmax(spec->from_ns, from);
   spec->to_ns = fmin(spec->to_ns, to);
@@ -65,7 +66,7 @@ static const char *parse_progress(struct slice_spec *spec, const char *text) {
   double from = 0, to = 100;
   if (strchr(text, '%')) {
     if (!parse_range(text, percent, &from, &to) || to < from || to > 100)
-      return "progress wants FROM%..TO%, at most 100%";
+      return "progress needs FROM%..TO%, at most 100%";
     spec->from_percent = fmax(spec->from_percent, from);
     spec->to_percent = fmin(spec->to_percent, to);
     return NULL;
@@ -73,7 +74,7 @@ static const char *parse_progress(struct slice_spec *spec, const char *text) {
   to = INFINITY;
   if (!parse_range(text, plain_units, &from, &to) || to < from || from != floor(from) || to != floor(to) ||
       from >= 0x1p63)
-    return "progress wants FROM..TO in events or in percent, such as 10%..20%";
+    return "progress needs FROM..TO in events or in percent, such as 10%..20%";
   if ((uint64_t)from > spec->from_event)
     spec->from_event = (uint64_t)from;
   if (to < 0x1p63 && (uint64_t)to < spec->to_event)
@@ -86,7 +87,7 @@ static const char *parse_size(struct slice_spec *spec, const char *text) {
                                       {"M", 1 << 20}, {"g", 1 << 30}, {"G", 1 << 30}, {NULL, 0}};
   double from = 0, to = INFINITY;
   if (!parse_range(text, units, &from, &to) || to < from || from >= 0x1p63)
-    return "size wants FROM..TO in bytes, such as 1k..64k";
+    return "size needs FROM..TO in bytes, such as 1k..64k";
   spec->by_size = true;
   if ((uint64_t)from > spec->from_size)
     spec->from_size = (uint64_t)from;
@@ -98,9 +99,9 @@ static const char *parse_size(struct slice_spec *spec, const char *text) {
 static const char *parse_mark(struct slice_spec *spec, const char *text) {
   const char *dots = strstr(text, "..");
   if (!dots || dots[2] == '\0' ? !dots || dots == text : false)
-    return "mark wants FROM..TO, texts of marks";
+    return "mark needs FROM..TO, texts of marks";
   if (spec->by_mark)
-    return "mark can be given once only";
+    return "mark can be given only once";
   spec->by_mark = true;
   spec->from_mark = dots == text ? NULL : text;
   spec->from_mark_bytes = (uint32_t)(dots - text);
@@ -110,9 +111,9 @@ static const char *parse_mark(struct slice_spec *spec, const char *text) {
 
 /* Numbers and ranges N..M, separated by commas. */
 static const char *parse_threads(struct slice_spec *spec, const char *text) {
-  static const char wrong[] = "thread wants numbers or ranges, such as 0,3..5";
+  static const char wrong[] = "thread needs numbers or ranges, such as 0,3..5";
   if (spec->thread_ranges)
-    return "thread can be given once only";
+    return "thread can be given only once";
   while (*text) {
     char *end;
     errno = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What a slice is to hold, as the user writes it: KEY=FROM..TO, either side may be left out.
+/* The contents of a slice, as the user specifies them: KEY=FROM..TO; either side may be left out.
 
      time=1.5s..3s        time since the recording's start; ns, us, ms, s, m; plain numbers are seconds
      progress=10%..20%    share of the events
      progress=1000..5000  events by number, from 0, in merged order
      mark=warm..done      from the first mark of that text to the next mark of the other
      thread=0,3..5        objects that these threads acquired, and their own other calls
-     size=1k..64k         objects whose first request was of so many bytes, the last included; k, m, g are binary
+     size=1k..64k         objects by the size of their first request, TO included; k, m, g are binary
 
-   Of time, progress and mark, FROM belongs to the slice and TO doesn't. Several specs are the intersection. Not its
+   For time, progress and mark, FROM belongs to the slice and TO doesn't. Several specs are the intersection. Not its
    job: what the trace has (convert/rewrite/trace_slice.h). */
 #pragma once
 
@@ -27,7 +27,7 @@ struct slice_spec {
   double from_ns, to_ns;           /* to_ns < 0: to the end */
   uint64_t from_event, to_event;   /* to_event UINT64_MAX: to the end */
   double from_percent, to_percent; /* of the events */
-  const char *from_mark, *to_mark; /* into the arguments or NULL; from_mark_bytes: it ends at the dots */
+  const char *from_mark, *to_mark; /* into the arguments, or NULL; from_mark has from_mark_bytes, up to the dots */
   uint32_t from_mark_bytes;
   uint64_t from_size, to_size;                  /* bytes, both included */
   struct slice_range threads[SLICE_MAX_RANGES]; /* numbers, both included */
@@ -35,7 +35,7 @@ struct slice_spec {
   bool by_time, by_mark, by_size;
 };
 
-/* The spec that leaves nothing out. */
+/* Returns the spec that includes everything. */
 struct slice_spec slice_everything(void);
 
 /* Narrows spec by text, which must live as long as spec. Returns NULL, or what is wrong with text. */

@@ -15,14 +15,14 @@ struct anonymiser {
   struct made_addresses made;
   VECTOR(uint64_t) addresses; /* of the object in each slot */
   uint64_t ordinal;
-  uint32_t last_thread; /* whose run of events it is */
+  uint32_t last_thread; /* the thread of the current run of events */
   struct recorded_samples samples;
   struct anonymous_accesses *accesses; /* NULL: there are none */
   const char *path;
   struct error *error;
 };
 
-/* Samples taken up to that time come before the next event: they get the stamp with which that event begins a run. */
+/* Samples taken up to that time come before the next event: they get the stamp of the run that this event begins. */
 static void place_samples(struct anonymiser *anonymiser, uint64_t stamp, bool all) {
   struct recorded_samples *samples = &anonymiser->samples;
   bool any = false;
@@ -52,7 +52,7 @@ static int take_op(void *context, const struct history_op *op, const struct hist
   struct anonymiser *anonymiser = context;
   struct trace_event event = {
       .call = op->call, .size_bytes = op->size_bytes, .param = op->param, .touched_os_pages = op->touched_os_pages};
-  /* One more, as no slot may be there yet: the first op may be free(NULL). */
+  /* One more, as there may be no slot yet: the first op may be free(NULL). */
   if (!vector_reserve(&anonymiser->addresses, slots->room + 1))
     return error_set(anonymiser->error, anonymiser->path, "out of memory");
   if (op->kind != HISTORY_NOTHING && op->kind != HISTORY_ACQUIRE)
@@ -65,7 +65,7 @@ static int take_op(void *context, const struct history_op *op, const struct hist
   return emit(anonymiser, op->thread, op->stamp, &event);
 }
 
-/* Failed calls are no ops, but calls that the program made: they stay. */
+/* Failed calls are not ops, but the program made them: they stay. */
 static int take_left_out(void *context, const struct merge_step *step, uint32_t slot) {
   struct anonymiser *anonymiser = context;
   bool stays = !(step->traits & EVENT_TAKES) || slot != SLOTS_NONE;
@@ -103,7 +103,8 @@ static void write_samples(struct anonymiser *anonymiser) {
   }
 }
 
-/* What is kept of the source's INFO: how big its OS pages are, whose memory the samples are of, and what it lacks. */
+/* What is kept of the source's INFO: OS page size, allocator, what it lacks, and accesses, distilled and synthetic
+   without names. */
 static json_t *anonymous_info(const struct trace_summary *summary) {
   static const char *const kept[] = {"alignment", "failures", "operators", "threads", "usable_size"};
   struct trace_info source;
@@ -120,12 +121,12 @@ static json_t *anonymous_info(const struct trace_summary *summary) {
                            (json_int_t)source.os_page_bytes, "lacks", lacks, "anonymised", 1);
   json_t *accesses = json_object_get(source.json, "accesses");
   json_t *bursts = json_object_get(accesses, "bursts");
-  if (json_is_object(bursts)) /* which marks they are is the program's own affair */
+  if (json_is_object(bursts)) /* the names of the marks are the program's */
     json_object_clear(bursts);
   if (json_is_object(accesses))
     json_object_set(info, "accesses", accesses);
   json_t *distilled = json_object_get(source.json, "distilled");
-  json_object_del(json_object_get(distilled, "whole"), "name"); /* which may be the program's */
+  json_object_del(json_object_get(distilled, "whole"), "name"); /* it may be the program's name */
   if (json_is_object(distilled))
     json_object_set(info, "distilled", distilled);
   json_t *synthetic = json_object_get(source.json, "synthetic");
@@ -166,7 +167,7 @@ static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader,
   /* Not the source's footer: its clock and its calls in flight do not hold for this trace. */
   struct trace_summary footer = *source;
   footer.footer_json = "{\"end\": \"exit\"}";
-  /* A full disk shows as a refused op; the writer knows the reason. */
+  /* A full disk shows as a refused op; the writer has the reason. */
   result = trace_out_close(anonymiser->out, &footer, result != 0, &written);
   if (result != 0)
     *error = written.text[0] ? written : wrong;

@@ -12,8 +12,8 @@
 
 enum { ADDRESS_BITS = 48 };
 
-/* Clocks of day that agree with the counters so far are those of one boot: they are read a moment apart, and NTP moves
-   them. */
+/* Clocks of day that agree with the counters within this limit are of one boot. They are not read at exactly the same
+   moment, and NTP moves them. */
 #define SAME_CLOCK_SECONDS 1.0
 
 struct merge_clock {
@@ -78,14 +78,14 @@ static int check_sources(struct trace_reader *const *readers, const struct rotat
     const struct trace_summary *summary = trace_reader_summary(readers[i]);
     if (summary->clock_hz <= 0 && files->recordings > 1)
       return error_set(error, trace_reader_path(readers[i]),
-                       "has no times: its events can't be put between those of others");
+                       "has no times: its events can't be ordered among those of other traces");
   }
   if (files->threads > 1 << 24)
     return error_set(error, trace_reader_path(readers[0]), "too many threads for one trace");
   return 0;
 }
 
-/* All samples, as the changes that they are: each process's memory counts until its next sample. */
+/* All samples as changes: each process's memory counts until its next sample. */
 struct sample_change {
   struct trace_sample sample; /* stamps on the first trace's clock */
   uint32_t source;
@@ -119,7 +119,7 @@ static int by_stamp(const void *left, const void *right) {
 
 enum { QUANTITIES = sizeof(struct trace_sample) / sizeof(uint64_t) };
 
-/* An ended process has no memory; what it had used, and its highest mark, stay. */
+/* An ended process has no memory; its totals and its high-water mark stay. */
 static struct trace_sample ended_sample(const struct trace_sample *last, uint64_t stamp) {
   struct trace_sample sample = *last;
   sample.stamp = stamp;
@@ -127,7 +127,8 @@ static struct trace_sample ended_sample(const struct trace_sample *last, uint64_
   return sample;
 }
 
-/* Adds a process's new sample to the sums in place of its last one. A quantity that one process lacks is missing. */
+/* Replaces a process's last sample in the sums by its new one. A quantity that one process lacks is missing in the
+   sum. */
 static void add_up(uint64_t *sum, const struct sample_change *change, struct trace_sample *last) {
   uint64_t now[QUANTITIES], before[QUANTITIES];
   memcpy(now, &change->sample, sizeof now);
@@ -176,8 +177,8 @@ static int merge_samples(struct trace_reader *const *readers, struct merge_clock
   return result > 0 ? error_set(error, trace_reader_path(readers[0]), "out of memory") : result;
 }
 
-/* What the trace lacks. A later file of a recording has only the lacks of a late beginning besides, and here it does
-   not begin. */
+/* Adds what the trace lacks. A later file of a recording additionally lacks only its beginning, which the merged trace
+   has. */
 static void add_lacks(json_t *lacks, const json_t *source, bool goes_on) {
   const json_t *item;
   size_t k;
@@ -188,7 +189,7 @@ static void add_lacks(json_t *lacks, const json_t *source, bool goes_on) {
   }
 }
 
-/* What a process of a merged trace was: by its first file. */
+/* Describes a process of a merged trace, by its first file. */
 static json_t *about_process(const json_t *source, uint32_t threads) {
   static const char *const copied[] = {"program", "pid", "parent_pid", "allocator", "order"};
   json_t *about = json_object();
@@ -199,19 +200,20 @@ static json_t *about_process(const json_t *source, uint32_t threads) {
   return about;
 }
 
-/* How many of the threads of all traces the recording has that begins with trace first. */
+/* The number of threads, among those of all traces, of the recording that begins with trace first. */
 static uint32_t threads_of(const struct rotated_files *files, struct trace_reader *const *readers, uint32_t first) {
   uint32_t threads = 0;
   for (uint32_t i = 0, next = 0; i < files->count; i++)
     for (uint32_t k = 0; k < trace_reader_summary(readers[i])->threads; k++)
-      if (files->at[i].threads[k] == next) { /* numbers are given in this sequence: it is its first */
+      if (files->at[i].threads[k] == next) { /* numbers are assigned in this sequence: it is the first */
         next++;
         threads += files->at[i].first == first;
       }
   return threads;
 }
 
-/* INFO of the new trace: the first one's values, what any of them lacks, and, of several processes, which they were. */
+/* INFO of the new trace: the values of the first trace, what any trace lacks, and, for several processes, their
+   descriptions. */
 static json_t *merged_info(struct trace_reader *const *readers, const struct rotated_files *files) {
   json_t *info = trace_out_source_info(trace_reader_summary(readers[0]));
   json_t *merged = json_array(), *lacks = json_object(), *names = json_array(), *item;
@@ -237,7 +239,7 @@ static json_t *merged_info(struct trace_reader *const *readers, const struct rot
   if (files->recordings > 1)
     json_object_set(info, "merged", merged);
   json_decref(merged);
-  json_object_del(json_object_get(info, "synthetic"), "expected"); /* of it alone */
+  json_object_del(json_object_get(info, "synthetic"), "expected"); /* holds for that trace only */
   return info;
 }
 

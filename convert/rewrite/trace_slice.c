@@ -17,7 +17,7 @@ struct slice_object {
   uint8_t call;
   bool chosen;
   bool moving; /* between the two steps of a realloc */
-  bool cut;    /* it was, when the window began */
+  bool cut;    /* it was moving when the window began */
 };
 
 struct slice_mark {
@@ -29,12 +29,12 @@ struct slice_mark {
 struct slicer {
   struct trace_out *out;
   const struct slice_spec *spec;
-  struct witness witness; /* of the whole trace, as far as it was read */
+  struct witness witness; /* of the whole trace, up to where it was read */
   uint64_t from_stamp, to_stamp, from_event, to_event;
   VECTOR(struct slice_object) objects; /* by slot */
-  uint32_t *moving;                    /* by thread: the slot of the object that it is moving; SLOTS_NONE: none */
+  uint32_t *moving;                    /* by thread: slot of the object that it is moving; SLOTS_NONE: none */
   uint64_t acquires;
-  uint64_t floor, last_stamp; /* of the window: its first event's stamp; the last one written */
+  uint64_t floor, last_stamp; /* stamp of the window's first event; last stamp written */
   uint32_t last_thread;
   bool begun, ended;
   struct trace_stacks stacks;
@@ -44,7 +44,7 @@ struct slicer {
   struct error *error;
 };
 
-/* The stamp with which the step, placed after all that are written, is written: its own, unless the order was repaired,
+/* Returns the stamp to write for a step that is placed after all written steps: its own, unless the order was repaired,
    or left open by equal stamps of two threads. Then it is raised, so that the slice's order needs no repair. */
 static uint64_t order_stamp(struct slicer *slicer, uint32_t thread, uint64_t stamp) {
   uint64_t least = slicer->last_stamp + (thread != slicer->last_thread);
@@ -53,7 +53,7 @@ static uint64_t order_stamp(struct slicer *slicer, uint32_t thread, uint64_t sta
   return slicer->last_stamp;
 }
 
-/* Writes an event of the window whose only step this is, or its last one; its stamps are in order. */
+/* Writes an event of the window at its only or last step; its stamps are in order. */
 static int emit_ordered(struct slicer *slicer, uint32_t thread, const struct trace_event *event) {
   struct trace_event copy = *event;
   copy.stack = trace_stacks_node(&slicer->stacks, event->stack);
@@ -73,8 +73,8 @@ static int emit_move(struct slicer *slicer, uint32_t thread, const struct trace_
   return emit_ordered(slicer, thread, &copy);
 }
 
-/* Writes the marks of the window up to that stamp: each stands after the same events of its thread as it did. A mark of
-   a thread that has no event before it in the slice has no thread to stand in, and stays out. */
+/* Writes the marks of the window up to that stamp, each after the same events of its thread as before. A mark without
+   an earlier event of its thread in the slice has no thread there, and is left out. */
 static int place_marks(struct slicer *slicer, uint64_t stamp) {
   for (; slicer->marks_placed < slicer->marks.count && slicer->marks.at[slicer->marks_placed].stamp <= stamp;
        slicer->marks_placed++) {
@@ -115,7 +115,7 @@ static int begin(struct slicer *slicer, uint64_t stamp) {
   slicer->begun = true;
   slicer->floor = stamp ? stamp : 1;
   slicer->last_stamp = slicer->floor - 1;
-  slicer->last_thread = UINT32_MAX; /* so that the first step comes after the prologue, whose stamps are that one */
+  slicer->last_thread = UINT32_MAX; /* so that the first step comes after the prologue, which has this stamp */
   for (uint32_t slot = 0; slot < slicer->objects.room; slot++) {
     struct slice_object *object = &slicer->objects.at[slot];
     if (object->acquired && object->moving)
@@ -129,8 +129,8 @@ static int begin(struct slicer *slicer, uint64_t stamp) {
   return result;
 }
 
-/* The realloc that the thread is in, if it has let go of a chosen object in the window, becomes a free; what it
-   acquires later, if that is in the window too, a realloc of NULL. */
+/* If the realloc that the thread is in has released a chosen object in the window, it becomes a free. Its later
+   acquire, if also in the window, becomes a realloc of NULL. */
 static int cut_move(struct slicer *slicer, uint32_t thread) {
   uint32_t slot = slicer->moving[thread];
   struct slice_object *object = slot == SLOTS_NONE ? NULL : &slicer->objects.at[slot];
@@ -152,7 +152,7 @@ static int end(struct slicer *slicer) {
   return 0;
 }
 
-/* 1: a step of that stamp is in the window; 0: not yet; -1: stop, the window has ended or something failed. */
+/* Returns 1: a step of that stamp is in the window; 0: not yet; -1: stop, the window has ended or an error occurred. */
 static int window(struct slicer *slicer, uint64_t stamp) {
   uint64_t event = slicer->witness.events;
   bool inside = stamp < slicer->to_stamp && event < slicer->to_event;
@@ -190,7 +190,7 @@ static void note_acquire(struct slicer *slicer, struct slice_object *object, con
                                             slice_spec_has_thread(slicer->spec, op->thread)};
 }
 
-/* The new home of an object that realloc has moved; in a prologue it is a malloc of its present size. */
+/* Notes the new address of an object that realloc has moved; in a prologue it is a malloc of its present size. */
 static void note_move(struct slicer *slicer, struct slice_object *object, const struct history_op *op) {
   slicer->moving[op->thread] = SLOTS_NONE;
   object->address = op->event->acquired;
@@ -208,7 +208,7 @@ static int emit_acquire_only(struct slicer *slicer, const struct history_op *op)
   return emit(slicer, op->thread, &event);
 }
 
-/* A free that was not seen. It can't stand between the two steps of a realloc of its thread. */
+/* Writes a free that was not seen. It can't be between the two steps of a realloc of its thread. */
 static int emit_implied_free(struct slicer *slicer, const struct history_op *op, const struct slice_object *object) {
   if (cut_move(slicer, op->thread) != 0)
     return -1;
@@ -312,7 +312,7 @@ static int take_mark(void *context, const struct trace_mark *mark) {
   return 0;
 }
 
-/* The window between two marks. */
+/* Finds the window between two marks. */
 static int find_marks(struct slicer *slicer) {
   const struct slice_spec *spec = slicer->spec;
   size_t i = 0;
@@ -338,7 +338,7 @@ static int find_marks(struct slicer *slicer) {
   return 0;
 }
 
-/* Turns what the user wants into stamps and event numbers. */
+/* Turns the user's specification into stamps and event numbers. */
 static int find_window(struct slicer *slicer, struct trace_reader *reader) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   const struct slice_spec *spec = slicer->spec;
@@ -365,7 +365,7 @@ static json_t *slice_info(const struct trace_summary *summary, const json_t *tex
   json_object_del(info, "accesses");
   json_object_del(info, "distilled");
   json_object_del(info, "rotation");
-  json_object_del(json_object_get(info, "synthetic"), "expected"); /* of all of it */
+  json_object_del(json_object_get(info, "synthetic"), "expected"); /* holds for the whole only */
   json_object_del(info, "access_samples");
   json_object_set_new(info, "slice",
                       json_pack("{sO sI sI sb sI}", "of", texts, "events", (json_int_t)summary->events, "threads",

@@ -13,8 +13,8 @@
 #define THREAD_NONE UINT32_MAX
 
 struct traced_slot {
-  uint64_t address;          /* of the object in it; 0: none, or one that is left out */
-  uint64_t number;           /* its, of the objects of the trace; where accesses are wanted */
+  uint64_t address;          /* of the object in it; 0: none, or an object left out */
+  uint64_t number;           /* of the object in the trace; used if accesses are wanted */
   uint32_t touched_os_pages; /* plus 1; 0: not known */
   bool full;
 };
@@ -29,14 +29,14 @@ struct tracing {
   struct made_addresses made;
   struct traced_slot *slots;
   size_t slots_bytes;
-  uint32_t *threads; /* of the workload: its ops' thread in the trace; THREAD_NONE: no event yet */
-  bool *joined;      /* of the workload's threads */
+  uint32_t *threads; /* by thread of the workload: the thread in the trace; THREAD_NONE: no event yet */
+  bool *joined;      /* by thread of the workload */
   uint32_t thread_count, last_thread;
   bool timed;
   struct accesses_reader *accesses; /* NULL: not wanted */
-  uint64_t stack_pointer, acquired; /* of the op's call; objects so far */
+  uint64_t stack_pointer, acquired; /* of the op's call; number of objects so far */
   uint64_t
-      stamp; /* the last one: ns since the recording began, plus 1; not timed: number of a thread's run of events */
+      stamp; /* the last one: ns since the recording began, plus 1; if not timed: number of a thread's run of events */
 };
 
 static int wrong(const struct tracing *tracing, const char *what) {
@@ -44,7 +44,7 @@ static int wrong(const struct tracing *tracing, const char *what) {
                    what);
 }
 
-/* The next object's: is it wanted? */
+/* Is the next object wanted? */
 static bool next_is_wanted(struct tracing *tracing) {
   uint64_t number = tracing->counts->objects++;
   const struct workload_trace_wanted *wanted = tracing->wanted;
@@ -77,7 +77,7 @@ static int put(struct tracing *tracing, struct trace_event *event) {
   return trace_writer_access(tracing->writer, &call);
 }
 
-/* What comes before the op in the stream of accesses, and its call. */
+/* Takes the items before the op in the stream of accesses, and its call. */
 static int take_accesses(struct tracing *tracing) {
   const struct workload_trace_wanted *wanted = tracing->wanted;
   bool plays = wanted->plays(wanted->context, tracing->ops.op.position);
@@ -102,13 +102,13 @@ static uint64_t new_address(struct tracing *tracing, const struct trace_event *e
   return made_addresses_next(&tracing->made, tracing->ops.op.thread, trace_event_request_bytes(event));
 }
 
-/* An op on an object, or one that makes one. */
+/* Takes an op that acts on an object or makes one. */
 static int take_object(struct tracing *tracing, struct trace_event *event) {
   const struct workload_ops_op *op = &tracing->ops.op;
   const struct call_info *info = &call_table[op->call & CALL_ID_MASK];
   bool given = info->released != NOTHING && !(op->call & CALL_NULL_IN);
   if (op->slot >= tracing->workload->header.slots || tracing->slots[op->slot].full != given)
-    return wrong(tracing, "its slot is not as the call needs it");
+    return wrong(tracing, "its slot is not in the state that the call needs");
   struct traced_slot *slot = &tracing->slots[op->slot];
   if (!given)
     *slot = (struct traced_slot){.full = true, .address = next_is_wanted(tracing) ? new_address(tracing, event) : 0};
@@ -136,11 +136,11 @@ static int take_op(struct tracing *tracing) {
                               .size_bytes = info->has_size ? op->size_bytes : 0,
                               .param = info->param != NONE ? op->param : 0};
   if (op->region)
-    return wrong(tracing, "memory apart, which a trace can't tell");
+    return wrong(tracing, "is served by memory apart, which a trace can't record");
   if (op->slot != WORKLOAD_NO_SLOT)
     return take_object(tracing, &event);
   if (!(op->call & CALL_NULL_IN) || trace_event_acquires(&event))
-    return wrong(tracing, "no slot, though it is about an object");
+    return wrong(tracing, "has no slot, though it acts on an object");
   return next_is_wanted(tracing) ? put(tracing, &event) : 0;
 }
 
@@ -167,7 +167,7 @@ static bool has_times(const struct workload *workload) {
   return false;
 }
 
-/* INFO: what is known of the program stays. */
+/* INFO: keeps what is known of the program. */
 static char *info_text(const struct tracing *tracing) {
   static const char *const kept[] = {"program", "allocator", "os_page_bytes", "libraries", "synthetic"};
   static const char *const lost[] = {"addresses", "failures", "times"};
@@ -175,14 +175,14 @@ static char *info_text(const struct tracing *tracing) {
   bool timed = tracing->timed;
   json_t *distilled = tracing->wanted->distilled;
   const char *text = workload_info(tracing->workload, &bytes);
-  json_t *told = json_loadb(text, bytes, 0, NULL);
+  json_t *source = json_loadb(text, bytes, 0, NULL);
   json_t *info =
       json_pack("{s{ss si si} ss ss}", "clock", "kind", timed ? "nanoseconds" : "ordinal", "hz", timed ? 1000000000 : 0,
                 "origin_stamp", 1, "order", "file", "source", "heaptape, of a workload");
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-    json_object_set(info, kept[i], json_object_get(told, kept[i]));
-  json_object_del(json_object_get(info, "synthetic"), "expected"); /* of all of it */
-  json_t *lacks = json_object_get(told, "lacks");
+    json_object_set(info, kept[i], json_object_get(source, kept[i]));
+  json_object_del(json_object_get(info, "synthetic"), "expected"); /* holds for the whole only */
+  json_t *lacks = json_object_get(source, "lacks");
   lacks = json_is_array(lacks) ? json_copy(lacks) : json_array();
   for (size_t i = 0; i < sizeof lost / sizeof *lost - timed; i++)
     json_array_append_new(lacks, json_string(lost[i]));
@@ -195,11 +195,11 @@ static char *info_text(const struct tracing *tracing) {
     json_object_set(info, "distilled", distilled);
   char *result = json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(12));
   json_decref(info);
-  json_decref(told);
+  json_decref(source);
   return result;
 }
 
-/* reader: room for one. */
+/* reader: storage for it. */
 static int open_accesses(struct tracing *tracing, struct accesses_reader *reader) {
   if (!tracing->wanted->accesses)
     return 0;
@@ -209,7 +209,7 @@ static int open_accesses(struct tracing *tracing, struct accesses_reader *reader
 
 static int begin(struct tracing *tracing, const char *path) {
   const struct workload_header *header = &tracing->workload->header;
-  /* Mapped: slots that no op uses cost nothing, whatever the header claims. */
+  /* Mapped: slots that no op uses cost no memory, whatever the header claims. */
   tracing->slots_bytes = ((size_t)header->slots + 1) * sizeof *tracing->slots;
   tracing->slots = os_map(tracing->slots_bytes, false);
   tracing->threads = malloc((header->threads + 1u) * sizeof *tracing->threads);
@@ -258,9 +258,9 @@ int workload_trace_write(const struct workload *workload, const struct workload_
   if (result == 0)
     result = take_ops(&tracing);
   if (result == 0 && wanted->objects && wanted->end >= workload->header.ops && counts->objects != wanted->object_count)
-    result = error_set(error, workload->path, "has %" PRIu64 " objects, %" PRIu64 " were told of", counts->objects,
+    result = error_set(error, workload->path, "has %" PRIu64 " objects, the list has %" PRIu64, counts->objects,
                        wanted->object_count);
-  /* A full disk shows as a refused event; the writer knows the reason. */
+  /* A full disk shows as a refused event; the writer has the reason. */
   if (tracing.writer && trace_writer_close(tracing.writer, "exit", 0, &written) != 0) {
     *error = written;
     result = -1;

@@ -6,8 +6,8 @@
 
 static const char prefix[] = "heaptape:";
 
-/* Fills in kind and place, and in *name what follows "begin "; false: a mark of the program's own. */
-static bool understand(const char *text, struct span_mark *mark, const char **name) {
+/* Fills in kind and place, and in *name the text after "begin ". Returns false for other marks of the program. */
+static bool parse_span_mark(const char *text, struct span_mark *mark, const char **name) {
   static const char *const words[] = {
       [SPAN_BEGIN] = "begin ", [SPAN_OWN] = "own", [SPAN_REST] = "rest", [SPAN_END] = "end", [SPAN_AT] = "at "};
   if (strncmp(text, prefix, sizeof prefix - 1) != 0)
@@ -30,7 +30,7 @@ static int add(void *context, const struct trace_mark *from) {
   struct span_marks *marks = context;
   struct span_mark mark = {.stamp = from->stamp, .events = from->events, .thread = from->thread};
   const char *name;
-  if (from->thread >= marks->threads || !understand(from->text, &mark, &name))
+  if (from->thread >= marks->threads || !parse_span_mark(from->text, &mark, &name))
     return 0;
   if (name && !(mark.name = strdup(name)))
     return 1;

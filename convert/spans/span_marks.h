@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The marks by which a program says which part of its recording is to be counted: "heaptape:begin NAME", then by turns
-   "heaptape:own" and "heaptape:rest", at last "heaptape:end"; and "heaptape:at N" for the place in its own source at
-   which a thread is.
+/* The marks with which a program selects the parts of its recording that are counted: "heaptape:begin NAME", then
+   alternately "heaptape:own" and "heaptape:rest", finally "heaptape:end"; and "heaptape:at N" for the place in its own
+   source at which a thread is.
 
-   Job: where these marks stand in the merged history. Not its job: what is counted (spans.h); other marks, which are
-   passed over. Invariants: the first four kinds hold for all threads, and come before the first op with their stamp or
-   a later one, or of their own thread after them; "at" holds for its own thread alone. Memory is O(marks + threads).
-   Not thread-safe. */
+   Job: the positions of these marks in the merged history. Not its job: counting (spans.h); other marks, which are
+   skipped. Invariants: the first four kinds hold for all threads, and come before the first op with their stamp or a
+   later one, or the next op of their own thread; "at" holds for its own thread only. Memory is O(marks + threads). Not
+   thread-safe. */
 #pragma once
 
 #include "core/base/vector.h"
@@ -15,7 +15,7 @@
 enum span_mark_kind { SPAN_BEGIN, SPAN_OWN, SPAN_REST, SPAN_END, SPAN_AT };
 
 struct span_mark {
-  uint64_t stamp, events; /* events: of its thread, before it */
+  uint64_t stamp, events; /* events: events of its thread before it */
   uint32_t thread;
   enum span_mark_kind kind;
   char *name;     /* of SPAN_BEGIN; else NULL */
@@ -27,7 +27,7 @@ struct span_marks {
   VECTOR(struct span_mark) places; /* SPAN_AT, by thread, then in its order */
   size_t next_turn;
   uint32_t threads;
-  uint64_t *events;   /* of each thread that have passed, those before the reader's start included */
+  uint64_t *events;   /* passed events of each thread, including those before the reader's start */
   size_t *next_place; /* of each thread, in places */
 };
 
@@ -36,17 +36,17 @@ struct span_marks {
 int span_marks_load(struct span_marks *marks, struct trace_reader *reader, const uint64_t *passed, struct error *error);
 void span_marks_free(struct span_marks *marks);
 
-/* Back to the start, for another run over the same history. passed: as before. */
+/* Returns to the start, for another run over the same history. passed: as above. */
 void span_marks_rewind(struct span_marks *marks, const uint64_t *passed);
 
-/* The next of turns that comes before an event of that thread with that stamp; NULL: none is left. To be called until
-   it gives NULL. */
+/* Returns the next of turns that comes before an event of that thread with that stamp; NULL: none is left. Call it
+   until it returns NULL. */
 const struct span_mark *span_marks_turn(struct span_marks *marks, uint32_t thread, uint64_t stamp);
 
-/* The place at which the thread is; 0: none was told. */
+/* Returns the place at which the thread is; 0: no mark gave one. */
 uint32_t span_marks_place(struct span_marks *marks, uint32_t thread);
 
-/* An event of the thread has passed. */
+/* Call it after an event of the thread. */
 static inline void span_marks_passed(struct span_marks *marks, uint32_t thread) {
   marks->events[thread]++;
 }

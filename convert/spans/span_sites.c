@@ -41,7 +41,7 @@ static int by_bytes(const void *left, const void *right) {
   return COMPARE(b->bytes, a->bytes) ?: by_identity(left, right);
 }
 
-/* Joins what follows each other with one identity; gives how many are left. */
+/* Joins adjacent entries of one site; returns how many are left. */
 static size_t join(struct site *sites, size_t count) {
   size_t joined = 0;
   for (size_t i = 0; i < count; i++) {

@@ -10,7 +10,7 @@
 
 struct span_object {
   uint64_t size_bytes;
-  uint32_t span; /* whose own it is; 0: none's, or not live */
+  uint32_t span; /* the span that owns it; 0: none, or not live */
   uint32_t stack, place;
 };
 
@@ -20,5 +20,5 @@ struct span_sites;
 int span_sites_open(struct span_sites **out, struct trace_reader *reader, uint32_t count, struct error *error);
 void span_sites_close(struct span_sites *sites);
 
-/* The list of spans.h, of those objects that are the span's. A new reference; NULL: no memory. */
+/* Returns the list of spans.h for the span's own objects. A new reference; NULL: no memory. */
 json_t *span_sites_json(struct span_sites *sites, const struct span_object *objects, size_t count, uint32_t span);

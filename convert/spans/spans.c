@@ -11,9 +11,9 @@ struct span {
   const char *name;
   bool ended;
   uint64_t allocations, allocated_bytes;
-  uint64_t live_bytes, live_objects; /* of its own */
+  uint64_t live_bytes, live_objects; /* of its own objects */
   uint64_t peak_bytes, peak_objects;
-  uint64_t peak_op; /* the first after which live_bytes was peak_bytes */
+  uint64_t peak_op; /* the first op after which live_bytes was peak_bytes */
   json_t *peak_sites, *growth_sites;
 };
 
@@ -23,7 +23,7 @@ struct counting {
   const uint64_t *passed;
   struct span_marks marks;
   VECTOR(struct span_object) objects; /* by slot */
-  size_t slots;                       /* that were in use */
+  size_t slots;                       /* slots that were in use */
   VECTOR(struct span) spans;
   uint32_t span; /* the number of the current one, from 1 on; 0: none */
   uint32_t begun;
@@ -40,7 +40,7 @@ static struct span *current(const struct counting *counting) {
   return &counting->spans.at[counting->span - 1];
 }
 
-/* The sites of the current span's live objects; NULL in the first run. */
+/* Returns the sites of the current span's live objects; NULL in the first run. */
 static json_t *sites_now(const struct counting *counting) {
   if (!counting->sites)
     return NULL;
@@ -57,7 +57,7 @@ static void end_span(struct counting *counting, bool ended) {
   counting->own = false;
 }
 
-/* The second run finds the spans of the first. */
+/* Begins a span; the second run finds those of the first. */
 static int begin_span(struct counting *counting, const char *name) {
   if (counting->begun == counting->spans.count) {
     struct span *span = vector_add(&counting->spans);

@@ -19,11 +19,11 @@ struct site_names {
   struct symbols *symbols;
   json_t *frames, *sites, *functions;
   json_t *function_numbers;            /* by name */
-  VECTOR(const struct symbol *) stack; /* that is being named */
+  VECTOR(const struct symbol *) stack; /* the stack that is being named */
   struct address_map frame_of;         /* where the frames of a symbol begin in `frames`, by its address */
 };
 
-/* Lower case, without return type, parameters and template arguments: those may be of allocators. */
+/* In lower case, without return type, parameters and template arguments, since these may name allocators. */
 static void plain_name(const char *function, char *name, size_t bytes) {
   static const char anonymous[] = "(anonymous namespace)";
   size_t used = 0;
@@ -92,7 +92,7 @@ static void name_of(const struct symbol *symbol, char *name, size_t bytes) {
     snprintf(name, bytes, "...");
 }
 
-/* The first frame's index among the frames; UINT32_MAX: no memory. */
+/* Returns the first frame's index among the frames; UINT32_MAX: no memory. */
 static uint32_t frames_of(struct site_names *names, const struct symbol *symbol, size_t count) {
   uint64_t key = (uint64_t)(uintptr_t)symbol;
   struct address_entry *entry = address_map_find(&names->frame_of, key);
@@ -110,8 +110,9 @@ static bool is_nameless(const struct site_names *names, size_t frame) {
   return !names->stack.at[frame]->function;
 }
 
-/* Where the frames begin that are no wrappers; 0 if all are. A frame without a name is one if a wrapper called it, as
-   the functions below a wrapper allocate, too: stripped libraries have only their public functions' names. */
+/* Returns the first frame that is not a wrapper; 0 if all are. A frame without a name counts as a wrapper if a wrapper
+   called it, since functions below a wrapper allocate, too: stripped libraries have only the names of their public
+   functions. */
 static size_t first_named(const struct site_names *names) {
   for (size_t frame = 0; frame < names->stack.count; frame++) {
     size_t named = frame;
@@ -125,7 +126,7 @@ static size_t first_named(const struct site_names *names) {
   return 0;
 }
 
-/* From that frame on. */
+/* Names the stack from frame first on. */
 static void name_stack(const struct site_names *names, size_t first, char *text, size_t bytes) {
   size_t used = 0;
   for (size_t frame = first; frame < names->stack.count && frame - first < NAMED_FRAMES && used < bytes; frame++) {
@@ -157,7 +158,7 @@ static uint32_t add_site(struct site_names *names, uint32_t node, const char *fu
   return site && json_array_append_new(names->sites, site) == 0 ? number : UINT32_MAX;
 }
 
-/* The frames of the stack that ends at the node: into names->stack, and their numbers. NULL: no memory. */
+/* Collects the frames of the stack that ends at the node in names->stack; returns their numbers. NULL: no memory. */
 static json_t *collect_frames(struct site_names *names, uint32_t node) {
   json_t *frames = json_array();
   names->stack.count = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the call stacks that acquire are called: each stack's frames, and the function that it is best known by.
+/* Names for the call stacks that acquire: each stack's frames, and the function that names it.
 
-   Job: number functions, collect frames, each once, as JSON (docs/use/BLAME.md, origins file). Not its job: symbols
+   Job: number functions; collect frames, each once, as JSON (docs/use/BLAME.md, origins file). Not its job: symbols
    (symbols.h). An allocation wrapper never names a stack that has another frame, as it would name all of them.
-   Invariants: site and function 0 are "no stack known"; functions are numbered by the first site that has them. Memory
-   is O(sites + nodes). Not thread-safe. */
+   Invariants: site and function 0 are "no stack known"; functions are numbered in the order of their first sites.
+   Memory is O(sites + nodes). Not thread-safe. */
 #pragma once
 
 #include "convert/stacks/symbols.h"
@@ -12,12 +12,12 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Does a function of that name (demangled) only hand on what it allocates? */
+/* Does a function of that name (demangled) only pass on memory that it allocates? */
 bool is_allocation_wrapper(const char *function);
 
 struct site_names;
 
-/* symbols must outlive it; NULL: there are no stacks. NULL: no memory. */
+/* symbols must outlive it; NULL: there are no stacks. Returns NULL if there is no memory. */
 struct site_names *site_names_new(struct symbols *symbols);
 void site_names_free(struct site_names *names);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A symbol as JSON: `dump --stacks --format json` and the origins file have frames alike (docs/use/BLAME.md).
+/* A symbol as JSON: frames in `dump --stacks --format jsonl` and in the origins file (docs/use/BLAME.md) have the same
+   form.
 
    Job: one frame. Not its job: stacks. NULL: no memory. */
 #pragma once
@@ -8,8 +9,8 @@
 
 #include <jansson.h>
 
-/* {function, file, line, module, offset}: what is known of them. A new reference. */
+/* Returns {function, file, line, module, offset} without those that are unknown. A new reference. */
 json_t *symbol_json(const struct symbol *symbol);
 
-/* A name or a path, which need not be UTF-8: then "?". A new reference. */
+/* Returns a name or path as a string; "?" if it is not UTF-8. A new reference. */
 json_t *symbol_text_json(const char *text);

@@ -20,7 +20,7 @@ struct node {
   uint64_t instruction;
   uint32_t parent, modules;
   uint32_t symbols; /* how many there are; 0: not looked up yet */
-  bool owner;       /* of them; else another node with the instruction is */
+  bool owner;       /* of the symbols; else another node with this instruction owns them */
   struct symbol *symbol;
 };
 
@@ -61,7 +61,7 @@ static int add_module(void *context, const struct trace_module *recorded) {
 }
 
 struct symbols *symbols_new(void) {
-  unsetenv("DEBUGINFOD_URLS"); /* elfutils asks these servers by itself */
+  unsetenv("DEBUGINFOD_URLS"); /* elfutils would contact these servers */
   return calloc(1, sizeof(struct symbols));
 }
 
@@ -79,7 +79,7 @@ int symbols_open(struct symbols **out, struct trace_reader *reader, bool fetch, 
   if (!symbols)
     return error_set(error, trace_reader_path(reader), "out of memory");
   if (!fetch)
-    unsetenv("DEBUGINFOD_URLS"); /* elfutils asks these servers by itself */
+    unsetenv("DEBUGINFOD_URLS"); /* elfutils would contact these servers */
   int result = trace_reader_modules(reader, add_module, symbols, error);
   if (result == 0)
     result = trace_reader_stacks(reader, add_node, symbols, error);
@@ -123,7 +123,7 @@ uint32_t symbols_parent(const struct symbols *symbols, uint32_t node) {
   return node && node <= symbols->nodes.count ? symbols->nodes.at[node - 1].parent : 0;
 }
 
-/* FORMAT.md section 4a: the last one before the node, else the first one after it. */
+/* FORMAT.md section 4a: the last module before the node, else the first after it. */
 static struct module *module_of(struct symbols *symbols, const struct node *node) {
   for (uint32_t i = node->modules; i-- > 0;)
     if (node->instruction - symbols->modules.at[i].recorded.start <
@@ -136,7 +136,7 @@ static struct module *module_of(struct symbols *symbols, const struct node *node
   return NULL;
 }
 
-/* Has the file that build id? */
+/* Does the file have that build id? */
 static bool has_build_id(const char *path, const char *build_id) {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
@@ -155,7 +155,7 @@ static bool has_build_id(const char *path, const char *build_id) {
   return same;
 }
 
-/* The file that was recorded, if it is here still, or what debug packages install for its build id. */
+/* Finds the recorded file, if it still exists here, or the file that debug packages install for its build id. */
 static bool find_file(const struct trace_module *recorded, char *path, size_t bytes) {
   if (!recorded->build_id) {
     snprintf(path, bytes, "%s", recorded->path ? recorded->path : "");
@@ -189,7 +189,7 @@ static void open_module(struct module *module) {
 /* The C++ library is loaded when a name needs it: linked to, it took a fifth of a short command's CPU time. */
 static char *demangled(const char *name) {
   static char *(*demangle)(const char *mangled, char *buffer, size_t *bytes, int *status);
-  static bool looked; /* once: where the library is missing, each search for it would read folders */
+  static bool looked; /* only once: if the library is missing, each search for it would read folders */
   if (!name || strncmp(name, "_Z", 2) != 0)
     return copy(name);
   void *library = looked ? NULL : dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
@@ -200,7 +200,7 @@ static char *demangled(const char *name) {
   return plain ? plain : copy(name);
 }
 
-/* The name of a function's entry in the debug information. */
+/* The name of a function from its entry in the debug information. */
 static char *name_of_die(Dwarf_Die *die) {
   Dwarf_Attribute attribute;
   const char *name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute));
@@ -209,7 +209,7 @@ static char *name_of_die(Dwarf_Die *die) {
   return demangled(name);
 }
 
-/* The symbol table's function at address. */
+/* The function at address in the symbol table. */
 static char *name_of_symbol(Dwfl_Module *module, uint64_t address) {
   GElf_Sym symbol;
   GElf_Off offset;
@@ -261,8 +261,9 @@ static size_t look_up(Dwfl_Module *module, uint64_t address, struct symbol *symb
   return count;
 }
 
-/* The node that has the symbols of node's instruction; node itself, from now on, if none has. The same few instructions
-   are all over a tree (14,296 nodes of a start of CPython: about 1,300), and looking one up takes 300 us. */
+/* Returns the node that has the symbols of node's instruction; if none has them yet, node becomes this owner. Few
+   distinct instructions recur throughout a tree (about 1,300 for the 14,296 nodes of a CPython start), and looking one
+   up takes 300 us. */
 static struct node *owner_of(struct symbols *symbols, struct node *node, const struct module *module) {
   if (!symbols->owners) {
     uint32_t places = 64;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the nodes of a trace's call stacks mean: function, file and line, as far as the files on this machine tell.
+/* The function, file and line of each node of a trace's call stacks, as far as the files on this machine have them.
 
    Job: the tree and the modules of a trace in memory, each instruction looked up once, by elfutils' libdwfl. Not its
-   job: printing. A module's file is taken only if its build id is that of the recording; without it, or without
+   job: printing. A module's file is used only if its build id is that of the recording; without the file, or without
    symbols, a frame is module and offset. Nothing is fetched from elsewhere (debuginfod) unless requested. Memory is
    O(nodes). Not thread-safe. */
 #pragma once
@@ -16,17 +16,17 @@ struct symbol {
   const char *function; /* demangled; NULL: not known */
   const char *file;     /* source; NULL: not known */
   int line;             /* 0: not known */
-  const char *module;   /* base name; NULL: the instruction lies in no module */
+  const char *module;   /* base name; NULL: the instruction is in no module */
   uint64_t offset; /* of the instruction in the module as its own headers count; the instruction if module is NULL */
 };
 
-/* fetch: missing debug information may be fetched by debuginfod, as the environment sets it up. Returns 0, or -1 with
-   error. */
+/* fetch: missing debug information may be fetched by debuginfod, as configured in the environment. Returns 0, or -1
+   with error. */
 int symbols_open(struct symbols **out, struct trace_reader *reader, bool fetch, struct error *error);
 void symbols_close(struct symbols *symbols);
 
-/* Without a trace: modules and instructions one by one, instructions last, each of which becomes the next node, with no
-   parent. symbols_new: NULL: no memory; the others return 0, or -1: no memory. */
+/* Without a trace: add modules first, then instructions. Each instruction becomes the next node, with no parent.
+   symbols_new returns NULL if there is no memory; the other functions return 0, or -1: no memory. */
 struct symbols *symbols_new(void);
 int symbols_add_module(struct symbols *symbols, const struct trace_module *module);
 int symbols_add_instruction(struct symbols *symbols, uint64_t instruction);
@@ -34,9 +34,9 @@ int symbols_add_instruction(struct symbols *symbols, uint64_t instruction);
 /* How many nodes there are; they are numbered from 1. */
 uint32_t symbols_nodes(const struct symbols *symbols);
 
-/* The node of the frame that called it; 0: none did. */
+/* The node of the caller's frame; 0: none. */
 uint32_t symbols_parent(const struct symbols *symbols, uint32_t node);
 
-/* What the node's instruction is; *count of them, at least 1. Instruction 0 (frames from there on are not known) has
-   neither function nor module. Valid until symbols_close. */
+/* Returns the symbols of the node's instruction and their *count, at least 1. Instruction 0 (its callers are not known)
+   has neither function nor module. Valid until symbols_close. */
 const struct symbol *symbols_of(struct symbols *symbols, uint32_t node, size_t *count);

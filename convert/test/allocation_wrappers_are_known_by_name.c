@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which functions never name a site: those that only hand on what they allocate, whatever their return type, parameters
-   and template arguments are called. */
+/* Functions that never name a site: those that only pass on memory that they allocate, regardless of the names in their
+   return type, parameters and template arguments. */
 #include "convert/stacks/site_names.h"
 
 #include <stdio.h>
@@ -40,6 +40,6 @@ int main(void) {
       wrong += printf("should be a wrapper: %s\n", wrappers[i]) > 0;
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     if (is_allocation_wrapper(others[i]))
-      wrong += printf("should be none: %s\n", others[i]) > 0;
+      wrong += printf("should not be a wrapper: %s\n", others[i]) > 0;
   return wrong > 0;
 }

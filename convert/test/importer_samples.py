@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Small foreign recordings: those of text in data/, beside what `dump` makes of them; binary ones made here.
+"""Small foreign recordings: text samples in data/, beside the output of `dump` for them; binary samples made here.
 
-Each is written from the format's public description, or cut out of what the tool writes, so that every kind of record
-stands in one. Refresh the dumps with `make golden`, then read the difference.
+Each is written from the format's public description, or cut from the tool's output, and every kind of record occurs.
+Refresh the dumps with `make golden`, then read the difference.
 """
 
 import struct
@@ -56,7 +56,7 @@ def dj_sample() -> bytes:
 
 
 def number(value: int) -> bytes:
-    """7 bits a byte, most significant first."""
+    """7 bits per byte, most significant first."""
     parts = [value & 0x7F]
     while value := value >> 7:
         parts.append(value & 0x7F | 0x80)
@@ -69,7 +69,7 @@ def op(code: int, *numbers: int) -> bytes:
 
 
 def wl(pointers: int, syncs: int, streams: list[bytes]) -> bytes:
-    """A .wl workload. The header's length depends on the offsets in it: they are made to fit in rounds."""
+    """A .wl workload. The header's length depends on the offsets in it, which are found by iteration."""
     offsets = [0] * len(streams)
     while True:
         header = op(8, pointers) + op(9, syncs) + op(10, len(streams)) + b"".join(op(11, at) for at in offsets) + op(1)
@@ -126,12 +126,12 @@ def sample(name: str, folder: Path) -> Path:
 
 
 def expected(name: str) -> Path:
-    """Where what `dump` makes of it is kept."""
+    """The file with the expected output of `dump`."""
     return DATA / f"{name}.dump"
 
 
 def refresh() -> None:
-    """Writes the dumps anew."""
+    """Rewrites the expected dumps."""
     for name in FORMAT_OF:
         with tempfile.TemporaryDirectory() as folder:
             expected(name).write_text(succeed(CONVERT, "dump", sample(name, Path(folder))).stdout)

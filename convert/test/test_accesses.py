@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Data accesses on their way from a trace to the file beside a workload, and through what makes traces of traces."""
+"""Data accesses on their way from a trace to the file beside a workload, and through the conversions of traces."""
 
 import csv
 import json
@@ -43,7 +43,7 @@ COUNTED = {"program_instructions": 3_000_000, "allocator_instructions": 700_000,
 
 
 def tape_of(folder: Path, events: list[Event], threads: int, rows: list[Row] | None = None, **how: Any) -> Path:
-    """A trace with these data accesses. `how`: as of add_accesses."""
+    """A trace with these data accesses. `how`: passed to add_accesses."""
     tape = import_text(folder, text(events, threads))
     if rows is not None:
         add_accesses(tape, rows, **how)
@@ -51,7 +51,7 @@ def tape_of(folder: Path, events: list[Event], threads: int, rows: list[Row] | N
 
 
 def all_threads(events: list[Event]) -> list[Event]:
-    """With threads numbered from 0 without a hole, so that a trace keeps the numbers."""
+    """Renumbers threads from 0 without gaps, so that a trace keeps the numbers."""
     numbers = {thread: number for number, thread in enumerate(sorted({e.thread for e in events}))}
     for event in events:
         event.thread = numbers[event.thread]
@@ -59,7 +59,9 @@ def all_threads(events: list[Event]) -> list[Event]:
 
 
 def distinct_times(events: list[Event]) -> list[Event]:
-    """Every step has a time of its own, in the order in which they were made; calls are in the order of the last."""
+    """Gives every step its own time, in the order in which they were made; calls are in the order of their last
+    steps.
+    """
     steps = []
     for index, event in enumerate(events):
         steps.append((event.first_ns, index, event, False))
@@ -73,20 +75,22 @@ def distinct_times(events: list[Event]) -> list[Event]:
 
 
 def compiled(tape: Path) -> tuple[list[WorkloadOp], list[Row], dict, str]:
-    """The workload's ops, the rows beside it, its info's `accesses`, what was said on stderr."""
+    """The workload's ops, the rows beside it, its info's `accesses`, stderr."""
     work, out = tape.with_suffix(".work"), tape.with_suffix(".accesses")
     result = succeed(CONVERT, "compile", tape, "-o", work, "--accesses", out)
-    told = json.loads(succeed(CONVERT, "info", work, "--json").stdout)["info"]["accesses"]
+    counts = json.loads(succeed(CONVERT, "info", work, "--json").stdout)["info"]["accesses"]
     filter_bytes, rows, totals = compiled_rows(out)
-    assert filter_bytes == told["filter_bytes"] == 4096
-    assert totals == {key: told[key] for key in TOTALS if key in told}
-    assert told["objects"] == sum(row.kind == "object" for row in rows)
-    assert told["other"] == sum(row.kind == "other" for row in rows)
-    return ops_of(work), rows, told, result.stderr
+    assert filter_bytes == counts["filter_bytes"] == 4096
+    assert totals == {key: counts[key] for key in TOTALS if key in counts}
+    assert counts["objects"] == sum(row.kind == "object" for row in rows)
+    assert counts["other"] == sum(row.kind == "other" for row in rows)
+    return ops_of(work), rows, counts, result.stderr
 
 
 def expected_rows(rows: list[Row], events: list[Event], ops: list[WorkloadOp]) -> list[Row]:
-    """The rows where calls and ops are in one order: calls that give no op are gone, objects have their ops' slots."""
+    """The expected rows if calls and ops are in the same order: calls without an op are left out, objects have their
+    ops' slots.
+    """
     slots, out = [], []
     op = iter(ops)
     made_of = iter(events)
@@ -109,14 +113,14 @@ def expected_rows(rows: list[Row], events: list[Event], ops: list[WorkloadOp]) -
 
 @PROPERTY
 @given(**SHAPES)
-def test_accesses_stand_between_the_ops_as_they_stood_between_the_calls(tmp_path, seed, threads, steps, addresses):
+def test_accesses_are_between_the_same_ops_as_between_calls(tmp_path, seed, threads, steps, addresses):
     events = distinct_times(all_threads(legal(seed, threads, steps, addresses)))
     rows = made_rows(seed, events, 6)
     tape = tape_of(tmp_path, events, threads, rows, block_rows=1 + seed % 150, totals=COUNTED)
-    ops, found, told, said = compiled(tape)
+    ops, found, counts, stderr = compiled(tape)
     assert found == expected_rows(rows, events, ops)
-    assert (told["lost"], told["ops_without_call"]) == (0, 0)
-    assert "data accesses" not in said
+    assert (counts["lost"], counts["ops_without_call"]) == (0, 0)
+    assert "data accesses" not in stderr
 
 
 @PROPERTY
@@ -124,13 +128,13 @@ def test_accesses_stand_between_the_ops_as_they_stood_between_the_calls(tmp_path
 def test_where_calls_overlap_the_order_is_that_of_the_workload(
     tmp_path, seed, threads, steps, addresses, most_ns, lost
 ):
-    """Whatever the order: each op has the row of its call, every access is there or counted, none is to a dead slot."""
+    """In any order: each op has the row of its call, every access is there or counted, none is to a dead slot."""
     events = all_threads(damage(seed, jitter(seed, legal(seed, threads, steps, addresses), most_ns), lost, lost))
     if not events:
         return
     rows = made_rows(seed, events, 4)
     tape = tape_of(tmp_path, events, threads, rows)
-    ops, found, told, said = compiled(tape)
+    ops, found, counts, stderr = compiled(tape)
     made = [row for row in found if row.kind == "call"]
     assert len(made) == len(ops)
     by_pointer = {}
@@ -141,11 +145,11 @@ def test_where_calls_overlap_the_order_is_that_of_the_workload(
     for row, op in zip(made, ops, strict=True):
         thread = by_pointer[row.stack_pointer].thread
         assert renumbered.setdefault(op.thread, thread) == thread
-    assert told["ops_without_call"] == 0
+    assert counts["ops_without_call"] == 0
     given_rows = sum(row.kind != "call" for row in rows)
-    assert told["objects"] + told["other"] + told["lost"] == given_rows
+    assert counts["objects"] + counts["other"] + counts["lost"] == given_rows
     assert [r.granule for r in found if r.kind == "other"] == [r.granule for r in rows if r.kind == "other"]
-    assert (f"{told['lost']} of {given_rows} data accesses left out" in said) == (told["lost"] > 0)
+    assert (f"{counts['lost']} of {given_rows} data accesses left out" in stderr) == (counts["lost"] > 0)
     live: set[int] = set()
     op = iter(ops)
     for row in found:
@@ -156,7 +160,7 @@ def test_where_calls_overlap_the_order_is_that_of_the_workload(
 
 
 def follow(live: set[int], op: WorkloadOp) -> None:
-    """The slots that hold an object, after the op."""
+    """Updates the set of slots that hold an object."""
     number, failed = op.call & calls.ID_MASK, bool(op.call & calls.NULL_OUT)
     if calls.ACQUIRES[number] and not failed:
         live.add(op.slot)
@@ -167,7 +171,7 @@ def follow(live: set[int], op: WorkloadOp) -> None:
 @PROPERTY
 @given(seed=st.integers(0, 1 << 32), dropped=st.integers(1, 40), steps=st.integers(2, 80))
 def test_calls_that_a_gap_counts_have_rows_and_no_op(tmp_path, seed, dropped, steps):
-    """Objects that these calls acquired are not known: accesses to them are counted."""
+    """Objects that these calls acquired are unknown: accesses to them are counted."""
     events = distinct_times(all_threads(legal(seed, 2, dropped + steps, 10)))
     missing = [e for e in events if e.thread == 0][:dropped]
     kept = [e for e in events if not any(e is m for m in missing)]
@@ -177,26 +181,26 @@ def test_calls_that_a_gap_counts_have_rows_and_no_op(tmp_path, seed, dropped, st
     tape = tape_of(tmp_path, kept, 2)
     add_gap(tape, 0, len(missing))
     add_accesses(tape, rows)
-    ops, found, told, _ = compiled(tape)
+    ops, found, counts, _ = compiled(tape)
     assert len([row for row in found if row.kind == "call"]) == len(ops)
-    assert told["ops_without_call"] == 0
-    assert told["objects"] + told["other"] + told["lost"] == sum(row.kind != "call" for row in rows)
+    assert counts["ops_without_call"] == 0
+    assert counts["objects"] + counts["other"] + counts["lost"] == sum(row.kind != "call" for row in rows)
     numbers = [i for i, e in enumerate(e for e in events if e.hands_out) if any(e is m for m in missing)]
     to_missing = sum(row.kind == "object" and row.object in numbers for row in rows)
-    assert told["lost"] >= to_missing
+    assert counts["lost"] >= to_missing
 
 
-def test_where_the_accesses_end_early_the_ops_go_on(tmp_path):
+def test_where_the_accesses_end_early_the_ops_continue(tmp_path):
     events = distinct_times(legal(5, 1, 200, 10))
     rows = made_rows(5, events, 4)
     tape = tape_of(tmp_path, events, 1)
     end = [i for i, row in enumerate(rows) if row.kind == "call"][100]
     add_accesses(tape, rows[:end])
-    ops, found, told, said = compiled(tape)
+    ops, found, counts, stderr = compiled(tape)
     assert sum(row.kind == "call" for row in found) == len(ops)
     ended = sum(gives_op(event) for event in events[100:])
-    assert told["ops_without_call"] == ended
-    assert f"the data accesses end {ended} calls before the events" in said
+    assert counts["ops_without_call"] == ended
+    assert f"the data accesses end {ended} calls before the events" in stderr
 
 
 def test_a_call_row_that_is_not_the_events_is_one_error(tmp_path):
@@ -211,7 +215,7 @@ def test_a_call_row_that_is_not_the_events_is_one_error(tmp_path):
     assert not tape.with_suffix(".work").exists()
 
 
-def test_a_trace_without_accesses_is_told_as_such(tmp_path):
+def test_a_trace_without_accesses_is_reported(tmp_path):
     tape = tape_of(tmp_path, legal(1, 1, 20, 5), 1)
     out = tmp_path / "out.accesses"
     for command in (["compile", tape, "--accesses", out], ["dump", tape, "--accesses"]):
@@ -253,20 +257,20 @@ def test_two_readers_agree(tmp_path, seed, threads, steps, addresses):
     assert read_in_python(tape) == rows
 
 
-def test_info_tells_rows_bytes_filter_and_totals(tmp_path):
+def test_info_shows_rows_bytes_filter_and_totals(tmp_path):
     events = legal(3, 2, 100, 10)
     rows = made_rows(3, all_threads(events), 5)
     tape = tape_of(tmp_path, events, 2)
     before = tape.stat().st_size
     add_accesses(tape, rows, totals=COUNTED)
-    told = json.loads(succeed(CONVERT, "info", tape, "--json").stdout)["accesses"]
-    assert told["rows"] == len(rows) == told["calls"] + told["objects"] + told["other"]
-    assert told["filter_bytes"] == 4096
-    assert {key: told[key] for key in COUNTED} == COUNTED
-    assert 0 < told["file_bytes"] <= tape.stat().st_size - before + 200
-    said = succeed(CONVERT, "info", tape).stdout
-    assert f"rows of data accesses  {len(rows):,}" in said
-    assert "program's instructions 3,000,000" in said
+    info = json.loads(succeed(CONVERT, "info", tape, "--json").stdout)["accesses"]
+    assert info["rows"] == len(rows) == info["calls"] + info["objects"] + info["other"]
+    assert info["filter_bytes"] == 4096
+    assert {key: info[key] for key in COUNTED} == COUNTED
+    assert 0 < info["file_bytes"] <= tape.stat().st_size - before + 200
+    output = succeed(CONVERT, "info", tape).stdout
+    assert f"rows of data accesses  {len(rows):,}" in output
+    assert "program's instructions 3,000,000" in output
 
 
 def test_footer_that_counts_other_rows_is_refused(tmp_path):
@@ -291,13 +295,13 @@ def test_archive_has_the_same_accesses(tmp_path, seed, threads, steps, addresses
     tape, archive = tape_of(tmp_path, events, threads, rows, block_rows=40, totals=COUNTED), tmp_path / "b.tape"
     succeed(CONVERT, "convert", "--archive", tape, archive)
     assert dumped(archive) == rows
-    told = json.loads(succeed(CONVERT, "info", archive, "--json").stdout)
-    assert {key: told["accesses"][key] for key in COUNTED} == COUNTED
-    assert told["info"]["accesses"] == {"granule_bytes": 16, "filter_bytes": 4096}
+    info = json.loads(succeed(CONVERT, "info", archive, "--json").stdout)
+    assert {key: info["accesses"][key] for key in COUNTED} == COUNTED
+    assert info["info"]["accesses"] == {"granule_bytes": 16, "filter_bytes": 4096}
 
 
 def assert_hidden(found: list[int], given_addresses: list[int], regions: int) -> None:
-    """Addresses keep their places in their MiB; the MiBs are others, one for one, with small numbers."""
+    """Addresses keep their offsets in their MiB; each MiB is mapped to another one with a small number."""
     assert [a & 0xFFFFF for a in found] == [a & 0xFFFFF for a in given_addresses]
     pairs = {(a >> 20, b >> 20) for a, b in zip(found, given_addresses, strict=True)}
     assert len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
@@ -317,13 +321,13 @@ def test_anonymised_trace_replays_the_same_accesses_and_hides_where_they_were(
     rows = made_rows(seed, events, 6)
     tape, anonymous = tape_of(tmp_path, events, threads, rows, totals=COUNTED), tmp_path / "b.tape"
     succeed(CONVERT, "convert", "--anonymise", tape, anonymous)
-    _, before, told, _ = compiled(tape)
+    _, before, counts, _ = compiled(tape)
     _, after, again, _ = compiled(anonymous)
     assert [row for row in after if row.kind == "object"] == [row for row in before if row.kind == "object"]
     assert [row.kind for row in after] == [row.kind for row in before]
     assert_hidden(addresses_of(after), addresses_of(before), len({a >> 20 for a in addresses_of(rows)}))
     assert again["lost"] == again["ops_without_call"] == 0
-    assert again.get("lost_in_trace", 0) == told["lost"]
+    assert again.get("lost_in_trace", 0) == counts["lost"]
 
 
 @PROPERTY
@@ -337,12 +341,14 @@ def test_anonymised_trace_of_overlapping_calls_loses_no_access_uncounted(
     rows = made_rows(seed, events, 3)
     tape, anonymous = tape_of(tmp_path, events, threads, rows), tmp_path / "b.tape"
     succeed(CONVERT, "convert", "--anonymise", tape, anonymous)
-    _, _, told, _ = compiled(anonymous)
-    assert told["lost"] == 0
-    assert told["objects"] + told["other"] + told.get("lost_in_trace", 0) == sum(row.kind != "call" for row in rows)
+    _, _, counts, _ = compiled(anonymous)
+    assert counts["lost"] == 0
+    assert counts["objects"] + counts["other"] + counts.get("lost_in_trace", 0) == sum(
+        row.kind != "call" for row in rows
+    )
 
 
-def test_slices_and_merged_traces_tell_that_accesses_are_left_out(tmp_path):
+def test_slices_and_merged_traces_state_that_accesses_are_left_out(tmp_path):
     events = all_threads(legal(3, 2, 100, 10))
     tape, out = tape_of(tmp_path, events, 2), tmp_path / "b.tape"
     plain = tape.rename(tmp_path / "plain.tape")
@@ -351,10 +357,10 @@ def test_slices_and_merged_traces_tell_that_accesses_are_left_out(tmp_path):
     for command in (["--slice", "progress=10%..50%", tape], ["--merge", plain, tape], ["--merge", tape, plain]):
         result = succeed(CONVERT, "convert", *command, out)
         assert result.stderr.count("data accesses are left out") == 1
-        told = json.loads(succeed(CONVERT, "info", out, "--json").stdout)
-        assert "accesses" not in told
-        assert "accesses" not in told["info"]
-        assert told["footer"]["note"] == "data accesses are left out: they belong to the whole of one trace"
+        info = json.loads(succeed(CONVERT, "info", out, "--json").stdout)
+        assert "accesses" not in info
+        assert "accesses" not in info["info"]
+        assert info["footer"]["note"] == "data accesses are left out: they belong to the whole of one trace"
     assert "data accesses" not in succeed(CONVERT, "convert", "--merge", plain, plain, out).stderr
 
 
@@ -377,10 +383,10 @@ HARMFUL = {
     "a place beyond the list": harmful(3, CALL | {1: b"\x01\x02\x7f", 4: b"\x01", 5: b"\0\0"}, 0, 1),
     "an offset of 2^59": harmful(2, CALL | {1: b"\x01\x02", 4: b"\x01", 5: b"\x80" * 8 + b"\x10"}, 0, 1),
     "a page beyond all": harmful(1, {1: b"\x03", 6: b"\x80" * 7 + b"\x10", 7: b"\0"}),
-    "a page that the block has not": harmful(2, {1: b"\x03\x81", 6: b"\0", 7: b"\0\0"}),
+    "a page that the block lacks": harmful(2, {1: b"\x03\x81", 6: b"\0", 7: b"\0\0"}),
     "a page far off": harmful(2, {1: b"\x03\xff", 6: b"\0", 7: b"\0\0", 8: b"\xff" * 9 + b"\x01"}),
     "a LEB of 11 bytes": harmful(1, {1: b"\x03", 6: b"\x80" * 10 + b"\x01", 7: b"\0"}),
-    "objects that go on elsewhere": harmful(1, CALL, 5, 6),
+    "objects that continue elsewhere": harmful(1, CALL, 5, 6),
     "more acquired than rows": harmful(1, CALL, 0, 1 << 40),
     "fewer acquired than rows": harmful(1, CALL, 0, 0),
     "acquired that go back": harmful(1, CALL, 0, (1 << 64) - 1),
@@ -391,7 +397,7 @@ HARMFUL = {
 
 
 @pytest.mark.parametrize("what", HARMFUL)
-def test_blocks_made_to_harm_are_refused_by_both_readers_in_bounded_memory(tmp_path, what):
+def test_harmful_blocks_are_refused_by_both_readers_in_bounded_memory(tmp_path, what):
     events = all_threads(legal(3, 2, 30, 10))
     path = tape_of(tmp_path, events, 2)
     tape = Tape.read(path)
@@ -423,6 +429,6 @@ def test_a_truncated_trace_gives_the_rows_of_its_whole_blocks(tmp_path):
     path.write_bytes(path.read_bytes()[: offset + 60])
     assert dumped(path) == rows[:300]
     assert read_in_python(path) == rows[:300]
-    told = json.loads(succeed(CONVERT, "info", path, "--json").stdout)
-    assert told["truncated"]
-    assert told["accesses"]["rows"] == 300
+    info = json.loads(succeed(CONVERT, "info", path, "--json").stdout)
+    assert info["truncated"]
+    assert info["accesses"]["rows"] == 300

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Bursts in a trace: what is sound is read alike by both readers, what is not is one error with its place."""
+"""Bursts in a trace: both readers read valid ones in the same way; invalid ones are one error with its place."""
 
 import json
 import re
@@ -23,7 +23,7 @@ OTHER = [Row("other", granule=4096 + number) for number in range(30)]
 
 
 def switches(*rows: int, first: int = 0, count: int | None = None) -> Block:
-    """A BURSTS block whose beginnings and ends stand before those rows."""
+    """A BURSTS block whose beginnings and ends come before those rows."""
     steps = [b - a for a, b in zip((0, *rows), rows)]
     column = Column(1, b"".join(map(leb, steps)))
     number = len(rows) if count is None else count
@@ -37,10 +37,10 @@ def tape_with(folder: Path, *blocks: Block, bursts: int) -> Path:
     tape = Tape.read(path)
     for block in blocks:
         tape.before_footer(block)
-    told = tape.blocks[-1].columns[0]
-    footer = json.loads(told.raw)
+    column = tape.blocks[-1].columns[0]
+    footer = json.loads(column.raw)
     footer["accesses"] |= {"other": sum(b.rows for b in blocks if b.type == 10), "bursts": bursts}
-    told.raw = json.dumps(footer).encode()
+    column.raw = json.dumps(footer).encode()
     tape.write(path)
     return path
 
@@ -77,7 +77,7 @@ SOUND = {
 
 
 @pytest.mark.parametrize("what", SOUND)
-def test_sound_bursts_are_read_alike(tmp_path, what):
+def test_both_readers_read_valid_bursts_the_same(tmp_path, what):
     blocks, count = SOUND[what]
     path = tape_with(tmp_path, *blocks, bursts=count)
     assert len(bursts_by_both(path)) == count
@@ -89,7 +89,7 @@ def test_sound_bursts_are_read_alike(tmp_path, what):
 
 
 def compiled_bursts(path: Path) -> list[int]:
-    """Values of the items of bursts; calls and accesses are passed over."""
+    """Values of the burst items; calls and accesses are skipped."""
     numbers, found = Reader(path.read_bytes(), 16), []
     while numbers.more:
         first = numbers.leb()
@@ -113,7 +113,7 @@ HARMFUL = {
 
 
 @pytest.mark.parametrize("what", HARMFUL)
-def test_blocks_made_to_harm_are_one_error_of_both_readers(tmp_path, what):
+def test_harmful_blocks_are_one_error_of_both_readers(tmp_path, what):
     blocks, count = HARMFUL[what]
     path = tape_with(tmp_path, *blocks, bursts=count)
     for command in (["dump", path, "--accesses"], ["compile", path, "--accesses", tmp_path / "out.accesses"]):

@@ -95,7 +95,7 @@ def test_full_disk_is_an_error_and_leaves_no_file(tape):
 
 
 @pytest.mark.parametrize("command", ["compile {} -o {}", "convert {} {}"])
-def test_a_file_that_can_not_be_written_is_named_as_it_was_asked_for(tmp_path, command):
+def test_a_file_that_can_not_be_written_is_named_as_given(tmp_path, command):
     out = tmp_path / "t.tape"
     call = command.format(REPOSITORY / "workloads" / "corpus" / "git.tape", out)
     done = run("sh", "-c", f"trap '' XFSZ; ulimit -f 8; exec {CONVERT} {call}")
@@ -165,7 +165,7 @@ def test_info_has_the_promised_keys(tape):
     assert "recorded" in info
 
 
-def test_truncated_trace_is_read_and_said_to_be(tape, tmp_path):
+def test_truncated_trace_is_read_and_reported(tape, tmp_path):
     cut = tmp_path / "cut.tape"
     cut.write_bytes(tape.read_bytes()[:-20])
     witness = published("check", succeed(CONVERT, "check", cut, "--json").stdout)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What compile writes beside the ops: waits, starts, touched words, the time line, request sizes."""
+"""What compile writes besides the ops: waits, starts, touched words, the time line, request sizes."""
 
 import json
 import struct
@@ -30,7 +30,7 @@ def test_objects_of_one_thread_need_no_wait(tmp_path):
 
 
 def test_remote_free_waits_for_the_malloc_and_the_slot_for_the_free(tmp_path):
-    """A slot freed by another thread rests for 4,096 such frees; then its owner waits for the old one."""
+    """A slot freed by another thread is not reused for 4,096 such frees; then its owner waits for the old one."""
     lines, time_ns, frees = [], 0, 10000
     for number in range(frees):
         lines.append(f"{time_ns} 0 malloc(8) = {hex(0x1000 + 16 * number)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Distillates: the windows of the plan are there, op for op, on the live heap that was there; the manifest is true.
+"""Distillates: the windows of the plan are there, op for op, on the same live heap; the manifest is correct.
 
 Long: more windows chosen by chance.
 """
@@ -35,7 +35,7 @@ def done(*arguments: object) -> str:
 
 @functools.cache
 def ops_of(path: Path) -> list[WorkloadOp]:
-    """Of a workload that is not made anew."""
+    """The ops of a workload, cached."""
     return workload_ops.ops_of(path)
 
 
@@ -69,7 +69,7 @@ def manifest_of(path: Path) -> dict:
 
 @dataclass
 class Object:
-    """Of a workload, by the definition in WORKLOAD.md: places of its ops, from birth to death (or to the end)."""
+    """An object of a workload, as defined in WORKLOAD.md: places of its ops, from birth to death (or to the end)."""
 
     size: int
     ops: list[int] = field(default_factory=list)
@@ -94,8 +94,8 @@ def lives_in(thing: Object, window: Window) -> bool:
     return thing.ops[0] < window[2] and (not thing.dead or thing.ops[-1] >= window[0])
 
 
-def told_apart(ops: list[WorkloadOp], places: list[int]) -> list[tuple]:
-    """What the ops at the places are, threads and objects numbered as they appear there."""
+def normalised(ops: list[WorkloadOp], places: list[int]) -> list[tuple]:
+    """The ops at the places, with threads and objects numbered as they appear there."""
     threads: dict[int, int] = {}
     chosen, number_of = set(places), {}
     for number, of in enumerate(thing for thing in objects_of(ops) if thing.ops[0] in chosen):
@@ -120,7 +120,7 @@ def test_distillate_is_the_ops_of_the_objects_that_live_in_a_window(whole, tmp_p
     kept = [thing for thing in objects_of(ops) if any(lives_in(thing, window) for window in windows)]
     places = sorted(itertools.chain.from_iterable(thing.ops for thing in kept))
     made = distil(whole, tmp_path, windows)
-    assert told_apart(made.ops, list(range(len(made.ops)))) == told_apart(ops, places)
+    assert normalised(made.ops, list(range(len(made.ops)))) == normalised(ops, places)
     segments = made.manifest["segments"]
     assert [(row[3], row[4], row[5]) for row in segments] == [window[1:] for window in windows]
     for row, window in zip(segments, windows, strict=True):
@@ -129,7 +129,7 @@ def test_distillate_is_the_ops_of_the_objects_that_live_in_a_window(whole, tmp_p
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_map_tells_how_many_kept_ops_stand_before_each_position_of_the_whole(whole, tmp_path, seed):
+def test_map_counts_the_kept_ops_before_each_position_of_the_whole(whole, tmp_path, seed):
     windows, ops = some_windows(seed), ops_of(whole)
     kept = [thing for thing in objects_of(ops) if any(lives_in(thing, window) for window in windows)]
     places = set(itertools.chain.from_iterable(thing.ops for thing in kept))
@@ -143,7 +143,7 @@ def test_map_tells_how_many_kept_ops_stand_before_each_position_of_the_whole(who
         assert {begin, end} <= {of_whole for _, of_whole in made}
 
 
-def test_manifest_tells_of_the_whole_and_keeps_what_the_plan_gives(whole, tmp_path):
+def test_manifest_describes_the_whole_and_keeps_the_keys_of_the_plan(whole, tmp_path):
     given = {"kind": "time", "whole": {"name": "it", "sha256": "ab", "ops": OPS}, "expected": {"instructions": 1.5}}
     made = distil(whole, tmp_path, [(100, 200, 300, 2.5)], manifest=given, seed=3)
     info = json.loads(done("info", whole, "--json"))
@@ -162,7 +162,7 @@ def test_all_churn_is_the_whole_and_some_is_its_share(whole, tmp_path):
     window = [(1000, 1000, 1100, 1.0)]
     ops = ops_of(whole)
     everything = distil(whole, tmp_path, window, churn=1)
-    assert told_apart(everything.ops, list(range(OPS))) == told_apart(ops, list(range(OPS)))
+    assert normalised(everything.ops, list(range(OPS))) == normalised(ops, list(range(OPS)))
     others = [thing for thing in objects_of(ops) if not lives_in(thing, window[0])]
     needed = len(objects_of(ops)) - len(others)
     kept = {
@@ -184,7 +184,7 @@ def test_large_objects_have_a_share_of_their_own(whole, tmp_path):
     ]
     assert len(objects_of(made.ops)) == len(kept)
     places = sorted(itertools.chain.from_iterable(thing.ops for thing in kept))
-    assert told_apart(made.ops, list(range(len(made.ops)))) == told_apart(ops, places)
+    assert normalised(made.ops, list(range(len(made.ops)))) == normalised(ops, places)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -194,13 +194,13 @@ def test_a_heap_that_is_touched_has_the_objects_of_the_windows_ops_alone(whole, 
     kept = [thing for thing in objects_of(ops) if inside.intersection(thing.ops)]
     places = sorted(itertools.chain.from_iterable(thing.ops for thing in kept))
     made = distil(whole, tmp_path, windows, heap="touched")
-    assert told_apart(made.ops, list(range(len(made.ops)))) == told_apart(ops, places)
+    assert normalised(made.ops, list(range(len(made.ops)))) == normalised(ops, places)
     for row, window in zip(made.manifest["segments"], windows, strict=True):
         assert [places[row[0]], places[row[1]], places[row[2] - 1]] == [window[0], window[1], window[2] - 1]
 
 
 def sizes_over_time(ops: list[WorkloadOp], thing: Object) -> Iterator[tuple[int, int]]:
-    """Of an object: from which place on it has which size; 0: it has ended."""
+    """The places from which the object has each size; 0: it has ended."""
     for place in thing.ops:
         op = ops[place]
         _, acquires, release, _, param = calls.CALLS[op.call & calls.ID_MASK]
@@ -215,8 +215,8 @@ def class_edges() -> list[int]:
 
 
 def at_highs(ops: list[WorkloadOp], parts: int) -> set[int]:
-    """Numbers of the objects that live when their size class, or all, is at its high: by the definition, part by part
-    and class by class.
+    """Numbers of the objects that live when the live bytes of their size class, or all live bytes, are highest: by the
+    definition, part by part and class by class.
     """
     edges = class_edges()
     things = objects_of(ops)
@@ -250,7 +250,7 @@ def test_objects_live_at_the_highs_of_their_size_classes_are_kept(whole, tmp_pat
     kept, things = at_highs(ops, parts), objects_of(ops)
     places = sorted(itertools.chain.from_iterable(things[number].ops for number in kept))
     made = distil(whole, tmp_path, [], highs=parts)
-    assert told_apart(made.ops, list(range(len(made.ops)))) == told_apart(ops, places)
+    assert normalised(made.ops, list(range(len(made.ops)))) == normalised(ops, places)
     assert made.manifest["segments"] == []
 
 
@@ -267,7 +267,7 @@ def test_rules_add_up(whole, tmp_path):
     } | at_highs(ops, 3)
     places = sorted(itertools.chain.from_iterable(things[number].ops for number in kept))
     made = distil(whole, tmp_path, windows, heap="touched", highs=3, large={"bytes": limit, "share": 1})
-    assert told_apart(made.ops, list(range(len(made.ops)))) == told_apart(ops, places)
+    assert normalised(made.ops, list(range(len(made.ops)))) == normalised(ops, places)
 
 
 def test_a_plan_gives_the_same_distillate_of_a_trace_and_of_its_workload(whole, tmp_path):
@@ -279,7 +279,7 @@ def test_a_plan_gives_the_same_distillate_of_a_trace_and_of_its_workload(whole, 
     windows = some_windows(5)
     of_work = distil(whole, tmp_path, windows)
     of_tape = distil(tmp_path / "plain.tape", tmp_path, windows)
-    assert told_apart(of_tape.ops, list(range(len(of_tape.ops)))) == told_apart(
+    assert normalised(of_tape.ops, list(range(len(of_tape.ops)))) == normalised(
         of_work.ops, list(range(len(of_work.ops)))
     )
 
@@ -324,13 +324,13 @@ def test_an_anonymised_distillate_does_not_name_the_whole(made, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["--slice", "progress=10%..50%"], ["--merge"]])
-def test_slices_and_merged_traces_are_no_distillates_and_say_so(made, tmp_path, arguments):
+def test_slices_and_merged_traces_are_not_distillates_and_report_it(made, tmp_path, arguments):
     sources = [made.tape] * (1 + (arguments == ["--merge"]))
-    assert "no distillate any more" in succeed(CONVERT, "convert", *arguments, *sources, tmp_path / "s.tape").stderr
+    assert "not a distillate any more" in succeed(CONVERT, "convert", *arguments, *sources, tmp_path / "s.tape").stderr
     assert "distilled" not in json.loads(done("info", tmp_path / "s.tape", "--json"))["info"]
 
 
-def test_a_rewritten_history_is_no_distillate(made, tmp_path):
+def test_a_rewritten_history_is_not_a_distillate(made, tmp_path):
     done("compile", made.tape, "-o", tmp_path / "g.work", "--group", "size=1..16=remove")
     assert "distilled" not in json.loads(done("info", tmp_path / "g.work", "--json"))["info"]
 
@@ -339,13 +339,13 @@ def windows_of(path: Path, window_ops: int, folder: Path) -> tuple[dict, pd.Data
     out = folder / "windows.bin"
     done("windows", path, "--ops", window_ops, "-o", out)
     header, _, rows = out.read_bytes().partition(b"\n")
-    told = json.loads(header)
-    table = np.frombuffer(rows, "<u8").astype(np.int64).reshape(told["windows"], len(told["columns"]))
-    return told, pd.DataFrame(table, columns=told["columns"])
+    about = json.loads(header)
+    table = np.frombuffer(rows, "<u8").astype(np.int64).reshape(about["windows"], len(about["columns"]))
+    return about, pd.DataFrame(table, columns=about["columns"])
 
 
 def classes(columns: list[str], kind: str) -> Callable[[int], str]:
-    """Of a value: the last column of that kind whose number is not above it."""
+    """Maps a value to the last column of that kind whose number is not above it."""
     named = [column for column in columns if column.startswith(kind)]
     numbers = [int(column.split(":")[1]) for column in named]
     assert numbers == sorted(numbers)
@@ -407,11 +407,11 @@ def modelled_windows(ops: list[WorkloadOp], window_ops: int, columns: list[str])
 
 @pytest.mark.parametrize("window_ops", [1, 7, 1000, OPS, 2 * OPS])
 def test_windows_have_the_features_of_their_ops(whole, tmp_path, window_ops):
-    told, table = windows_of(whole, window_ops, tmp_path)
-    expected = modelled_windows(ops_of(whole), window_ops, told["columns"])
-    assert (told["ops"], told["window_ops"], told["windows"]) == (OPS, window_ops, -(-OPS // window_ops))
+    about, table = windows_of(whole, window_ops, tmp_path)
+    expected = modelled_windows(ops_of(whole), window_ops, about["columns"])
+    assert (about["ops"], about["window_ops"], about["windows"]) == (OPS, window_ops, -(-OPS // window_ops))
     assert table.equals(
-        pd.DataFrame(expected).reindex(columns=told["columns"], fill_value=0).fillna(0).astype(np.int64)
+        pd.DataFrame(expected).reindex(columns=about["columns"], fill_value=0).fillna(0).astype(np.int64)
     )
 
 
@@ -426,7 +426,7 @@ def test_windows_of_no_length_are_wrong_usage(whole, ops):
 
 
 def test_memory_does_not_grow_with_the_number_of_ops(tmp_path):
-    """3 M ops in 24 MiB, 16 of which are room for the plan: 3 bytes an op would be too much."""
+    """3 M ops in 24 MiB, 16 MiB of which hold the plan: 3 bytes per op would be too much."""
     many, data_bytes = tmp_path / "many.work", 24 << 20
     make(many, ops=3_000_000, threads=4, live_objects=100, remote_percent=20)
     (tmp_path / "plan.json").write_text(json.dumps({"windows": [[10, 20, 90, 1]], "highs": 5, "churn": 0.01}))
@@ -439,27 +439,27 @@ def test_memory_does_not_grow_with_the_number_of_ops(tmp_path):
 
 PLANS = [
     ("", "offset 0"),
-    ("[1]", "no JSON object"),
+    ("[1]", "not a JSON object"),
     ("{}", "no windows"),
     ('{"windows": 5}', "no windows"),
-    ('{"windows": [], "heap": "dead"}', '"heap" wants'),
-    ('{"windows": [], "heap": 5}', '"heap" wants'),
-    ('{"windows": [], "highs": -1}', '"highs" wants'),
-    ('{"windows": [], "highs": 5000}', '"highs" wants'),
-    ('{"windows": [], "highs": "2"}', '"highs" wants'),
+    ('{"windows": [], "heap": "dead"}', '"heap" needs'),
+    ('{"windows": [], "heap": 5}', '"heap" needs'),
+    ('{"windows": [], "highs": -1}', '"highs" needs'),
+    ('{"windows": [], "highs": 5000}', '"highs" needs'),
+    ('{"windows": [], "highs": "2"}', '"highs" needs'),
     ('{"windows": [[0, 1, 2]]}', "window 0 is no [begin"),
     ('{"windows": [[0, 0, 0, 1]]}', "window 0 does not rise"),
     ('{"windows": [[5, 4, 9, 1]]}', "window 0 does not rise"),
-    ('{"windows": [[-1, 4, 9, 1]]}', "window 0 has a position that is none"),
-    ('{"windows": [[1.5, 4, 9, 1]]}', "window 0 has a position that is none"),
+    ('{"windows": [[-1, 4, 9, 1]]}', "window 0 has an invalid position"),
+    ('{"windows": [[1.5, 4, 9, 1]]}', "window 0 has an invalid position"),
     ('{"windows": [[0, 4, 9, "1"]]}', "window 0 has a weight"),
     ('{"windows": [[0, 4, 9, 1], [8, 9, 10, 1]]}', "window 1 begins before the end"),
     ('{"windows": [[0, 1, 9, 1]], "window": 3}', 'unknown key "window"'),
-    ('{"windows": [[0, 1, 9, 1]], "churn": 1.5}', '"churn" wants a share'),
-    ('{"windows": [[0, 1, 9, 1]], "seed": "x"}', '"seed" wants an integer'),
-    ('{"windows": [[0, 1, 9, 1]], "large": {"bytes": 5}}', '"large" wants'),
+    ('{"windows": [[0, 1, 9, 1]], "churn": 1.5}', '"churn" needs a share'),
+    ('{"windows": [[0, 1, 9, 1]], "seed": "x"}', '"seed" needs an integer'),
+    ('{"windows": [[0, 1, 9, 1]], "large": {"bytes": 5}}', '"large" needs'),
     ('{"windows": [[0, 1, 9, 1]], "large": {"byte": 5}}', 'unknown key "byte"'),
-    ('{"windows": [[0, 1, 9, 1]], "manifest": []}', '"manifest" wants an object'),
+    ('{"windows": [[0, 1, 9, 1]], "manifest": []}', '"manifest" needs an object'),
     ('{"windows": [[0, 1, 6001, 1]]}', "has 6000 ops: the plan's last window ends at 6001"),
     ('{"windows": [[0, 1, 9, 1]], "manifest": {"whole": {"ops": 7}}}', "the plan is for a workload of 7"),
     (json.dumps({"windows": [[i, i, i + 1, 1] for i in range(4097)]}), "window 4096 is one too many"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What dump prints of a workload is what a reader of WORKLOAD.md finds in it."""
+"""dump prints what a reader written from WORKLOAD.md finds in a workload."""
 
 import csv
 import io
@@ -31,7 +31,7 @@ def compiled(folder, seed, threads, steps):
 
 
 def facts(op: WorkloadOp) -> tuple:
-    """The op as all three formats have it; a call that has a param and no word for it has 1."""
+    """The op as all three formats have it; a call with a param but no PARAM word has 1."""
     call = op.call & 0x3F
     return (
         op.thread,
@@ -118,7 +118,7 @@ def test_every_thread_but_the_first_is_started_once(tmp_path):
     assert sorted(started for row in rows for started in row.get("starts", [])) == sorted(threads - {0})
 
 
-def test_one_thread_is_what_all_have_of_it(tmp_path):
+def test_one_thread_is_its_part_of_all_ops(tmp_path):
     work = compiled(tmp_path, 4, 3, 100)
     lines = succeed(CONVERT, "dump", work).stdout.splitlines()
     one = succeed(CONVERT, "dump", "--thread", "1", work).stdout.splitlines()

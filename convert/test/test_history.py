@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""check and compile agree with the model of history_model.py on random histories, and dump gives back what went in."""
+"""check and compile agree with the model of history_model.py on random histories, and dump returns the input."""
 
 import json
 import random
@@ -36,7 +36,7 @@ CALL_IDS = call_ids()
 
 
 def used_threads(events: list[Event]) -> tuple[list[Event], int]:
-    """Thread numbers made dense, as a trace has them, and how many there are."""
+    """Dense thread numbers, as in a trace, and their count."""
     used = sorted({e.thread for e in events})
     return [Event(**{**vars(e), "thread": used.index(e.thread)}) for e in events], len(used)
 
@@ -49,7 +49,7 @@ def check(tape: Path, horizon_ns: int) -> dict[str, int]:
 
 
 def as_compiled(ops: list[Op]) -> list[tuple]:
-    """Ops as a workload has them: threads and objects numbered in the order of their first appearance."""
+    """Ops as in a workload: threads and objects numbered in the order of their first appearance."""
     threads: dict[int, int] = {}
     objects: dict[int, int] = {}
     rows = []
@@ -203,7 +203,7 @@ def test_overlapping_bytes_are_counted(tmp_path, seed, steps, room):
 
 
 def threads_in_turns(threads: int, rounds: int) -> str:
-    """All take turns, free each other's objects, use each other's addresses again, and end with live objects."""
+    """All threads take turns, free each other's objects, reuse each other's addresses, and end with live objects."""
     lines = ["# heaptape-text 1"]
     for turn in range(rounds):
         for thread in range(threads):
@@ -217,7 +217,7 @@ def threads_in_turns(threads: int, rounds: int) -> str:
 
 
 def test_compiling_takes_as_many_instructions_per_event_of_many_threads_as_of_few(tmp_path):
-    """But for the logarithm: as Valgrind counts them, so that no clock matters."""
+    """Except for the logarithm. Valgrind counts them, so that no clock matters."""
     library = OUT / "libexec" / "valgrind"
     if not library.exists():
         pytest.skip("the Valgrind tool was not built: no headers of Valgrind's")
@@ -238,7 +238,7 @@ def test_ten_thousand_threads_compile_in_bounded_memory(tmp_path):
     source, tape, work = tmp_path / "h.txt", tmp_path / "h.tape", tmp_path / "h.work"
     source.write_text(threads_in_turns(threads, rounds))
     succeed(CONVERT, "convert", source, tape)
-    # By an interpreter of its own: the peak of a process is at least that of the one that started it.
+    # In a separate interpreter: the peak of a process is at least that of the process that started it.
     peak = (
         "import resource, subprocess, sys; subprocess.check_call(sys.argv[1:]); "
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"

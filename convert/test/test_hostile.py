@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Files made to harm: sound checksums, sound headers, and claims that would cost a naive reader its memory or its end.
+"""Harmful files: valid checksums and headers, and claims that would make a naive reader exhaust its memory or never
+end.
 
 Each is a small real file with some of its numbers replaced (core/trace/FORMAT.md, core/workload/WORKLOAD.md) and its
-checksums put right. A reader has 512 MiB of address space and gives one line that names the file and an offset.
+checksums corrected. A reader has 512 MiB of address space and prints one line that names the file and an offset.
 """
 
 import re
@@ -52,7 +53,7 @@ def bounded(*command: str | Path) -> Result:
 
 
 def names_place(result: Result, path: Path) -> bool:
-    """An offset; what only a whole history shows has a thread and a call instead."""
+    """Is there an offset? Errors that only the whole history shows have a thread and a call instead."""
     return (
         re.match(rf"heaptape-convert: {re.escape(str(path))}: (offset \d+|thread \d+: \w+): ", result.stderr)
         is not None
@@ -70,21 +71,21 @@ def assert_refused(path: Path, *commands: str) -> None:
 
 
 def frame_that_lies(tape: Tape) -> None:
-    """The frame says 2^40 bytes, the directory what is allowed."""
+    """The frame claims 2^40 bytes, the directory an allowed size."""
     column = tape.first(EVENTS).columns[0]
     column.raw_bytes = len(column.raw)
     column.frame = b"\x28\xb5\x2f\xfd\xe4" + struct.pack("<Q", 1 << 40) + b"\x01\x00\x00" + bytes(4)
 
 
 def frame_that_holds_more(tape: Tape) -> None:
-    """Frame and directory say 4 bytes; its one block repeats a byte 2^17 times."""
+    """Frame and directory claim 4 bytes; its only block repeats a byte 2^17 times."""
     column = tape.first(EVENTS).columns[0]
     column.raw_bytes = 4
     column.frame = b"\x28\xb5\x2f\xfd\x24\x04" + ((1 << 17) << 3 | 1 << 1 | 1).to_bytes(3, "little") + b"x" + bytes(4)
 
 
 def columns_at_their_limit(tape: Tape) -> None:
-    """A hundred thousand times smaller in the file: every column of 2^20 rows as large as it may be."""
+    """Every column of 2^20 rows has its largest size; in the file it is a hundred thousand times smaller."""
     limit = 10 * MAX_ROWS + 64
     columns = [Column(i, bytes(limit)) for i in range(1, 16) if i != 5]
     columns[0] = Column(1, bytes(MAX_ROWS))
@@ -171,7 +172,7 @@ TAPES: list[tuple[Callable[[Tape], None], str]] = [
 
 
 @pytest.mark.parametrize(("harm", "command"), TAPES, ids=lambda value: getattr(value, "__name__", ""))
-def test_trace_made_to_harm_is_refused_in_bounded_memory(tmp_path, harm, command):
+def test_harmful_trace_is_refused_in_bounded_memory(tmp_path, harm, command):
     path = small(tmp_path, "tape")
     tape = Tape.read(path)
     harm(tape)
@@ -183,7 +184,7 @@ def test_trace_made_to_harm_is_refused_in_bounded_memory(tmp_path, harm, command
 
 
 def test_rewritten_trace_is_the_one_that_was_read(tmp_path):
-    """What the tests above change is all that they change."""
+    """The tests above change only what they intend to change."""
     for options in [(), ("--archive",)]:
         path = small(tmp_path, "tape", *options)
         before = succeed(CONVERT, "dump", path).stdout
@@ -199,8 +200,8 @@ def test_footer_elsewhere_is_refused(tmp_path, footer_offset):
 
 
 @pytest.mark.parametrize("entry", [0, 16, 1 << 63, (1 << 64) - 1])
-def test_index_that_leads_back_or_away_leads_nobody(tmp_path, entry):
-    """The C reader walks the blocks: an index that is wrong, cyclic or backward changes nothing."""
+def test_index_that_points_back_or_outside_changes_nothing(tmp_path, entry):
+    """The C reader walks the blocks: an index that is wrong, cyclic or backward has no effect."""
     path = small(tmp_path, "tape")
     tape = Tape.read(path)
     before = bounded("dump", path).stdout
@@ -222,7 +223,7 @@ def test_archive_that_claims_a_million_rows_is_refused(tmp_path):
 
 
 def archive_block(rows: bytes, far: bytes = b"", more: tuple[Column, ...] = ()) -> Block:
-    """A block of malloc(16), malloc(16) and one more event, which `rows` has."""
+    """A block of malloc(16), malloc(16) and one more event, given by `rows`."""
     columns = [Column(LIVE_ROWS, b"\0\x10\0\x10" + rows), Column(FAR, far), Column(PLACES, b"\0\x80\1\x40"), *more]
     return Block(EVENTS, [column for column in columns if column.raw], rows=3, steps=3)
 
@@ -249,7 +250,7 @@ ARCHIVE_BLOCKS: list[tuple[Block, str]] = [
 
 
 @pytest.mark.parametrize("number", range(len(ARCHIVE_BLOCKS)))
-def test_references_to_live_objects_are_refused_alike_by_both_readers(tmp_path, number):
+def test_references_to_live_objects_are_refused_by_both_readers(tmp_path, number):
     block, says = ARCHIVE_BLOCKS[number]
     path = small(tmp_path, "tape")
     tape = Tape.read(path)
@@ -355,7 +356,7 @@ def test_workload_sizes_of_2_63_are_refused(tmp_path):
 
 @pytest.mark.parametrize("size", [1 << 63, (1 << 64) - 1])
 def test_objects_of_2_63_bytes_are_refused(tmp_path, size):
-    """Calls that failed may ask for anything; an object that lives can't have any size."""
+    """Failed calls may request any size; a live object may not."""
     lines = f"1 0 calloc(18446744073709551615, {size}) = NULL\n2 0 malloc(64) = 0x1000\n"
     tape_path = import_text(tmp_path, lines)
     assert run(CONVERT, "check", tape_path).status == 0

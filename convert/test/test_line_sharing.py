@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Cache lines that threads share, by a trace's own addresses: as looking at every pair of objects tells."""
+"""Cache lines that threads share, by a trace's own addresses: compared with checking every pair of objects."""
 
 import json
 
@@ -20,7 +20,7 @@ def sharing(tmp_path, lines: str) -> dict | None:
 
 @PROPERTY
 @given(seed=st.integers(0, 1 << 32), threads=st.integers(2, 5), steps=st.integers(1, 200))
-def test_sharing_is_what_looking_at_every_pair_gives(tmp_path, seed, threads, steps):
+def test_sharing_agrees_with_comparing_every_pair(tmp_path, seed, threads, steps):
     steps = history(seed, threads, steps)
     assert_counts(sharing(tmp_path, text(steps)), steps)
 
@@ -78,7 +78,7 @@ def test_one_thread_or_made_up_addresses_show_no_sharing(tmp_path):
 
 
 def test_objects_over_one_another_are_left_out_and_counted(tmp_path):
-    """No allocator does that; a damaged trace may. A line takes 64, so that no step costs more than so many looks."""
+    """No allocator does that; a damaged trace may. A line takes at most 64, which bounds the cost of each step."""
     lines = "".join(f"{n} {n % 2} malloc(100000) = {0x100000 + 64 * n + 8 * (n % 8):#x}\n" for n in range(1, 2000))
     lines += "".join(f"{n} {n % 2} malloc(1) = {0x100000 + 99999 + n:#x}\n" for n in range(2000, 2200))
     found = sharing(tmp_path, lines)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """No damaged trace, workload or recording crashes a reader: bytes changed and ends cut off at random, seeds fixed.
 
-Long: a process or two for each mutant. Known damage is in test_hostile.py and the importers' tests.
+Long: one or two processes per mutant. Known damage is in test_hostile.py and the importers' tests.
 """
 
 import random
@@ -49,7 +49,7 @@ def test_damaged_file_never_crashes(tmp_path, kind):
 
 
 def test_workload_whose_words_are_damaged_is_refused_or_legal(tmp_path):
-    """Words are not under a checksum: check must find what is wrong with them by their meaning."""
+    """Words have no checksum: check must find what is wrong by their meaning."""
     _, work = small_files(tmp_path)
     original = work.read_bytes()
     refused = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape-convert names` says what instructions of a process are called, from the files that are mapped there."""
+"""`heaptape-convert names` names instructions of a process, from the files that are mapped there."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ int main(void) {
 
 
 def names(request: object, *, text: str | None = None) -> Result:
-    """What the command makes of a request."""
+    """The result of the command for a request."""
     done = subprocess.run(
         [CONVERT, "names", "-"], input=text or json.dumps(request), capture_output=True, text=True, timeout=120
     )
@@ -33,7 +33,7 @@ def names(request: object, *, text: str | None = None) -> Result:
 
 
 def modules_of(pid: int, program: Path) -> list[dict]:
-    """The program itself, as the recorder tells it."""
+    """The program itself, as the recorder describes it."""
     ranges = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if str(program) in line]
     bounds = [int(part, 16) for fields in ranges for part in fields[0].split("-")]
     start, end = min(bounds), max(bounds)
@@ -70,7 +70,7 @@ def test_functions_of_a_running_process_are_named_and_wrappers_marked(tmp_path: 
         ('{"modules": [], "instructions": ["x"]}', "no number"),
     ],
 )
-def test_what_is_no_request_is_refused_in_one_line(text: str, says: str) -> None:
+def test_an_invalid_request_is_refused_in_one_line(text: str, says: str) -> None:
     done = names(None, text=text)
     assert done.status == 1
     assert done.stderr.count("\n") == 1

@@ -27,50 +27,50 @@ def request(op: Op) -> int:
 
 
 def count_one_by_one(ops: list[Op]) -> dict:
-    """What the profile should say, slowly: birth thread, allocation clock and reallocs of each live object."""
+    """The expected profile, computed slowly: birth thread, allocation clock and reallocs of each live object."""
     live: dict[int, dict] = {}
-    told = {"allocated": 0, "births": 0, "pairs": Counter(), "ages": [], "chains": Counter(), "reallocs": 0}
+    counted = {"allocated": 0, "births": 0, "pairs": Counter(), "ages": [], "chains": Counter(), "reallocs": 0}
     for op in ops:
         if op.obj is None or op.call == "malloc_usable_size":
             continue
         dies = op.obj in live and (op.null_out or op.call not in ("realloc", "reallocarray"))
         if dies:
             dead = live.pop(op.obj)
-            told["pairs"][dead["thread"], op.thread] += 1
-            told["ages"].append((dead["size"], told["allocated"] - dead["clock"]))
-            told["chains"][dead["reallocs"]] += dead["reallocs"] > 0
+            counted["pairs"][dead["thread"], op.thread] += 1
+            counted["ages"].append((dead["size"], counted["allocated"] - dead["clock"]))
+            counted["chains"][dead["reallocs"]] += dead["reallocs"] > 0
         elif op.obj in live:
             live[op.obj]["size"] = request(op)
             live[op.obj]["reallocs"] += 1
-            told["reallocs"] += 1
-            told["allocated"] += request(op)
+            counted["reallocs"] += 1
+            counted["allocated"] += request(op)
         else:
-            live[op.obj] = {"thread": op.thread, "clock": told["allocated"], "size": request(op), "reallocs": 0}
-            told["births"] += 1
-            told["allocated"] += request(op)
-    return told
+            live[op.obj] = {"thread": op.thread, "clock": counted["allocated"], "size": request(op), "reallocs": 0}
+            counted["births"] += 1
+            counted["allocated"] += request(op)
+    return counted
 
 
 @PROPERTY
 @given(seed=st.integers(0, 1 << 32), threads=st.integers(1, 5), steps=st.integers(1, 150), addresses=st.integers(1, 12))
-def test_profile_is_what_counting_one_by_one_gives(tmp_path, seed, threads, steps, addresses):
+def test_profile_agrees_with_counting_one_by_one(tmp_path, seed, threads, steps, addresses):
     events, threads = used_threads(legal(seed, threads, steps, addresses))
     _, ops = judge(events, threads, 10_000_000)
-    told, found = count_one_by_one(ops), profile(import_text(tmp_path, text(events, threads)))
-    assert found["allocated_bytes"] == told["allocated"]
-    assert {(a, b): n for a, b, n, _ in found["thread_pairs"]} == told["pairs"]
-    assert sum(n for *_, n, _ in found["lifetimes_bytes"]) == len(told["ages"])
-    assert sum(size for *_, size in found["lifetimes_bytes"]) == sum(size for size, _ in told["ages"])
-    expected_ages = Counter(1 << (age.bit_length() - 1) if age else 0 for _, age in told["ages"])
+    counted, found = count_one_by_one(ops), profile(import_text(tmp_path, text(events, threads)))
+    assert found["allocated_bytes"] == counted["allocated"]
+    assert {(a, b): n for a, b, n, _ in found["thread_pairs"]} == counted["pairs"]
+    assert sum(n for *_, n, _ in found["lifetimes_bytes"]) == len(counted["ages"])
+    assert sum(size for *_, size in found["lifetimes_bytes"]) == sum(size for size, _ in counted["ages"])
+    expected_ages = Counter(1 << (age.bit_length() - 1) if age else 0 for _, age in counted["ages"])
     found_ages = Counter()
     for _, age, objects, _ in found["lifetimes_bytes"]:
         found_ages[age] += objects
     assert found_ages == expected_ages
-    assert found["reallocs"]["calls"] == told["reallocs"]
+    assert found["reallocs"]["calls"] == counted["reallocs"]
     chains = {length: objects for length, objects, _, _ in found["reallocs"]["chains"]}
-    assert chains == {min(length, 64): n for length, n in told["chains"].items() if n}
+    assert chains == {min(length, 64): n for length, n in counted["chains"].items() if n}
     requests = sum(n for rows in found["sizes"].values() for _, n, _ in rows)
-    assert requests == told["births"] + told["reallocs"]
+    assert requests == counted["births"] + counted["reallocs"]
 
 
 @PROPERTY
@@ -93,12 +93,12 @@ def test_thread_pairs_beyond_the_limit_are_counted(tmp_path):
             lines.append(f"{now} {acquirer} malloc(8) = 0x1000")
             lines.append(f"{now + 1} {(acquirer + step) % threads} free(0x1000)")
     found = profile(import_text(tmp_path, "\n".join(lines) + "\n"))
-    told_apart = sum(objects for _, _, objects, _ in found["thread_pairs"])
+    in_pairs = sum(objects for _, _, objects, _ in found["thread_pairs"])
     assert found["pairs_left_out"] > 0
-    assert told_apart + found["pairs_left_out"] == threads * 39
+    assert in_pairs + found["pairs_left_out"] == threads * 39
 
 
-def test_profile_of_what_is_no_trace_is_one_error(tmp_path):
+def test_profile_of_a_file_that_is_not_a_trace_is_one_error(tmp_path):
     file = tmp_path / "no.tape"
     file.write_bytes(b"\x00" * 100)
     refused(CONVERT, "profile", file, says=str(file))

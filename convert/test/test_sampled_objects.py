@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""In which objects the profile finds samples of data accesses, held against a model; damaged blocks of them."""
+"""The objects in which the profile finds samples of data accesses, compared with a model; damaged blocks of samples."""
 
 import json
 import random
@@ -23,7 +23,7 @@ from tests.support import CONVERT, import_text, refused, run, succeed
 
 ACCESS_SAMPLES, LOAD, STORE, TLB_MISS = 11, 16, 32, 64
 PROPERTY = examples(40)
-ORIGIN = 1  # the stamp of time 0 in what is made of text
+ORIGIN = 1  # the stamp of time 0 in a trace made from text
 EVENTS = [{"event": "cpu/mem-loads,ldlat=30/", "period": 1009}, {"event": "cpu/mem-stores/", "period": 64576}]
 
 
@@ -50,17 +50,17 @@ def add_samples(tape: Path, *blocks: Block, rows: int | None = None) -> None:
     changed = Tape.read(tape)
     changed.before_footer(*blocks)
     info, footer = changed.blocks[0].columns[0], changed.blocks[-1].columns[0]
-    told = {"rows": sum(block.rows for block in blocks) if rows is None else rows, "lost": 3}
+    counts = {"rows": sum(block.rows for block in blocks) if rows is None else rows, "lost": 3}
     info.raw = json.dumps(
         json.loads(info.raw) | {"access_samples": {"events": [*EVENTS, 7, {"event": "x", "period": "y"}]}}
     ).encode()
-    footer.raw = json.dumps(json.loads(footer.raw) | {"access_samples": told}).encode()
+    footer.raw = json.dumps(json.loads(footer.raw) | {"access_samples": counts}).encode()
     changed.blocks[-1].columns[1:] = []  # the index
     changed.write(tape)
 
 
 def apart(events: list[Event]) -> list[Event]:
-    """Every step has a time of its own, and no two objects overlap."""
+    """Gives every step its own time, and separates objects so that none overlap."""
     steps = [(e.first_ns, i, e, False) for i, e in enumerate(events)]
     steps += [(e.second_ns, i, e, True) for i, e in enumerate(events) if e.releases and e.hands_out]
     for number, (_, _, event, second) in enumerate(sorted(steps, key=lambda step: (step[0], step[1], step[3]))):
@@ -73,18 +73,18 @@ def apart(events: list[Event]) -> list[Event]:
 
 
 def far(address: int) -> int:
-    """From those of history_maker, 64 bytes apart: farther from each other than the largest request is long."""
+    """Spreads the addresses of history_maker, 64 bytes apart, farther than the largest request."""
     return (address - 0x1000 + 64) << 36 if address else 0
 
 
 def bucket(size: int) -> int:
-    """The smallest size of its bucket: four to each power of two."""
+    """The smallest size of its bucket: four buckets per power of two."""
     shift = max(size.bit_length() - 3, 0)
     return size >> shift << shift
 
 
 def sizes_of(samples: list[Sample], events: list[Event]) -> Counter:
-    """Samples by bucket of the object that lives at their address when they are taken, and by what they are."""
+    """Samples by bucket of the object that lives at their address when they are taken, and by kind."""
     steps = [(e.first_ns, "release", e) for e in events if e.releases]
     steps += [(e.second_ns if e.releases else e.first_ns, "acquire", e) for e in events if e.hands_out]
     steps.sort(key=lambda step: step[0])
@@ -169,7 +169,7 @@ def test_damaged_block_is_refused_by_both_readers(tmp_path, block, says):
         trace.access_samples()
 
 
-def test_footer_that_counts_other_samples_is_told(tmp_path):
+def test_footer_that_counts_other_samples_is_reported(tmp_path):
     tape = import_text(tmp_path, "100 0 malloc(24) = 0x5000\n")
     add_samples(tape, block_of(GOOD), rows=7)
     says = "footer counts 7 samples of data accesses, blocks hold 2"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Traces made of traces: copies and archives lose nothing, slices are legal histories, merged processes keep apart, and
-what is anonymised replays the same and tells nothing else.
+"""Traces made from traces: copies and archives lose nothing, slices are legal histories, merged processes stay
+separate, and anonymised traces replay the same and reveal nothing else.
 
 Long: copies of more traces.
 """
@@ -38,7 +38,7 @@ OLD_ARCHIVE = Path(__file__).parent / "data" / "archive-columns-16-17.tape"
 
 
 def random_trace(path: Path, seed: int, events: int = 3000) -> Path:
-    """Any events at all, with gaps, samples, marks, names, and for every third seed latency, slack and stacks."""
+    """Arbitrary events, with gaps, samples, marks, names, and for every third seed latency, slack and stacks."""
     succeed(OUT / "test-programs" / "write_random_trace", str(seed), str(events), path)
     return path
 
@@ -55,7 +55,7 @@ def touched_of(trace: Trace) -> list[dict[int, bytes]]:
 
 
 def gaps_of(trace: Trace) -> list[tuple[int, int, object]]:
-    """Thread, events of it before, what the gap says."""
+    """Thread, its events before, the text of the gap."""
     before: dict[int, int] = {}
     found = []
     for block in trace.blocks:
@@ -69,7 +69,7 @@ def gaps_of(trace: Trace) -> list[tuple[int, int, object]]:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 6))])
 def test_copy_has_all_that_the_trace_has(tmp_path, seed, form):
-    source = random_trace(tmp_path / "a.tape", seed, 3000 if seed else 1100)  # of seed 0 each is a block of its own
+    source = random_trace(tmp_path / "a.tape", seed, 3000 if seed else 1100)  # with seed 0 each is a separate block
     copy = tmp_path / "b.tape"
     succeed(CONVERT, "convert", *form, source, copy)
     with open_trace(source) as one, open_trace(copy) as other:
@@ -85,8 +85,8 @@ def test_copy_has_all_that_the_trace_has(tmp_path, seed, form):
         assert touched_of(other) == touched_of(one)
 
 
-def test_archive_of_columns_16_and_17_is_read_and_written_anew(tmp_path):
-    """A file that heaptape wrote before it had columns 18 and 19, and what it dumped of it."""
+def test_archive_of_columns_16_and_17_is_read_and_rewritten(tmp_path):
+    """A file that heaptape wrote before columns 18 and 19 existed, and its dump of the time."""
     source, copy = OLD_ARCHIVE, tmp_path / "copy.tape"
     dumped = OLD_ARCHIVE.with_suffix(".tape.dump").read_text()
     succeed(CONVERT, "convert", "--archive", source, copy)
@@ -112,8 +112,8 @@ def test_copy_dumps_the_same(tmp_path, seed, threads, steps, addresses, most_ns,
     assert succeed(CONVERT, "dump", copy).stdout == succeed(CONVERT, "dump", tape).stdout
 
 
-def test_copy_keeps_the_footers_words(tmp_path):
-    """A real recording's: exit status, faults, what was in flight."""
+def test_copy_keeps_the_contents_of_the_footer(tmp_path):
+    """Of a real recording: exit status, faults, calls in flight."""
     tape, copy = tmp_path / "a.tape", tmp_path / "b.tape"
     record(tape, "/bin/echo", "hello")
     succeed(CONVERT, "convert", "--archive", tape, copy)
@@ -273,7 +273,7 @@ def test_slice_by_size_and_thread_is_a_legal_history(tmp_path, seed, threads, st
 
 
 def one_step(events: list[Event]) -> list[Event]:
-    """The same history with each realloc done in an instant, so that a window never cuts one in two."""
+    """The same history with the two steps of each realloc at one time, so that a window never cuts one in two."""
     return [replace(e, first_ns=e.second_ns) for e in events]
 
 
@@ -328,7 +328,7 @@ def test_realloc_cut_by_the_end_only_frees(tmp_path):
 
 
 def test_slice_between_marks(tmp_path):
-    """write_random_trace makes marks; what lies between two of them is there, with the marks."""
+    """write_random_trace makes marks; the events between two of them are there, with the marks."""
     source = random_trace(tmp_path / "a.tape", 2)
     with open_trace(source) as trace:
         marks = trace.marks()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""compile --group: what is left of a history, in which order, and what the workload says of it."""
+"""compile --group: the remaining ops, their order, and the info of the workload."""
 
 import json
 import struct
@@ -31,7 +31,7 @@ def tape_of(folder: Path, lines: list[str]) -> Path:
 
 
 def rewritten(tape: Path, *groups: str) -> Path:
-    """The workload with these groups treated otherwise, proved legal."""
+    """The workload with these groups treated differently, proved legal."""
     work = tape.with_suffix(".work")
     succeed(CONVERT, "compile", tape, "-o", work, *[part for group in groups for part in ("--group", group)])
     succeed(CONVERT, "check", work)
@@ -43,7 +43,7 @@ def about(work: Path) -> list[dict]:
 
 
 def refused(tape: Path, *groups: str) -> str:
-    """The one line with which compile ends, having written nothing."""
+    """The one line that compile prints; it must write nothing."""
     work = tape.with_suffix(".refused")
     result = run(CONVERT, "compile", tape, "-o", work, *[part for group in groups for part in ("--group", group)])
     assert result.status == 1
@@ -53,7 +53,7 @@ def refused(tape: Path, *groups: str) -> str:
 
 
 def rows(ops: list[WorkloadOp]) -> list[tuple]:
-    """(thread, call, object by order of birth, size, param): slots differ where other objects are gone."""
+    """(thread, call, object by order of birth, size, param): slots differ if other objects are gone."""
     living: dict[int, int] = {}
     births, out = 0, []
     for op in ops:
@@ -75,7 +75,7 @@ def request(op: WorkloadOp) -> int:
 
 
 def without(ops: list[WorkloadOp], belongs) -> list[WorkloadOp]:
-    """The ops but those of objects of which belongs(op of the birth)."""
+    """The ops except those of objects for which belongs(op of the birth)."""
     inside: dict[int, bool] = {}
     kept = []
     for op in ops:
@@ -208,7 +208,7 @@ def test_a_pools_chunks_hold_what_they_replace(tmp_path, seed, threads, steps, a
         assert live_at_end == 0
 
 
-def test_a_chunk_goes_with_its_last_object_and_takes_no_more(tmp_path):
+def test_a_chunk_is_freed_with_its_last_object_and_takes_no_more(tmp_path):
     tape = tape_of(tmp_path, [
         "0 0 malloc(40) = 0x1000",
         "1 0 malloc(40) = 0x2000",
@@ -288,7 +288,7 @@ def test_terms_joined_must_all_hold(tmp_path):
     assert [op.size for op in ops] == [10, 30, 50, 60, 70]
 
 
-def test_a_group_that_is_none_of_the_trace_is_one_line(tmp_path):
+def test_a_group_that_does_not_fit_the_trace_is_one_line(tmp_path):
     tape = tape_of(tmp_path, ["0 0 malloc(10) = 0x1000", "1 0 free(0x1000)"])
     assert "no object belongs to the group 'size=11..=remove'" in refused(tape, "size=11..=remove")
     assert "'size=5..=remove' and 'thread=0=early' overlap" in refused(tape, "size=5..=remove", "thread=0=early")

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Hands ops on to the consumer of a rewritten history: with slots, live bytes and a witness of their own, as
-   convert/history/history.h does with those of the trace.
+/* Hands ops on to the consumer of a rewritten history: with their own slots, live bytes and witness, as
+   convert/history/history.h does for the ops of the trace.
 
-   Not its job: which ops (rewriter.h). Invariant: each op handed on is legal after those before it, if the caller's
-   are: objects are acquired once, released once, and touched between. Memory is O(live objects + threads). Not
-   thread-safe.
- */
+   Not its job: choosing ops (rewriter.h). Invariant: each op handed on is legal after those before it, provided that
+   the caller acquires objects once, releases them once, and touches them only in between. Memory is O(live objects +
+   threads). Not thread-safe. */
 #pragma once
 
 #include "convert/history/history.h"
@@ -17,17 +16,17 @@ struct emitter {
   struct witness witness; /* of the ops handed on: their number and the live bytes, objects and peaks */
 };
 
-/* threads: of the trace. Returns 0, or -1: no memory; it can be freed either way. The witness is the emitter's own, so
-   the emitter must not move. */
+/* threads: of the trace. Returns 0, or -1: no memory; it can be freed either way. The emitter must not move: it points
+   to its own witness. */
 int emitter_init(struct emitter *emitter, const struct history_consumer *consumer, uint32_t threads,
                  uint64_t os_page_bytes);
 void emitter_free(struct emitter *emitter);
 
-/* Hands on the op. Of a birth, fills in op->slot; of the others it is the slot of a live object. Returns 0, or -1: no
-   memory or slots (then SLOTS_NONE is the birth's slot), or the consumer's refusal. */
+/* Hands on the op. Fills in op->slot of a birth; for other ops it must be the slot of a live object. Returns 0, or -1:
+   no memory or slots (then the birth's slot is SLOTS_NONE), or the consumer refused. */
 int emitter_put(struct emitter *emitter, struct history_op *op);
 
-/* The event is not an op where it stood, but left out, or handed on elsewhere. As emitter_put. */
+/* The event gives no op at its place: it is left out, or its op is handed on elsewhere. Returns as emitter_put. */
 int emitter_leave_out(struct emitter *emitter, const struct history_op *op);
 
 /* The thread has no more ops. */

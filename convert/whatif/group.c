@@ -13,7 +13,7 @@ enum { GROUPINGS = sizeof grouping_names / sizeof *grouping_names };
 
 #define MAX_POOL_BYTES (1ull << 40)
 
-/* A whole number, with k, m or g behind it, up to end. */
+/* Parses a whole number, with k, m or g after it, up to end. */
 static bool parse_number(const char *text, const char *end, uint64_t *number) {
   char *rest;
   errno = 0;
@@ -27,7 +27,7 @@ static bool parse_number(const char *text, const char *end, uint64_t *number) {
   return true;
 }
 
-/* N, or FROM..TO of which either side may be left out. */
+/* Parses N, or FROM..TO; either side may be left out. */
 static bool parse_range(const char *text, const char *end, struct group_range *range) {
   const char *dots = memmem(text, (size_t)(end - text), "..", 2);
   *range = (struct group_range){0, UINT64_MAX};
@@ -58,7 +58,7 @@ static const char *parse_value(struct group_term *term, const char *text, const 
   if (text == end)
     return "a value is empty";
   if (!by_number || !parse_range(text, end, &range))
-    return by_name ? add_name(term, text, end) : "wants numbers, or ranges FROM..TO";
+    return by_name ? add_name(term, text, end) : "needs numbers, or ranges FROM..TO";
   struct group_range *added = vector_add(&term->ranges);
   if (!added)
     return "out of memory";
@@ -71,7 +71,7 @@ static const char *find_or(const char *text, const char *end, char wanted) {
   return found ? found : end;
 }
 
-/* GROUPING=VALUE,VALUE... up to end. */
+/* Parses GROUPING=VALUE,VALUE... up to end. */
 static const char *parse_term(struct group *group, const char *text, const char *end) {
   const char *equals = find_or(text, end, '='), *problem = NULL;
   unsigned grouping = 0;
@@ -79,9 +79,9 @@ static const char *parse_term(struct group *group, const char *text, const char 
                                   strncmp(text, grouping_names[grouping], (size_t)(equals - text)) != 0))
     grouping++;
   if (equals - text == 3 && strncmp(text, "age", 3) == 0)
-    return "age is of a position, and a rewritten workload has none";
+    return "age is relative to a position, and a rewritten workload has none";
   if (grouping == GROUPINGS || equals == end)
-    return "wants terms of site=, function=, frame=, thread=, size= and phase=, joined by &";
+    return "needs terms of site=, function=, frame=, thread=, size= and phase=, joined by &";
   struct group_term *term = vector_add(&group->terms);
   if (!term)
     return "out of memory";
@@ -94,7 +94,7 @@ static const char *parse_term(struct group *group, const char *text, const char 
   return problem;
 }
 
-/* Where =ACTION begins at the end of text; NULL: it ends with none. */
+/* Returns where =ACTION begins at the end of text; NULL: it has none. */
 static const char *parse_action(struct group *group, const char *text) {
   const char *equals = strrchr(text, '=');
   for (unsigned action = 0; equals && action < ACTIONS; action++)
@@ -116,7 +116,7 @@ const char *group_parse(struct group *group, const char *text) {
     return "out of memory";
   const char *end = parse_action(group, text), *problem = NULL;
   if (!end)
-    return "wants EXPR=remove, =segregate, =pool=BYTES (64 or more), =early or =late";
+    return "needs EXPR=remove, =segregate, =pool=BYTES (64 or more), =early or =late";
   for (const char *term = text; !problem && term <= end;) {
     const char *joint = find_or(term, end, '&');
     problem = parse_term(group, term, joint);
@@ -138,7 +138,7 @@ void group_free(struct group *group) {
   *group = (struct group){0};
 }
 
-/* A * that failed is tried one character further on; none before it need be. */
+/* If a match after a * fails, that * takes one character more; earlier ones need not be tried again. */
 bool group_matches(const char *pattern, const char *name) {
   const char *star = NULL, *after = NULL;
   while (*name) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A group of objects as the command line names it, and what is to be done with it: EXPR=ACTION (docs/use/BLAME.md,
-   group expressions and "What if").
+/* A group of objects on the command line, and the action on it: EXPR=ACTION (docs/use/BLAME.md, group expressions and
+   "What if").
 
-   Job: the text taken apart. Not its job: which objects of a trace belong (members.h). Not thread-safe. */
+   Job: parsing the text. Not its job: which objects of a trace belong to the group (members.h). Not thread-safe. */
 #pragma once
 
 #include "core/base/vector.h"
@@ -18,7 +18,7 @@ struct group_range {
   uint64_t first, last;
 };
 
-/* One of the values must hold. */
+/* Holds if one of its values matches. */
 struct group_term {
   enum group_grouping grouping;
   VECTOR(struct group_range) ranges;
@@ -29,10 +29,10 @@ struct group {
   char *text; /* EXPR=ACTION, as given */
   enum group_action action;
   uint64_t pool_bytes;             /* of GROUP_POOL */
-  VECTOR(struct group_term) terms; /* all of which must hold */
+  VECTOR(struct group_term) terms; /* all must hold */
 };
 
-/* Takes text apart. Returns NULL, or what is wrong with it; the group can be freed either way. */
+/* Parses text. Returns NULL, or what is wrong with it; the group can be freed either way. */
 const char *group_parse(struct group *group, const char *text);
 void group_free(struct group *group);
 

@@ -6,14 +6,14 @@
 
 #include <stdlib.h>
 
-/* Of a stack node and a term by names: whether its stack matches. */
+/* For a stack node and a term by names: does its stack match? */
 enum answer { UNKNOWN, NO, YES };
 
 struct members {
   struct groups groups;
   struct origin_marks marks;
-  struct symbols *symbols;  /* NULL: no group asks for names */
-  struct site_names *names; /* the same */
+  struct symbols *symbols;  /* NULL: no group needs names */
+  struct site_names *names; /* as symbols */
   uint32_t *sites;          /* number of each stack node; 0: none yet */
   uint32_t site_count;
   uint32_t *threads; /* in the workload, plus 1; 0: no op yet */
@@ -97,7 +97,7 @@ uint32_t members_op(struct members *members, const struct history_op *op) {
   return members->threads[op->thread] - 1;
 }
 
-/* A realloc of an object never seen has an op too. */
+/* A realloc of an object never seen has an op, too. */
 void members_left_out(struct members *members, const struct merge_step *step) {
   if (step->is_last)
     origin_marks_after_event(&members->marks, step->thread);
@@ -118,7 +118,7 @@ static bool name_is_among(const struct group_term *term, const char *name) {
   return false;
 }
 
-/* Has a frame of the stack that name, or is of that library? */
+/* Does a frame of the stack have that name, or belong to that library? */
 static bool frame_matches(struct members *members, const struct group_term *term, uint32_t node) {
   for (; node; node = symbols_parent(members->symbols, node)) {
     size_t count;
@@ -169,7 +169,7 @@ static bool term_holds(struct members *members, const struct group_term *term, c
   return false;
 }
 
-/* first_name_term: of the group. */
+/* first_name_term: the number of the group's first term by names. */
 static bool belongs(struct members *members, const struct group *group, const struct history_op *op,
                     size_t first_name_term) {
   uint32_t node = op->event ? op->event->stack : 0;
@@ -189,7 +189,7 @@ static size_t count_name_terms(const struct group *group) {
   return count;
 }
 
-/* Sites are numbered by the first op that has them, of those that make an object. */
+/* Sites are numbered in the order of the first ops that make objects there. */
 static void number_site(struct members *members, const struct history_op *op) {
   uint32_t node = op->event ? op->event->stack : 0;
   if (node && members->sites[node] == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which objects of a trace belong to which group: asked at each birth, in the history's order.
+/* Which objects of a trace belong to which group: queried at each birth, in the history's order.
 
    Job: numbers of sites, threads and phases as docs/use/BLAME.md defines them, names of functions and frames. Not its
    job: what happens to the group (rewriter.h). Memory is O(stack nodes + marks + threads). Not thread-safe. */
@@ -15,13 +15,13 @@ struct groups {
   size_t count;
 };
 
-/* groups must outlive it. Returns 0, or -1 with error, also where a group asks for what the trace lacks: call stacks,
-   or marks. */
+/* groups must outlive it. Returns 0, or -1 with error, also if a group needs what the trace lacks: call stacks, or
+   marks. */
 int members_open(struct members **out, struct trace_reader *reader, struct groups groups, struct error *error);
 void members_close(struct members *members);
 
-/* For each op and each step left out, before members_of. Returns the number of the op's thread, as in the workload of
-   the whole trace. */
+/* Call them for each op and each step left out, before members_of. members_op returns the number of the op's thread, as
+   in the workload of the whole trace. */
 uint32_t members_op(struct members *members, const struct history_op *op);
 void members_left_out(struct members *members, const struct merge_step *step);
 
@@ -29,6 +29,6 @@ void members_left_out(struct members *members, const struct merge_step *step);
 uint64_t members_phase(const struct members *members);
 
 #define MEMBERS_NONE SIZE_MAX
-/* op is a birth: the group that the object belongs to, or MEMBERS_NONE. Returns 0, or -1 with error: it belongs to
-   two. */
+/* op is a birth. *group: the group that the object belongs to, or MEMBERS_NONE. Returns 0, or -1 with error: it belongs
+   to two. */
 int members_of(struct members *members, const struct history_op *op, size_t *group);

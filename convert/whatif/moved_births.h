@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Births of objects that a rewriting moves to another place of their thread: what is kept of each until then.
+/* Births of objects that a rewriting moves to another place in their thread: the data kept of each until then.
 
-   Early: all births of the group, in the order of each thread, collected in a run of their own. Late: those that are
-   still to come, by the object's slot in the history. Memory is O(births kept). Not thread-safe. */
+   Early: all births of the group, in the order of each thread, collected in a separate run. Late: pending births, by
+   the object's slot in the history. Memory is O(births kept). Not thread-safe. */
 #pragma once
 
 #include "convert/history/history.h"
@@ -31,8 +31,8 @@ void moved_births_free(struct moved_births *moved);
 /* Adds the birth as the last one of its thread; returns its number, BIRTHS_NONE: no memory. */
 uint32_t moved_births_add(struct moved_births *moved, const struct history_op *op);
 
-/* Takes it out of its thread's list, to be added to another time. */
+/* Removes it from its thread's list; its number is reused. */
 void moved_births_remove(struct moved_births *moved, uint32_t number);
 
-/* The op of the birth at that time, to be handed on; event is filled in with what the op needs of one. */
+/* Returns the op of the birth at that time, to be handed on; fills in event with what the op needs of it. */
 struct history_op moved_birth_op(const struct birth *birth, uint64_t stamp, struct trace_event *event);

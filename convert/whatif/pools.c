@@ -38,7 +38,7 @@ static uint32_t new_chunk(struct pools *pools) {
   return vector_add(&pools->chunks) ? (uint32_t)pools->chunks.count : 0;
 }
 
-/* The chunk's malloc is as if of the call stack that acquires the object. */
+/* The chunk's malloc has the call stack that acquires the object. */
 static int add_chunk(struct pools *pools, const struct history_op *op, struct pool_order *order, uint32_t pool) {
   uint32_t chunk = new_chunk(pools);
   if (!chunk)

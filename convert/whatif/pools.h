@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools: objects of a group carved from chunks, which are objects of the allocator under test.
+/* Pools: objects of a group are carved from chunks, which are objects of the allocator under test.
 
    The rule: each group has a pool for each thread. An object takes the next bytes of the thread's newest chunk, rounded
-   up to 16; where they do not fit, a new chunk is acquired by malloc, and the old one takes no more. A chunk is freed,
-   by whichever thread it is, when its last object goes, the newest chunk too. An object of more than a chunk, or
-   aligned to more than 16 bytes, is not for a pool. Memory is O(live objects + groups x threads). Not thread-safe. */
+   up to 16; if they do not fit, a new chunk is acquired by malloc, and the old chunk takes no more objects. A chunk,
+   even the newest, is freed when its last object ends, by the thread that ends it. An object larger than a chunk, or
+   aligned to more than 16 bytes, is not served by a pool. Memory is O(live objects + groups x threads). Not
+   thread-safe. */
 #pragma once
 
 #include "convert/whatif/emitter.h"
@@ -14,7 +15,7 @@ struct chunk {
   uint64_t carved_bytes;
   uint32_t slot; /* the emitter's; SLOTS_NONE: the chunk is free */
   uint32_t live; /* objects */
-  uint32_t pool; /* that it belongs to */
+  uint32_t pool; /* the pool of the chunk */
   uint32_t next; /* free chunk plus 1 */
 };
 
@@ -30,13 +31,13 @@ struct pools {
 int pools_init(struct pools *pools, struct emitter *emitter, size_t groups, uint32_t threads);
 void pools_free(struct pools *pools);
 
-/* Is the birth, or the realloc, for a pool of such chunks? */
+/* Can a pool of such chunks serve the birth or realloc? */
 bool pools_take(const struct history_op *op, uint64_t chunk_bytes);
 
 /* Bytes that an object takes of its chunk. */
 uint64_t pools_carved_bytes(uint64_t request_bytes);
 
-/* Carves the object that op acquires, of the group. added: set where a chunk was acquired. Returns 0, or -1 as
+/* Carves the object that op acquires, for the group. added: set if a chunk was acquired. Returns 0, or -1 as
    emitter_put. */
 struct pool_order {
   size_t group;
@@ -46,8 +47,8 @@ struct pool_order {
 };
 int pools_carve(struct pools *pools, const struct history_op *op, struct pool_order *order);
 
-/* The object of the chunk goes, by op. As emitter_put. */
+/* op ends an object of the chunk. Returns as emitter_put. */
 int pools_drop(struct pools *pools, const struct history_op *op, uint32_t chunk);
 
-/* After the last op: what of the chunks that live has been carved, to the consumer's touched_at_end. */
+/* After the last op: reports the carved part of the live chunks to the consumer's touched_at_end. */
 void pools_end(const struct pools *pools);

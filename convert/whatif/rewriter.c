@@ -13,18 +13,18 @@
 
 enum fate { KEPT, REMOVED, POOLED, TO_COME };
 
-/* By slot of the history. */
+/* An object, by slot of the history. */
 struct object {
   uint64_t carved_bytes; /* of POOLED */
-  uint32_t place;        /* the emitter's slot; of POOLED the chunk, of TO_COME the birth's number */
+  uint32_t place;        /* the emitter's slot; for POOLED the chunk, for TO_COME the birth's number */
   uint32_t group;        /* plus 1; 0: none */
   uint8_t fate, region;
 };
 
 struct counts {
-  uint64_t objects, bytes, ops; /* bytes: of the requests at birth; ops: of the group's objects in the trace */
+  uint64_t objects, bytes, ops; /* bytes: requests at birth; ops: of the group's objects in the trace */
   uint64_t live_bytes, peak_live_bytes;
-  uint64_t left_alone; /* objects that stay with the allocator though a pool was asked for */
+  uint64_t left_alone; /* objects that stay with the allocator although a pool was requested */
   uint64_t chunks;
 };
 
@@ -34,14 +34,14 @@ struct rewriter {
   struct emitter emitter;
   struct pools pools;
   struct moved_births early, late;
-  uint32_t *next_early; /* of each thread: the birth that its next member has had already */
+  uint32_t *next_early; /* of each thread: the moved birth of its next member */
   bool *begun;          /* of each thread */
   VECTOR(struct object) objects;
   struct counts *counts; /* of each group */
   uint8_t *regions;      /* of each group; 0: none */
   uint64_t stamp, phase;
   uint64_t position; /* ops of the trace so far */
-  json_t *positions; /* [[in the trace, in what is handed on], ...] of those asked for */
+  json_t *positions; /* [[in the trace, in the result], ...] of those requested */
   uint32_t threads;
   bool has_early, has_late;
   struct error *error;
@@ -64,7 +64,7 @@ static void count_op(struct rewriter *rewriter, const struct object *object, uin
     counts->peak_live_bytes = counts->live_bytes;
 }
 
-/* The op of an object that the allocator, or memory apart, serves. */
+/* Puts the op of an object that the allocator, or memory apart, serves. */
 static int put_kept(struct rewriter *rewriter, const struct history_op *op, struct object *object) {
   struct history_op put = *op;
   put.slot = object->place;
@@ -74,7 +74,7 @@ static int put_kept(struct rewriter *rewriter, const struct history_op *op, stru
   return result;
 }
 
-/* A birth at another place than the trace's. *slot: the object's. */
+/* Puts a birth at another place than in the trace. *slot: the object's. */
 static int put_birth(struct rewriter *rewriter, const struct birth *birth, uint32_t *slot) {
   struct trace_event event;
   struct history_op op = moved_birth_op(birth, rewriter->stamp, &event);
@@ -84,8 +84,8 @@ static int put_birth(struct rewriter *rewriter, const struct birth *birth, uint3
   return 0;
 }
 
-/* The object that was to come is born now. */
-static int bear(struct rewriter *rewriter, struct object *object) {
+/* Puts the pending birth of the object. */
+static int put_pending_birth(struct rewriter *rewriter, struct object *object) {
   uint32_t number = object->place;
   const struct birth birth = rewriter->late.births.at[number];
   moved_births_remove(&rewriter->late, number);
@@ -93,12 +93,12 @@ static int bear(struct rewriter *rewriter, struct object *object) {
   return put_birth(rewriter, &birth, &object->place);
 }
 
-/* Of the thread, all that are still to come. The birth has the slot of its object in the history. */
-static int bear_all(struct rewriter *rewriter, uint32_t thread) {
+/* Puts all pending births of the thread. The birth has the slot of its object in the history. */
+static int put_pending_births(struct rewriter *rewriter, uint32_t thread) {
   int result = 0;
   uint32_t number;
   while (result == 0 && (number = rewriter->late.first[thread]) != BIRTHS_NONE)
-    result = bear(rewriter, &rewriter->objects.at[rewriter->late.births.at[number].slot]);
+    result = put_pending_birth(rewriter, &rewriter->objects.at[rewriter->late.births.at[number].slot]);
   return result;
 }
 
@@ -114,8 +114,8 @@ static int pool(struct rewriter *rewriter, const struct history_op *op, struct o
   return emitter_leave_out(&rewriter->emitter, op);
 }
 
-/* It has been born already, when its thread began. */
-static int meet_early(struct rewriter *rewriter, const struct history_op *op, struct object *object) {
+/* The object was already born, when its thread began. */
+static int pass_early_birth(struct rewriter *rewriter, const struct history_op *op, struct object *object) {
   uint32_t *next = &rewriter->next_early[op->thread];
   HT_ASSERT(*next != BIRTHS_NONE);
   object->fate = KEPT;
@@ -153,7 +153,7 @@ static int begin_member(struct rewriter *rewriter, const struct history_op *op, 
     counts->left_alone++;
     break;
   case GROUP_EARLY:
-    return meet_early(rewriter, op, object);
+    return pass_early_birth(rewriter, op, object);
   case GROUP_LATE:
     return put_off(rewriter, op, object);
   }
@@ -174,8 +174,8 @@ static int begin_object(struct rewriter *rewriter, const struct history_op *op) 
   return begin_member(rewriter, op, object);
 }
 
-/* A realloc of an object in a pool: it stays where it has room; else another place is carved, or the allocator serves
-   it from now on. */
+/* A realloc of an object in a pool: it stays if it has room; else another place is carved, or the allocator serves it
+   from now on. */
 static int resize_pooled(struct rewriter *rewriter, const struct history_op *op, struct object *object) {
   uint32_t chunk = object->place;
   if (pools_carved_bytes(op->request_bytes) <= object->carved_bytes)
@@ -216,7 +216,7 @@ static int change_object(struct rewriter *rewriter, const struct history_op *op,
   case POOLED:
     return change_pooled(rewriter, op, object);
   case TO_COME:
-    if (bear(rewriter, object) != 0)
+    if (put_pending_birth(rewriter, object) != 0)
       return -1;
     break;
   case KEPT:
@@ -225,7 +225,7 @@ static int change_object(struct rewriter *rewriter, const struct history_op *op,
   return put_kept(rewriter, op, object);
 }
 
-/* Those asked for that are here. Ops that come before their time are after it. */
+/* Notes the current position, if it was requested. Births put before its op come after it. */
 static void note_position(struct rewriter *rewriter) {
   const struct positions *asked = &rewriter->rewriting->positions;
   size_t next = json_array_size(rewriter->positions);
@@ -234,7 +234,7 @@ static void note_position(struct rewriter *rewriter) {
                                                          (json_int_t)rewriter->emitter.witness.ops));
 }
 
-/* What comes before the op, whatever it is: early births before the thread's first, late ones when a phase ends. */
+/* Puts what comes before the op: early births before the thread's first op, late births when a phase ends. */
 static int before_op(struct rewriter *rewriter, const struct history_op *op) {
   int result = 0;
   if (op->stamp > rewriter->stamp)
@@ -244,7 +244,7 @@ static int before_op(struct rewriter *rewriter, const struct history_op *op) {
   rewriter->position++;
   if (rewriter->has_late && members_phase(rewriter->members) != rewriter->phase)
     for (uint32_t thread = 0; result == 0 && thread < rewriter->threads; thread++)
-      result = bear_all(rewriter, thread);
+      result = put_pending_births(rewriter, thread);
   rewriter->phase = members_phase(rewriter->members);
   if (!rewriter->has_early || rewriter->begun[op->thread])
     return result;
@@ -279,10 +279,10 @@ static int rewrite_left_out(void *context, const struct merge_step *step, uint32
   return consumer->left_out ? consumer->left_out(consumer->context, step, slot) : 0;
 }
 
-/* Its objects that are still to come have no later place. A failure is the next op's, or the end's. */
+/* The thread's pending births have no later place. A failure is reported at the next op, or at the end. */
 static void rewrite_thread_end(void *context, uint32_t thread) {
   struct rewriter *rewriter = context;
-  if (rewriter->has_late && bear_all(rewriter, thread) != 0)
+  if (rewriter->has_late && put_pending_births(rewriter, thread) != 0)
     no_memory(rewriter);
   emitter_end_thread(&rewriter->emitter, thread);
 }
@@ -295,7 +295,7 @@ static void rewrite_touched_at_end(void *context, uint32_t slot, uint32_t os_pag
     consumer->touched_at_end(consumer->context, object->place, os_pages);
 }
 
-/* The run before, that collects the births of early groups. */
+/* The first run, which collects the births of early groups. */
 static int collect_op(void *context, const struct history_op *op, const struct history_state *before,
                       struct slots *slots) {
   (void)before;
@@ -381,7 +381,7 @@ static void tear_down(struct rewriter *rewriter) {
   json_decref(rewriter->positions);
 }
 
-/* At the end. */
+/* Call it at the end. */
 static int check_positions(struct rewriter *rewriter) {
   const struct positions *asked = &rewriter->rewriting->positions;
   note_position(rewriter);

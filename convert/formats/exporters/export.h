@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Exporters: a trace's calls in the form that another replayer reads. Each is one file whose header comment tells what
-   the format can't tell; exporting.h has what they share.
+/* Exporters: write a trace's calls in the format of another replayer. Each is one file whose header comment lists what
+   the format can't express; exporting.h has what they share.
 
    They write the history that `check` proves: steps in their legal order, releases of objects never seen left out, a
-   free put in where one was not seen. What is lost is counted and reported. Memory is O(live objects + threads). Not
+   free inserted where one was not seen. Losses are counted and reported. Memory is O(live objects + threads). Not
    thread-safe. */
 #pragma once
 
@@ -18,7 +18,7 @@ struct export_format {
 
 extern const struct export_format export_format_android, export_format_mtrace, export_format_rep, export_format_wl;
 
-/* What the format had no words for; empty: nothing. */
+/* What the format can't express; empty: nothing. */
 struct export_report {
   char text[512];
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Android's memory_replay text (import_android.c shows it), the thread's number for its tid, with start and end of each
-   call where the trace has times.
+/* Android's memory_replay text (import_android.c shows it), with the thread's number as its tid, and with start and end
+   of each call if the trace has times.
 
-   It knows malloc, calloc, memalign, realloc and free: operators new and delete, posix_memalign, aligned_alloc and the
-   sized frees become those; valloc and pvalloc memaligns of an OS page; reallocarray realloc of the product. Lost:
-   malloc_usable_size, failed reallocs, and what the trace holds beside its calls. */
+   The format has malloc, calloc, memalign, realloc and free. Operators new and delete, posix_memalign, aligned_alloc
+   and the sized frees become these; valloc and pvalloc become memalign of an OS page; reallocarray becomes realloc of
+   the product. Lost: malloc_usable_size, failed reallocs, and everything in the trace besides its calls. */
 #include "convert/formats/exporters/exporting.h"
 
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* glibc's mtrace(3) text (import_mtrace.c shows it).
 
-   It knows malloc, realloc and free of one thread in order: all other calls that acquire become malloc, of the product
-   for calloc and reallocarray. Lost: threads, times, alignments, free(NULL), malloc_usable_size, failed reallocs, and
-   what the trace holds beside its calls. */
+   The format has malloc, realloc and free of one thread in order. All other calls that acquire become malloc, of the
+   product for calloc and reallocarray. Lost: threads, times, alignments, free(NULL), malloc_usable_size, failed
+   reallocs, and everything in the trace besides its calls. */
 #include "convert/formats/exporters/exporting.h"
 
 #include <inttypes.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* CS:APP malloc lab's .rep (import_rep.c shows it). The header's numbers come first, so the history is run through
-   twice.
+/* CS:APP malloc lab's .rep (import_rep.c shows it). The header's numbers come first, so there are two runs over the
+   history.
 
-   It knows malloc, realloc and free of one thread on numbered objects: all other calls that acquire become malloc, of
-   the product for calloc and reallocarray; an object keeps its number when it is reallocated. One that is reallocated
-   to 0 bytes and lives is given 1, as the format means free by 0. Lost: threads, times, addresses, alignments,
-   malloc_usable_size, failed calls, and what the trace holds beside its calls. */
+   The format has malloc, realloc and free of one thread on numbered objects. All other calls that acquire become
+   malloc, of the product for calloc and reallocarray; an object keeps its number when it is reallocated. An object that
+   is reallocated to 0 bytes and lives gets 1 byte, as 0 means free in the format. Lost: threads, times, addresses,
+   alignments, malloc_usable_size, failed calls, and everything in the trace besides its calls. */
 #include "convert/formats/exporters/exporting.h"
 #include "core/base/address_map.h"
 
@@ -14,8 +14,8 @@
 struct rep {
   bool counting;
   uint64_t requests, ids;
-  /* Numbers of objects given by exporting.c change with each realloc; .rep's don't. Chained by the last one's number in
-     a table of the live ones. */
+  /* The object numbers of exporting.c change with each realloc; those of .rep don't. A table of live objects maps the
+     latest number to the .rep id. */
   struct address_map numbers; /* number + 1 as address, slot: the .rep id */
 };
 

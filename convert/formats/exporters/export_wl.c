@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* dj/malloc's workload, .wl (import_wl.c shows it): each thread's calls in a stream of its own. Where a thread uses an
-   object that another one used last, the other lets it go on (6) and it waits (7).
+/* dj/malloc's workload, .wl (import_wl.c shows it): each thread's calls are in a separate stream. If a thread uses an
+   object that another thread used last, the other signals (6) and it waits (7).
 
-   It knows malloc, calloc of the product, memalign, valloc, pvalloc, realloc and free: operators, posix_memalign,
-   aligned_alloc and sized frees become those; reallocarray realloc of the product. Each pointer has a number of its
-   own, never used again. Lost: times, addresses, the order of calls that don't depend on one another,
-   malloc_usable_size, failed calls, and what the trace holds beside its calls. */
+   The format has malloc, calloc of the product, memalign, valloc, pvalloc, realloc and free. Operators, posix_memalign,
+   aligned_alloc and sized frees become these; reallocarray becomes realloc of the product. Each pointer has its own
+   number, never used again. Lost: times, addresses, the order of calls that don't depend on one another,
+   malloc_usable_size, failed calls, and everything in the trace besides its calls. */
 #include "convert/formats/exporters/exporting.h"
 
 #include "core/base/os.h"
@@ -17,8 +17,7 @@
 
 enum { CHUNK_BYTES = 2048, HEADER_NUMBER_BYTES = 6 };
 
-/* Threads' streams grow side by side, but lie one behind the other in the file: full chunks wait in a temporary file.
- */
+/* Threads' streams grow at the same time, but are consecutive in the file: full chunks are kept in a temporary file. */
 struct wl_thread {
   uint8_t bytes[CHUNK_BYTES];
   uint32_t used;
@@ -54,7 +53,7 @@ static void put_byte(struct wl *wl, uint32_t number, uint8_t byte) {
     thread->bytes[thread->used++] = byte;
 }
 
-/* 7 bits a byte, most significant first. */
+/* 7 bits per byte, most significant first. */
 static void put_number(struct wl *wl, uint32_t thread, uint64_t value) {
   int shift = 63;
   while (shift > 0 && !(value >> shift))
@@ -69,7 +68,7 @@ static void put_code(struct wl *wl, uint32_t thread, uint8_t code, int count, co
     put_number(wl, thread, numbers[i]);
 }
 
-/* Orders a call behind the last use of its object by another thread. */
+/* Orders a call after the last use of its object by another thread. */
 static void synchronise(struct wl *wl, const struct export_call *call) {
   if (!call->released_number || call->last_thread == call->thread)
     return;

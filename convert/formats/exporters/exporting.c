@@ -12,7 +12,7 @@
 struct object {
   uint64_t address, number, release_ns;
   uint32_t last_thread;
-  bool split; /* its realloc has been written as a free already */
+  bool split; /* its realloc was already written as a free */
 };
 
 struct run {
@@ -21,7 +21,7 @@ struct run {
   uint64_t numbers, os_page_bytes;
   uint32_t *moving; /* by thread: slot of the object between the steps of a realloc; SLOTS_NONE: none */
   uint32_t moving_count, threads;
-  uint64_t last_ns; /* of the step before, and its thread */
+  uint64_t last_ns; /* of the previous step, and its thread */
   uint32_t last_thread;
 };
 
@@ -29,8 +29,8 @@ int export_write_failed(const struct export *export) {
   return error_errno(export->error, export->out_name, "can't write");
 }
 
-/* Time of a step that comes after all before it: raised where the order was repaired, or where steps of two threads
-   have the same time, so that whoever reads the times finds the same order. */
+/* The time of a step, raised where the order was repaired, or where steps of two threads have the same time, so that a
+   reader of the times finds the same order. */
 static uint64_t order_ns(struct run *run, uint32_t thread, uint64_t stamp) {
   uint64_t ns = (uint64_t)trace_stamp_ns(trace_reader_summary(run->export->reader), stamp);
   uint64_t least = run->last_ns + (thread != run->last_thread);
@@ -56,7 +56,7 @@ static enum export_kind kind_of(uint8_t call) {
              : EXPORT_MALLOC;
 }
 
-/* What of a call does not depend on objects. */
+/* The fields of a call that do not depend on objects. */
 static struct export_call call_of(const struct run *run, uint8_t id, uint32_t thread, uint64_t size_bytes,
                                   uint64_t param) {
   struct export_call call = {.kind = kind_of(id), .call = id, .thread = thread, .size_bytes = size_bytes, .count = 1};
@@ -79,7 +79,7 @@ static int write_free(struct run *run, const struct object *object, uint32_t thr
   return run->export->take(run->export, &call);
 }
 
-/* The release of the realloc that the thread is in is written now, as a free. */
+/* Writes the release of the realloc that the thread is in, now, as a free. */
 static int split(struct run *run, uint32_t thread) {
   uint32_t slot = run->moving[thread];
   if (slot == SLOTS_NONE || run->objects.at[slot].split)
@@ -89,8 +89,8 @@ static int split(struct run *run, uint32_t thread) {
   return write_free(run, &run->objects.at[slot], thread, run->objects.at[slot].release_ns);
 }
 
-/* An address is handed out. Where a realloc under way had it, and the format has one line for a realloc, which comes
-   later, that one is split. */
+/* An address is handed out. If it was the old address of a realloc under way, and the format has one line per realloc,
+   which comes later, that realloc is split. */
 static int split_overtaken(struct run *run, uint64_t address) {
   for (uint32_t thread = 0; thread < run->threads; thread++) {
     uint32_t slot = run->moving[thread];
@@ -109,7 +109,7 @@ static int take_op(void *context, const struct history_op *op, const struct hist
     return 0;
   }
   struct export_call call = call_of(run, op->call, op->thread, op->size_bytes, op->param);
-  if (!op->event && split(run, op->thread) != 0) /* a free that was not seen can't stand within its thread's realloc */
+  if (!op->event && split(run, op->thread) != 0) /* an implied free can't be inside its thread's realloc */
     return -1;
   call.release_ns = call.acquire_ns = order_ns(run, op->thread, op->stamp);
   if (op->kind == HISTORY_NOTHING)

@@ -10,9 +10,9 @@
 
    tids, sizes and counts are decimal, pointers hexadecimal; 0x0 is NULL. Newer recorders end each line with start and
    end of the call in ns; a file has them on every line or on none. Without them the stamp of a line is its number, so
-   that the merged order is the file's ("order": "file"); with them a release has the start, an acquire the end, as
-   capture logs them. Recordings begin when the app is forked from its template process, so objects may be freed that
-   were never handed out: "lacks" has "start". */
+   that the merged order is the file's ("order": "file"); with them a release has the start and an acquire the end, as
+   in capture. Recordings begin when the app is forked from its template process, so objects may be freed that were
+   never handed out: "lacks" has "start". */
 #include "convert/formats/reading/importing.h"
 
 enum times { TIMES_UNKNOWN, TIMES_NONE, TIMES_GIVEN };
@@ -22,7 +22,7 @@ struct android_import {
   enum times times;
 };
 
-/* One line, taken apart. */
+/* One parsed line. */
 struct android_line {
   uint64_t tid;
   int call; /* call id; -1: thread_done */
@@ -77,7 +77,7 @@ static struct trace_event event_of(const struct android_line *line, uint64_t lin
                              : line->call == CALL_realloc
                                  ? event_of_realloc(CALL_realloc, line->old_pointer, line->pointer, line->size_bytes, 0)
                                  : event_of_acquire(line->call, line->pointer, line->size_bytes, line->param);
-  /* Stamp 0 means "inherits" to the writer. */
+  /* Stamp 0 means "inherits" for the writer. */
   event.release_stamp = line->timed ? line->start_ns + 1 : line_number;
   event.acquire_stamp = line->timed ? line->end_ns + 1 : line_number;
   if (line->call == CALL_free)

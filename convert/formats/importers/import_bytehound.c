@@ -9,8 +9,8 @@
      e.g. 1 0 5000 24, then 2 0 5010 0 becomes malloc(24) = 0x10, free(0x10) at 0 and 10 microseconds
 
    in the order of time, which is in microseconds. A slot is an object's number, used again after its release; its
-   address here is 16 (slot + 1), which tells objects apart and nothing else ("addresses" in `lacks`). With a filter the
-   export holds fewer operations than it promises. */
+   address here is 16 (slot + 1), which only distinguishes objects ("addresses" in `lacks`). A filtered export has fewer
+   operations than its header claims. */
 #include "convert/formats/reading/importing.h"
 
 #include <inttypes.h>

@@ -14,8 +14,8 @@
 
      e.g. thread 7, type 1, ptr2 0x1010, size 24 becomes malloc(24) = 0x1010 of thread 0
 
-   A record takes its place when the call begins, so an acquire may stand before the release that made it possible: the
-   stamps are the records' numbers, and the history puts such inversions right ("order": "logged"). */
+   A record takes its place when the call begins, so an acquire may precede the release that made it possible. The
+   stamps are the records' numbers, and the history repairs such inversions ("order": "logged"). */
 #include "convert/formats/reading/importing.h"
 
 struct dj_record {
@@ -45,7 +45,7 @@ static bool is_record(const struct dj_record *record) {
   return type == DJ_MAGIC || (record->thread > 0 && type <= DJ_POSIX_MEMALIGN);
 }
 
-/* No magic number opens the file; whole records throughout its beginning, not all of them unused, is proof enough. */
+/* The file has no magic number; it is recognised by whole records throughout its beginning, not all of them unused. */
 static bool recognises(const struct import_sample *start) {
   bool used = false;
   if (start->file_bytes % sizeof(struct dj_record) != 0 || start->count < sizeof(struct dj_record))
@@ -128,7 +128,7 @@ static int run(struct import *import) {
       .order = "logged",
       .source = "dj/malloc trace",
       .lacks = "start times usable_size",
-      .note = "calloc's two numbers are one product here. Records stand in the order in which calls began."};
+      .note = "calloc's two numbers are one product here. Records are in the order in which calls began."};
   struct byte_source *source;
   if (byte_source_open(&source, import->path, import->error) != 0)
     return -1;

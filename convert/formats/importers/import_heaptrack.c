@@ -4,22 +4,22 @@
 
      v 10400 3                        heaptrack 1.4.0, file version 3
      x d /tmp/imp/prog                the program (from version 3 a string has its length before it)
-     X ./prog 2                       its command line: only its name is taken, where there is no x
+     X ./prog 2                       its command line: the program's name is used if there is no x
      I 1000 5e298f                    bytes of an OS page, OS pages of the machine
      m 1 x 55a053918000 0 8b8 1000 545    module: name (x: the program), load address, (address, bytes) of its segments
-     m 1 -                            the modules begin anew
+     m 1 -                            the list of modules starts again
      t 55a05391941e 8                 a node of the tree of stacks, numbered from 1: instruction, parent
      + 3ae 9 55a059feb1d0             malloc(0x3ae) = 0x55a059feb1d0, called from node 9
      - 55a059feb1d0                   free(0x55a059feb1d0)
      c 3                              ms since the start: the time of what follows
-     R 1c8                            OS pages resident, all kinds: left out, a trace tells kinds apart
+     R 1c8                            OS pages resident, all kinds: left out, as a trace separates kinds
      A, S ...                         attached to a running process; suppressions of leaks: left out
 
    becomes malloc(942) and free(...) of one thread at those times, with the tree as STACKS and the modules as MODULES. A
-   realloc stands there as `-` and `+`, logged after the call, and can't be distinguished from a free and a malloc, so
-   it becomes these; where the old address was handed out again before that, the release is put in its place
-   (late_release.h). calloc and the aligned calls look like malloc. heaptrack 1.4 does not see memalign and pvalloc, nor
-   that realloc(p, 0) frees, nor failed calls and free(NULL): hence "calls" and "start" in `lacks`. */
+   realloc is logged as `-` and `+` after the call, and can't be distinguished from a free and a malloc, so it becomes
+   these; if the old address was handed out again before that, the release is moved to its place (late_release.h).
+   calloc and the aligned calls look like malloc. heaptrack 1.4 does not see memalign and pvalloc, nor that realloc(p,
+   0) frees, nor failed calls and free(NULL): hence "calls" and "start" in `lacks`. */
 #include "convert/formats/reading/late_release.h"
 
 #include "core/base/vector.h"
@@ -27,7 +27,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* A module as the file listed it last. */
+/* A module, as last listed in the file. */
 struct module {
   char *path;
   uint64_t end;
@@ -43,7 +43,7 @@ struct heaptrack_import {
   VECTOR(uint32_t) nodes;       /* of the trace, by the file's number - 1 */
   struct address_map module_at; /* start address to its place in modules */
   VECTOR(struct module) modules;
-  bool held; /* a `-` waits for what comes next: a realloc's is followed by its `+` */
+  bool held; /* a `-` waits for the next line: that of a realloc is followed by its `+` */
   struct trace_event held_event;
 };
 
@@ -93,7 +93,7 @@ static int take_version(struct heaptrack_import *heaptrack, const char *line) {
   return 0;
 }
 
-/* A name up to the next space; from version 3 with its length before it. */
+/* Scans a name up to the next space; from version 3 its length comes first. */
 static bool scan_name(const struct heaptrack_import *heaptrack, const char **at, const char **name, size_t *length) {
   uint64_t length_read;
   if (heaptrack->version >= 3) {
@@ -115,7 +115,7 @@ static void keep_program(struct heaptrack_import *heaptrack, const char *path, s
   }
 }
 
-/* All modules are listed again whenever one comes or goes; the trace gets each once. */
+/* All modules are listed again whenever one is loaded or unloaded; the trace gets each once. */
 static int keep_module(struct heaptrack_import *heaptrack, struct trace_module *module) {
   struct import *import = heaptrack->import;
   struct address_entry *entry = address_map_find(&heaptrack->module_at, module->start);
@@ -149,7 +149,7 @@ static int take_module(struct heaptrack_import *heaptrack, const char *line) {
   if (!scan_name(heaptrack, &at, &name, &length) || length >= sizeof path)
     return import_bad_line(heaptrack->import, "heaptrack's modules", line);
   if (length == 1 && *name == '-' && *at == '\0')
-    return 0; /* those that are still there are listed again */
+    return 0; /* modules that are still loaded are listed again */
   if (!scan_word(&at, " ") || !scan_bare_hex(&at, &module.bias))
     return import_bad_line(heaptrack->import, "heaptrack's modules", line);
   while (*at) {
@@ -166,7 +166,7 @@ static int take_module(struct heaptrack_import *heaptrack, const char *line) {
   return module.start && module.start < module.end ? keep_module(heaptrack, &module) : 0;
 }
 
-/* The trace's number of the file's stack; 0: none. */
+/* The trace's node for the file's stack; 0: none. */
 static uint32_t node_of(const struct heaptrack_import *heaptrack, uint64_t stack) {
   return stack ? heaptrack->nodes.at[stack - 1] : 0;
 }
@@ -178,7 +178,7 @@ static int take_node(struct heaptrack_import *heaptrack, const char *line) {
   if (!scan_bare_hex(&at, &instruction) || !scan_word(&at, " ") || !scan_bare_hex(&at, &parent) || *at)
     return import_bad_line(import, "heaptrack's stacks", line);
   if (parent > heaptrack->nodes.count)
-    return line_reader_error(import->lines, "stack %" PRIx64 " is called by %" PRIx64 ", which is not there yet",
+    return line_reader_error(import->lines, "stack %" PRIx64 " is called by %" PRIx64 ", which is not defined yet",
                              heaptrack->nodes.count + 1, parent);
   uint32_t *node = vector_add(&heaptrack->nodes);
   if (!node)
@@ -198,7 +198,7 @@ static int take_acquire(struct heaptrack_import *heaptrack, const char *line) {
       *at || !address)
     return import_bad_line(heaptrack->import, "heaptrack data", line);
   if (stack > heaptrack->nodes.count)
-    return line_reader_error(heaptrack->import->lines, "stack %" PRIx64 " is not there yet", stack);
+    return line_reader_error(heaptrack->import->lines, "stack %" PRIx64 " is not defined yet", stack);
   if (hand_on_held(heaptrack, true) != 0)
     return -1;
   struct trace_event event = event_of_acquire(CALL_malloc, address, size_bytes, 0);
@@ -281,7 +281,7 @@ static int take_line(void *context, const char *line) {
   case 'a':
     return refuse_interpreted(heaptrack);
   case 'X':
-    if (!heaptrack->program[0] && line[1]) /* before version 3 there is no `x`; the arguments are left out */
+    if (!heaptrack->program[0] && line[1]) /* before version 3 there is no `x`; arguments are left out */
       keep_program(heaptrack, line + 2, strcspn(line + 2, " "));
     return 0;
   case 'R':

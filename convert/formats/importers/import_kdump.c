@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* kdump text of jemalloc's utrace records on FreeBSD: MALLOC_CONF=utrace:true ktrace -t u PROGRAM, then kdump -t u,
-   with -H (threads) and -T, -E or -R (times) for more of the truth:
+   with -H (threads) and -T, -E or -R (times) for more information:
 
        1234 prog     USER  malloc_init()                          left out
        1234 prog     USER  0x8006a7000 = malloc(24)               malloc(24)
@@ -10,14 +10,14 @@
        1234 prog     CALL  write(0x1,0x800a07000,0x6)             left out, like the other records of one line
 
    calloc and the aligned calls look like malloc. malloc(0), realloc(p, 0) and free all look like free of the pointer
-   passed in: realloc's is right, malloc(0) becomes free(NULL), and the free of its object is of one never acquired
-   later. A realloc is logged after the call. Where threads are known, the history puts an inversion right; where not,
+   passed in. That is right for realloc; malloc(0) becomes free(NULL), and the later free of its object is of an object
+   never acquired. A realloc is logged after the call. If threads are known, the history repairs an inversion; otherwise
    late_release.h does. The times are in microseconds; the file's order is kept. */
 #include "convert/formats/reading/late_release.h"
 
 struct kdump_import {
   struct import *import;
-  struct late_releases *late; /* used where threads are not known */
+  struct late_releases *late; /* used if threads are not known */
   bool threads, times;
   uint64_t first_us;
   uint64_t now;
@@ -53,7 +53,7 @@ static bool scan_time(const char *at, uint64_t *time_us) {
          !__builtin_add_overflow(seconds, micros, time_us);
 }
 
-/* PID [TID] COMMAND [TIME] TYPE RECORD; the command may hold spaces, so the type is sought from the left. */
+/* PID [TID] COMMAND [TIME] TYPE RECORD; the command may contain spaces, so the type is searched for from the left. */
 static bool scan_line(const char *at, struct kdump_line *line) {
   *line = (struct kdump_line){0};
   skip_spaces(&at);
@@ -79,7 +79,7 @@ static bool scan_line(const char *at, struct kdump_line *line) {
   return true;
 }
 
-/* 1: a call; 0: another record; -1: looks like a call, but is none. */
+/* Returns 1: a call; 0: another record; -1: looks like a call, but is not one. */
 static int scan_record(const char *at, struct trace_event *event) {
   uint64_t address, from = 0, size_bytes;
   if (scan_word(&at, "free(")) {
@@ -121,7 +121,7 @@ static int begin(struct kdump_import *kdump, const struct kdump_line *line) {
   return import_begin(kdump->import, &facts);
 }
 
-/* The stamp to be: ns since the first line, or the line's number. */
+/* The stamp of the line: ns since the first line, or the line's number. */
 static uint64_t now_of(struct kdump_import *kdump, const struct kdump_line *line) {
   if (!kdump->times)
     return line_reader_number(kdump->import->lines);

@@ -13,7 +13,7 @@
 
    Without -f there is no thread before each line. A release is stamped where its call begins, an acquire where it ends,
    with the line's number. A call inside another one of the family (reallocarray calls calloc) is left out. ltrace does
-   not tell the pointer that posix_memalign hands out: such a call becomes a gap of the trace. By default it sees the
+   not print the pointer that posix_memalign hands out: such a call becomes a gap of the trace. By default it sees the
    calls of the program itself, not those of its libraries, so objects may be acquired or released unseen: hence "calls"
    and "start" in `lacks`. */
 #include "convert/formats/reading/importing.h"
@@ -25,8 +25,8 @@
 
 /* A thread's call that has begun. */
 struct open_call {
-  uint64_t id;     /* ltrace's, of the thread */
-  uint64_t unseen; /* calls whose address ltrace does not give */
+  uint64_t id;     /* ltrace's id of the thread */
+  uint64_t unseen; /* calls whose address ltrace does not print */
   bool any;
   bool addressless; /* posix_memalign */
   unsigned nested;  /* calls inside it that have not ended */
@@ -36,12 +36,12 @@ struct open_call {
 
 struct ltrace_import {
   struct import *import;
-  struct thread_numbers callers; /* apart from the trace's numbers, which come with a thread's first whole call */
+  struct thread_numbers callers; /* not the trace's numbers, which a thread gets with its first complete call */
   VECTOR(struct open_call) open; /* by number in callers */
   uint64_t nested, doubts;
 };
 
-/* Past "PID " where there is one. */
+/* Skips "PID ", if there is one. */
 static uint64_t scan_id(const char **at) {
   uint64_t id = 0;
   const char *from = *at;
@@ -54,7 +54,7 @@ static uint64_t scan_id(const char **at) {
   return 0;
 }
 
-/* Past "OBJECT->", and the call's name up to its bracket. */
+/* Skips "OBJECT->", and scans the call's name up to its bracket. */
 static bool scan_call_name(const char **at, char *name, size_t room) {
   size_t length = strcspn(*at, "(");
   if ((*at)[length] != '(')
@@ -71,7 +71,7 @@ static bool scan_call_name(const char **at, char *name, size_t room) {
   return true;
 }
 
-/* The call's id; CALL_LIMIT for one that is not of the family. */
+/* The call's id; CALL_LIMIT for a call that is not of the family. */
 static int call_named(const char *name) {
   static const char *const family[] = {"malloc", "free",          "calloc", "realloc", "reallocarray",  "memalign",
                                        "valloc", "aligned_alloc", "cfree",  "pvalloc", "posix_memalign"};
@@ -87,7 +87,8 @@ static bool recognises(const char *line) {
   scan_id(&at);
   if (!scan_call_name(&at, name, sizeof name) || call_named(name) == CALL_LIMIT)
     return false;
-  /* "malloc(24) = 0x10" alone could be anybody's: ltrace puts the caller's object before it, or pads the result. */
+  /* "malloc(24) = 0x10" alone could be from any tool: ltrace prints the caller's object before it, or pads the
+     result. */
   return strstr(line, "->") != NULL || strstr(line, ")   ") != NULL || strstr(line, "<unfinished ...>") != NULL;
 }
 
@@ -164,7 +165,7 @@ static int end_call(struct ltrace_import *ltrace, struct open_call *call, uint64
     call->unseen++;
     return 0;
   }
-  if (call->addressless) /* its result is an error's number */
+  if (call->addressless) /* its result is an error number */
     result = 0;
   if (call_table[event.call & CALL_ID_MASK].acquires) {
     event.acquired = result;
@@ -252,7 +253,7 @@ static int take_line(void *context, const char *line) {
   return resumed ? take_resumed(ltrace, open, line, at) : take_begin(ltrace, open, line, at, name);
 }
 
-/* The calls whose address ltrace does not give become gaps at their thread's end, and what never ended is counted. */
+/* Calls whose address ltrace does not print become gaps at their thread's end; calls that never ended are counted. */
 static int finish(struct ltrace_import *ltrace) {
   struct import *import = ltrace->import;
   uint64_t never_ended = 0, unseen = 0;

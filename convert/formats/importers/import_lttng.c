@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* LTTng-UST's lttng_ust_libc:* events, of a program run with LD_PRELOAD=liblttng-ust-libc-wrapper.so.1: a trace
-   directory (CTF), which babeltrace2 reads for us as a child process, or the text that babeltrace2 prints:
+   directory (CTF), which a child process, babeltrace2, reads, or the text that babeltrace2 prints:
 
      [1795241222.716538600] vm lttng_ust_libc:malloc: { cpu_id = 1 }, { vtid = 78, vpid = 78 }, { size = 942, ptr =
    0x55D0 } [1795241222.716541113] vm lttng_ust_libc:free: { cpu_id = 1 }, { vtid = 78, vpid = 78 }, { ptr = 0x0 }
@@ -11,13 +11,13 @@
 
    become malloc(942) = 0x55d0 of thread 78 and so on, at their times. The contexts vtid and vpid are optional (lttng
    add-context -u -t vtid -t vpid): without vtid there is one thread ("threads" in `lacks`). Of a trace of several
-   processes --process chooses one. free is logged before the call, the others after it; a realloc's release therefore
-   comes late, and the history puts that right ("order": "logged").
+   processes --process chooses one. free is logged before the call, the others after it; so a realloc's release comes
+   late, and the history repairs this ("order": "logged").
 
    The wrapper (2.13) does not see aligned_alloc, valloc and pvalloc: hence "calls" in `lacks`.
 
    A trace whose tracer discarded events is refused, unless --allow-gaps is given; then the number that babeltrace2
-   tells becomes a gap. (Record with lttng enable-channel --blocking-timeout=inf and LTTNG_UST_ALLOW_BLOCKING=1.) */
+   reports becomes a gap. (Record with lttng enable-channel --blocking-timeout=inf and LTTNG_UST_ALLOW_BLOCKING=1.) */
 #include "convert/formats/importers/import_lttng.h"
 
 #include "convert/formats/reading/importing.h"
@@ -66,11 +66,11 @@ static bool scan_time(const char **at, uint64_t *ns) {
          *ns < UINT64_MAX - 1;
 }
 
-/* Past everything before the event's name; NULL where the line is no event. */
+/* Skips everything before the event's name; NULL if the line is not an event. */
 static const char *event_name(const char *line, uint64_t *ns) {
   if (!scan_time(&line, ns))
     return NULL;
-  if (*line == '(' && (line = strstr(line, ") ")) != NULL) /* the time since the event before */
+  if (*line == '(' && (line = strstr(line, ") ")) != NULL) /* the time since the previous event */
     line += 2;
   return line;
 }
@@ -102,14 +102,14 @@ static int field_named(const char *name, size_t length) {
   return FIELDS;
 }
 
-/* Past "text", whose quotes and backslashes have a backslash before them. */
+/* Skips "text", in which quotes and backslashes are escaped with a backslash. */
 static const char *skip_string(const char *at) {
   for (at++; *at && *at != '"'; at++)
     at += *at == '\\' && at[1];
   return at + (*at == '"');
 }
 
-/* "{ NAME = VALUE, NAME = VALUE }, { ... }", in one pass. Values that are no numbers are passed over. */
+/* "{ NAME = VALUE, NAME = VALUE }, { ... }", in one pass. Values that are not numbers are skipped. */
 static bool scan_fields(const char *at, struct fields *fields) {
   fields->found = 0;
   while (*at) {
@@ -242,7 +242,7 @@ static int spawn(struct import *import, FILE *complaints, pid_t *child, int *out
       "babeltrace2", "--clock-seconds", "--no-delta", "--color=never", "--names=context,payload", path, NULL};
   posix_spawn_file_actions_t actions;
   int pipes[2];
-  /* babeltrace2 knows no "--": a name that begins with a dash must not be taken for an option. */
+  /* babeltrace2 does not support "--": a name that begins with a dash must not be taken for an option. */
   if (snprintf(path, sizeof path, "%s%s", import->path[0] == '-' ? "./" : "", import->path) >= (int)sizeof path)
     return error_set(import->error, import->path, "the name is too long");
   if (pipe2(pipes, O_CLOEXEC) != 0)
@@ -300,7 +300,7 @@ static int finish(struct lttng_import *lttng) {
   if (lttng->discarded && !import->options->allow_gaps)
     return error_set(import->error, import->path,
                      "its tracer discarded %" PRIu64 " events or more: frees of objects never acquired would follow. "
-                     "--allow-gaps takes it all the same",
+                     "--allow-gaps accepts it nevertheless",
                      lttng->discarded);
   if (!import->writer)
     return error_set(import->error, import->path, "has no " PROVIDER "* event%s",
@@ -310,9 +310,9 @@ static int finish(struct lttng_import *lttng) {
   if (!lttng->discarded)
     return 0;
   import_note(import, "%" PRIu64 " events were discarded by the tracer", lttng->discarded);
-  /* Which thread's they were is not known. The first event's thread has number 0. */
+  /* Their threads are not known. The first event's thread has number 0. */
   thread = 0;
-  return trace_writer_gap(import->writer, thread, lttng->discarded, "discarded by LTTng's tracer, of whatever thread");
+  return trace_writer_gap(import->writer, thread, lttng->discarded, "discarded by LTTng's tracer, thread unknown");
 }
 
 static int run(struct import *import) {

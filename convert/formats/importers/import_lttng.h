@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* LTTng's traces are directories: what formats.h needs to tell one. */
+/* LTTng's traces are directories: recognises one, for formats.c. */
 #pragma once
 
 #include <stdbool.h>
 
-/* Is there a file named metadata in the directory, or not too deep below it? */
+/* Is there a file named metadata in the directory, or a few levels below it? */
 bool import_lttng_is_trace(const char *path);

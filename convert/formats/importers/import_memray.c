@@ -13,14 +13,14 @@
      FRAME_PUSH ..., SEGMENT ..., TRAILER ...                      left out
 
    calloc's size is the product, so it becomes calloc(1, size); alignments are missing and become 16. A realloc is
-   logged after the call: the history puts an inversion right ("order": "logged"). */
+   logged after the call: the history repairs an inversion ("order": "logged"). */
 #include "convert/formats/reading/importing.h"
 
 #include <inttypes.h>
 
 enum { PYTHON_OBJECT = CALL_LIMIT, MAPPING, UNKNOWN };
 
-/* What every allocator gives anyway, and what every aligned call takes: 0 would make them fail in a replay. */
+/* Every allocator gives this alignment anyway, and every aligned call accepts it: 0 would fail in a replay. */
 enum { UNKNOWN_ALIGNMENT = 16 };
 
 struct memray_import {

@@ -11,10 +11,9 @@
      = End
 
    become malloc(942), free(...), realloc(...). calloc and the aligned calls look like malloc; realloc(p, 0) is logged
-   as
-   `-`, realloc(NULL, n) as `+`; free(NULL) is not logged. A failed malloc is `+ (nil) SIZE`. A realloc is logged after
-   the call: where the old address was handed out again before that, its release is put in its place (late_release.h).
- */
+   as `-`, realloc(NULL, n) as `+`; free(NULL) is not logged. A failed malloc is `+ (nil) SIZE`. A realloc is logged
+   after the call: if the old address was handed out again before that, its release is moved to its place
+   (late_release.h). */
 #include "convert/formats/reading/late_release.h"
 
 struct mtrace_import {
@@ -40,8 +39,8 @@ static int begin(struct import *import) {
   return import_begin(import, &facts);
 }
 
-/* Past "@ CALLER ", which may hold spaces: the call's sign is the last one that has a space on both sides and is
-   followed by an address. */
+/* Skips "@ CALLER ", which may contain spaces: the sign of the call is the last one with a space on both sides and an
+   address after it. */
 static const char *call_of(const char *line) {
   if (line[0] != '@')
     return line;

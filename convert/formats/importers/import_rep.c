@@ -12,8 +12,8 @@
      f 0
 
    becomes malloc(512) = 0x10, malloc(128) = 0x20, realloc(0x10, 640) = 0x10, free(0x20), free(0x10): the address of
-   object n is 16 (n + 1), which tells objects apart and nothing else ("addresses" in `lacks`). `f -1` is free(NULL), a
-   realloc to 0 bytes frees. */
+   object n is 16 (n + 1), which only distinguishes objects ("addresses" in `lacks`). `f -1` is free(NULL), a realloc to
+   0 bytes frees. */
 #include "convert/formats/reading/importing.h"
 
 #include <inttypes.h>
@@ -54,7 +54,7 @@ static int take_header(struct rep_import *rep, const char *line) {
   if (++rep->header_lines < HEADER_LINES)
     return 0;
   if (rep->header[1] > MAX_REP_IDS)
-    return line_reader_error(rep->import->lines, "the header claims %" PRIu64 " ids, at most %d can be", rep->header[1],
+    return line_reader_error(rep->import->lines, "the header claims %" PRIu64 " ids, the limit is %d", rep->header[1],
                              MAX_REP_IDS);
   return import_begin(rep->import, &facts);
 }

@@ -12,12 +12,12 @@
      70 0 free(NULL)
      80 0 malloc(20) = 0x5000 latency=35 usable=24 stack=7    the real call took 35 ns, 24 bytes are usable
 
-   Time in ns, thread, call with its arguments in the order pointer, count or alignment, size, and its result. Calls go
-   by their identifier in core/trace/calls.def ("operator delete(size)" is delete_sized). touched, latency, usable and
-   stack may each be left out; the stack's number is not read, as what it means is a comment of dump --stacks. Lines
-   that begin with # and empty lines are skipped, but for the first, which may set clock=ordinal (times only tell order;
-   taken in the file's own order) or clock=nanoseconds (the default), start=unseen (objects from before the first line
-   may be freed), and at last synthetic={...}, INFO's key of that name (core/trace/FORMAT.md, section 5b). Threads get
+   Time in ns, thread, call with its arguments in the order pointer, count or alignment, size, and its result. Calls are
+   named by their identifier in core/trace/calls.def ("operator delete(size)" is delete_sized). touched, latency, usable
+   and stack may each be left out; the stack number is ignored, as the stack itself is a comment of dump --stacks. Lines
+   that begin with # and empty lines are skipped, except the first, which may set clock=ordinal (times only give order;
+   the file's own order is used) or clock=nanoseconds (the default), start=unseen (objects from before the first line
+   may be freed), and finally synthetic={...}, INFO's key of that name (core/trace/FORMAT.md, section 5b). Threads get
    dense numbers in the order of their first lines. */
 #include "convert/formats/reading/importing.h"
 
@@ -67,7 +67,7 @@ static bool scan_arguments(const char **at, const struct call_info *info, struct
   return (!info->has_size || (scan_word(at, separator) && scan_decimal(at, &event->size_bytes))) && scan_word(at, ")");
 }
 
-/* ns times become stamps from 1 on: 0 means "inherits" to the writer. */
+/* ns times become stamps from 1 on: 0 means "inherits" for the writer. */
 static bool scan_stamps(const char **at, struct trace_event *event) {
   uint64_t time_ns, later_ns = 0;
   if (scan_word(at, "-"))
@@ -110,7 +110,7 @@ static bool scan_event(const char *at, uint64_t *thread, struct trace_event *eve
       return false;
     event->slack_bytes = trace_event_slack(trace_event_request_bytes(event), usable_bytes);
   }
-  if (scan_word(&at, " stack=") && !scan_decimal(&at, &stack)) /* what it means stood in comments */
+  if (scan_word(&at, " stack=") && !scan_decimal(&at, &stack)) /* the stacks were in comments */
     return false;
   if (trace_event_steps(event) == 1 && trace_event_takes(event))
     event->acquire_stamp = event->release_stamp;
@@ -133,7 +133,7 @@ static int begin(struct import *import, bool ordinal, bool start_unseen, const j
 static int begin_synthetic(struct import *import, bool ordinal, bool start_unseen, const char *text) {
   json_t *synthetic = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
   int result = json_is_object(synthetic) ? begin(import, ordinal, start_unseen, synthetic)
-                                         : line_reader_error(import->lines, "synthetic= is no JSON object");
+                                         : line_reader_error(import->lines, "synthetic= is not a JSON object");
   json_decref(synthetic);
   return result;
 }

@@ -16,7 +16,7 @@
      --28947-- free(0x4A42520)
 
    valgrind runs one thread at a time, so the file's order is the calls'; it does not give the thread. At the end
-   valgrind itself frees what the C library holds, unless --run-libc-freeres=no is given. */
+   valgrind itself frees the memory of the C library, unless --run-libc-freeres=no is given. */
 #include "convert/formats/reading/importing.h"
 
 struct valgrind_import {
@@ -25,7 +25,7 @@ struct valgrind_import {
   struct trace_event event;
 };
 
-/* Names as valgrind prints them. Of sized and aligned deletes it tells the pointer only. */
+/* Names as valgrind prints them. For sized and aligned deletes it prints only the pointer. */
 static const struct valgrind_name {
   const char *name;
   uint8_t call;
@@ -56,7 +56,7 @@ static const struct valgrind_name {
              {"_ZdlPvSt11align_val_tRKSt9nothrow_t", CALL_delete_nothrow},
              {"_ZdaPvSt11align_val_tRKSt9nothrow_t", CALL_delete_array_nothrow}};
 
-/* Past "NAME(": NULL if it is no call of malloc's family. */
+/* Skips "NAME(". NULL if it is not a call of malloc's family. */
 static const struct valgrind_name *scan_call_name(const char **at) {
   size_t length = strcspn(*at, "(");
   if ((*at)[length] != '(')
@@ -96,7 +96,7 @@ static bool scan_aligned(const char **at, struct trace_event *event) {
          scan_decimal(at, &event->param);
 }
 
-/* Arguments and the bracket after them. */
+/* Scans the arguments and the bracket after them. */
 static bool scan_arguments(const char **at, struct trace_event *event) {
   const struct call_info *info = &call_table[event->call];
   bool good = true;
@@ -115,7 +115,7 @@ static bool scan_arguments(const char **at, struct trace_event *event) {
   return good && scan_word(at, ")");
 }
 
-/* What valgrind writes between a call and its result: the malloc or free that a realloc is, or a complaint. */
+/* Scans the result, after text that valgrind may print before it: the malloc or free of a realloc, or a complaint. */
 static bool scan_result(const char *at, uint64_t *result) {
   const char *found = NULL;
   for (const char *next = strstr(at, " = "); next; next = strstr(next + 1, " = "))
@@ -171,7 +171,7 @@ static int take_line(void *context, const char *line) {
   const struct valgrind_name *name = scan_call_name(&rest);
   bool continues = valgrind->unfinished && scan_result(at, &result);
   if (!name && !continues)
-    return 0; /* another of valgrind's messages */
+    return 0; /* another message of valgrind */
   int wanted = import_process(valgrind->import, pid);
   if (wanted <= 0)
     return wanted;

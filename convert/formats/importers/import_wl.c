@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The .wl workload of dj/malloc's trace2wl: one byte per code, then numbers of 7 bits a byte, most significant first,
-   0x80 = more follow.
+/* The .wl workload of dj/malloc's trace2wl: one byte per code, then numbers of 7 bits per byte, most significant first,
+   0x80 = more bytes follow.
 
    Header: 8 POINTERS, 9 SYNCS, 10 THREADS, then for each thread 11 OFFSET, where its stream begins in the file; 1.
-   Stream: 2 P SIZE   malloc         4 NEW OLD SIZE   realloc          6 S   let who waits for S go on
+   Stream: 2 P SIZE   malloc         4 NEW OLD SIZE   realloc          6 S   signal S
            3 P SIZE   calloc, the    5 P              free             7 S   wait for S
                       product        12 P ALIGN SIZE  memalign         0     nothing
            13 P SIZE  valloc         14 P SIZE        pvalloc          1     end of the thread
 
    P numbers addresses from 1; 0 is NULL, or a failed call. e.g. the stream 02 01 18, 05 01, 01 becomes malloc(24) =
-   0x10, free(0x10): the address of pointer P is 16 P, which tells objects apart and nothing else ("addresses" in
-   `lacks`). The file orders its threads only by the syncs. Here they take turns, 16 calls each, and wait as the file
-   has it: a legal order, but not the recorded one, which the format has lost ("order" in `lacks`). */
+   0x10, free(0x10): the address of pointer P is 16 P, which only distinguishes objects ("addresses" in `lacks`). The
+   file orders its threads only by the syncs. Here they take turns, 16 calls each, and wait as in the file: a legal
+   order, but not the recorded one, which the format has lost ("order" in `lacks`). */
 #include "convert/formats/reading/importing.h"
 
 #include <fcntl.h>
@@ -38,7 +38,7 @@ enum wl_code {
   WL_PVALLOC
 };
 
-/* Calls in a row of one thread: runs make smaller traces and faster replays, short ones keep the threads abreast. */
+/* Consecutive calls of one thread: runs make smaller traces and faster replays, short runs keep the threads level. */
 enum { TURN_CALLS = 16 };
 
 #define MAX_POINTERS (UINT64_C(1) << 48)
@@ -51,7 +51,7 @@ struct wl_import {
   uint64_t *at;       /* of each thread's stream */
   uint32_t *runnable; /* a ring of `threads` places */
   uint64_t run_first, run_count;
-  struct address_map written; /* sync + 1: let go before anybody waited */
+  struct address_map written; /* sync + 1: signalled before a thread waited */
   struct address_map waiting; /* sync + 1: the thread that waits */
   uint64_t calls;
 };
@@ -74,7 +74,7 @@ static bool scan_number(const unsigned char *bytes, uint64_t count, uint64_t *at
   return false;
 }
 
-/* code and number */
+/* Scans a code and a number. */
 static bool scan_field(const unsigned char *bytes, uint64_t count, uint64_t *at, enum wl_code code, uint64_t *number) {
   if (*at >= count || bytes[*at] != code)
     return false;
@@ -106,7 +106,7 @@ static int take_header(struct wl_import *wl) {
     if (!scan_field(wl->bytes, wl->count, &at, WL_START_THREAD, &wl->at[i]))
       return bad(wl, at, "the header claims more threads than it lists");
     if (wl->at[i] >= wl->count)
-      return bad(wl, at, "a thread's stream begins behind the file's end");
+      return bad(wl, at, "a thread's stream begins after the file's end");
     wl->runnable[wl->run_count++] = (uint32_t)i;
   }
   if (at >= wl->count || wl->bytes[at] != WL_DONE)
@@ -118,8 +118,8 @@ static void make_runnable(struct wl_import *wl, uint32_t thread) {
   wl->runnable[(wl->run_first + wl->run_count++) % wl->threads] = thread;
 }
 
-/* Lets the thread that waits for the sync run, now or when it comes there. */
-static int let_go(struct wl_import *wl, uint64_t sync) {
+/* Signals the sync: the thread that waits for it runs, now or when it gets there. */
+static int signal_sync(struct wl_import *wl, uint64_t sync) {
   struct address_entry *entry = address_map_find(&wl->waiting, sync + 1);
   if (entry->address) {
     make_runnable(wl, entry->slot);
@@ -132,7 +132,7 @@ static int let_go(struct wl_import *wl, uint64_t sync) {
   return address_map_add(&wl->written, entry, sync + 1, 0, false) ? 0 : import_no_memory(wl->import);
 }
 
-/* 1: the thread waits for the sync, and runs again when it comes; 0: it was let go already; -1. */
+/* Returns 1: the thread waits until the sync is signalled; 0: the sync was already signalled; -1. */
 static int wait_for(struct wl_import *wl, uint32_t thread, uint64_t sync, uint64_t offset) {
   struct address_entry *entry = address_map_find(&wl->written, sync + 1);
   if (entry->address) {
@@ -169,7 +169,7 @@ static int take_call(struct wl_import *wl, uint32_t thread, unsigned code, uint6
   return import_event_in_order(wl->import, thread, ++wl->calls, &event);
 }
 
-/* Runs a thread until it has had its turn, waits, or ends. 1: it may go on later; 0: it may not; -1. */
+/* Runs a thread until its turn is over, it waits, or it ends. Returns 1: it may continue later; 0: it may not; -1. */
 static int take_turn(struct wl_import *wl, uint32_t thread) {
   uint64_t *at = &wl->at[thread], sync;
   int result;
@@ -187,7 +187,7 @@ static int take_turn(struct wl_import *wl, uint32_t thread) {
     case WL_SYNC_R:
       if (!scan_number(wl->bytes, wl->count, at, &sync) || sync > wl->syncs)
         return bad(wl, offset, "a sync's number above what the header claims, or cut off");
-      result = code == WL_SYNC_W ? let_go(wl, sync) : wait_for(wl, thread, sync, offset);
+      result = code == WL_SYNC_W ? signal_sync(wl, sync) : wait_for(wl, thread, sync, offset);
       if (result != 0)
         return result < 0 ? -1 : 0;
       break;
@@ -238,7 +238,7 @@ static int map(struct wl_import *wl) {
       close(fd);
     return -1;
   }
-  /* Threads' streams lie anywhere: that wants a file, unpacked. */
+  /* Threads' streams may be anywhere in the file, so the input must be an unpacked file. */
   void *bytes = MAP_FAILED;
   if (S_ISREG(status.st_mode) && status.st_size > 0)
     bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);

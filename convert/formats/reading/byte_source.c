@@ -73,7 +73,7 @@ static int64_t read_zstd(struct byte_source *source, void *bytes, size_t room) {
   return (int64_t)out.pos;
 }
 
-/* Opens the archive's one file; several would have no order. */
+/* Opens the archive's only file; several files would have no order. */
 static int open_zip(struct byte_source *source) {
   zip_error_t wrong;
   zip_error_init(&wrong);
@@ -155,7 +155,7 @@ int byte_source_open(struct byte_source **out, const char *path, struct error *e
   int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return error_errno(error, path, "can't open");
-  lseek(fd, 0, SEEK_SET); /* a pipe has no other place to read from than where it is */
+  lseek(fd, 0, SEEK_SET); /* a pipe can only be read from its current position */
   struct byte_source *source;
   if (byte_source_of_fd(&source, fd, path, error) != 0)
     return -1;

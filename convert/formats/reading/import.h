@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Importers: foreign recordings to a trace. Each is one file whose header comment shows a sample of the input and what
-   it becomes; importing.h has what they share.
+/* Importers: convert foreign recordings to traces. Each is one file whose header comment shows a sample of the input
+   and what it becomes; importing.h has what they share.
 
-   They are strict: the first thing that is not of the format is an error "FILE:LINE: what" or "FILE: offset N: what",
-   and nothing is invented: what the format can't tell stands in INFO's `lacks`, with a `note` for people. Memory is
-   O(live objects + threads), plus the nodes of the call stacks where the format has them. Not thread-safe. */
+   They are strict: the first violation of the format is an error "FILE:LINE: what" or "FILE: offset N: what". Nothing
+   is invented: what the format can't record is listed in INFO's `lacks`, with a `note` for people. Memory is O(live
+   objects + threads), plus the nodes of the call stacks if the format has them. Not thread-safe. */
 #pragma once
 
 #include "core/base/error.h"
@@ -15,19 +15,19 @@
 
 struct import; /* importing.h */
 
-/* What an import had to leave out or put right, in words; empty: nothing. */
+/* What an import left out or corrected, in words; empty: nothing. */
 struct import_report {
   char text[512];
 };
 
 struct import_options {
-  bool allow_gaps; /* take a recording that reports missing events: each loss becomes a GAP of the trace */
+  bool allow_gaps; /* accept a recording that reports missing events: each loss becomes a GAP of the trace */
   bool has_process;
-  uint64_t process;             /* of a recording of several processes: the one wanted, by its pid */
-  struct import_report *report; /* is filled in; NULL: not wanted */
+  uint64_t process;             /* of a recording of several processes: the pid of the one to import */
+  struct import_report *report; /* filled in; NULL: not wanted */
 };
 
-/* A file's beginning and size, to tell a format by. */
+/* A file's beginning and size, to recognise a format by. */
 struct import_sample {
   const unsigned char *bytes;
   size_t count; /* at least 4,096, unless the file is shorter */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* A quarter of the writer's default, and the fastest compression. The events that wait for their block then stay in the
-   processor's cache, which an import is fast enough to feel: together 25 % faster, a third of the memory, 5 % larger
+   processor's cache, which matters at the speed of an import: together 25 % faster, a third of the memory, 5 % larger
    files (bench_import dj, and Android's system UI). */
 enum { BLOCK_EVENTS = 1 << 14, ZSTD_LEVEL = 1 };
 
@@ -90,7 +90,7 @@ int import_bad_line(struct import *import, const char *what, const char *line) {
   return line_reader_error(import->lines, "not a line of %s: '%.60s'", what, line);
 }
 
-/* Far above what any machine has, and low enough that the history can add up what is live. */
+/* Far above what any machine has, and low enough that the history can add up live bytes. */
 #define REFUSED_BYTES (UINT64_C(1) << 56)
 
 int import_refuse_size(struct import *import, const struct trace_event *event) {
@@ -125,7 +125,7 @@ int import_file(const struct import_format *format, const char *path, const stru
   int result = format->run(&import);
   if (import.writer && import.report->text[0])
     trace_writer_totals(import.writer)->note = import.report->text;
-  /* The writer's own error comes out of its closing; an importer that stopped without a word met it. */
+  /* Closing the writer returns its own error; an importer that stopped without an error met it. */
   if (import.writer && trace_writer_close(import.writer, "exit", 0, error) != 0)
     result = -1;
   address_map_free(&import.threads.map);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the importers share: opening and closing, INFO, thread numbers, stamps, the words of common errors. So each of
-   them is only its grammar.
+/* What the importers share: opening and closing, INFO, thread numbers, stamps, the text of common errors. So each
+   importer only contains its grammar.
 
    An importer's run() calls import_begin once, before the first event, then one of the import_*event functions for each
    record, and returns 0, or -1 with import->error filled in. For formats of lines, import_lines does the loop. Not
@@ -23,14 +23,14 @@ struct import {
   struct trace_writer *writer; /* NULL before import_begin */
   struct thread_numbers threads;
   bool has_pid;
-  uint64_t pid;       /* of import_process */
+  uint64_t pid;       /* set by import_process */
   uint64_t cached_id; /* the thread id of cached_thread; UINT64_MAX: none */
   uint32_t cached_thread;
   uint32_t last_thread; /* of import_event_in_order */
   uint64_t last_stamp;
 };
 
-/* What goes into INFO. The strings are plain ASCII. */
+/* Values for INFO. The strings are plain ASCII. */
 struct import_facts {
   const char *clock; /* "ordinal", "counter" or "nanoseconds": FORMAT.md section 5 */
   const char *order; /* "file", "every", "logged" or "text" */
@@ -47,22 +47,22 @@ struct import_facts {
 /* Creates the trace. Returns 0, or -1 with import->error. */
 int import_begin(struct import *import, const struct import_facts *facts);
 
-/* Calls take for each line, of import->lines if that is set, else of the file, until it returns non-zero. Closes the
+/* Calls take for each line, of import->lines if that is set, else of the file, until take returns non-zero. Closes the
    lines. Returns 0, or -1 with import->error. */
 int import_lines(struct import *import, int (*take)(void *context, const char *line), void *context);
 
 /* Adds a sentence to the report. */
 __attribute__((format(printf, 2, 3))) void import_note(struct import *import, const char *format, ...);
 
-/* Is a line of this process to be taken? 1: yes, and import->pid is it; 0: --process wants another; -1 with error: it
-   is not that of the lines before. */
+/* Is a line of this process to be imported? 1: yes, and import->pid is set to it; 0: --process names another; -1 with
+   error: the lines before are of another process. */
 int import_process(struct import *import, uint64_t pid);
 
 /* "FILE:LINE: not a line of WHAT: 'the line'". Returns -1. */
 int import_bad_line(struct import *import, const char *what, const char *line);
 int import_no_memory(struct import *import);
 
-/* The dense number of a foreign thread id (below UINT64_MAX). 0, or -1 with error. */
+/* Gives the dense number of a foreign thread id (below UINT64_MAX). Returns 0, or -1 with error. */
 static inline int import_thread(struct import *import, uint64_t id, uint32_t *thread) {
   if (id != import->cached_id) {
     if (!thread_number(&import->threads, id, &import->cached_thread)) {
@@ -75,7 +75,7 @@ static inline int import_thread(struct import *import, uint64_t id, uint32_t *th
   return 0;
 }
 
-/* The thread has ended: its id, if it comes again, is another thread's. Gives its memory back. */
+/* The thread has ended: if its id comes again, it is another thread's. Frees its memory. */
 static inline int import_thread_end(struct import *import, uint64_t id) {
   uint32_t thread;
   import->cached_id = UINT64_MAX;
@@ -84,7 +84,7 @@ static inline int import_thread_end(struct import *import, uint64_t id) {
   return trace_writer_flush_thread(import->writer, thread);
 }
 
-/* Refuses what no recorder can have seen, so that what is imported can be compiled. Returns 0, or -1 with error. */
+/* Refuses sizes that no recorder can have seen, so that the trace can be compiled. Returns 0, or -1 with error. */
 int import_refuse_size(struct import *import, const struct trace_event *event);
 
 static inline int import_write(struct import *import, uint32_t thread, const struct trace_event *event) {
@@ -93,14 +93,14 @@ static inline int import_write(struct import *import, uint32_t thread, const str
   return trace_writer_event(import->writer, thread, event);
 }
 
-/* An event with the stamps that it has. A thread's first event needs one. */
+/* Writes an event with its own stamps. A thread's first event needs one. */
 static inline int import_event(struct import *import, uint64_t id, const struct trace_event *event) {
   uint32_t thread;
   return import_thread(import, id, &thread) == 0 ? import_write(import, thread, event) : -1;
 }
 
-/* An event of a file whose order is that of the calls. now is its time, or its record's number, from 1; equal and even
-   falling times are borne: it is stamped so that the merged order is the file's. */
+/* Writes an event of a file whose order is that of the calls. now is its time, or its record's number, from 1. Equal
+   and even falling times are accepted: the event is stamped so that the merged order is the file's. */
 static inline int import_event_in_order(struct import *import, uint64_t id, uint64_t now, struct trace_event *event) {
   uint32_t thread;
   if (import_thread(import, id, &thread) != 0)
@@ -110,14 +110,14 @@ static inline int import_event_in_order(struct import *import, uint64_t id, uint
     import->last_stamp = now > import->last_stamp ? now : import->last_stamp + 1;
     import->last_thread = thread;
     event->release_stamp = import->last_stamp;
-    /* A second step inherits the first one's. */
+    /* A second step inherits the stamp of the first. */
     event->acquire_stamp = trace_event_steps(event) == 2 ? 0 : import->last_stamp;
   }
   return import_write(import, thread, event);
 }
 
-/* The same for binary files without times: only a thread's first event after another's is stamped, with its record's
-   number. That is all that the order needs, and less work for the writer. */
+/* The same for binary files without times: only a thread's first event after another thread's is stamped, with its
+   record's number. That is enough for the order, and less work for the writer. */
 static inline int import_event_by_number(struct import *import, uint64_t id, uint64_t number,
                                          struct trace_event *event) {
   uint32_t thread;
@@ -131,7 +131,7 @@ static inline int import_only_thread(struct import *import, uint64_t now, struct
   return import_event_in_order(import, 0, now, event);
 }
 
-/* Events without stamps. Address 0 means NULL: nothing was handed out, or nothing passed in. */
+/* Make events without stamps. Address 0 means NULL: nothing was handed out, or nothing was passed in. */
 static inline struct trace_event event_of_acquire(int call, uint64_t address, uint64_t size_bytes, uint64_t param) {
   return (struct trace_event){.acquired = address,
                               .size_bytes = size_bytes,

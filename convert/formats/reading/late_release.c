@@ -65,11 +65,11 @@ static int acquire(struct late_releases *late, uint64_t now, uint64_t address) {
   if (push(late, now, NULL, address) != 0)
     return -1;
   place_of(late, number)->earlier = entry->slot;
-  entry->slot = (uint32_t)number; /* 0 once in 2^32 events: that one release would stay late */
+  entry->slot = (uint32_t)number; /* 0 once in 2^32 events: then one release stays late */
   return 0;
 }
 
-/* True if the release of the address moved to where it is awaited. */
+/* Returns true if the release of the address moved to the place that awaits it. */
 static bool move(struct late_releases *late, uint64_t address) {
   struct address_entry *entry = address_map_find(&late->live, address);
   struct late_place *place = awaiting(late, entry);
@@ -90,14 +90,14 @@ static void release(struct late_releases *late, uint64_t address) {
 
 int late_releases_event(struct late_releases *late, uint64_t now, const struct trace_event *event, bool may_be_late) {
   struct trace_event taken = *event;
-  /* Here, as the line is still known. */
+  /* Checked here, as the line is still known. */
   if (taken.size_bytes >> 32 && import_refuse_size(late->import, &taken) != 0)
     return -1;
   if (trace_event_releases(&taken)) {
     if (may_be_late && move(late, taken.released)) {
       if (!trace_event_acquires(&taken))
         return 0;
-      taken.released = 0; /* the realloc becomes the free that moved, and this */
+      taken.released = 0; /* the realloc becomes the moved free, and this acquire */
       taken.call |= CALL_NULL_IN;
     } else {
       release(late, taken.released);

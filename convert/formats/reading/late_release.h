@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* Puts releases in their place that the recorder logged too late, in a stream that does not tell its threads.
+/* Moves releases that the recorder logged too late to their place, in a stream without thread ids.
 
    heaptrack, mtrace and jemalloc's utrace log a realloc after the call. Meanwhile another thread may have been handed
-   the old address, and its acquire stands before the release. Without threads the history can't repair that: it keeps
-   each thread's order. So events pass through a window here. An acquire of an address that is live leaves an empty
-   place before itself; if a late release (of a realloc) of that address comes within the window, it moves there. If
-   none comes, the place stays empty, and the overlap is the history's to count.
+   the old address, and its acquire is logged before the release. Without threads the history can't repair that: it
+   keeps each thread's order. So events pass through a window here. An acquire of an address that is live leaves an
+   empty place before itself; if a late release (of a realloc) of that address comes within the window, it moves there.
+   If none comes, the place stays empty, and the history counts the overlap.
 
-   Invariants: events keep their order, but for the releases moved; each is handed on once. Memory is O(live objects).
+   Invariants: events keep their order, except the releases moved; each is passed on once. Memory is O(live objects).
    Not thread-safe. */
 #pragma once
 
 #include "convert/formats/reading/importing.h"
 
-/* A thread may lose its processor between its call and the log: on a busy machine up to 27,000 events were seen between
-   the two (heaptrack, four threads that realloc, load 8). */
+/* A thread may be descheduled between its call and the log: on a busy machine up to 27,000 events were seen between
+   them (heaptrack, four threads that realloc, load 8). */
 enum { LATE_RELEASE_WINDOW = 1 << 16 };
 
 struct late_place {
   struct trace_event event;
   uint64_t now;
   uint64_t awaited; /* not 0: an empty place, for a release of this address */
-  uint32_t earlier; /* the empty place before this one that awaits the same, as in live; 0: none */
+  uint32_t earlier; /* the previous empty place that awaits the same address, numbered as in live; 0: none */
 };
 
 struct late_releases {
@@ -36,9 +36,9 @@ struct late_releases {
 struct late_releases *late_releases_new(struct import *import);
 void late_releases_free(struct late_releases *late); /* may be NULL */
 
-/* Takes an event of the stream; now as for import_event_in_order. A free whose address may be an old one of a realloc
-   is may_be_late. Returns 0, or -1. */
+/* Takes an event of the stream; now as for import_event_in_order. may_be_late: the event is a free whose address may be
+   the old one of a realloc. Returns 0, or -1. */
 int late_releases_event(struct late_releases *late, uint64_t now, const struct trace_event *event, bool may_be_late);
 
-/* Hands on what is in the window, and reports what was moved. */
+/* Passes on the events in the window, and reports how many releases were moved. */
 int late_releases_finish(struct late_releases *late);

@@ -58,7 +58,7 @@ int line_reader_error(struct line_reader *reader, const char *format, ...) {
   return -1;
 }
 
-/* 1, 0 at the end, -1. */
+/* Returns 1, 0 at the end, -1. */
 static int refill(struct line_reader *reader) {
   int64_t got = byte_source_read(reader->source, reader->bytes, sizeof reader->bytes);
   if (got < 0)

@@ -19,16 +19,16 @@ struct line_reader;
 /* path "-" reads standard input from its beginning. Returns 0, or -1 with error. */
 int line_reader_open(struct line_reader **out, const char *path, struct error *error);
 
-/* The same of a source, which it takes over (also on failure). */
+/* The same for a source, which it takes over (also on failure). */
 int line_reader_of_source(struct line_reader **out, struct byte_source *source);
 void line_reader_close(struct line_reader *reader);
 
-/* The next line, NUL-terminated, without newline (and carriage return), valid until the next call. 1, 0 at the end, -1.
- */
+/* The next line, NUL-terminated, without newline (and carriage return), valid until the next call. Returns 1, 0 at the
+   end, -1. */
 int line_reader_next(struct line_reader *reader, const char **line);
-uint64_t line_reader_number(const struct line_reader *reader); /* of the line given last, from 1 */
+uint64_t line_reader_number(const struct line_reader *reader); /* of the line returned last, from 1 */
 
-/* Sets "PATH:LINE: MESSAGE" for the line given last and returns -1. */
+/* Sets "PATH:LINE: MESSAGE" for the line returned last, and returns -1. */
 __attribute__((format(printf, 2, 3))) int line_reader_error(struct line_reader *reader, const char *format, ...);
 
 /* The scanners move *at past what they found, or return false and leave it. */

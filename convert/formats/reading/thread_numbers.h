@@ -9,7 +9,7 @@ struct thread_numbers {
   uint32_t count;
 };
 
-/* Number of the id, which is below UINT64_MAX; a new one where it has none. False if there is no memory. */
+/* Gives the number of the id, which is below UINT64_MAX; a new number if it has none. False if there is no memory. */
 static inline bool thread_number(struct thread_numbers *numbers, uint64_t id, uint32_t *number) {
   struct address_entry *entry = address_map_find(&numbers->map, id + 1);
   if (!entry->address) {
@@ -20,7 +20,7 @@ static inline bool thread_number(struct thread_numbers *numbers, uint64_t id, ui
   return true;
 }
 
-/* The thread has ended: the id, if it comes again, is another thread. False if it had no number. */
+/* The thread has ended: if its id comes again, it is another thread. False if it had no number. */
 static inline bool thread_number_end(struct thread_numbers *numbers, uint64_t id, uint32_t *number) {
   struct address_entry *entry = address_map_find(&numbers->map, id + 1);
   if (!entry->address)

@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* Each thread gets its addresses from regions of its own of 2^REGION_BITS bytes, so that what two threads are given
-   never overlaps. 2^24 of them fill the address space: one per thread that a trace can have. */
+/* Each thread gets its addresses from its own regions of 2^REGION_BITS bytes, so that objects of two threads never
+   overlap. 2^24 of them fill the address space: one per thread that a trace can have. */
 enum { REGION_BITS = 40 };
 
 bool made_addresses_init(struct made_addresses *made, uint32_t threads) {
@@ -24,9 +24,9 @@ uint64_t made_addresses_next(struct made_addresses *made, uint32_t thread, uint6
   struct made_addresses_thread *state = &made->threads[thread];
   uint64_t region_bytes = 1ull << REGION_BITS, bytes = 16 * predictor_class(request_bytes);
   if (request_bytes >= region_bytes)
-    bytes = region_bytes; /* of what nothing can touch anyway the bytes may overlap, but not the addresses */
+    bytes = region_bytes; /* nothing can touch all these bytes: they may overlap, but not the addresses */
   if (state->region_end - state->next_address < bytes) {
-    /* Past 2^24 regions it begins again: those objects are long dead. */
+    /* After 2^24 regions it starts again: those objects ended long ago. */
     state->next_address = (made->regions++ % ((1 << 24) - 1) + 1) << REGION_BITS;
     state->region_end = state->next_address + region_bytes;
   }

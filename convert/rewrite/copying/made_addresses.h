@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Addresses for objects of which nobody knows, or may know, where they were: each thread's lie one behind the other and
-   none is used twice, so that objects of two threads never overlap, and the reader's predictor expects each.
+/* Addresses for objects whose real addresses are unknown or must stay hidden. Each thread's addresses are consecutive
+   and none is used twice, so that objects of two threads never overlap, and the reader's predictor expects each
+   address.
 
    Memory is O(threads). Not thread-safe. */
 #pragma once
@@ -17,7 +18,8 @@ struct made_addresses {
   uint64_t regions;
 };
 
-/* Threads given below are under that number. False: no memory; it can be freed either way. */
+/* Thread numbers passed to the functions below must be less than threads. False: no memory; it can be freed either
+   way. */
 bool made_addresses_init(struct made_addresses *made, uint32_t threads);
 void made_addresses_free(struct made_addresses *made);
 

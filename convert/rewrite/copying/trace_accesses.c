@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Address bits below this, the page colour among them, stay as they are: caches are indexed by them. */
+/* Address bits below this, including the page colour, stay as they are: caches are indexed by them. */
 enum { REGION_SHIFT = 20 };
 
-/* What the recording counted stays as it is, whatever of its items is left out. */
+/* The counts of the recording stay, even if some of its items are left out. */
 static void copy_totals(const struct trace_reader *reader, struct trace_writer *writer) {
   const struct trace_access_totals *from = &trace_reader_summary(reader)->accesses;
   struct trace_access_totals *to = &trace_writer_totals(writer)->accesses;
@@ -19,7 +19,7 @@ static void copy_totals(const struct trace_reader *reader, struct trace_writer *
   to->in_bursts = from->in_bursts;
 }
 
-/* The new trace's number of a thread; those without an event follow the others. */
+/* The new trace's number of a thread; threads without an event come after the others. */
 static uint32_t thread_in(struct trace_out *out, uint32_t thread, uint32_t source_threads) {
   return thread < source_threads ? trace_out_add_thread(out, thread) : thread;
 }
@@ -52,8 +52,8 @@ struct anonymous_accesses {
   struct trace_out *out;
   struct error *error;
   uint64_t acquired;          /* objects so far */
-  VECTOR(uint64_t) objects;   /* number of the object in each slot. Counted by room alone. */
-  struct address_map regions; /* their new numbers, by the old ones plus 1 */
+  VECTOR(uint64_t) objects;   /* number of the object in each slot. Its count is unused. */
+  struct address_map regions; /* new numbers of regions, by the old ones plus 1 */
   uint32_t region_count;
 };
 
@@ -61,7 +61,7 @@ static int no_memory(const struct anonymous_accesses *accesses) {
   return error_set(accesses->error, trace_reader_path(accesses->reader), "out of memory");
 }
 
-/* The address that stands for this one; 0: no memory. */
+/* The address that replaces this one; 0: no memory. */
 static uint64_t anonymous_address(struct anonymous_accesses *accesses, uint64_t address) {
   uint64_t region = (address >> REGION_SHIFT) + 1;
   struct address_entry *entry = address_map_find(&accesses->regions, region);

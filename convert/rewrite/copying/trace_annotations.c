@@ -30,8 +30,8 @@ static void modules_free(struct modules *modules) {
   free(modules->list.at);
 }
 
-/* Writes the modules that stand before the first `until` ones' end. New ones may take the place of others: addresses
-   then belong to other code. */
+/* Writes the modules up to the first `until` of them. A new module may replace others: addresses then belong to other
+   code. */
 static int write_modules(struct stack_copier *copier, size_t until) {
   if (copier->nodes_written && copier->modules_written < until)
     trace_writer_forget_stacks(copier->writer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Brings stacks, modules, marks and names of threads from one trace into another, for the makers of traces
+/* Brings stacks, modules, marks and names of threads from one trace into another, for code that makes traces
    (convert/rewrite/copying/trace_out.h).
 
    Not its job: events. Memory is O(stack nodes + modules). Not thread-safe. */
@@ -7,7 +7,7 @@
 
 #include "convert/rewrite/copying/trace_out.h"
 
-/* Which node of the new trace each node of the old one is. All zeros: no stacks. */
+/* The node of the new trace for each node of the old one. All zeros: no stacks. */
 struct trace_stacks {
   uint32_t *nodes; /* by the old number */
   uint32_t count;

@@ -36,7 +36,7 @@ struct copier {
   const char *path; /* of the source */
   const struct trace_change *change;
   struct trace_stacks stacks;
-  uint64_t *events_before; /* by thread: in the new trace, from other sources */
+  uint64_t *events_before; /* by thread: events in the new trace from other sources */
 };
 
 static uint32_t new_thread(const struct copier *copier, uint32_t thread) {
@@ -47,7 +47,7 @@ static uint64_t new_stamp(const struct copier *copier, uint64_t stamp) {
   return copier->change->stamp ? copier->change->stamp(copier->change->context, stamp) : stamp;
 }
 
-/* False if an address is beyond the limit. */
+/* Returns false if an address is beyond the limit. */
 static bool change_event(const struct copier *copier, struct trace_event *event) {
   uint64_t limit = copier->change->address_limit;
   if (limit && (event->released >= limit || event->acquired >= limit))
@@ -65,7 +65,7 @@ static bool change_event(const struct copier *copier, struct trace_event *event)
   return true;
 }
 
-/* The thread goes on from a source that the new trace has, so that nothing is missing there. */
+/* Returns whether the thread continues from a source that the new trace contains, so that nothing is missing there. */
 static bool is_joined(const struct copier *copier, uint32_t thread, const struct gap *gap) {
   uint32_t number, file;
   return copier->events_before[thread] && gap->events_before == 0 && gap->dropped == 0 &&

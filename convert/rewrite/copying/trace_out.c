@@ -7,9 +7,9 @@
 
 #define THREAD_NONE UINT32_MAX
 
-/* Tried on recordings of cc1, git, perl, python3, redis and sqlite3: archives at level 19 are a
-   quarter smaller than 3; the levels above it, and long-distance matching, gain under 1 % as a column of a block is
-   smaller than their windows. */
+/* Tried on recordings of cc1, git, perl, python3, redis and sqlite3: archives at level 19 are a quarter smaller than at
+   level 3. Higher levels and long-distance matching gain under 1 %, since a column of a block is smaller than their
+   windows. */
 enum { ARCHIVE_ZSTD_LEVEL = 19, ARCHIVE_OPEN_EVENTS = 1 << 22, ARCHIVE_MIN_BLOCK = 1 << 16 };
 
 struct thread_out {
@@ -22,7 +22,7 @@ enum { PROGRESS_EVENTS = 1 << 16 };
 struct trace_out {
   struct trace_writer *writer;
   const struct history_options *history;
-  uint64_t shown; /* events, when progress was last shown */
+  uint64_t shown; /* events when progress was last shown */
   uint32_t source_threads, threads;
   bool drops_accesses;
   struct thread_out by_source[];
@@ -63,7 +63,7 @@ void trace_out_progress(struct trace_out *out) {
     out->history->progress(out->history->progress_context, out->shown = events);
 }
 
-/* 0, "inherits", where the stamp is the thread's last one anyway. */
+/* 0, "inherits", if the stamp is equal to the thread's last one. */
 static uint64_t stamp_to_write(struct thread_out *thread, uint64_t stamp) {
   if (stamp <= thread->last_stamp)
     return 0;
@@ -112,7 +112,7 @@ void trace_out_drop_accesses(struct trace_out *out) {
   out->drops_accesses = true;
 }
 
-/* What the new footer takes over of the source's, which is changed; NULL: no memory. */
+/* The parts of the source's footer that the new footer keeps; changes footer. NULL: no memory. */
 static char *footer_to_keep(const struct trace_out *out, json_t *footer) {
   static const char left_out[] = "data accesses are left out: they belong to the whole of one trace";
   const char *note = json_string_value(json_object_get(footer, "note"));
@@ -133,7 +133,7 @@ int trace_out_close(struct trace_out *out, const struct trace_summary *source, b
   char *more = footer_to_keep(out, footer);
   totals->more = more;
   double hz = json_number_value(json_object_get(footer, "clock_hz"));
-  /* A truncated source has no footer: its program was still running when the file ended, as far as is known. */
+  /* A truncated source has no footer: as far as is known, its program was still running when the file ended. */
   int result = trace_writer_close(out->writer, end ? end : "stopped", hz, error);
   json_decref(footer);
   free(more);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A trace that convert makes out of other traces: threads renumbered as they appear, stamps inherited again where they
-   can be, so that a copy is no larger than its original.
+/* A trace that convert makes from other traces: threads are renumbered as they appear, and stamps are inherited again
+   where possible, so that a copy is no larger than its original.
 
    Not its job: which events go in (convert/rewrite/copying/trace_copy.h, trace_slice.h, trace_merge.h,
-   trace_anonymise.h). Events of a source thread must come in its order. Memory is that of the trace writer plus
+   trace_anonymise.h). Events of a source thread must come in their order. Memory is that of the trace writer plus
    O(threads). Not thread-safe. */
 #pragma once
 
@@ -15,46 +15,45 @@
 
 struct trace_out;
 
-/* What the user wants of every trace that is made. */
+/* Options for every trace that is made. */
 struct trace_options {
   bool archive; /* the smallest form: large blocks, strongest compression */
   const struct history_options *history;
 };
 
-/* Creates path. info: INFO's object. source_threads: thread numbers given to the functions below are under it. NULL
-   with error if it can't. options must live as long as the trace is open. */
+/* Creates path. info: INFO's object. source_threads: thread numbers passed to the functions below must be less than
+   this. options must live as long as the trace is open. Returns NULL with error. */
 struct trace_out *trace_out_open(const char *path, const json_t *info, const struct trace_options *options,
                                  uint32_t source_threads, struct error *error);
 
-/* Appends an event with all stamps filled in, as readers give them. Returns 0, or -1: the file can't be written, which
-   trace_out_close tells. */
+/* Appends an event with all stamps filled in, as readers return them. Returns 0, or -1: the file can't be written,
+   which trace_out_close reports. */
 int trace_out_event(struct trace_out *out, uint32_t thread, const struct trace_event *event);
 
 /* Events that the source's thread has in the new trace so far. */
 uint64_t trace_out_events(const struct trace_out *out, uint32_t thread);
 
-/* The number that the source's thread has in the new trace, given now if it had none. */
+/* The number of the source's thread in the new trace, assigned now if it had none. */
 uint32_t trace_out_add_thread(struct trace_out *out, uint32_t thread);
 
-/* The number that the source's thread has in the new trace; UINT32_MAX if it has no event there yet. */
+/* The number of the source's thread in the new trace; UINT32_MAX if it has no event there yet. */
 uint32_t trace_out_thread(const struct trace_out *out, uint32_t thread);
 
 /* Shows the user how many events the new trace has, now and then. */
 void trace_out_progress(struct trace_out *out);
 
-/* For what is neither event nor stamp: samples, gaps and the rest. */
+/* For records that are not events: samples, gaps and so on. */
 struct trace_writer *trace_out_writer(struct trace_out *out);
 
 /* The source's thread has no more events. */
 int trace_out_end_thread(struct trace_out *out, uint32_t thread);
 
-/* The source's data accesses are left out: the footer's note says so. */
+/* The source's data accesses are left out: notes this in the footer. */
 void trace_out_drop_accesses(struct trace_out *out);
 
-/* Writes the rest and closes. source: whose footer the new one takes over, except its totals and its data accesses.
-   failed: something went wrong already and is in error; the file is closed all the same. Returns 0, or -1 with
-   error. */
+/* Writes the remaining data and closes. source: its footer is copied, except its totals and its data accesses. failed:
+   error is already set; the file is closed nevertheless. Returns 0, or -1 with error. */
 int trace_out_close(struct trace_out *out, const struct trace_summary *source, bool failed, struct error *error);
 
-/* The source's INFO as an object that may be changed, to be given back; NULL: no memory. */
+/* Returns the source's INFO as an object that may be changed; the caller drops the reference. NULL: no memory. */
 json_t *trace_out_source_info(const struct trace_summary *source);

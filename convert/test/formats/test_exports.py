@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What other replayers read: written and read back, a trace loses what the format's note says and nothing else."""
+"""Formats of other replayers: written and read back, a trace loses what the format's note says and nothing else."""
 
 from collections import Counter
 from pathlib import Path
@@ -34,7 +34,7 @@ def ops(tape: Path) -> list[Row]:
 
 
 def translated(name: str, row: Row) -> tuple[str, int, int] | None:
-    """The op as the format has it: call, size, param; None where it has no word for it."""
+    """The op as the format has it: call, size, param; None if the format can't express it."""
     _, call, obj, size, param = row
     kind, null_in, freed = NAMES[call & 0x3F], bool(call & 0x40), bool(call & 0x80)
     product = size * (param if kind in ("calloc", "reallocarray") and param is not None else 1)
@@ -55,10 +55,10 @@ def translated(name: str, row: Row) -> tuple[str, int, int] | None:
     return "malloc", size, 0
 
 
-def said(name: str, rows: list[Row], threads: bool) -> list[list]:
-    """Each thread's ops in the format's words, and their objects: its own or not, and by number of their birth there.
+def calls_of(name: str, rows: list[Row], threads: bool) -> list[list]:
+    """Each thread's ops as the format has them, and their objects: own or not, and number of their birth in its thread.
 
-    In no order of the threads: .wl has lost which of them came first.
+    Independent of the order of threads, which .wl loses.
     """
     births: Counter[int] = Counter()
     identity: dict[int, tuple[int, int]] = {}
@@ -76,11 +76,11 @@ def said(name: str, rows: list[Row], threads: bool) -> list[list]:
 
 
 def round_trip(tape: Path, name: str) -> tuple[Path, str]:
-    """The trace that came back, and what the exporter told."""
+    """The trace read back, and the exporter's report."""
     foreign, back = tape.with_suffix(f".{name}"), tape.with_suffix(f".{name}.tape")
-    told = succeed(CONVERT, "convert", tape, "--to", name, foreign).stderr
+    report = succeed(CONVERT, "convert", tape, "--to", name, foreign).stderr
     succeed(CONVERT, "convert", "--from", name, foreign, back)
-    return back, told
+    return back, report
 
 
 @pytest.mark.parametrize("name", THREADED + ORDERED)
@@ -89,10 +89,10 @@ def round_trip(tape: Path, name: str) -> tuple[Path, str]:
 def test_round_trip_loses_what_the_note_says(tmp_path, name, seed, threads, steps, addresses):
     events, threads = used_threads(legal(seed, threads, steps, addresses))
     tape = import_text(tmp_path, text(events, threads))
-    back, told = round_trip(tape, name)
-    assume("reallocs written as free and malloc" not in told)
+    back, report = round_trip(tape, name)
+    assume("reallocs written as free and malloc" not in report)
     assert check(back)["ok"]
-    before, after = said(name, ops(tape), name in THREADED), said(name, ops(back), name in THREADED)
+    before, after = calls_of(name, ops(tape), name in THREADED), calls_of(name, ops(back), name in THREADED)
     assert after == before
 
 
@@ -106,7 +106,7 @@ def test_damaged_trace_becomes_a_legal_recording(tmp_path, name, seed, threads, 
     assert witness["double_frees"] == witness["unseen_frees"] == witness["overlapping_acquires"] == 0
 
 
-def test_what_has_no_words_is_counted(tmp_path):
+def test_what_a_format_cannot_express_is_counted(tmp_path):
     lines = "1 0 malloc(8) = 0x1000\n2 0 malloc_usable_size(0x1000)\n3 0 realloc(0x1000, 1099511627776) = NULL\n"
     tape = import_text(tmp_path, lines + "4 0 free(NULL)\n")
     result = succeed(CONVERT, "convert", tape, tmp_path / "o.mtrace")
@@ -121,7 +121,7 @@ def test_android_text_has_the_times(tmp_path):
 
 
 def test_realloc_overtaken_by_another_thread_becomes_free_and_malloc(tmp_path):
-    """In a format that has one line for both steps."""
+    """In a format with one line for both steps."""
     lines = "1 0 malloc(8) = 0x1000\n10+10 0 realloc(0x1000, 99) = 0x2000\n15 1 malloc(8) = 0x1000\n"
     result = succeed(CONVERT, "convert", import_text(tmp_path, lines), tmp_path / "o.mtrace")
     assert "1 reallocs written as free and malloc" in result.stderr
@@ -132,7 +132,7 @@ def test_wl_of_many_calls_goes_through_its_temporary_file(tmp_path):
     events, threads = used_threads(legal(3, 4, 6000, 50))
     tape = import_text(tmp_path, text(events, threads))
     back, _ = round_trip(tape, "wl")
-    assert said("wl", ops(back), True) == said("wl", ops(tape), True)
+    assert calls_of("wl", ops(back), True) == calls_of("wl", ops(tape), True)
     assert info(back)["threads"] == threads
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Any legal run of malloc, realloc and free, written down in a format, comes back from its importer call by call."""
+"""Any legal sequence of malloc, realloc and free, written in a format, is read back by its importer call by call."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.support import CONVERT, succeed
 
 
 class Call(NamedTuple):
-    """malloc of an object that is not there, else realloc, or free where size is None."""
+    """malloc if the object does not exist; else realloc, or free if size is None."""
 
     slot: int
     born: bool
@@ -39,12 +39,12 @@ def runs(draw: st.DrawFn) -> list[Call]:
 
 
 def address(slot: int) -> int:
-    """What the formats that number objects get for an address."""
+    """The address of an object in formats that number objects."""
     return 16 * (slot + 1)
 
 
 def printed(call: Call) -> str:
-    """As dump prints it, without time and thread."""
+    """The call as dump prints it, without time and thread."""
     at = hex(address(call.slot))
     if call.size is None:
         return f"free({at})"
@@ -52,7 +52,7 @@ def printed(call: Call) -> str:
 
 
 def lines(calls: list[Call], born: str, moved: str, gone: str) -> bytes:
-    """One line for each call: a is the address, n the size."""
+    """One line per call: a is the address, n the size."""
     chosen = [gone if call.size is None else born if call.born else moved for call in calls]
     texts = [form.format(a=address(call.slot), i=call.slot, n=call.size or 0) for call, form in zip(calls, chosen)]
     return "".join(f"{text}\n" for text in texts).encode()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Every importer: what each record of its sample becomes, that it is told by its content, and what it refuses."""
+"""Every importer: what each record of its sample becomes, that its format is recognised by content, and what it
+refuses.
+"""
 
 import gzip
 import json
@@ -114,7 +116,7 @@ BAD_LINES = [
     ("heaptrack", "", "it is empty"),
     ("heaptrack", "hello\n", "1: not heaptrack data"),
     ("heaptrack", "v 10400 4\n", "1: heaptrack file version 4"),
-    ("heaptrack", HEAPTRACK + "+ 18 1 5000\n", "2: stack 1 is not there yet"),
+    ("heaptrack", HEAPTRACK + "+ 18 1 5000\n", "2: stack 1 is not defined yet"),
     ("heaptrack", HEAPTRACK + "t 5000 1\n", "2: stack 1 is called by 1"),
     ("heaptrack", HEAPTRACK + "+ 18 0\n", "2: not a line"),
     ("heaptrack", HEAPTRACK + "+ 18 0 11112222333344445\n", "2: not a line"),
@@ -195,7 +197,7 @@ BAD_BYTES = [
     ("wl", wl(1, 1, [op(7, 1) + op(1), op(7, 1) + op(1)]), "two threads wait for one sync"),
     ("wl", wl(1, 0, [op(99) + op(1)]), "an unknown code"),
     ("wl", op(8, 1) + op(9, 0) + op(10, 1 << 40) + op(1), "claims more than the file can hold"),
-    ("wl", op(8, 1) + op(9, 0) + op(10, 1) + op(11, 999) + op(1), "begins behind the file's end"),
+    ("wl", op(8, 1) + op(9, 0) + op(10, 1) + op(11, 999) + op(1), "begins after the file's end"),
     ("wl", op(8, 1) + op(9, 0) + op(10, 1) + op(1) + bytes(9), "more threads than it lists"),
     ("wl", b"\x08" + b"\xff" * 12, "not a .wl workload"),
 ]
@@ -237,11 +239,11 @@ def test_look_alikes_and_greetings_do_not_mislead(line, name, tmp_path):
     assert (found.status, found.stdout, found.stderr) == (named.status, named.stdout, named.stderr)
 
 
-def test_what_was_put_right_stands_in_the_trace(tmp_path):
+def test_repairs_are_noted_in_the_trace(tmp_path):
     tape = tmp_path / "t.tape"
-    said = succeed(CONVERT, "convert", DATA / "heaptrack-v3.raw", tape).stderr
+    stderr = succeed(CONVERT, "convert", DATA / "heaptrack-v3.raw", tape).stderr
     footer = json.loads(succeed(CONVERT, "info", tape, "--json").stdout)["footer"]
-    assert footer["note"] in said
+    assert footer["note"] in stderr
     assert "1 releases were logged after" in footer["note"]
 
 
@@ -261,7 +263,7 @@ def test_directory_that_babeltrace2_can_not_read_is_an_error(tmp_path):
 
 
 def test_threads_of_a_wl_wait_for_one_another(tmp_path):
-    # Thread 0 begins, but waits for thread 1, which frees what 0 made before: the file's order can't be kept.
+    # Thread 0 begins, but waits for thread 1, which frees what 0 made earlier: the file's order can't be kept.
     first = op(2, 1, 24) + op(6, 1) + op(7, 2) + op(2, 1, 30) + op(1)
     second = op(7, 1) + op(5, 1) + op(6, 2) + op(1)
     path = tmp_path / "sync.wl"
@@ -281,7 +283,7 @@ def test_late_release_beyond_the_window_is_left_where_it_is(tmp_path):
     assert (witness["events"], witness["overlapping_acquires"]) == (70003, 1)
 
 
-def test_late_releases_of_one_address_are_put_right_at_any_depth(tmp_path):
+def test_late_releases_of_one_address_are_moved_at_any_depth(tmp_path):
     lines = ["= Start"] + ["@ p + 0x10 0x8"] * 4
     for number in range(3):
         lines += ["@ p < 0x10", f"@ p > {0x20 + 16 * number:#x} 0x8"]
@@ -291,7 +293,7 @@ def test_late_releases_of_one_address_are_put_right_at_any_depth(tmp_path):
     assert (witness["overlapping_acquires"], witness["double_frees"], witness["live_at_end"]) == (0, 0, 3)
 
 
-def test_dj_inversion_is_put_right(tmp_path):
+def test_dj_inversion_is_repaired(tmp_path):
     path = tmp_path / "inverted.dj"
     path.write_bytes(
         dj_record(1, "malloc", ptr2=0x10, size=8)

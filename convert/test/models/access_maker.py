@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Data accesses for tests, apart from heaptape's own code: a random run of them between the calls of a history, the
-blocks of core/trace/FORMAT.md section 6a, and the file of core/workload/WORKLOAD.md that compile makes of them.
+"""Data accesses for tests, independent of heaptape's own code: a random sequence of accesses between the calls of a
+history, the blocks of core/trace/FORMAT.md section 6a, and the file of core/workload/WORKLOAD.md that compile makes of
+them.
 """
 
 import json
@@ -31,7 +32,7 @@ class Row:
 
 
 def call_row(event: Event, number: int) -> Row:
-    """That of the thread's event with that number: the stack pointer tells both."""
+    """The row of the thread's event with that number: the stack pointer identifies both."""
     return Row("call", event.thread, event.hands_out, stack_pointer(event.thread, number))
 
 
@@ -40,7 +41,7 @@ def stack_pointer(thread: int, number: int) -> int:
 
 
 def made_rows(seed: int, events: Iterable[Event], most: int) -> list[Row]:
-    """The calls in that order, and before, between and behind them up to `most` accesses, to what is live there."""
+    """The calls in that order; before, between and after them up to `most` accesses to what is live there."""
     source = random.Random(seed)
     live: dict[int, int] = {}
     calls: dict[int, int] = {}
@@ -70,7 +71,7 @@ def made_rows(seed: int, events: Iterable[Event], most: int) -> list[Row]:
 
 
 def _place(recent: list, key: int, code: int, fresh: int) -> tuple[int, bool]:
-    """The code of an access to key, and whether it was put in. The list holds [key, granule]."""
+    """The code of an access to key, and whether key was added. The list holds [key, granule]."""
     for place, entry in enumerate(recent):
         if entry[0] == key:
             recent.insert(0, recent.pop(place))
@@ -131,19 +132,19 @@ def add_accesses(tape: Path, rows: list[Row], block_rows: int = 100, totals: dic
         block = block_of(rows[begin : begin + block_rows], acquired)
         acquired = block.last_stamp
         changed.before_footer(block)
-    told = {
+    counts = {
         "calls": sum(row.kind == "call" for row in rows),
         "objects": sum(row.kind == "object" for row in rows),
         "other": sum(row.kind == "other" for row in rows),
     }
     info.raw = json.dumps(json.loads(info.raw) | {"accesses": {"granule_bytes": 16, "filter_bytes": 4096}}).encode()
-    footer.raw = json.dumps(json.loads(footer.raw) | {"accesses": told | (totals or {})}).encode()
+    footer.raw = json.dumps(json.loads(footer.raw) | {"accesses": counts | (totals or {})}).encode()
     changed.blocks[-1].columns[1:] = []  # the index
     changed.write(tape)
 
 
 def add_gap(tape: Path, thread: int, dropped: int) -> None:
-    """So many events are missing before the thread's first."""
+    """Adds a GAP of `dropped` events before the thread's first."""
     changed = Tape.read(tape)
     for block in changed.blocks:
         if block.type in (2, GAP) and block.thread == thread:
@@ -156,7 +157,7 @@ def add_gap(tape: Path, thread: int, dropped: int) -> None:
 
 
 def compiled_rows(path: Path) -> tuple[int, list[Row], dict[str, int]]:
-    """What is in the file beside a workload: the filter's bytes, the rows (objects by slot), the totals."""
+    """The contents of the file beside a workload: the filter's bytes, the rows (objects by slot), the totals."""
     data = path.read_bytes()
     magic, version, filter_bytes = struct.unpack_from("<8sII", data)
     assert (magic, version) == (b"HEAPACCS", 1)
@@ -182,5 +183,5 @@ def compiled_rows(path: Path) -> tuple[int, list[Row], dict[str, int]]:
 
 
 def gives_op(event: Event) -> bool:
-    """Of a legal history: failed calls give none."""
+    """In a legal history, all calls give an op except failed ones."""
     return event.hands_out or event.call not in ACQUIRES or event.releases

@@ -9,10 +9,10 @@ from convert.test.models.history_model import Event
 
 @dataclass
 class Maker:
-    """A legal history, step by step: a few addresses that all threads fight for, so that each is soon used elsewhere.
+    """A legal history, step by step: all threads compete for a few addresses, so that each is soon reused elsewhere.
 
-    Steps of different threads at one address never have the same time: our own traces never do, and where a
-    foreign clock is too coarse to tell them apart the right order can't be known.
+    Steps of different threads at one address never have the same time: our own traces never do, and if a foreign clock
+    is too coarse to distinguish them the right order can't be known.
     """
 
     random: random.Random
@@ -22,7 +22,7 @@ class Maker:
 
     def __post_init__(self) -> None:
         self.live: list[int] = []
-        self.pending: dict[int, tuple[int, int, str]] = {}  # thread in a realloc: released address, its time, call
+        self.pending: dict[int, tuple[int, int, str]] = {}  # thread inside a realloc: released address, its time, call
         self.events: list[Event] = []
         self.users: dict[int, int] = {}  # address: thread that used it at the present time
 
@@ -58,7 +58,7 @@ class Maker:
         released, first_ns, call = self.pending.pop(thread)
         address = self.free_address()
         param = 2 if call == "reallocarray" else 0
-        if address is None:  # it must have been freed by size 0, after all
+        if address is None:  # it must have been freed by size 0
             self.events.append(Event(first_ns, first_ns, thread, call, released, param, 0, 0))
         else:
             self.live.append(address)
@@ -108,7 +108,7 @@ def legal(seed: int, threads: int, steps: int, addresses: int) -> list[Event]:
 
 
 def jitter(seed: int, events: list[Event], most_ns: int) -> list[Event]:
-    """Delays stamps by up to most_ns, threads' orders kept: inversions of any depth."""
+    """Delays stamps by up to most_ns, keeping each thread's order: inversions of any depth."""
     source = random.Random(seed)
     last: dict[int, int] = {}
     disturbed = []

@@ -2,8 +2,8 @@
 """A slow, obvious model of convert/history/history.h: the same rules over Python lists and dicts, from the header's
 contract.
 
-Events are those of heaptape text. A history is a list of events, each thread's in order; `judge` gives the witness and
-the ops.
+Events are those of heaptape text. A history is a list of events, each thread's in order; `judge` returns the witness
+and the ops.
 """
 
 from dataclasses import dataclass, field
@@ -66,7 +66,7 @@ class Event:
 
 @dataclass
 class Op:
-    """What compile makes of an event. obj: None where there is none; null_in, null_out: the call byte's flags."""
+    """What compile makes of an event. obj: None if it has no object; null_in, null_out: the call byte's flags."""
 
     thread: int
     call: str
@@ -141,7 +141,7 @@ class Model:
             self.woken[parked.thread] = stamp
 
     def place_release(self, event: Event, stamp: int, forced: bool) -> tuple[int, bool] | None:
-        """Returns what it waits for, (address, wants_live), or None when it is placed."""
+        """Returns what it waits for, (address, wants_live), or None if it is placed."""
         here = self.live.get(event.released)
         if here is None:
             if not forced:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Takes a trace's file apart into blocks and puts it together again, with its checksums (core/trace/FORMAT.md): for
-tests that change a number of a sound file, or add blocks to it.
+"""Splits a trace file into blocks and writes it again, with its checksums (core/trace/FORMAT.md): for tests that change
+a number in a valid file, or add blocks to it.
 """
 
 import struct
@@ -22,7 +22,7 @@ class Column:
     id: int
     raw: bytes
     shift: int = 0
-    raw_bytes: int | None = None  # None: as it is
+    raw_bytes: int | None = None  # None: unchanged
     frame: bytes | None = None
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Reads a workload's ops in their total order: what the tests need of WORKLOAD.md, apart from heaptape's own code."""
+"""Reads a workload's ops in their total order: what the tests need of WORKLOAD.md, independent of heaptape's own
+code.
+"""
 
 import struct
 from dataclasses import dataclass
