@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What everything stands on. Depends on nothing above it.
+# The common base. Depends on nothing above it.
 CORE_LIBS := -lzstd -lz -ljansson
 
 $(call c_components,core/base core/files core/command core/processes core/trace core/trace/write core/trace/read core/sharing core/workload core/workload/making core/valgrind)

@@ -11,8 +11,8 @@
 enum {
   HUGE_BYTES = 2 << 20,
   PAGE_LINES = CHAINS_OS_PAGE_BYTES / CHAINS_LINE_BYTES,
-  /* Without huge pages: so many OS pages are walked in random order before the next, that the second TLB holds. Of 32,
-     prefetchers bring some lines. */
+  /* Without huge pages: this many OS pages are walked in random order before the next ones; the second TLB can hold
+     them. With 32, prefetchers fetch some lines. */
   GROUP_LINES = 256 * PAGE_LINES,
 };
 
@@ -22,7 +22,7 @@ static long minor_faults(void) {
   return usage.ru_minflt;
 }
 
-/* Maps and touches the memory. Whether it lies on huge pages is seen from the faults: one for 2 MiB. */
+/* Maps and touches the memory. The number of faults shows whether it is on huge pages: one for 2 MiB. */
 static int map(struct chains *chains, size_t bytes, bool want_huge) {
   size_t whole = (bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
   char *mapped = mmap(NULL, whole + HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -46,13 +46,13 @@ static int map(struct chains *chains, size_t bytes, bool want_huge) {
 static void **node_at(const struct chains *chains, enum chains_layout layout, enum chains_order order,
                       uint32_t number) {
   size_t line = number;
-  /* Lines at one offset of every OS page would all fall into a few sets. */
+  /* Lines at the same offset in every OS page would all map to a few sets. */
   if (layout == CHAINS_ONE_PER_PAGE)
     line = (size_t)number * PAGE_LINES + number * 29 % 64;
   return (void **)(chains->memory + line * CHAINS_LINE_BYTES) + order;
 }
 
-/* Random order of order[begin] to order[end - 1]. */
+/* Shuffles order[begin] to order[end - 1]. */
 static void shuffle(uint32_t *order, size_t begin, size_t end, uint64_t *state) {
   for (size_t index = end - 1; index > begin; index--) {
     size_t other = begin + random_next(state) % (index - begin + 1);
@@ -69,7 +69,8 @@ static void fill_far(uint32_t *order, size_t nodes, size_t group, uint64_t *stat
     shuffle(order, begin, begin + group < nodes ? begin + group : nodes, state);
 }
 
-/* OS pages in random order, and at random the lines of each CHAINS_NEAR_PAGES of them. `pages`: room for the order. */
+/* Puts OS pages in random order, and in random order the lines of each CHAINS_NEAR_PAGES of them. `pages`: room for the
+   order of OS pages. */
 static void fill_near(uint32_t *order, uint32_t *pages, size_t nodes, uint64_t *state) {
   size_t page_count = (nodes + PAGE_LINES - 1) / PAGE_LINES, count = 0, begin = 0;
   for (size_t index = 0; index < page_count; index++)

@@ -28,14 +28,14 @@ static void run_arithmetic(unsigned iterations) {
 #pragma GCC unroll 4
     for (unsigned lane = 0; lane < 4; lane++) {
       uint64_t loaded = table[(iteration * 4 + lane) % 256];
-      __asm__ volatile("" : "+r"(loaded)); /* no vector code: programs are plain */
+      __asm__ volatile("" : "+r"(loaded)); /* no vector code: most programs have none */
       sums[lane] += (loaded ^ iteration) + (loaded >> 3);
     }
   }
   sink = sums[0] + sums[1] + sums[2] + sums[3];
 }
 
-/* A program of random byte codes over 64 words. Its branches depend on data, as those of a real one. */
+/* A program of random byte codes over 64 words. Its branches depend on data, as in a real program. */
 enum { PROGRAM = 512, WORDS = 64 };
 static struct { uint8_t operation, to, one, two; } program[PROGRAM];
 static uint64_t words[WORDS];
@@ -96,7 +96,7 @@ static void run_allocator(unsigned iterations) {
     uint64_t bits = random_next(&random_state);
     void **object = &objects[bits % OBJECTS];
     free(*object);
-    /* Sizes of programs: most are small, one in 32 is not. */
+    /* Sizes as in real programs: most are small, one in 32 is not. */
     *object = malloc(bits >> 59 ? 16 + (bits >> 8) % 112 : 16 + (bits >> 8) % 2000);
   }
 }
@@ -108,7 +108,7 @@ const struct code codes[CODE_COUNT] = {
     [CODE_ALLOCATOR] = {"allocator", run_allocator, 256},
 };
 
-/* That of no iteration is what stepping in and out of the code takes. */
+/* The count of no iterations is that of stepping into and out of the code. */
 double code_instructions(const struct code *code) {
   int64_t whole = stepping_count(code->run, code->counted_iterations), around = stepping_count(code->run, 0);
   return whole < 0 || around < 0 ? -1 : (double)(whole - around) / code->counted_iterations;

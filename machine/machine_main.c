@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* heaptape-machine: what instructions, cache misses, TLB misses, page faults and system calls cost on this machine, as
-   JSON on stdout. */
+/* heaptape-machine: the costs of instructions, cache misses, TLB misses, page faults and system calls on this machine,
+   as JSON on stdout. */
 #include "machine/chains.h"
 #include "machine/measurement.h"
 #include "machine/samples.h"
@@ -15,14 +15,14 @@ enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
 
 static const char USAGE[] =
     "usage: heaptape-machine [--working-sets BYTES,...] [--os-pages N,...] [--rounds N] | --sizes\n"
-    "  --working-sets BYTES,...  chains of loads over so many bytes each, of 4 KiB to 4 GiB (default: halves of caches of 32 KiB,\n"
+    "  --working-sets BYTES,...  chains of loads over working sets of these sizes, 4 KiB to 4 GiB (default: halves of caches of 32 KiB,\n"
     "                            256 KiB, 1 MiB and 32 MiB, and 128 MiB)\n"
-    "  --os-pages N,...          chains of one line in each of so many OS pages, 64 to 1048576 (default 256,6144)\n"
+    "  --os-pages N,...          chains of one line in each of N OS pages, 64 to 1048576 (default 256,6144)\n"
     "  --rounds N                samples of each figure, 3 to 1024 (default 30)\n"
     "  --sizes                   measure nothing: print the TLBs that CPUID reports\n";
 
-/* Reads numbers between two limits, rounded down to a multiple of CHAINS_WALKERS units. Returns how many; 0: not that.
- */
+/* Reads numbers between two limits, rounded down to a multiple of CHAINS_WALKERS units. Returns how many; 0: invalid
+   text. */
 static size_t parse_list(const char *text, size_t lowest, size_t highest, size_t unit, size_t list[PLAN_MAX]) {
   size_t step = unit * CHAINS_WALKERS;
   for (size_t count = 0; count < PLAN_MAX; count++) {
@@ -58,7 +58,7 @@ static bool parse_option(struct plan *plan, int option) {
   }
 }
 
-/* Prints and gives back the object. Returns the exit status. */
+/* Prints and releases the object. Returns the exit status. */
 static int print_json(json_t *object) {
   int failed = json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
   json_decref(object);
@@ -90,7 +90,7 @@ int main(int argc, char **argv) {
     if (option == 's')
       return print_json(measurement_sizes());
     if (!parse_option(&plan, option)) {
-      fprintf(stderr, "heaptape-machine: %s: no such option, or not a value that it takes\n", argv[optind - 1]);
+      fprintf(stderr, "heaptape-machine: %s: unknown option or invalid value\n", argv[optind - 1]);
       return EXIT_USAGE;
     }
   }

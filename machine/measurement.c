@@ -12,17 +12,17 @@
 enum {
   CHAIN_SETS = PLAN_MAX * 3,
   WARM_BYTES_MAX = 32 << 20, /* a larger set is not in a cache anyway */
-  LOADS_NEAR = 1 << 16,      /* of a sample: some 0.2 ms where all hit */
-  LOADS_FAR = 1 << 14,       /* and 2 ms where none does */
+  LOADS_NEAR = 1 << 16,      /* of a sample: about 0.2 ms where all hit */
+  LOADS_FAR = 1 << 14,       /* and about 2 ms where none does */
   NEAR_LINES = 1 << 15,
 };
 
-/* Iterations of a sample of some 0.2 ms. */
+/* Iterations of a sample of about 0.2 ms. */
 static const unsigned code_iterations[CODE_COUNT] = {12000, 60000, 60000, 6000};
 
 struct chain_samples {
   struct chains chains;
-  bool of_working_set; /* and so walked near and in order of address, too */
+  bool of_working_set; /* also walked near and in order of address */
   struct samples dependent, independent, near_dependent, near_independent, stream;
 };
 
@@ -35,7 +35,8 @@ enum { KERNEL_FIGURES = sizeof kernel_names / sizeof *kernel_names };
 
 struct measurement {
   const struct plan *plan;
-  struct chain_samples sets[CHAIN_SETS]; /* working sets; then of each set of OS pages: one line each, side by side */
+  struct chain_samples sets[CHAIN_SETS]; /* working sets; then for each set of OS pages: one line in each OS page, and
+                                            as many lines side by side */
   size_t set_count;
   struct samples code[CODE_COUNT], kernel[KERNEL_FIGURES];
   unsigned kernel_refusals;
@@ -81,7 +82,7 @@ static void sample_chains(struct chain_samples *set) {
 }
 
 static void sample_code(struct measurement *all, size_t index) {
-  codes[index].run(code_iterations[index] / 8); /* into the caches */
+  codes[index].run(code_iterations[index] / 8); /* warms the caches */
   uint64_t begin = samples_cpu_ns();
   codes[index].run(code_iterations[index]);
   samples_add(&all->code[index], (double)(samples_cpu_ns() - begin) / code_iterations[index]);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A measurement of this machine: every figure sampled once in each round, so that a disturbance affects all of them
-   alike.
+/* A measurement of this machine: every figure is sampled once in each round, so that a disturbance affects all of them
+   in the same way.
 
-   Job: the plan, the rounds, the result as JSON. Not its job: what follows from the figures (analysis/heaptape/model/).
- */
+   Job: the plan, the rounds, the result as JSON. Not its job: using the figures (analysis/heaptape/model/). */
 #pragma once
 
 #include "core/base/error.h"
@@ -14,13 +13,13 @@
 enum { PLAN_MAX = 16 };
 
 struct plan {
-  size_t working_set_bytes[PLAN_MAX], working_sets; /* caches: chains over so many bytes */
-  size_t os_pages[PLAN_MAX], os_page_sets; /* TLBs: one line of each of so many OS pages, and as many side by side */
+  size_t working_set_bytes[PLAN_MAX], working_sets; /* caches: chains over this many bytes */
+  size_t os_pages[PLAN_MAX], os_page_sets; /* TLBs: one line in each of this many OS pages, and as many side by side */
   unsigned rounds;
 };
 
-/* Measures. Returns the result, to be given back with json_decref; or NULL with an error: no memory. */
+/* Measures. Returns the result, to be released with json_decref; or NULL with an error: no memory. */
 json_t *measurement_make(const struct plan *plan, struct error *error);
 
-/* Only what is known without measuring: "tlbs". */
+/* Returns only the figures known without measuring: "tlbs". */
 json_t *measurement_sizes(void);

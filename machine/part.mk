@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What this machine's misses, faults and instructions cost: for the model of time (docs/methods/TIME_MODEL.md).
+# The costs of this machine's misses, faults and instructions: for the model of time (docs/methods/TIME_MODEL.md).
 $(call c_components,machine)
 $(call c_program,machine,machine/machine_main.c,machine core/base,-ljansson -lm)
 $(call c_test,machine/test/chains_meet_every_line_once.c,,machine core/base,-lm)

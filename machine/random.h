@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Random numbers that a seed repeats: xorshift64. *state must not be 0. Pure. */
+/* Reproducible random numbers: xorshift64. *state must not be 0. Pure. */
 #pragma once
 
 #include <stdint.h>

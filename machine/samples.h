@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Samples of one figure, and their quantiles.
 
-   Job: keeps what repeated short samples gave, and computes the least, the quartiles and the median. Not its job: to
-   judge which of them is true. Not thread-safe. */
+   Job: keeps the values of repeated short samples, and computes the minimum, the quartiles and the median. Not its job:
+   to judge which of them is true. Not thread-safe. */
 #pragma once
 
 #include <stddef.h>
@@ -22,8 +22,8 @@ struct quantiles {
 /* Adds a value; beyond SAMPLES_MAX it is left out. */
 void samples_add(struct samples *samples, double value);
 
-/* Sorts the samples. Between two of them a quantile is interpolated. Without samples all are NaN. */
+/* Sorts the samples. A quantile between two of them is interpolated. Without samples all quantiles are NaN. */
 struct quantiles samples_quantiles(struct samples *samples);
 
-/* CPU time of the calling thread in ns: what other processes take is not in it. */
+/* CPU time of the calling thread in ns, without that of other processes. */
 uint64_t samples_cpu_ns(void);

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Waits until the child stops. The signal that stopped it, or 0: it is gone. */
+/* Waits until the child stops. Returns the signal that stopped it, or 0: it has ended. */
 static int stop_of(pid_t child) {
   int status;
   if (TEMP_FAILURE_RETRY(waitpid(child, &status, 0)) < 0)

@@ -8,7 +8,7 @@
 enum { AMD = 0x68747541, HYGON = 0x6f677948 };
 enum { AMD_FIRST = 0x80000005u, AMD_SECOND = 0x80000006u, INTEL = 0x18 };
 
-/* AMD's codes of associativity in leaf 0x80000006; 0: none that is known. */
+/* AMD's codes of associativity in leaf 0x80000006; 0: unknown code. */
 static uint32_t amd_ways(uint32_t code, uint32_t entries) {
   static const uint32_t ways[16] = {[1] = 1,  [2] = 2,   [3] = 3,   [4] = 4,   [5] = 6,   [6] = 8,
                                     [8] = 16, [10] = 32, [11] = 48, [12] = 64, [13] = 96, [14] = 128};
@@ -33,8 +33,8 @@ static unsigned read_amd(struct tlb_size sizes[TLBS_MAX]) {
   return 2;
 }
 
-/* Of each level the TLB for data (type 1) or for both (3) that has 4 KiB pages; the first level's is for loads (4)
-   where it has one for stores of its own. */
+/* Reads for each level the TLB for data (type 1) or for both (3) that has 4 KiB pages; in the first level the one for
+   loads (4), where it has a separate one for stores. */
 static unsigned read_intel(struct tlb_size sizes[TLBS_MAX]) {
   uint32_t last, b, c, d;
   if (!__get_cpuid_count(INTEL, 0, &last, &b, &c, &d))

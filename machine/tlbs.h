@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The processor's TLBs for data and OS pages of 4 KiB, as CPUID reports them.
 
-   Job: reads AMD's leaves 0x80000005 and 6, and Intel's leaf 0x18. On other processors none are known. */
+   Job: reads AMD's leaves 0x80000005 and 6, and Intel's leaf 0x18. On other processors no sizes are known. */
 #pragma once
 
 #include <stdint.h>

@@ -14,7 +14,7 @@
 
 const char *const observed_call_names[OBSERVED_CALLS] = {"mmap", "munmap", "mremap", "madvise", "brk"};
 
-/* The first OBSERVED_CALLS as named; then those that begin and end an image, which are all that is asked for where only
+/* First the OBSERVED_CALLS that are named; then those that begin and end an image, the only ones observed where only
    time is measured. */
 static const int numbers[] = {SYS_mmap, SYS_munmap, SYS_mremap,   SYS_madvise,
                               SYS_brk,  SYS_execve, SYS_execveat, SYS_exit_group};
@@ -26,7 +26,7 @@ int observe_install(int socket, bool memory) {
   return notify_install(socket, numbers + first, CALLS - first);
 }
 
-/* The processor time of another process, exact to the ns (/proc/PID/stat has ticks of 10 ms). */
+/* The processor time of another process, to the ns (/proc/PID/stat has ticks of 10 ms). */
 static uint64_t process_cpu_ns(pid_t pid) {
   clockid_t clock;
   struct timespec time;
@@ -41,7 +41,7 @@ static void read_faults(struct observed *image) {
   unsigned long long minor, major;
   if (!proc_read(image->stat_fd, text, sizeof text) || !(after = strrchr(text, ')')))
     return;
-  /* What follows the name is field 3 and on. */
+  /* The text after the name begins with field 3. */
   if (sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu", &minor, &major) == 2) {
     image->minor_faults = minor;
     image->major_faults = major;
@@ -53,7 +53,7 @@ static struct observed_row *new_row(struct observed *image) {
     image->rows = malloc(OBSERVED_ROWS * sizeof *image->rows);
   if (!image->rows)
     return NULL;
-  if (image->row_count == OBSERVED_ROWS) { /* half as many, twice as far apart */
+  if (image->row_count == OBSERVED_ROWS) { /* keep every second row, and double the interval */
     for (uint32_t row = 0; row < OBSERVED_ROWS / 2; row++)
       image->rows[row] = image->rows[2 * row];
     image->row_count = OBSERVED_ROWS / 2;
@@ -71,8 +71,8 @@ static void name_image(struct observed *image) {
   image->file[length > 0 ? length : 0] = '\0';
 }
 
-/* Reads what there is to read now; a row only where one is due. statm is a fifth of the cost of status: resident less
-   what is of files and shared is anonymous. */
+/* Reads the image's figures now; adds a row only where one is due. statm is a fifth of the cost of status: resident
+   less file and shared pages is anonymous. */
 static void look(struct observed *image, uint64_t now_ns, bool memory) {
   char text[128];
   unsigned long long size, resident, shared;
@@ -97,7 +97,8 @@ static void look(struct observed *image, uint64_t now_ns, bool memory) {
     image->vm_size_peak_bytes = vm;
   if (now_ns < image->next_row_ns)
     return;
-  image->next_row_ns = now_ns + image->interval_ns; /* where only time is measured too: else the observer never waits */
+  image->next_row_ns = now_ns + image->interval_ns; /* also where only time is measured: else the observer would never
+                                                       wait */
   struct observed_row *row = memory ? new_row(image) : NULL;
   if (row)
     *row = (struct observed_row){image->time_ns, image->cpu_ns, rss, vm};
@@ -151,7 +152,7 @@ static pid_t process_of(pid_t thread) {
   return proc_read_file(thread, "status", text, sizeof text) ? (pid_t)proc_status_number(text, "\nTgid:", 0) : thread;
 }
 
-/* The image that a thread belongs to; one that is not known begins with this call. */
+/* Returns the image that a thread belongs to; an unknown image begins with this call. */
 static struct observed *image_of(struct observation *all, pid_t thread) {
   uint32_t slot = (uint32_t)thread % OBSERVED_LIMIT;
   if (all->threads[slot].thread == thread && all->threads[slot].image < all->count &&
@@ -168,9 +169,9 @@ static struct observed *image_of(struct observation *all, pid_t thread) {
   return image;
 }
 
-/* An image that a successful exec ends is left at its last look. The next one begins with the first call that it makes,
-   or in observe_look: where only time is measured, the first call may be its exit. Nothing is read here of the memory
-   of a process that is not known yet: a child of vfork still has its parent's. */
+/* An image that a successful exec ends keeps its last figures. The next one begins with its first call, or in
+   observe_look: where only time is measured, the first call may be its exit. The memory of a process that is not known
+   yet is not read here: a child of vfork still has its parent's. */
 static void at_exec(struct observation *all, pid_t thread) {
   pid_t pid = process_of(thread);
   struct observed *image = find_live(all, pid);
@@ -228,8 +229,8 @@ void observe_begin(struct observation *all, int socket, pid_t child) {
     new_image(all, child);
 }
 
-/* Images for processes that called exec a while ago and have made no call since. On a busy machine one may wait longer
-   for a processor, and has not executed yet: so its name is read anew at each look. */
+/* Begins images for processes that called exec a while ago and have made no call since. On a busy machine a process may
+   wait longer for a processor and not have completed its exec yet: so its name is read again at each look. */
 static void begin_pending(struct observation *all, uint64_t now_ns) {
   for (uint32_t slot = 0; slot < OBSERVED_LIMIT; slot++) {
     if (!all->pending[slot].pid || now_ns - all->pending[slot].time_ns <= EXEC_SETTLES_NS)

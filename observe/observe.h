@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory and processor time of a live program and all that it starts, from outside: what replays are
-   compared with (heaptape-observe).
+/* The memory and processor time of a live program and of all programs that it starts, from outside (heaptape-observe).
+   Replays are compared with these figures.
 
    Job: follow every program image (a process from one exec to the next, or to its end), read its RssAnon and VmSize at
-   even times and before each system call that may shrink them, count the calls that manage memory, and read its
-   processor time and page faults when it asks to exit. Not its job: which of the programs is meant; starting them.
-   Invariants: reads /proc only; stops a process for nothing but those calls, some 10 µs each; a peak of a process of
-   one thread is exact (notify.h), of several nearly so, as others run on while one is stopped. A process that ends
-   without asking (by a signal) is known up to its last look. Where the kernel forbids notification, only the command's
-   own process is seen, and only at even times. Single-threaded. */
+   even intervals and before each system call that may shrink them, count the calls that manage memory, and read its
+   processor time and page faults when it calls exit. Not its job: choosing among the programs; starting them.
+   Invariants: reads /proc only; stops a process only for those calls, about 10 µs each; the peak of a process of one
+   thread is exact (notify.h), that of several threads nearly so, as the others continue while one is stopped. A process
+   that ends without calling exit (by a signal) is known up to the last time it was read. Where the kernel forbids
+   notification, only the command's own process is seen, and only at even intervals. Single-threaded. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,14 +29,14 @@ struct observed_row {
 struct observed {
   pid_t pid;
   bool live;
-  bool guessed;  /* begun without a call of its own */
-  char name[16]; /* the kernel's: base name of what was executed, its first 15 bytes */
+  bool guessed;  /* begun without a call by it */
+  char name[16]; /* the kernel's: the first 15 bytes of the executed file's base name */
   char file[256];
   uint64_t begin_ns, interval_ns, next_row_ns;
   uint64_t rss_anon_peak_bytes, vm_size_peak_bytes, vm_hwm_bytes;
-  uint64_t cpu_begin_ns, cpu_ns, time_ns; /* at the last look */
+  uint64_t cpu_begin_ns, cpu_ns, time_ns; /* when last read */
   uint64_t minor_faults, major_faults, faults_begin;
-  bool exited; /* it asked to: cpu_ns and faults are those of its whole life */
+  bool exited; /* it called exit: cpu_ns and faults are those of its whole life */
   uint64_t calls[OBSERVED_CALLS];
   int statm_fd, stat_fd;
   struct observed_row *rows;
@@ -45,18 +45,18 @@ struct observed {
 
 struct observation {
   int listener; /* -1: there is none */
-  bool memory;  /* look at memory; otherwise at processor time only, and the calls go on unseen */
+  bool memory;  /* read memory; otherwise only processor time, and the calls are not stopped */
   uint64_t interval_ns;
   uint32_t count, lost; /* lost: images above OBSERVED_LIMIT */
   struct observed images[OBSERVED_LIMIT];
   struct {
     pid_t pid; /* 0: none */
     uint64_t time_ns, cpu_ns;
-  } pending[OBSERVED_LIMIT]; /* asked to exec, by number; whether it did shows later */
+  } pending[OBSERVED_LIMIT]; /* processes that called exec, by number; whether it succeeded shows later */
   struct {
     pid_t thread;
     uint32_t image;
-  } threads[OBSERVED_LIMIT]; /* whose thread: a cache, by number */
+  } threads[OBSERVED_LIMIT]; /* the process of a thread: a cache, by number */
 };
 
 /* In the child, between fork and exec. Returns 0, or -1: the kernel does not permit it. Async-signal-safe. */
@@ -68,8 +68,8 @@ void observe_begin(struct observation *all, int socket, pid_t child);
 /* Serves one notification. */
 void observe_answer(struct observation *all);
 
-/* Looks at all images that are due; returns when the next is, on the monotonic clock. */
+/* Reads all images that are due; returns when the next one is due, on the monotonic clock. */
 uint64_t observe_look(struct observation *all);
 
-/* When all has ended. */
+/* To be called when all processes have ended. */
 void observe_finish(struct observation *all);

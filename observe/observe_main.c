@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* heaptape-observe: runs a command and reports the memory and processor time that each of its programs took, or what it
-   costs under a simulation. */
+/* heaptape-observe: runs a command and reports the memory and processor time of each of its programs, or its counts in
+   a simulation. */
 #include "core/base/json.h"
 #include "core/base/os.h"
 #include "core/command/diagnostics.h"
@@ -24,7 +24,7 @@
 #define OBSERVE "heaptape-observe"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, INTERVAL_US = 2000, TIME_INTERVAL_US = 50000 };
-/* How long processes that outlive the command are served: without a listener their calls would fail. */
+/* How long processes that outlive the command are still served: without a listener their calls would fail. */
 static const uint64_t REST_NS = 3000000000u;
 
 static const char USAGE[] =
@@ -164,7 +164,7 @@ static void pass_signals_on(int signals, pid_t child) {
     kill(child, (int)signal.ssi_signo);
 }
 
-/* Serves until the command has ended and no process is left whose calls wait for an answer. Returns the wait status. */
+/* Serves until the command has ended and no process remains whose calls wait for an answer. Returns the wait status. */
 static int serve(struct observation *all, pid_t child, int signals) {
   struct pollfd polled[3] = {{.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN},
                              {.fd = all->listener, .events = POLLIN},

@@ -37,7 +37,7 @@ static int judge(const struct simulation *simulation, const char *log, int statu
   const char *name = simulation->command[0];
   bool complained = valgrind_complaint(log, complaint, sizeof complaint);
   bool written = access(simulation->output, R_OK) == 0;
-  /* The launcher could not start the tool, and said so on stderr. */
+  /* The launcher could not start the tool, and reported it on stderr. */
   if (access(log, F_OK) != 0 && WIFEXITED(status) && WEXITSTATUS(status) != 0)
     return WEXITSTATUS(status);
   if (written && !(complained && WIFSIGNALED(status)))
@@ -59,8 +59,8 @@ static void print_file(const char *path) {
     fclose(file);
 }
 
-/* The command's result is in OUTPUT and that of others in OUTPUT.PID: the tool needs to know which it is. Valgrind's
-   launcher becomes the tool, and that the command, so the child's id is the command's. */
+/* The command's result is in OUTPUT, those of other processes in OUTPUT.PID, so the tool needs the command's process
+   id. That is the child's: Valgrind's launcher execs the tool, which becomes the command. */
 static int run(const struct simulation *simulation, struct valgrind_command *command, struct error *error) {
   char log[64];
   pid_t child = fork();

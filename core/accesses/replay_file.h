@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The file that a stream for replaying lies in (W.accesses): a header, and the stream (stream.h) up to the file's end.
+/* The file with a stream for replaying (W.accesses): a header, then the stream (stream.h) up to the file's end.
 
    Job: the header. Not its job: writing the stream (convert/), checking it (replay/parent/), playing it
    (observe/valgrind/). Self-contained, without the C library, as the Valgrind tool has none. Numbers are little-endian.
 
    The stream has exactly one EVENT item for each op of its workload, in the workload's total order; `object` of an
-   OBJECT item is the slot that its object has in the workload at that point. */
+   OBJECT item is the object's slot in the workload at that point. */
 #pragma once
 
 #include <stdint.h>

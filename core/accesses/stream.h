@@ -22,28 +22,28 @@ enum {
   ACCESS_GRANULE_SHIFT = 4,
   ACCESS_GRANULE_BYTES = 1 << ACCESS_GRANULE_SHIFT,
   ACCESS_ITEM_BYTES = 3 * LEB_MAX_BYTES, /* at most */
-  ACCESS_FILTER_BYTES = 4096,            /* the filter in front of a recording, if nothing else was asked for */
-  ACCESS_BURST_CODE = 63,                /* stands for a total's number where a burst begins or ends */
+  ACCESS_FILTER_BYTES = 4096,            /* the default size of the filter in front of a recording */
+  ACCESS_BURST_CODE = 63,                /* in place of a total's number where a burst begins or ends */
 };
 
 enum access_kind {
-  ACCESS_EVENT,  /* a call was made. What the allocator accessed in it is not in the stream. */
+  ACCESS_EVENT,  /* a call was made. The allocator's accesses in it are not in the stream. */
   ACCESS_OBJECT, /* an access to an object */
   ACCESS_OTHER,  /* an access to other memory */
   ACCESS_TOTAL,  /* a total of the recording: enum access_total */
-  ACCESS_BURST,  /* a burst begins or ends: of a recording in bursts, there are accesses inside of bursts alone. Of a
-                    stream the first burst begins before the first access; when replaying, the stream's first item is
-                    one, so that the stream says that it has bursts, also where none begins. */
+  ACCESS_BURST,  /* a burst begins or ends: a recording in bursts has accesses only inside bursts. The first burst
+                    begins before the stream's first access; when replaying, the stream's first item is an ACCESS_BURST,
+                    which marks it as one with bursts even if none begins. */
 };
 
-/* Totals of a recording, of the time while it recorded: after its last item, and before a call by which the process may
-   become another program. Of the same total the last one holds. */
+/* Totals over the time that was recorded: after the last item, and before a call by which the process may exec another
+   program. If a total occurs more than once, the last one is valid. */
 enum access_total {
   ACCESS_TOTAL_PROGRAM_INSTRUCTIONS,
   ACCESS_TOTAL_ALLOCATOR_INSTRUCTIONS, /* the recorder's own among them */
   ACCESS_TOTAL_PROGRAM_ACCESSES,       /* before the filter */
   ACCESS_TOTAL_SYSCALLS,               /* made by the program, outside the allocator */
-  /* Of a recording in bursts: those above are of the bursts alone, these of the rest. */
+  /* In a recording in bursts the totals above count inside bursts only, these outside. */
   ACCESS_TOTAL_OUTSIDE_PROGRAM_INSTRUCTIONS,
   ACCESS_TOTAL_OUTSIDE_ALLOCATOR_INSTRUCTIONS,
   ACCESS_TOTAL_OUTSIDE_SYSCALLS,
@@ -54,8 +54,8 @@ struct access_item {
   enum access_kind kind;
   uint32_t thread;        /* EVENT: the thread's number in the trace, in the stream to the recorder its serial number
                              (RECORD_THREAD in capture/wire/ring.h); 0 when replaying */
-  bool acquires;          /* EVENT: it handed out an object, whose number is the count of such events before; false when
-                             replaying */
+  bool acquires;          /* EVENT: the call handed out an object, whose number is the count of such events before;
+                             false when replaying */
   uint64_t stack_pointer; /* EVENT: when the entry point was called; a multiple of 8 */
   uint64_t object;        /* OBJECT: its number when recording, its slot when replaying */
   int64_t granule; /* OBJECT: (address - object's address) >> ACCESS_GRANULE_SHIFT; OTHER: address >> that shift */
@@ -97,7 +97,7 @@ static inline uint8_t *access_put(struct access_coder *coder, uint8_t *to, const
   }
 }
 
-/* Reads an item at *from and moves *from on. False, and *from unchanged, if no whole item lies before end (with
+/* Reads an item at *from and advances *from. False, and *from unchanged, if there is no whole item before end (with
    ACCESS_ITEM_BYTES or more before end: the stream is damaged). */
 static inline bool access_get(struct access_coder *coder, const uint8_t **from, const uint8_t *end,
                               struct access_item *item) {

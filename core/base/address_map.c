@@ -8,7 +8,7 @@
 
 enum { FIRST_BITS = 10, HUGE_FROM = 1 << 18 /* entries */ };
 
-/* bits: of the number of a bucket. */
+/* bits: how many the number of a bucket has. */
 static bool allocate(struct address_map *map, unsigned bits) {
   map->mask = (1ull << bits) - 1;
   map->shift = 64 - bits;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Which object lives at an address: a hash table from address to slot, tuned for one lookup per event.
 
-   Not its job: what an object is. Invariants: no address is in it twice; address 0 never is; an entry lies in the
-   bucket of its hash, or in a later one if each bucket from there on is full. A bucket is a cache line, which nearly
-   every lookup looks at whole and at no other: to stop at the right entry costs more, as a processor can't predict
-   which one that is. Deletion moves entries back, so that no tombstones slow down a trace of a billion frees. At most
-   3/8 full: then one bucket in 15 is full, with 5/8 one in four. Not thread-safe. The functions are inline: at 100
-   million lookups a second the call would cost as much as the lookup. */
+   Not its job: what an object is. Invariants: no address is in it twice; address 0 never is; an entry is in the bucket
+   of its hash, or in a later one if all buckets up to that one are full. A bucket is a cache line. Nearly every lookup
+   reads one whole bucket and no other: stopping at the right entry would cost more, as a processor can't predict which
+   one that is. Deletion moves entries back, so that no tombstones slow down a trace of a billion frees. The table is at
+   most 3/8 full: then one bucket in 15 is full, with 5/8 one in four. Not thread-safe. The functions are inline: at 100
+   million lookups a second a call would cost as much as the lookup. */
 #pragma once
 
 #include "core/base/assert.h"
@@ -39,13 +39,13 @@ void address_map_clear(struct address_map *map);
 /* Doubles the table; false if there is no memory (the table is as it was). */
 bool address_map_grow(struct address_map *map);
 
-/* How many entries there are, empty ones included: for those who look at all. */
+/* How many entries there are, empty ones included: for loops over all entries. */
 static inline uint64_t address_map_room(const struct address_map *map) {
   return (map->mask + 1) * ADDRESS_BUCKET;
 }
 
 /* The number of an address's bucket by Fibonacci hashing of the whole address: addresses are multiples of 8 or 16 and
-   often of an OS page, so low bits alone won't do. */
+   often of an OS page, so low bits alone are not enough. */
 static inline uint64_t address_map_home(const struct address_map *map, uint64_t address) {
   return address * 0x9e3779b97f4a7c15u >> map->shift;
 }
@@ -54,8 +54,8 @@ static inline struct address_entry *address_map_bucket(const struct address_map 
   return &map->entries[number * ADDRESS_BUCKET];
 }
 
-/* 1 where they are equal, else 0, and never by a branch, into which gcc turns comparisons that are joined: which entry
-   matches is as good as random. */
+/* Returns 1 if they are equal, else 0, without a branch, which gcc would otherwise make of joined comparisons: which
+   entry matches is practically random. */
 static inline unsigned address_equal(uint64_t a, uint64_t b) {
   unsigned equal = a == b;
   __asm__("" : "+r"(equal));
@@ -78,8 +78,8 @@ static inline struct address_entry *address_map_find(const struct address_map *m
   }
 }
 
-/* Fills in the empty entry that address_map_find gave, if nothing was added or removed since. False if there is no
- * memory. */
+/* Fills in the empty entry that address_map_find returned, if nothing was added or removed since. False if there is no
+   memory. */
 static inline bool address_map_add(struct address_map *map, struct address_entry *entry, uint64_t address,
                                    uint32_t slot, bool in_ranges) {
   HT_ASSERT(address != 0 && !entry->address);
@@ -93,11 +93,10 @@ static inline bool address_map_add(struct address_map *map, struct address_entry
   return true;
 }
 
-/* The entry of a bucket that was full is empty now: the entries after it that would now lie nearer to their homes move.
- */
+/* The hole is in a bucket that was full: moves back the later entries that can now be nearer to their homes. */
 void address_map_move_back(struct address_map *map, uint64_t number, struct address_entry *hole);
 
-/* Removes an entry that address_map_find gave. */
+/* Removes an entry that address_map_find returned. */
 static inline void address_map_remove(struct address_map *map, struct address_entry *entry) {
   HT_ASSERT(map->count > 0 && entry->address);
   uint64_t number = (uint64_t)(entry - map->entries) / ADDRESS_BUCKET;

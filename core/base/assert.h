@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Assertions of debug builds (`make debug`): the invariants that headers state, checked.
+/* Assertions of debug builds (`make debug`): checks of the invariants that headers state.
 
    Not its job: errors of input, of the system or of users; those have codes. An assertion costs nothing in other
    builds, where its condition is compiled but not run. Async-signal-safe, and allocates nothing, so that code inside a
@@ -20,7 +20,9 @@ __attribute__((noreturn, noinline, cold, unused)) static void assert_failed(cons
 #define ASSERT_TEXT_OF(number) #number
 #define ASSERT_TEXT(number) ASSERT_TEXT_OF(number)
 #define HT_ASSERT(condition)                                                                                           \
-  ((condition) ? (void)0 : assert_failed("heaptape: " __FILE__ ":" ASSERT_TEXT(__LINE__) ": not so: " #condition "\n"))
+  ((condition)                                                                                                         \
+       ? (void)0                                                                                                       \
+       : assert_failed("heaptape: " __FILE__ ":" ASSERT_TEXT(__LINE__) ": assertion failed: " #condition "\n"))
 #else
 #define HT_ASSERT(condition) ((void)sizeof((condition) ? 1 : 0))
 #endif

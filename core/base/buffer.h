@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Bytes to be written, in a buffer that grows. A failed allocation is sticky, so that one check at the end is enough.
-   What a recorder does for each event and access is inline. */
+   The functions that a recorder calls for each event and access are inline. */
 #pragma once
 
 #include "core/base/assert.h"
@@ -17,7 +17,7 @@ struct buffer {
   bool failed; /* out of memory: contents are not to be used */
 };
 
-/* buffer_reserve where there is not room enough. */
+/* buffer_reserve where there is not enough room. */
 uint8_t *buffer_enlarge(struct buffer *buffer, size_t more);
 
 /* Makes room for more bytes after used and returns where they go; NULL if there is no memory. */

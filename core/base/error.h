@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One error, in words, with its place. Libraries fill it in and return -1; only a main prints it.
+/* One error message, with its place. Libraries fill it in and return -1; only a main prints it.
 
    Form of the text: "FILE: offset N: what is wrong" or "FILE: what is wrong". The first error wins: filling it in twice
    keeps the first. Not thread-safe; one per caller. */

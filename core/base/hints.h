@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Hints to the compiler, for code that each event passes through: there a call costs as much as what it does. They
+/* Hints to the compiler, for code that runs for each event: there a call costs as much as the function's work. They
    change no result. */
 #pragma once
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* LEB128 and zigzag, the number codings of FORMAT.md. Pure functions, inline because every event passes through them.
- */
+/* LEB128 and zigzag, the number codings of FORMAT.md. Pure functions, inline because they run for every event. */
 #pragma once
 
 #include <stdbool.h>
@@ -39,8 +38,8 @@ static inline bool leb_get_slowly(const uint8_t **from, const uint8_t *end, uint
   return false;
 }
 
-/* The 7-bit groups of the first `bytes` (1 to 8) bytes of the word, in their order: pairs of 7 become 14 bits, those
-   28, those 56. */
+/* The 7-bit groups of the first `bytes` (1 to 8) bytes of the word, in their order: pairs of 7 bits become 14 bits,
+   pairs of these 28, pairs of these 56. */
 static inline uint64_t leb_join(uint64_t word, unsigned bytes) {
   word &= UINT64_MAX >> (64 - 8 * bytes);
   word = (word & 0x007f007f007f007full) | (word & 0x7f007f007f007f00ull) >> 1;
@@ -48,7 +47,7 @@ static inline uint64_t leb_join(uint64_t word, unsigned bytes) {
   return (word & 0x000000000fffffffull) | (word & 0x0fffffff00000000ull) >> 4;
 }
 
-/* leb_get of a value of any length. Apart, so that the callers' own code stays small. */
+/* leb_get of a value of any length. A separate function, so that the callers' own code stays small. */
 static __attribute__((noinline, unused)) bool leb_get_long(const uint8_t **from, const uint8_t *end, uint64_t *value) {
   const uint8_t *at = *from;
   if (end - at < 8)
@@ -64,8 +63,8 @@ static __attribute__((noinline, unused)) bool leb_get_long(const uint8_t **from,
   return true;
 }
 
-/* Reads a value at *from and moves *from on. False if it does not end before end or needs more than 64 bits. One byte
-   or two are told apart without a branch, as sizes and distances take either. */
+/* Reads a value at *from and advances *from. False if it does not end before end or needs more than 64 bits. One and
+   two bytes are distinguished without a branch, as sizes and distances vary between them. */
 static inline __attribute__((always_inline)) bool leb_get(const uint8_t **from, const uint8_t *end, uint64_t *value) {
   const uint8_t *at = *from;
   uint16_t pair;

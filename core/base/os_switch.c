@@ -6,7 +6,7 @@
 #if __has_include(<sys/rseq.h>)
 #include <sys/rseq.h>
 
-/* The kernel reads the signature in front of the address that it would abort to, even where it doesn't. */
+/* The kernel reads the signature in front of the abort address, even where it does not abort. */
 static const struct { uint32_t signature, address; } never_run = {RSEQ_SIG, 0};
 
 static struct rseq_cs sequence __attribute__((aligned(32)));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* SplitMix64: random numbers that a seed repeats.
+/* SplitMix64: reproducible random numbers.
 
    Job: the mixing, and the step of its counter: the n-th number of a seed is split_mix(seed + n * SPLIT_MIX_STEP). Not
-   its job: keeping the counter, or a distribution. A bijection: numbers whose bits are unlike, of counters that are
-   near. Any thread, any signal handler. */
+   its job: keeping the counter, or a distribution. A bijection: counters that are close give numbers whose bits differ
+   widely. Any thread, any signal handler. */
 #pragma once
 
 #include <stdint.h>

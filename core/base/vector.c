@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a first allocation: smaller ones would only be doubled soon. */
+/* Size of a first allocation: a smaller one would soon be doubled. */
 enum { FIRST_BYTES = 256 };
 
 void *vector_enlarge(void *elements, size_t *room, size_t needed, size_t element_bytes) {

@@ -2,7 +2,7 @@
 /* Arrays that grow, of any element type.
 
    Growth at least doubles, with malloc, and checks for overflow. Where there is no memory the array stays as it is, and
-   the caller reports it. Elements move when an array grows, so a pointer to one is good until the next is added.
+   the caller reports it. Elements move when an array grows, so a pointer to one is valid until the next is added.
    Invariant: count <= room. Not its job: bytes to be written, with one check at the end (buffer.h). Not thread-safe. */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* Of a zeroed one, at is NULL. To be freed with free(vector.at). */
+/* In a zeroed vector, at is NULL. Free it with free(vector.at). */
 #define VECTOR(type)                                                                                                   \
   struct {                                                                                                             \
     type *at;                                                                                                          \
@@ -26,7 +26,7 @@
     elements != NULL;                                                                                                  \
   })
 
-/* Adds an element, uninitialised, and gives its address; NULL: no memory. */
+/* Adds an element, uninitialised, and returns its address; NULL: no memory. */
 #define vector_add(vector)                                                                                             \
   ({                                                                                                                   \
     __typeof__((vector)->at) added_element = NULL;                                                                     \
@@ -35,8 +35,8 @@
     added_element;                                                                                                     \
   })
 
-/* For arrays that are indexed by a number of somebody else's and don't count: makes at[index] valid, where the elements
-   that are new are zero, and gives its address; NULL: no memory. */
+/* For arrays indexed by a number from elsewhere, where count is not used: makes at[index] valid, with zeroed new
+   elements, and returns its address; NULL: no memory. */
 #define vector_reach(vector, index)                                                                                    \
   ({                                                                                                                   \
     size_t wanted = (index);                                                                                           \
@@ -53,8 +53,8 @@
 /* Negative: a comes first; positive: b does; 0: the next key decides, behind ?: */
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
-/* What the macros are made of. Each gives where the elements are now, with *room at least `needed`; NULL: no memory,
-   and both are as they were. */
+/* The macros use these. Each returns the elements' new address, with *room at least `needed`; NULL: no memory, and both
+   are unchanged. */
 void *vector_enlarge(void *elements, size_t *room, size_t needed, size_t element_bytes);
 void *vector_enlarge_zeroed(void *elements, size_t *room, size_t needed, size_t element_bytes);
 

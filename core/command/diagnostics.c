@@ -39,7 +39,7 @@ static bool is_coloured(void) {
   return !is_set("NO_COLOR") && isatty(STDERR_FILENO) == 1 && terminal && strcmp(terminal, "dumb") != 0;
 }
 
-/* The name alone: what follows may hold anything. */
+/* Colours only the name: the text after it may contain anything. */
 static void begin(const char *program, const char *sequence) {
   int error = errno; /* isatty sets it */
   if (is_coloured())

@@ -33,7 +33,7 @@ struct nearest {
   size_t distance; /* at first: the least that is too far */
 };
 
-/* False: that is the word itself. */
+/* False: the name is the word itself. */
 static bool consider(struct nearest *nearest, const char *word, size_t bytes, const char *name) {
   size_t name_bytes = strlen(name);
   size_t now = name_bytes <= NAME_BYTES ? distance(word, bytes, name, name_bytes) : NAME_BYTES;

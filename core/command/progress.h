@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Progress with an estimate of the time left, on stderr: only if that is a terminal, and only once the work has taken 2
- * seconds. */
+/* Progress with an estimate of the time left, on stderr: only if stderr is a terminal, and only after 2 seconds of
+   work. */
 #pragma once
 
 #include <stdbool.h>

@@ -49,7 +49,7 @@ int output_file_begin(struct output_file *file, const char *path, struct error *
     return error_set(error, path, "out of memory");
   }
   snprintf(file->temporary, room, "%s.%ld.partial", path, (long)getpid());
-  remove_when_interrupted(file->temporary); /* before it is there: a signal may come right behind open */
+  remove_when_interrupted(file->temporary); /* before the file exists: a signal may come right after open */
   int fd = open(file->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) {
     error_errno(error, path, "can't create");
@@ -69,7 +69,7 @@ static int commit(struct output_file *file, struct error *error) {
   return -1;
 }
 
-/* Whoever wrote the file knows its temporary name alone. */
+/* The writer's error has only the temporary name. */
 static void give_up(const struct output_file *file, struct error *error) {
   size_t temporary_bytes = strlen(file->temporary), path_bytes = strlen(file->path);
   unlink(file->temporary);

@@ -14,7 +14,7 @@ int temporary_file_open(struct temporary_file *file, struct error *error) {
   if (!directory || !directory[0])
     directory = P_tmpdir;
   file->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (file->fd < 0) { /* file systems without such files */
+  if (file->fd < 0) { /* file systems without nameless files */
     char name[4096];
     int length = snprintf(name, sizeof name, "%s/heaptape-XXXXXX", directory);
     file->fd = length < (int)sizeof name ? mkostemp(name, O_CLOEXEC) : -1;

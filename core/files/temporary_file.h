@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* A file without a name, so that nothing stays behind however the run ends.
+/* A file without a name, so that nothing remains however the run ends.
 
-   It lies in TMPDIR (/tmp if that is not set), which needs as much room as what is written. Not thread-safe. */
+   It is in TMPDIR (/tmp if that is not set), which needs as much room as the file. Not thread-safe. */
 #pragma once
 
 #include "core/base/error.h"
 
 struct temporary_file {
-  char path[32]; /* by which it can be opened while fd is open */
+  char path[32]; /* it can be opened by this path while fd is open */
   int fd;        /* for reading and writing; -1: none */
 };
 

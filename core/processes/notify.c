@@ -11,9 +11,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The filter is a dozen instructions: libseccomp, which would write them for us, calls malloc, and this runs after
-   fork. The architecture is not checked: a filter that only watches need not be safe against evasion. SPEC_ALLOW:
-   without it, older kernels make a filtered process slower than others. */
+/* The filter is a dozen instructions. libseccomp, which could write them, calls malloc, and this runs after fork. The
+   architecture is not checked: a filter that only watches need not be safe against evasion. SPEC_ALLOW: without it,
+   older kernels make a filtered process slower than others. */
 static int install_filter(const int *numbers, unsigned count) {
   struct sock_filter filter[NOTIFY_CALLS_LIMIT + 3] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};

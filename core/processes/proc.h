@@ -15,9 +15,9 @@ int proc_open(int pid, const char *name);
  */
 bool proc_read(int fd, char *text, size_t bytes);
 
-/* The same of a file that is opened for it. */
+/* The same, but opens and closes the file. */
 bool proc_read_file(int pid, const char *name, char *text, size_t bytes);
 
-/* The number in a line of `status`. key: the line's start with the newline before it ("\nVmHWM:"). missing: returned
-   where there is no such line. Sizes there are in KiB. */
+/* Returns the number in a line of `status`. key: the line's start with the newline before it ("\nVmHWM:"). missing:
+   returned where there is no such line. Sizes there are in KiB. */
 uint64_t proc_status_number(const char *text, const char *key, uint64_t missing);

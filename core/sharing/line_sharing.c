@@ -10,8 +10,8 @@ enum {
   CHUNKS = 1 << 17,
   LEAST_INDEX = 1 << 12,
   PAIR_PROBES = 16,
-  OS_PAGE_LINES = 64,   /* that is sampled as one: most objects lie on one OS page */
-  ALWAYS_FOLLOWED = 64, /* lines filled: objects so large are too few and too different to be sampled */
+  OS_PAGE_LINES = 64,   /* the unit of sampling: most objects are on one OS page */
+  ALWAYS_FOLLOWED = 64, /* lines filled: larger objects are too few and too different to be sampled */
 };
 #define OBJECTS                                                                                                        \
   (((uint32_t)CHUNKS << CHUNK_BITS) - 1) /* numbers of objects are below that; a place fits in 32 bits                 \
@@ -19,10 +19,10 @@ enum {
 
 enum end_line { FIRST_LINE, LAST_LINE, END_LINES };
 
-/* A live object. It stands in a list on its first line and in one on its last, unless it fills them. The place of those
-   lines is kept, so that a release needs no lookup: a group stays where it is while anything lives there. */
+/* A live object. It is in the list of its first line and in that of its last, unless it fills them. The place of those
+   lines is kept, so that a release needs no lookup: a group does not move while it has any object. */
 struct resident {
-  uint64_t filled;           /* lines that are all its own, and only counted */
+  uint64_t filled;           /* lines that it fills, which are only counted */
   uint32_t group[END_LINES]; /* plus 1; 0: it is not on that line */
   uint32_t next[END_LINES];  /* on that line: a place, see below */
   uint32_t owner;
@@ -31,15 +31,16 @@ struct resident {
   bool shared;
 };
 
-/* Which objects are followed stands apart: where OS pages are sampled, most are not, and cost no look at more. */
+/* Which objects are followed is stored separately: where OS pages are sampled, most objects are not followed, and need
+   no access to the other data. */
 struct chunk {
   uint64_t followed[CHUNK_ITEMS / 64];
   struct resident residents[CHUNK_ITEMS];
 };
 
-/* What lives on a line. first: a place, that is 2 x object + which of its lines this is + 1; 0: nothing. */
+/* The objects on a line. first: a place, which is 2 x object + which of its lines this is + 1; 0: nothing. */
 struct line {
-  uint32_t first, owner; /* owner: of all, unless mixed */
+  uint32_t first, owner; /* owner: of all residents, unless mixed */
   uint8_t residents;
   bool mixed;
 };
@@ -98,7 +99,7 @@ static void index_put(struct line_sharing *sharing, uint32_t number) {
   sharing->index_used++;
 }
 
-/* Drops the groups that have become empty, which are left in the index till then: most fill again soon. */
+/* Drops the groups that have become empty. Until then they are left in the index: most fill again soon. */
 static bool index_rebuild(struct line_sharing *sharing) {
   uint32_t *old = sharing->index, old_size = sharing->index_size, kept = 0;
   for (uint32_t at = 0; at < old_size; at++)
@@ -136,7 +137,7 @@ static inline uint32_t find_group(struct line_sharing *sharing, uint64_t number)
   return found;
 }
 
-/* Number of a group that is in no use; 0: no memory. */
+/* Returns the number of an unused group; 0: no memory. */
 static uint32_t take_group(struct line_sharing *sharing) {
   uint32_t taken = sharing->free_group;
   if (taken) {
@@ -163,8 +164,8 @@ static __attribute__((noinline)) uint32_t make_group(struct line_sharing *sharin
   return taken;
 }
 
-/* Looks a few places on and no further: with more pairs than places a full search each time would cost more than the
-   rest. Entries are never taken back, so that a pair is either found each time or left out each time. */
+/* Searches only a few places: with more pairs than places a full search each time would cost more than all other work.
+   Entries are never removed, so that a pair is either found each time or left out each time. */
 static struct line_sharing_threads *threads_of(struct line_sharing_counts *counts, uint32_t a, uint32_t b) {
   uint32_t first = a < b ? a : b, second = a < b ? b : a;
   uint64_t home = ((uint64_t)first << 32 | second) * 0x9e3779b97f4a7c15u >> 40;
@@ -211,7 +212,7 @@ static void mark_shared(struct line_sharing_counts *counts, struct resident *res
   }
 }
 
-/* The newcomer comes to a line where others' objects live. */
+/* The newcomer joins a line that has objects of other threads. */
 static void join(struct line_sharing *sharing, struct line *line, struct resident *newcomer) {
   struct line_sharing_counts *counts = sharing->counts;
   counts->shared_lines.now += line->mixed ? 0 : counts->sampled;
@@ -251,7 +252,7 @@ static int enter(struct line_sharing *sharing, uint64_t number, uint32_t object,
   return 0;
 }
 
-/* The leaver's pairs end, and each partner learns whether it was its owner's to the end. */
+/* Ends the leaver's pairs, and notes in each partner whether the leaver was released by its owner. */
 static void part(struct line_sharing *sharing, struct line *line, const struct resident *leaver, bool by_owner) {
   struct line_sharing_counts *counts = sharing->counts;
   line->owner = resident_in(sharing, line->first)->owner;
@@ -297,10 +298,10 @@ static inline bool is_sampled(const struct line_sharing *sharing, uint64_t line)
   return ((line / OS_PAGE_LINES * 0x9e3779b97f4a7c15u) >> 40 & (sharing->counts->sampled - 1)) == 0;
 }
 
-/* Which lines an object is on, and which of them it does not fill. */
+/* The lines that an object is on, and which of them it does not fill. */
 struct extent {
   uint64_t first, last, filled;
-  bool partly_first, partly_last; /* where it is on one line only: the former */
+  bool partly_first, partly_last; /* where it is on one line only: partly_first */
 };
 
 static inline struct extent extent_of(uint64_t address, uint64_t size_bytes) {
@@ -327,7 +328,7 @@ int line_sharing_add(struct line_sharing *sharing, uint32_t object, uint64_t add
   if (is_followed(sharing, object))
     line_sharing_remove(sharing, object, thread);
   if (size_bytes == 0)
-    return 0; /* has no bytes that anyone could write to */
+    return 0; /* has no bytes that could be written to */
   struct extent extent = extent_of(address, size_bytes);
   bool first = is_sampled(sharing, extent.first), last = is_sampled(sharing, extent.last);
   bool large = extent.filled >= ALWAYS_FOLLOWED;
@@ -367,7 +368,7 @@ static inline void level_after_op(struct line_level *level, uint64_t position) {
   }
 }
 
-/* Where there are more ops than were announced, the last row goes on. */
+/* Where there are more ops than were announced, the last row continues. */
 static __attribute__((noinline)) void end_row(struct line_sharing *sharing) {
   struct line_sharing_counts *counts = sharing->counts;
   if (counts->row_count == LINE_SHARING_ROWS + 1)

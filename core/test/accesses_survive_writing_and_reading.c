@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Whatever data accesses are written, the same ones are read, over several blocks, whole and archived; so are the
-   totals, and so are bursts. What the format can't hold is refused and leaves no trace. A recording of no access at all
-   is told as such. Columns that break a rule are refused, each with its message. */
+/* Any data accesses that are written are read back the same, over several blocks, as recorded and archived; so are
+   totals and bursts. Items that the format can't hold are refused and change nothing. A recording without accesses is
+   reported as such. Columns that break a rule are refused, each with its message. */
 #include "core/test/generate_accesses.h"
 #include "core/trace/read/accesses_decode.h"
 #include "core/trace/read/trace_read.h"
@@ -54,7 +54,7 @@ static void put_bad(struct trace_writer *writer, const struct access_generator *
     CHECK(trace_writer_access(writer, &bad[i]) == 1, "bad item %zu is taken", i);
 }
 
-/* The items are those written; closes the reader. */
+/* Checks that the items are those written; closes the reader. */
 static void read_back(struct trace_reader *reader, uint64_t seed, int count) {
   struct trace_access_cursor *cursor;
   struct access_item item;
@@ -104,7 +104,8 @@ static void round_trip(uint64_t seed, int count, bool archive) {
   read_back(reader, seed, count);
 }
 
-/* Bursts begin and end anywhere between the rows: several at one row, at a block's ends, one that never ends. */
+/* Bursts begin and end anywhere between the rows: several at one row, at a block's begin and end, one that never
+   ends. */
 static void bursts_round_trip(uint64_t seed, int count) {
   struct access_generator g = {.random = seed, .call_every = 3, .spread = 50};
   struct trace_writer *writer = begin(false);
@@ -158,7 +159,7 @@ static void set_columns(struct access_decoder *decoder, const char *const hexade
   }
 }
 
-/* Columns that each break one rule; every one is refused with a message. */
+/* Each case breaks one rule, and is refused with its message. */
 static void test_columns_that_break_a_rule(void) {
   static const struct {
     const char *says;
@@ -211,7 +212,7 @@ static void test_columns_that_break_a_rule(void) {
       {"far OS pages", 2, 9, 9, {[1] = "03ff", [6] = "02", [10] = "0000"}},
       {NULL, 3, 9, 9, {[1] = "020240", [4] = "0901", [9] = "ffffffffffffffff0f0202"}}, /* -2^59, 1 and 2 */
       {NULL, 3, 9, 9, {[1] = "030381", [6] = "0202", [10] = "ff01ff"}},
-      {NULL, 2, 9, 9, {[1] = "0240", [4] = "09", [5] = "ffffffffffffffff0f02"}}, /* -2^59, then one on */
+      {NULL, 2, 9, 9, {[1] = "0240", [4] = "09", [5] = "ffffffffffffffff0f02"}}, /* -2^59, then one more */
       {NULL, 2, 9, 9, {[1] = "0380", [6] = "feffffffffffff0f", [7] = "ff00"}},   /* 2^52 - 1, twice */
       {NULL, 2, 9, 10, {[1] = "0102", [2] = "ffffff07", [3] = "00", [4] = "0a", [5] = "00"}},
   };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Adds and removes at random, and looks up every address that it knows after each change: addresses of any hash while
    the table grows and empties again, and addresses of three neighbouring buckets, the last of the table among them, so
-   that entries lie far from their homes and removals move them back. */
+   that entries are far from their homes and removals move them back. */
 #include "core/base/address_map.h"
 #include "core/test/check.h"
 

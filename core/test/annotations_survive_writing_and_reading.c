@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Stack nodes, modules, marks and names of threads come back as they were written, each node once, before the events
-   that name it; text that is not UTF-8 or too long comes back as text that is; a node that is not there is refused. */
+   that name it; text that is not UTF-8 or too long comes back as valid text; a node that does not exist is refused. */
 #include "core/test/check.h"
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"
@@ -53,7 +53,7 @@ static void test_nodes(uint64_t seed) {
     if (node_count == NODES || (node_count && test_below(&seed, 2))) {
       uint32_t old = 1 + (uint32_t)test_below(&seed, node_count);
       node = trace_writer_stack_node(writer, nodes[old].parent, nodes[old].instruction);
-      CHECK(node == old, "the pair of node %u gives %u", old, node);
+      CHECK(node == old, "the pair of node %u is node %u", old, node);
     } else {
       node = trace_writer_stack_node(writer, parent, instruction);
       if (node == node_count + 1)
@@ -62,7 +62,7 @@ static void test_nodes(uint64_t seed) {
     CHECK(node && node <= node_count, "node %u of %u", node, node_count);
     put_event(writer, i, node);
   }
-  CHECK(trace_writer_stack_node(writer, node_count + 1, 1) == 0, "a parent that is not there is taken");
+  CHECK(trace_writer_stack_node(writer, node_count + 1, 1) == 0, "a parent that does not exist is accepted");
   struct trace_reader *reader = end(writer);
   uint32_t row = 0;
   CHECK(trace_reader_stacks(reader, compare_node, &row, &error) == 0 && row == node_count, "%u of %u nodes: %s", row,
@@ -85,7 +85,7 @@ static int compare_module(void *context, const struct trace_module *module) {
   return 0;
 }
 
-/* A library takes the place of another: the same frame is another node, behind the new module. */
+/* A library replaces another: the same frame is another node, after the new module. */
 static void test_modules(void) {
   struct trace_writer *writer = begin();
   struct trace_module a = {.name = "a.so", .path = "/lib/a.so", .start = 0x1000, .end = 0x3000, .bias = 0x800};

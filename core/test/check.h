@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What a test program needs: a claim that fails loudly, and random numbers that a seed repeats. */
+/* What a test program needs: a check that prints and exits on failure, and reproducible random numbers. */
 #pragma once
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* More than the condition: as for printf. */
+/* The arguments after the condition are as for printf. */
 #define CHECK(condition, ...)                                                                                          \
   do {                                                                                                                 \
     if (!(condition)) {                                                                                                \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A trace that is cut anywhere gives its whole blocks and is reported as truncated; a trace with any bytes changed
-   gives one error that names the file, or events, and never a crash (build with ASan to see wild reads: make test
+/* A trace that is cut anywhere yields its whole blocks and is reported as truncated; a trace with any bytes changed
+   yields one error that names the file, or events, and never a crash (build with ASan to see wild reads: make test
    CFLAGS=-fsanitize=address). */
 #include "core/test/generate.h"
 #include "core/trace/read/trace_read.h"
@@ -68,7 +68,7 @@ static int ignore_name(void *context, uint32_t thread, const char *name) {
   return thread < 1 << 24 && name ? 0 : -1;
 }
 
-/* Reads everything; returns events read. *failed: an error was given; it must name the file. */
+/* Reads everything; returns events read. *failed: there was an error; it must name the file. */
 static uint64_t read_all(bool *failed, bool *truncated) {
   struct error error = {{0}};
   struct trace_reader *reader;

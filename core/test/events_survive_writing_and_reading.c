@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Whatever events are written, the same ones are read, with inherited stamps filled in, and so is what was touched at
-   the end: random events of random threads, in blocks of random length, aligned and not, with and without the optional
-   columns, as recorded and in the archive's form. */
+/* Any events that are written are read back the same, with inherited stamps filled in, and so are the touched OS pages
+   at the end: random events of random threads, in blocks of random length, aligned and not, with and without the
+   optional columns, as recorded and in the archive's form. */
 #include "core/test/generate.h"
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"

@@ -81,7 +81,7 @@ static void read_as_file(const uint8_t *bytes, size_t count) {
   close(fd);
 }
 
-/* For each column a length byte and so many bytes; of the first so many as are given. */
+/* Takes for each column a length byte and that many bytes; for the first column first_bytes bytes. */
 static void take_columns(struct byte_span *columns, int limit, uint32_t first_bytes, struct byte_span input) {
   for (int column = 1; column < limit && input.at < input.end; column++) {
     size_t length = *input.at++;
@@ -94,8 +94,8 @@ static void take_columns(struct byte_span *columns, int limit, uint32_t first_by
   }
 }
 
-/* Input: rows, steps, stamps and shifts in eight bytes, then the columns. Beside a shift, whether it is an archive:
-   those have no column 1. */
+/* Input: rows, steps, stamps and shifts in eight bytes, then the columns. The byte of a shift also has whether it is an
+   archive: those have no column 1. */
 static void decode_as_columns(const uint8_t *bytes, size_t count) {
   static struct block_decoder decoder;
   memset(decoder.columns, 0, sizeof decoder.columns);

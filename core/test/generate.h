@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Random events for the tests of trace/: any legal call byte, addresses that repeat, stamps that come and go. They need
-   not be a legal history: the format carries any event. */
+/* Random events for the tests of trace/: any legal call byte, addresses that repeat, events with and without stamps.
+   They need not be a legal history: the format can hold any event. */
 #pragma once
 
 #include "core/test/check.h"
@@ -13,7 +13,7 @@ struct generator {
   bool aligned;       /* all addresses multiples of 16 */
   uint32_t stamp_every;
   bool started;
-  uint32_t stack_nodes; /* events have latency, slack and one of so many stacks; 0: none of them */
+  uint32_t stack_nodes; /* events have latency, slack and one of this many stacks; 0: none of the three */
 };
 
 static inline uint64_t generate_address(struct generator *g) {

@@ -9,10 +9,10 @@
 struct access_generator {
   uint64_t random;
   uint64_t acquired;
-  uint64_t objects[200], pages[200]; /* accessed before: more than the format's list and its codes hold */
+  uint64_t objects[200], pages[200]; /* accessed before: more than fit in the format's list and codes */
   uint32_t object_count, page_count;
   uint32_t call_every;
-  uint32_t spread; /* how many of those are drawn from */
+  uint32_t spread; /* how many of those to draw from */
 };
 
 static inline int64_t generate_granule(struct access_generator *g) {

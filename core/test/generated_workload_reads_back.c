@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What workload_write wrote, workload_read gives back word for word, across extents of all sizes, with a patched
-   TOUCHED word in a flushed extent and one in a pending one. Also the example of how to generate a workload for a test.
- */
+/* workload_read returns what workload_write wrote, word for word, across extents of all sizes, with a patched TOUCHED
+   word in a flushed extent and one in a pending extent. Also the example of how to generate a workload for a test. */
 #include "core/trace/event.h"
 #include "core/workload/workload_read.h"
 #include "core/workload/workload_write.h"
@@ -17,12 +16,12 @@ enum { OPS = 100000, THREADS = 3 };
 #define REQUIRE(condition)                                                                                             \
   do {                                                                                                                 \
     if (!(condition)) {                                                                                                \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                          \
+      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);                                    \
       return 1;                                                                                                        \
     }                                                                                                                  \
   } while (0)
 
-/* Thread of the op at a position: runs of uneven length. */
+/* Thread of the op at a position: a thread has uneven numbers of ops in a row. */
 static uint32_t thread_at(uint64_t position) {
   return (uint32_t)(position < 2 ? position : position / 7 % THREADS);
 }
@@ -51,7 +50,8 @@ static int generate(const char *path, struct error *error) {
                                error);
 }
 
-/* The ops of one thread are those that thread_at gave it, with their sizes; counts MARK, START and TOUCHED words. */
+/* Checks that the ops of one thread are those that thread_at assigned to it, with their sizes; counts MARK, START and
+   TOUCHED words. */
 static int read_thread(const struct workload *workload, uint32_t thread, uint64_t *ops, uint64_t *touched) {
   struct workload_stream stream;
   uint64_t word, position = 0, size_high = 0;

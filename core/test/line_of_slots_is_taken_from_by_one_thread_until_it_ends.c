@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads take slots at random, give back any live one, and end: a slot that is taken is live no more than once, and
-   from a line of slots another thread takes only after the one before has ended. */
+/* Threads take slots at random, give back any live one, and end. A taken slot is live only once, and another thread
+   takes from a line of slots only after the previous one has ended. */
 #include "core/test/check.h"
 #include "core/workload/making/slots.h"
 

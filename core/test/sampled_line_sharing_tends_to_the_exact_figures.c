@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The same objects, exactly and by samples of OS pages: over many placements of the whole, the samples' mean is near
-   the exact figure, and everything is 0 once all objects are gone. */
+/* Counts the same objects exactly and by samples of OS pages: over many placements, the samples' mean is near the exact
+   figure, and everything is 0 once all objects are released. */
 #include "core/sharing/line_sharing.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static uint64_t random_number(void) {
   return state ^= state << 17;
 }
 
-/* Counts after all objects have come; at_end: after they have gone again. */
+/* Returns the counts after all objects were added; at_end: after they were removed again. */
 static void run(uint64_t base, uint64_t sampled, struct line_sharing_counts *at_end) {
   counts = (struct line_sharing_counts){0};
   struct line_sharing *sharing = line_sharing_begin(&counts, 2 * OBJECTS, sampled);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of data accesses as writer and reader pass them around (FORMAT.md section 6b).
+/* Samples of data accesses as writer and reader pass them on (FORMAT.md section 6b).
 
-   Not its job: where they come from (capture/sampling/), which object lay at the address (convert/inspect/). Invariant:
+   Not its job: where they come from (capture/sampling/), which object was at the address (convert/inspect/). Invariant:
    samples are not the stream of accesses (accesses.h): nothing can be replayed or simulated from them. */
 #pragma once
 
@@ -18,7 +18,7 @@ enum access_level {
   ACCESS_LEVEL_MEMORY,
   ACCESS_LEVEL_REMOTE,    /* another processor's cache or memory */
   ACCESS_LEVEL_OTHER,     /* a device, uncached memory */
-  ACCESS_LEVEL_BEYOND_L1, /* a miss of the first level; the rest is not known */
+  ACCESS_LEVEL_BEYOND_L1, /* a miss of the first level; the level that had it is not known */
   ACCESS_LEVEL_PAGE_FAULT,
   ACCESS_LEVEL_LIMIT
 };
@@ -34,7 +34,7 @@ enum access_sample_flag {
 
 struct trace_access_sample {
   uint64_t stamp, address;
-  uint64_t latency_cycles; /* of the access, as the processor gives it; 0: not known */
+  uint64_t latency_cycles; /* of the access, as reported by the processor; 0: not known */
   uint8_t what;
 };
 
@@ -45,8 +45,8 @@ struct trace_access_sample_totals {
   uint64_t pending;    /* in no block yet */
   uint64_t kernel;     /* left out: made by the kernel */
   uint64_t no_address; /* left out: the processor gave no address */
-  uint64_t lost;       /* that the kernel had no room for, of all processes recorded at that time */
-  uint64_t throttled;  /* how often it held back samples for a while, likewise */
+  uint64_t lost;       /* for lack of room in the kernel, of all processes recorded at that time */
+  uint64_t throttled;  /* how often the kernel suspended sampling, of the same processes */
 };
 
 /* Names of the levels, by enum access_level. */

@@ -11,29 +11,29 @@
 enum {
   RECENT_PLACES = 64,
   ACCESS_PAGE_GRANULES = 256, /* granules in an OS page of 4 KiB */
-  ACCESS_NEAR_PAGES = 127,    /* OS pages of a block whose numbers are in the code */
+  ACCESS_NEAR_PAGES = 127,    /* the OS pages of a block whose numbers are in the row's code */
 };
-#define ACCESS_OBJECT_GRANULES ((int64_t)1 << 59) /* a granule in an object is from minus this to below it */
+#define ACCESS_OBJECT_GRANULES ((int64_t)1 << 59) /* a granule in an object is at least minus this and below it */
 #define ACCESS_PAGES ((uint64_t)1 << 52)
 #define ACCESS_STACK_POINTERS ((uint64_t)1 << 61) /* divided by 8 */
 
 /* FOOTER's key of each total; ACCESS_TOTAL_LIMIT of them. */
 extern const char *const access_total_names[ACCESS_TOTAL_LIMIT];
 
-/* Which entries the places of the list of recent objects have, the one used last first; entries are numbered as they
-   are put in. All zero: empty. */
+/* The entry at each place of the list of recent objects, the one used last first; entries are numbered as they are put
+   in. All zero: empty. */
 struct recent_list {
   uint32_t count;
   uint32_t entries[RECENT_PLACES];
 };
 
-/* Moves `moved` numbers on by one place, and puts another before them. */
+/* Moves the first `moved` numbers back by one place, and puts another before them. */
 static inline void recent_put_first(uint32_t *places, uint32_t moved, uint32_t first) {
   memmove(places + 1, places, moved * sizeof *places);
   places[0] = first;
 }
 
-/* Moves what is at place (below count) to place 0. Returns its entry. */
+/* Moves the entry at place (below count) to place 0 and returns it. */
 static inline uint32_t recent_use(struct recent_list *list, uint32_t place) {
   if (place > 0)
     recent_put_first(list->entries, place, list->entries[place]);

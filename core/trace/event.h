@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The event: one malloc-API call, as every part of heaptape passes it around, and the table of calls.
+/* The event: one malloc-API call, as all parts of heaptape pass it on, and the table of calls.
 
    Job: the vocabulary. Not its job: reading, writing, meaning of order (core/trace/FORMAT.md has that).
    Invariants: ids are those of calls.def and never change; an event is self-contained (no pointer into a buffer). */
@@ -17,11 +17,11 @@ enum call_id {
   CALL_LIMIT = 64
 };
 
-/* Flags beside the id in a call byte. */
+/* The flags in a call byte, next to the id. */
 enum {
   CALL_ID_MASK = 0x3f,
-  CALL_NULL_IN = 0x40,  /* was given NULL where it takes an object */
-  CALL_NULL_OUT = 0x80, /* gave no object where it could have: NULL or an error */
+  CALL_NULL_IN = 0x40,  /* NULL was passed in where the call takes an object */
+  CALL_NULL_OUT = 0x80, /* returned no object where it could have: NULL or an error */
 };
 
 struct call_info {
@@ -36,17 +36,17 @@ struct call_info {
 /* Indexed by id, CALL_LIMIT entries. */
 extern const struct call_info call_table[CALL_LIMIT];
 
-/* What a call byte, id and flags, tells of its event. */
+/* The properties of an event that follow from its call byte, id and flags. */
 enum event_trait {
   EVENT_TAKES = 1,    /* a non-null address is passed in */
   EVENT_RELEASES = 2, /* the object passed in is released: free, a realloc that succeeded */
   EVENT_ACQUIRES = 4, /* an object is handed to the program */
   EVENT_TWO_STEPS = EVENT_RELEASES | EVENT_ACQUIRES,
-  CALL_IS_LEGAL = 8, /* id and flags can stand together */
+  CALL_IS_LEGAL = 8, /* id and flags can occur together */
   CALL_HAS_SIZE = 16,
   CALL_HAS_PARAM = 32,
   CALL_HAS_COUNT = 64,         /* the param is a count */
-  CALL_RELEASES_IF_ZERO = 128, /* a realloc that gave none: it freed its object if 0 bytes were requested */
+  CALL_RELEASES_IF_ZERO = 128, /* a realloc that returned no object: it freed its object if 0 bytes were requested */
 };
 
 /* Sums of enum event_trait, indexed by call byte. */
@@ -55,11 +55,11 @@ extern const uint8_t call_traits[256];
 /* The id with that name or identifier ("malloc", "operator new", "new"); -1 if there is none. */
 int call_by_name(const char *name);
 
-/* As the writer takes it, 0 in a stamp means "inherits"; as the reader gives it, stamps are always filled in. */
+/* For the writer, 0 in a stamp means "inherits"; the reader always fills stamps in. */
 struct trace_event {
   uint64_t released;         /* address passed in (released or touched); 0 if NULL or none */
   uint64_t acquired;         /* address handed out; 0 if none */
-  uint64_t size_bytes;       /* as the call was given it, without the count */
+  uint64_t size_bytes;       /* as passed to the call, without the count */
   uint64_t param;            /* element count or alignment in bytes; 0 if the call has neither */
   uint64_t release_stamp;    /* stamp of the releasing (or touching) step */
   uint64_t acquire_stamp;    /* stamp of the acquiring step, or of the only step of an event that does neither */
@@ -79,7 +79,7 @@ static inline uint64_t trace_event_request_bytes(const struct trace_event *event
 }
 
 /* Slack as the event holds it: an object whose usable size is more than 4 GiB above the request is recorded as 4 GiB -
-   2; one that claims less than the request as 0. */
+   2; one whose usable size is below the request as 0. */
 static inline uint32_t trace_event_slack(uint64_t request_bytes, uint64_t usable_bytes) {
   uint64_t slack_bytes = usable_bytes > request_bytes ? usable_bytes - request_bytes : 0;
   return slack_bytes < UINT32_MAX - 1 ? (uint32_t)slack_bytes + 1 : UINT32_MAX;
@@ -97,7 +97,7 @@ static inline uint8_t trace_event_traits(const struct trace_event *event) {
   return frees ? traits | EVENT_RELEASES : traits;
 }
 
-/* True where the event passes a non-null address in. */
+/* True where a non-null address is passed in. */
 static inline bool trace_event_takes(const struct trace_event *event) {
   return call_traits[event->call] & EVENT_TAKES;
 }

@@ -17,7 +17,7 @@ enum {
   TRACE_MAX_OTHER_COLUMN_BYTES = 1 << 26,
   TRACE_MAX_INFO_BYTES = 1 << 20,
   TRACE_MAX_JSON_VALUES = 1 << 20, /* in a block; separators count as values */
-  TRACE_FREE_THREADS = 1 << 16,    /* thread numbers below this need no block to vouch for them */
+  TRACE_FREE_THREADS = 1 << 16,    /* thread numbers below this are accepted in a file with fewer blocks */
   TRACE_WINDOW_LOG_MAX = 23,
 };
 
@@ -128,9 +128,10 @@ struct column_entry {
 _Static_assert(sizeof(struct file_header) == 16 && sizeof(struct file_trailer) == 16 &&
                    sizeof(struct block_header) == 48 && sizeof(struct column_entry) == 16,
                "layout of FORMAT.md");
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers are stored as they lie in memory");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers are stored as they are in memory");
 
-/* The class of a request for the address predictor, FORMAT.md section 4; PREDICTOR_CLASSES or more: it has no stack. */
+/* The class of a request for the address predictor, FORMAT.md section 4; a class of PREDICTOR_CLASSES or more has no
+   stack. */
 enum { PREDICTOR_CLASSES = 4096 };
 static inline uint64_t predictor_class(uint64_t request_bytes) {
   uint64_t class = (request_bytes > UINT64_MAX - 23 ? UINT64_MAX : request_bytes + 23) >> 4;
@@ -153,9 +154,9 @@ static inline uint64_t archive_class(enum class_system system, uint64_t request_
   return (units + (1ull << shift) - 1) >> shift << shift;
 }
 
-/* The last two addresses of a class that came from no stack: the next one is expected as far on. */
+/* The last two addresses of a class that were not from a stack: the next one is expected at the same distance. */
 struct fresh {
-  uint64_t address, step; /* address 0: none yet; step 0: one only */
+  uint64_t address, step; /* address 0: none yet; step 0: only one yet */
 };
 static inline uint64_t fresh_expected(const struct fresh *fresh, uint64_t class) {
   return fresh->address + (fresh->step ? fresh->step : 16 * class);

@@ -22,7 +22,8 @@ void live_list_acquire(struct live_list *list) {
   list->nodes[END].older = node;
 }
 
-/* How the node is reached from a cursor's place: 2 x steps, plus 1 towards the older; NOT_NEAR: in no so few steps. */
+/* How to reach the node from a cursor's place: 2 x steps, plus 1 towards the older; NOT_NEAR: it is too many steps
+   away. */
 static uint32_t way_from(const struct live_list *list, uint32_t place, uint32_t node) {
   const struct live_links *nodes = list->nodes;
   uint32_t newer = place, older = nodes[place].older;
@@ -47,7 +48,7 @@ static uint32_t newer_than(const struct live_list *list, uint32_t node) {
   return at == node ? newer : LIVE_NEWEST;
 }
 
-/* From the cursor whose acquire is nearest in number. */
+/* The far reference, relative to the cursor whose acquire is nearest in number. */
 static uint64_t far_of(const struct live_list *list, uint32_t number) {
   int64_t least = INT64_MAX;
   uint64_t far = 0;

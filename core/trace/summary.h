@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Figures of a whole trace: the process's memory over time, what it used in all, what the writer has taken, and
-   what a reader finds. Types only, as writer and reader pass them around. */
+/* Figures of a whole trace: the process's memory over time, its total use of resources, what the writer has taken, and
+   what a reader finds. Types only, which writer and reader pass on. */
 #pragma once
 
 #include "core/accesses/stream.h"
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One row of a SAMPLES block; TRACE_SAMPLE_MISSING where a quantity could not be had. */
+/* One row of a SAMPLES block; TRACE_SAMPLE_MISSING where a quantity could not be read. */
 #define TRACE_SAMPLE_MISSING UINT64_MAX
 struct trace_sample {
   uint64_t stamp;
@@ -19,16 +19,16 @@ struct trace_sample {
   uint64_t user_ns, system_ns;
 };
 
-/* What the process used in all, from the kernel's own books at its end. */
+/* The process's total use of resources, from the kernel's accounting at its end. */
 struct trace_final {
   uint64_t peak_rss_bytes; /* 0: not known exactly */
   uint64_t minor_faults, major_faults, user_ns, system_ns;
 };
 
-/* What a trace has of data accesses: FOOTER's `accesses`. */
+/* The data accesses in a trace: FOOTER's `accesses`. */
 struct trace_access_totals {
   bool recorded;                        /* there are ACCESSES blocks, or there could have been */
-  bool in_bursts;                       /* accesses were recorded in bursts alone */
+  bool in_bursts;                       /* accesses were recorded in bursts only */
   uint64_t switches;                    /* beginnings and ends of bursts in the file */
   uint64_t calls, objects, other;       /* rows in the file */
   uint64_t lost;                        /* rows that could not be written, or placed */
@@ -37,32 +37,32 @@ struct trace_access_totals {
   bool known[ACCESS_TOTAL_LIMIT];
 };
 
-/* Why of the gap of no events with which a thread begins that goes on from an earlier file of a rotated recording: its
-   number there, and the file's (FORMAT.md section 5c). A format of printf and scanf. */
+/* The `why` of the gap of no events with which a thread begins that continues from an earlier file of a rotated
+   recording: its number there, and the file's (FORMAT.md section 5c). A format of printf and scanf. */
 #define TRACE_CONTINUES "continues thread %u of file %u"
 
-/* What is in the file, and what the caller fills in for the footer. */
+/* Totals of the file, and figures that the caller fills in for the footer. */
 struct trace_totals {
   uint64_t events, dropped, in_flight, nested;
   uint64_t clamped_stamps; /* stamps that went back and were raised to their predecessor */
   uint64_t calls[CALL_LIMIT];
   uint32_t threads;
   uint32_t stack_nodes;
-  uint64_t file_bytes; /* written so far; what is pending is not in a block yet */
+  uint64_t file_bytes; /* written so far, without pending rows, which are not in a block yet */
   uint64_t pending;    /* events */
-  uint64_t lost;       /* events that could not be written; the caller may add such as it did not hand over */
+  uint64_t lost;       /* events that could not be written; the caller may add events that it never passed on */
   struct trace_access_totals accesses;
-  struct trace_access_sample_totals access_samples; /* the caller fills in what was left out */
+  struct trace_access_sample_totals access_samples; /* the caller fills in the samples left out */
   bool final_known;
   struct trace_final final;
-  int exit_status;  /* as wait(2) gives it; -1: not known */
-  const char *note; /* what the writer left out or put right, for people; NULL: nothing. Must live until the closing */
-  const char
-      *more; /* a JSON object: what else goes into the footer, where it has no key of that name; NULL: nothing. Likewise
-              */
+  int exit_status;  /* as returned by wait(2); -1: not known */
+  const char *note; /* what the writer left out or corrected, for people; NULL: nothing. Must live until the trace is
+                       closed */
+  const char *more; /* a JSON object with more keys for the footer, which does not replace existing ones; NULL: none.
+                       Must live as long */
 };
 
-/* What a reader has found. */
+/* What a reader finds. */
 struct trace_summary {
   const char *info_json;   /* INFO's object, NUL-terminated */
   const char *footer_json; /* "{}" if there is none */
@@ -72,20 +72,20 @@ struct trace_summary {
   uint64_t file_bytes;
   uint64_t blocks;
   uint64_t first_stamp, last_stamp;    /* over all EVENTS blocks; 0 if there are none */
-  bool truncated;                      /* no footer and trailer: what is here was read, more may be missing */
+  bool truncated;                      /* no footer and trailer: what is here was read, but more may be missing */
   uint64_t truncated_at;               /* offset where the last whole block ends */
   uint32_t stack_nodes;                /* of the tree of stacks: 1 .. stack_nodes */
   uint64_t columns;                    /* bit i: some EVENTS block has column i */
   struct trace_access_totals accesses; /* as in the footer; `recorded` also without one */
-  uint64_t access_rows;                /* of all ACCESSES blocks, by their headers */
-  uint64_t access_bytes;               /* that these blocks take in the file */
-  uint64_t access_filter_bytes;        /* of the filter in front of the recording, INFO's */
+  uint64_t access_rows;                /* rows of all ACCESSES blocks, by their headers */
+  uint64_t access_bytes;               /* bytes of these blocks in the file */
+  uint64_t access_filter_bytes;        /* bytes of the filter in front of the recording, from INFO */
   struct trace_access_sample_totals access_samples; /* as in the footer; `recorded` and `rows` also without one */
   double clock_hz;                                  /* the footer's, else INFO's; 0: stamps give an order only */
   uint64_t clock_origin_stamp;                      /* time 0 of the recording */
 };
 
-/* Has it data accesses, or samples of them? */
+/* Has the trace data accesses, or samples of them? */
 static inline bool trace_summary_has_accesses(const struct trace_summary *summary) {
   return summary->accesses.recorded || summary->access_samples.recorded;
 }

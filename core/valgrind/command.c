@@ -38,14 +38,14 @@ void valgrind_command_add(struct valgrind_command *command, const char *format, 
 }
 
 void valgrind_command_threads(struct valgrind_command *command, uint32_t threads) {
-  enum { VALGRINDS_OWN = 500, SPARE = 16 }; /* spare: its slot 0, threads that are about to end */
+  enum { VALGRINDS_OWN = 500, SPARE = 16 }; /* spare: Valgrind's slot 0, threads that are about to end */
   if (threads > VALGRIND_MOST_THREADS - SPARE)
     threads = VALGRIND_MOST_THREADS - SPARE;
   if (threads + SPARE > VALGRINDS_OWN)
     valgrind_command_add(command, "--max-threads=%u", threads + SPARE);
 }
 
-/* Quiet, but for what valgrind_complaint reads. */
+/* Valgrind prints only what valgrind_complaint reads. */
 void valgrind_command_add_live(struct valgrind_command *command, const char *mode, bool follow) {
   enum { LIVE_THREADS = 5000 };
   valgrind_command_add(command, "--tool=heaptape");
@@ -62,7 +62,7 @@ void valgrind_command_set_environment(const struct valgrind_command *command) {
     setenv("VALGRIND_LIB", command->valgrind.library, 1);
 }
 
-/* The program and its arguments stay the caller's: they stand after the options, and are not counted. */
+/* The caller owns the program's name and arguments: they are after the options, and are not counted. */
 void valgrind_command_exec(struct valgrind_command *command, const char *program, char *const *arguments) {
   size_t count = 0, options = command->arguments.count;
   while (arguments[count])

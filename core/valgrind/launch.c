@@ -22,8 +22,8 @@ static bool is_program(char *path, size_t bytes, const char *folder, int folder_
   return length > 0 && (size_t)length < bytes && access(path, X_OK) == 0;
 }
 
-/* Debian's valgrind is a shell script around valgrind.bin, and a shell with an allocator under test preloaded is not
-   what is asked for. */
+/* Debian's valgrind is a shell script around valgrind.bin; a shell must not run with the allocator under test
+   preloaded. */
 int valgrind_find(struct valgrind *valgrind, char *why, size_t why_bytes) {
   valgrind->library[0] = '\0';
   for (const char *path = getenv("PATH"); path && *path;) {
@@ -37,7 +37,7 @@ int valgrind_find(struct valgrind *valgrind, char *why, size_t why_bytes) {
   return -1;
 }
 
-/* Valgrind's launcher takes its own folder from the environment. */
+/* Valgrind's launcher reads its own folder from the environment. */
 static char **environment_without_library(char **copy, size_t limit) {
   size_t count = 0;
   for (char **setting = environ; *setting && count + 1 < limit; setting++)
@@ -47,7 +47,7 @@ static char **environment_without_library(char **copy, size_t limit) {
   return copy;
 }
 
-/* "3.19.0" of "valgrind-3.19.0"; empty if it says nothing. */
+/* "3.19.0" of "valgrind-3.19.0"; empty if it prints nothing. */
 static void read_version(const struct valgrind *valgrind, char *version, size_t bytes) {
   int ends[2];
   version[0] = '\0';
@@ -98,7 +98,7 @@ int valgrind_find_tool(struct valgrind *valgrind, char *why, size_t why_bytes) {
   if (slash)
     strcpy(slash, "/valgrind");
   valgrind->library[0] = '\0';
-  /* A package for any machine brings the launcher that fits its tool. */
+  /* A package for any machine contains the launcher that fits its tool. */
   if (!slash || !is_program(valgrind->program, sizeof valgrind->program, folder, (int)strlen(folder), "valgrind.bin"))
     if (valgrind_find(valgrind, why, why_bytes) != 0)
       return -1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What a client program asks of our Valgrind tool (observe/valgrind).
+/* A client program's requests to our Valgrind tool (observe/valgrind).
 
    Job: the requests' numbers, and how a program makes one. Not its job: what the tool does with them.
    Self-contained: needs no header of Valgrind's, so the engine builds where Valgrind is not installed. The tool, a
-   GPL-2 program of its own, includes this file for the numbers.
-   Outside Valgrind a request does nothing and returns 0; it costs some six instructions. Any thread, any time. */
+   separate GPL-2 program, includes this file for the numbers.
+   Outside Valgrind a request does nothing and returns 0; it costs about six instructions. Any thread, any time. */
 #pragma once
 
 /* Valgrind reserves the high half of the number for the tool's two letters. */
@@ -14,32 +14,33 @@ enum { VALGRIND_KIND_LIMIT = 64 };
 
 enum valgrind_request {
   /* Arguments kind (below VALGRIND_KIND_LIMIT), first and end: calls made by the code from first up to end are counted
-     as of that kind. What is executed below a call instruction of that code, until control is back in it, is the
-     call's. Returns 1 if the tool took it. Before the code first runs. */
+     as calls of that kind. All instructions below a call instruction of that code, until control is back in it, belong
+     to the call. Returns 1 if the tool accepted it. To be made before the code first runs. */
   VALGRIND_REQUEST_CALLER = 1,
   /* A call that is an event of the trace: the thread's serial number as in RECORD_THREAD (capture/wire/ring.h), the
-     object that it acquired (0: none), its request in bytes, and the object that it released. When the event is in the
-     ring, before anything else of the program's runs in that thread. Returns 1 if it is recorded. */
+     object that it acquired (0: none), its request in bytes, and the object that it released. To be made when the event
+     is in the ring, before that thread runs any other code of the program. Returns 1 if it is recorded. */
   VALGRIND_REQUEST_EVENT = 2,
-  /* Argument enum valgrind_recording; with RECORDING_BEGINS the descriptor of a stream socket, which the tool takes.
-     Returns 1 if the tool records the program's accesses. */
+  /* Argument enum valgrind_recording; with RECORDING_BEGINS the descriptor of a stream socket, which the tool takes
+     over. Returns 1 if the tool records the program's accesses. */
   VALGRIND_REQUEST_RECORDING = 3,
-  /* No arguments: the program's own work begins here; what was executed up to now was its start-up, which is reported
-     apart. Once, from the only thread that runs. Returns 1 if the tool took it. */
+  /* No arguments: the program's own work begins here; all instructions up to now were its start-up, which is reported
+     separately. Once, from the only thread that runs. Returns 1 if the tool accepted it. */
   VALGRIND_REQUEST_STARTED = 5,
-  /* No arguments: main begins; what was executed up to now, but for the allocator's own, was loading the program and
-     its libraries. Once, before VALGRIND_REQUEST_STARTED. Returns 1 if the tool took it. */
+  /* No arguments: main begins; all instructions up to now, except the allocator's own, were loading the program and its
+     libraries. Once, before VALGRIND_REQUEST_STARTED. Returns 1 if the tool accepted it. */
   VALGRIND_REQUEST_LOADED = 6,
   /* Arguments function, table and count: a recording is replayed, and the function is called before each of its calls.
-     table: count entries of two words, one for each slot, the first word the object's address or 0; mapped up to the
-     process's end. Returns 1 if the tool took it. Before the function is first called. */
+     table: count entries of two words, one for each slot, the first word the object's address or 0; mapped until the
+     process ends. Returns 1 if the tool accepted it. To be made before the function is first called. */
   VALGRIND_REQUEST_CALLS = 8,
   /* Arguments text and its length in bytes: the program makes this mark. Returns 1 if the tool records in bursts. */
   VALGRIND_REQUEST_MARK = 9,
-  /* Argument 1 or 0: a burst begins or ends here, by the operator's will. Returns 1 if the tool records in bursts. */
+  /* Argument 1 or 0: a burst begins or ends here, by the operator's command. Returns 1 if the tool records in
+     bursts. */
   VALGRIND_REQUEST_BURST = 10,
-  /* No arguments: what was counted by kind since the last such request is told apart in the result. While no call that
-     is counted is under way. Returns 1 if the tool took it. */
+  /* No arguments: the counts by kind since the last such request are reported separately in the result. To be made
+     while no counted call is under way. Returns 1 if the tool accepted it. */
   VALGRIND_REQUEST_SNAPSHOT = 11,
 };
 
@@ -49,8 +50,8 @@ enum valgrind_recording { RECORDING_PAUSES, RECORDING_GOES_ON, RECORDING_BEGINS,
 enum { VALGRIND_ARGUMENTS = 5 };
 
 #if defined(__x86_64__) && defined(__linux__)
-/* The instruction sequence that Valgrind takes for a request: rotations that leave the register as it was, and an
-   exchange of a register with itself; the request's block in rax, the answer in rdx. */
+/* The instruction sequence that Valgrind recognises as a request: rotations that leave the register as it was, and an
+   exchange of a register with itself; the request's block is in rax, the answer in rdx. */
 static inline unsigned long valgrind_ask(unsigned long number, const unsigned long arguments[VALGRIND_ARGUMENTS]) {
   volatile unsigned long block[1 + VALGRIND_ARGUMENTS] = {number,       arguments[0], arguments[1],
                                                           arguments[2], arguments[3], arguments[4]};
@@ -73,7 +74,7 @@ static inline unsigned long valgrind_request(enum valgrind_request request,
   return valgrind_ask(VALGRIND_REQUEST_BASE + (unsigned long)request, arguments);
 }
 
-/* Does the process run under Valgrind, whichever tool? Its own request, RUNNING_ON_VALGRIND. */
+/* Does the process run under Valgrind, with any tool? Valgrind's own request, RUNNING_ON_VALGRIND. */
 static inline int valgrind_is_here(void) {
   return valgrind_ask(0x1001, (const unsigned long[VALGRIND_ARGUMENTS]){0}) != 0;
 }

@@ -17,10 +17,10 @@ int accesses_reader_open(struct accesses_reader *reader, const char *path, struc
     return error_errno(error, path, "can't open");
   if (fread(&header, sizeof header, 1, reader->file) != 1 ||
       memcmp(header.magic, ACCESS_FILE_MAGIC, sizeof header.magic) != 0)
-    return error_set(error, path, "is no stream of accesses");
+    return error_set(error, path, "is not a stream of accesses");
   if (header.version != ACCESS_FILE_VERSION)
-    return error_set(error, path, "is a stream of accesses of version %" PRIu32 ", and %d is known", header.version,
-                     ACCESS_FILE_VERSION);
+    return error_set(error, path, "is a stream of accesses of version %" PRIu32 "; this reader knows version %d",
+                     header.version, ACCESS_FILE_VERSION);
   reader->filter_bytes = header.filter_bytes;
   return 0;
 }
@@ -31,7 +31,7 @@ void accesses_reader_close(struct accesses_reader *reader) {
   reader->file = NULL;
 }
 
-/* Moves what is left to the buffer's start and fills up. */
+/* Moves the remaining bytes to the buffer's start and fills it up. */
 static void refill(struct accesses_reader *reader) {
   size_t left = (size_t)(reader->filled - reader->at);
   memmove(reader->buffer, reader->at, left);
@@ -61,6 +61,6 @@ int accesses_reader_before_call(struct accesses_reader *reader, uint32_t slots, 
   if (got < 0)
     return -1;
   if (got == 0 || item->kind == ACCESS_TOTAL || (item->kind == ACCESS_OBJECT && item->object >= slots))
-    return error_at(error, reader->path, reader->offset, "is another workload's, or damaged");
+    return error_at(error, reader->path, reader->offset, "belongs to another workload, or is damaged");
   return item->kind != ACCESS_EVENT;
 }

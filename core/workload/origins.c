@@ -53,12 +53,12 @@ static int check_header(const struct origins *origins, const struct workload_hea
   if (header->crc32 != crc32(0, (const Bytef *)header, offsetof(struct origins_header, crc32)))
     return error_at(error, path, 60, "the header fails its checksum");
   if (header->ops != workload->ops || header->workload_crc32 != workload->crc32)
-    return error_at(error, path, 56, "of another workload");
+    return error_at(error, path, 56, "belongs to another workload");
   if (header->sites == 0 || header->sites == ORIGINS_NOTHING_BORN || header->functions == 0 ||
       header->functions > header->sites)
-    return error_at(error, path, 32, "%" PRIu32 " sites and %" PRIu32 " functions cannot be", header->sites,
+    return error_at(error, path, 32, "%" PRIu32 " sites and %" PRIu32 " functions are impossible", header->sites,
                     header->functions);
-  /* No sum of these overflows: ops are those of a workload that is open, so below 2^61. */
+  /* None of these sums overflows: ops are those of an open workload, so below 2^61. */
   if (header->json_bytes > header->file_bytes || json_offset(header) + header->json_bytes != header->file_bytes)
     return error_at(error, path, 16, "the tables do not add up to the file");
   return 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The origins file beside a workload (docs/use/BLAME.md): which call stack acquired each object, and where the marks
-   stand. Its layout, and its reader.
+/* A workload's origins file (docs/use/BLAME.md): which call stack acquired each object, and where the marks are. Its
+   layout, and its reader.
 
-   Job: turn an untrusted file into tables. Not its job: writing it (convert/origins/), what the JSON says.
-   Invariants: once one is open, all tables lie inside the file, the marks' positions rise and are at most the ops, each
-   site's function is below the number of functions; any file at all gives origins or one error. Nothing here calls
+   Job: turn an untrusted file into tables. Not its job: writing it (convert/origins/), the meaning of the JSON.
+   Invariants: once a file is open, all tables are inside it, the marks' positions rise and are at most the ops, each
+   site's function is below the number of functions; any file at all yields origins or one error. Nothing here calls
    malloc, as the engine must not. May be read by many threads. A file that another process truncates while it is open
    raises SIGBUS, as mappings do. */
 #pragma once
@@ -30,22 +30,23 @@ struct origins_header {
 };
 _Static_assert(sizeof(struct origins_header) == ORIGINS_HEADER_BYTES, "layout of BLAME.md");
 
-/* Tables lie in the mapping. */
+/* The tables are in the mapping. */
 struct origins {
   const char *path;     /* for errors; the caller's */
   const uint8_t *bytes; /* the whole file; NULL: none is open */
   struct origins_header header;
-  const uint32_t *site_of_op;       /* by position; ORIGINS_NOTHING_BORN, or below header.sites after the check below */
+  const uint32_t *site_of_op;       /* by position; ORIGINS_NOTHING_BORN, or (after origins_check_sites) below
+                                       header.sites */
   const uint64_t *marks;            /* positions */
   const uint32_t *function_of_site; /* by site */
   const char *json;                 /* header.json_bytes, not NUL-terminated */
 };
 
-/* Where the tables begin in a file with that many. */
+/* Where the marks begin in a file with that many ops. */
 uint64_t origins_marks_offset(uint64_t ops);
 
-/* Opens the file on fd, which may be closed afterwards. workload: that it must belong to. Returns 0, or -1 with error
-   filled in; then *origins is zeroed. path must outlive it. */
+/* Opens the file on fd, which may be closed afterwards. workload: the one that it must belong to. Returns 0, or -1 with
+   error filled in; then *origins is zeroed. path must outlive *origins. */
 int origins_open_fd(struct origins *origins, int fd, const char *path, const struct workload_header *workload,
                     struct error *error);
 void origins_close(struct origins *origins);

@@ -31,5 +31,5 @@ static inline void size_histogram_add(struct size_histogram *histogram, uint64_t
   histogram->buckets[bucket].bytes += size_bytes;
 }
 
-/* [[smallest size of the bucket, count, bytes], ...] of the buckets that are not empty. */
+/* [[smallest size of the bucket, count, bytes], ...] for each bucket that is not empty. */
 json_t *size_histogram_json(const struct size_histogram *histogram);

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 bool witness_ok(const struct witness *witness) {
-  /* Cut before its first event, a trace proves nothing, and there was one: nobody's empty recording is truncated. */
+  /* A trace cut before its first event proves nothing. It had an event: an empty recording is never truncated. */
   if (witness->truncated && witness->events == 0)
     return false;
   /* Events that are known to be missing can explain every contradiction. */
@@ -61,7 +61,7 @@ void witness_print(const struct witness *witness, FILE *out) {
   uint64_t wrong =
       witness->unseen_frees + witness->double_frees + witness->unseen_touches + witness->overlapping_acquires;
   const char *verdict = !witness_ok(witness) ? "NOT a legal history"
-                        : wrong              ? "legal but for what the trace reports missing"
+                        : wrong              ? "legal except for what the trace reports missing"
                                              : "a legal history";
   fprintf(out, "%s: %" PRIu64 " events of %" PRIu32 " threads, %" PRIu64 " objects live at the end\n", verdict,
           witness->events, witness->threads, witness->live_at_end);
@@ -72,8 +72,8 @@ void witness_print(const struct witness *witness, FILE *out) {
   print_count(out, witness->unseen_touches, "other calls on objects that were not live");
   print_count(out, witness->overlapping_acquires, "objects handed out at an address where another lived");
   print_count(out, witness->overlapping_ranges, "objects handed out inside the bytes of another");
-  print_count(out, witness->inversions_repaired, "steps recorded in the wrong order, put right");
-  print_count(out, witness->max_inversion_depth, "steps moved before one of them at most");
+  print_count(out, witness->inversions_repaired, "steps recorded in the wrong order, corrected");
+  print_count(out, witness->max_inversion_depth, "steps moved before one of them, at most");
   print_count(out, witness->failed_calls, "failed calls");
   print_count(out, witness->dropped, "events dropped by the recorder");
   if (witness->truncated)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The workload file's layout in C (WORKLOAD.md is the definition). Constants and accessors only: no code beyond them,
-   so that the replay engine can include it without taking anything else of convert/. */
+/* The workload file's layout in C (WORKLOAD.md defines it). Constants and accessors only, so that the replay engine can
+   include it without any other code. */
 #pragma once
 
 #include <stdint.h>

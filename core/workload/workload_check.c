@@ -20,9 +20,9 @@ struct thread_state {
 
 struct slot_state {
   uint64_t size_bytes;
-  uint64_t last; /* ops << 20 | thread; 0: nobody yet */
+  uint64_t last; /* ops << 20 | thread; 0: not used yet */
   bool full;
-  uint8_t region; /* memory apart that its object is in */
+  uint8_t region; /* the memory apart that its object is in */
 };
 
 /* How many ops of one thread another has waited for. */
@@ -54,7 +54,7 @@ static int wrong(struct checker *checker, const struct thread_state *thread, con
                   "thread %td, op %" PRIu64 ": %s", thread - checker->threads, thread->ops, what);
 }
 
-/* Where the thread's walk stands: at the word it took last, or, if it has none, at the table that shows it. */
+/* The file offset for the thread's errors: the word it took last, or, if it has none, the table that shows it. */
 static uint64_t end_of_words(const struct checker *checker, const struct thread_state *thread) {
   return thread->stream.at ? workload_stream_offset(&thread->stream) : checker->header->extents_offset;
 }
@@ -63,7 +63,7 @@ static int take_wait(struct checker *checker, struct thread_state *thread, uint6
   uint32_t awaited = word_wait_thread(word);
   uint64_t ops = word_wait_ops(word), self = (uint64_t)(thread - checker->threads);
   if (awaited >= checker->header->threads || awaited == self || ops == 0)
-    return wrong(checker, thread, "WAIT for itself, for nothing or for a thread that is not there");
+    return wrong(checker, thread, "WAIT for itself, for nothing or for a thread that does not exist");
   if (ops > checker->threads[awaited].ops)
     return wrong(checker, thread, "WAIT for an op that comes later in the total order");
   checker->proof->waits++;
@@ -86,7 +86,7 @@ static int take_wait(struct checker *checker, struct thread_state *thread, uint6
 static int take_mark(struct checker *checker, struct thread_state *thread, uint64_t word) {
   thread->marked = word_payload(word);
   thread->marked_once = true;
-  return thread->marked >= checker->position ? 0 : wrong(checker, thread, "MARK lies behind");
+  return thread->marked >= checker->position ? 0 : wrong(checker, thread, "MARK of an earlier position");
 }
 
 static int take_time(struct checker *checker, struct thread_state *thread, uint64_t word) {
@@ -98,13 +98,13 @@ static int take_time(struct checker *checker, struct thread_state *thread, uint6
 static int take_start(struct checker *checker, struct thread_state *thread, uint64_t word) {
   uint32_t started = word_wait_thread(word);
   if (started >= checker->header->threads || started == 0 || checker->threads[started].started)
-    return wrong(checker, thread, "START of a thread that is not there or runs already");
+    return wrong(checker, thread, "START of a thread that does not exist or runs already");
   checker->threads[started].started = true;
   checker->proof->starts++;
   return 0;
 }
 
-/* START words right after an op are carried out with it; a later one would come too late if it stood behind a WAIT. */
+/* START words right after an op are executed with it; a later one would come too late if it were behind a WAIT. */
 static int take_prompt_words(struct checker *checker, struct thread_state *thread) {
   struct workload_stream *stream = &thread->stream;
   while (stream->at != stream->end || workload_stream_refill(stream)) {
@@ -161,7 +161,7 @@ static int check_words(struct checker *checker, struct thread_state *thread, con
     return wrong(checker, thread, "TOUCHED of a call that hands out nothing");
   if (words->has_region && (words->region == 0 || words->region > WORKLOAD_MOST_REGIONS ||
                             checker->header->version != WORKLOAD_VERSION_APART))
-    return wrong(checker, thread, "APART of a number that is none, or in a file of version 1");
+    return wrong(checker, thread, "APART of a number out of range, or in a file of version 1");
   return 0;
 }
 
@@ -241,7 +241,7 @@ static int run_op(struct checker *checker, struct thread_state *thread) {
     case WORD_TOUCHED:
     case WORD_APART:
       if (!note_word(&words, word))
-        return wrong(checker, thread, "a word that changes the op stands twice");
+        return wrong(checker, thread, "a word that changes the op occurs twice");
       continue;
     case WORD_WAIT:
       result = take_wait(checker, thread, word);
@@ -282,7 +282,7 @@ static int run_schedule(struct checker *checker) {
     uint64_t ops = word >> 32;
     if (number >= checker->header->threads || ops == 0)
       return error_at(checker->error, checker->workload->path, workload_stream_offset(&schedule),
-                      "schedule names a thread that is not there, or no ops");
+                      "schedule names a thread that does not exist, or no ops");
     struct thread_state *thread = &checker->threads[number];
     for (; ops > 0; ops--) {
       if (!thread->started)

@@ -16,7 +16,7 @@ struct workload_proof {
   uint32_t threads, slots;
 };
 
-/* Returns 0, or -1 with the first thing that is wrong, and where. */
+/* Returns 0, or -1 with the first error and its place. */
 int workload_check(const struct workload *workload, struct workload_proof *proof, struct error *error);
 
 /* {"ok": true, "events": ...}: only a legal workload has a proof. */

@@ -11,7 +11,7 @@ static int wrong(const struct workload_ops *ops, const struct workload_stream *s
   return error_at(error, ops->workload->path, offset, "%s", what);
 }
 
-/* START words right after an op are carried out with it. */
+/* START words right after an op are executed with it. */
 static void take_prompt_starts(struct workload_stream *stream, struct workload_ops_op *op) {
   while ((stream->at != stream->end || workload_stream_refill(stream)) && word_code(*stream->at) == WORD_START)
     buffer_append_u64(&op->starts, *stream->at++);
@@ -102,7 +102,7 @@ int workload_ops_next(struct workload_ops *ops, struct error *error) {
     ops->op.thread = (uint32_t)run;
     ops->run_ops = run >> 32;
     if (ops->op.thread >= ops->workload->header.threads)
-      return wrong(ops, &ops->schedule, error, "the schedule names a thread that is not there");
+      return wrong(ops, &ops->schedule, error, "the schedule names a thread that does not exist");
   }
   if (take_op(ops, ops->op.thread, error) != 0)
     return -1;

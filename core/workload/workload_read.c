@@ -15,12 +15,12 @@
 
 enum {
   MAX_INFO_BYTES = 16 << 20,
-  READ_AHEAD_BYTES = 8 << 20, /* asked of the disk at a time, ahead of the stream that is furthest on */
+  READ_AHEAD_BYTES = 8 << 20, /* read from the disk at a time, ahead of the most advanced stream */
 };
 
 static _Atomic uint64_t read_ahead_to;
 
-/* Is a table of so many entries inside the file, aligned and behind the header? */
+/* Is a table of count entries inside the file, aligned and behind the header? */
 static bool inside(const struct workload *workload, uint64_t offset, uint64_t count, uint64_t entry_bytes) {
   return offset % 8 == 0 && offset >= WORKLOAD_HEADER_BYTES && offset <= workload->file_bytes &&
          count <= (workload->file_bytes - offset) / entry_bytes;
@@ -53,7 +53,7 @@ static int check_counts(const struct workload *workload, struct error *error) {
                     workload->file_bytes);
   if (header->threads > WORKLOAD_MAX_THREADS)
     return error_at(error, path, 40, "%" PRIu32 " threads are more than the format allows", header->threads);
-  /* Each slot has a first op, a word: a table of slots is never much larger than the file. */
+  /* Each slot has a first op, which takes a word, so a table of slots is never much larger than the file. */
   if (header->slots == WORKLOAD_NO_SLOT || header->slots > workload->file_bytes / sizeof(uint64_t))
     return error_at(error, path, 44, "more slots than the file has room for ops");
   if (!inside(workload, header->extents_offset, header->extents, sizeof(struct workload_extent)))
@@ -88,7 +88,7 @@ static int index_extents(struct workload *workload, struct error *error) {
     uint64_t place = header->extents_offset + index * sizeof *extent;
     if (extent->stream >= streams || extent->stream < stream)
       return error_at(error, workload->path, place,
-                      "extents are not sorted by stream, or of a stream that is not there");
+                      "extents are not sorted by stream, or of a stream that does not exist");
     if (extent->words == 0 || !inside(workload, extent->offset, extent->words, sizeof(uint64_t)))
       return error_at(error, workload->path, place, "extent is empty or not inside the file");
     while (stream < extent->stream)
@@ -118,12 +118,12 @@ static int check_op_counts(const struct workload *workload, struct error *error)
   return 0;
 }
 
-/* A part of the file, for the proof that no two overlap. */
+/* A part of the file, for the check that no two overlap. */
 struct section {
   uint64_t offset, bytes;
 };
 
-/* Lets the section at root sink to its place in the heap of those below count. */
+/* Sifts the section at root down in the heap of the first count sections. */
 static void sink(struct section *sections, uint64_t root, uint64_t count) {
   struct section sinking = sections[root];
   for (uint64_t child; (child = 2 * root + 1) < count; root = child) {
@@ -136,7 +136,7 @@ static void sink(struct section *sections, uint64_t root, uint64_t count) {
   sections[root] = sinking;
 }
 
-/* By rising offset. A heapsort of our own, as libc's qsort calls malloc. */
+/* By rising offset. Our own heapsort, as libc's qsort calls malloc. */
 static void sort_sections(struct section *sections, uint64_t count) {
   for (uint64_t root = count / 2; root-- > 0;)
     sink(sections, root, count);
@@ -262,7 +262,7 @@ void workload_stream_open(struct workload_stream *stream, const struct workload 
   workload_stream_open_buffered(stream, workload, number, NULL, 0);
 }
 
-/* One reader at a time moves the mark; the others go on. */
+/* One reader at a time moves the mark; others do not wait for it. */
 static void read_ahead(const struct workload *workload, uint64_t offset) {
   uint64_t mark = atomic_load_explicit(&read_ahead_to, memory_order_relaxed);
   if (offset + READ_AHEAD_BYTES <= mark || mark >= workload->file_bytes)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps a workload file (WORKLOAD.md), proves that its header and tables are sound, and walks the words of its streams.
-   The one reader: of the replay engine, and of all that converts, checks and prints workloads.
+/* Maps a workload file (WORKLOAD.md), checks its header and tables, and walks the words of its streams. The one reader,
+   used by the replay engine and by all code that converts, checks and prints workloads.
 
-   Job: turn an untrusted file into words. Not its job: what words mean, and whether they are a legal program
+   Job: turn an untrusted file into words. Not its job: the meaning of words, and whether they are a legal program
    (core/workload/workload_check.h).
-   Invariants: once a workload is open, every extent lies inside the file and in the order of streams, no two sections
-   overlap, and words and op counts add up to the header's; any file at all gives a workload or one error. A stream
-   never gives a word from outside its extents. Nothing here calls malloc, as the engine must not. A workload may be
+   Invariants: once a workload is open, every extent is inside the file and in the order of streams, no two sections
+   overlap, and words and op counts add up to the header's; any file at all yields a workload or one error. A stream
+   never returns a word from outside its extents. Nothing here calls malloc, as the engine must not. A workload may be
    read by many threads.
 
-   A stream is walked in the mapping, or read into a buffer of the caller's. The engine does the latter: mapping,
-   faulting in and unmapping the words' OS pages cost it 1.5 ns per word where a read costs 0.4, and its faults would
-   have to be separated from the allocator's; and a workload may be larger than memory. A file that another process
-   truncates while it is mapped raises SIGBUS, as mappings do; a read fails. */
+   A stream is walked in the mapping, or read into the caller's buffer. The engine uses a buffer: mapping, faulting in
+   and unmapping the words' OS pages cost it 1.5 ns per word, a read 0.4; its page faults would have to be separated
+   from the allocator's; and a workload may be larger than memory. A file that another process truncates while it is
+   mapped raises SIGBUS, as mappings do; a read fails. */
 #pragma once
 
 #include "core/base/error.h"
@@ -22,11 +22,11 @@
 #include <stddef.h>
 
 struct workload {
-  const char *path;     /* for errors; the caller's */
-  int fd;               /* the caller's; -1: streams are walked in the mapping only */
+  const char *path;     /* for errors; owned by the caller */
+  int fd;               /* owned by the caller; -1: streams are walked in the mapping only */
   const uint8_t *bytes; /* the whole file */
   uint64_t file_bytes;
-  struct workload_header header;         /* a copy, so that it stays as it was checked */
+  struct workload_header header;         /* a copy, so that it can't change after the check */
   const struct workload_extent *extents; /* by stream */
   const uint64_t *op_counts;             /* one per thread */
   uint64_t *first_extent; /* threads + 3: extents of stream s are first_extent[s] .. first_extent[s + 1] - 1 */
@@ -35,12 +35,12 @@ struct workload {
 /* Opens the file at path. Returns 0, or -1 with error filled in; then *workload is zeroed. path must outlive it. */
 int workload_open(struct workload *workload, const char *path, struct error *error);
 
-/* The same of the file open on fd, which must outlive it too, and stays open. */
+/* The same for the file open on fd, which must outlive *workload too, and stays open. */
 int workload_open_fd(struct workload *workload, int fd, const char *path, struct error *error);
 
 void workload_close(struct workload *workload);
 
-/* The info JSON, which is not NUL-terminated; "{}" where the file has none. Lies in the mapping. */
+/* The info JSON, which is not NUL-terminated; "{}" where the file has none. It is in the mapping. */
 const char *workload_info(const struct workload *workload, size_t *bytes);
 
 /* Checks that the schedule's runs add up to each thread's op count. O(schedule). Needs fd. Returns 0, or -1 with error.
@@ -49,24 +49,24 @@ int workload_check_schedule(const struct workload *workload, struct error *error
 
 /* A walk over the words of one stream. */
 struct workload_stream {
-  const uint64_t *at, *end; /* words to be given */
+  const uint64_t *at, *end; /* words to return */
   const struct workload *workload;
-  const uint64_t *first;             /* of the words that at and end are among; its place in the file is `offset` */
-  uint64_t *buffer;                  /* NULL: in the mapping */
+  const uint64_t *first;             /* of the words that at and end point into; its place in the file is `offset` */
+  uint64_t *buffer;                  /* NULL: the stream is walked in the mapping */
   uint32_t buffer_words, words_left; /* words_left: of the extent, not yet in the buffer */
   uint64_t offset, next_offset;      /* next_offset: of the extent's next word that is not yet in the buffer */
   uint64_t extent, last_extent;      /* next one to visit; one past the stream's last */
-  bool failed;                       /* the file could not be read; errno says why */
+  bool failed;                       /* the file could not be read; errno has the reason */
 };
 
 /* number: 0 .. threads + 1. */
 void workload_stream_open(struct workload_stream *stream, const struct workload *workload, uint32_t number);
 
-/* The same, read into buffer_words of the caller's, which must outlive the stream. */
+/* The same, read into the caller's buffer of buffer_words words, which must outlive the stream. */
 void workload_stream_open_buffered(struct workload_stream *stream, const struct workload *workload, uint32_t number,
                                    uint64_t *buffer, uint32_t buffer_words);
 
-/* Moves on once at == end; false at the stream's end, and where the file can't be read. */
+/* Loads the next words once at == end; false at the stream's end, and where the file can't be read. */
 bool workload_stream_refill(struct workload_stream *stream);
 
 static inline bool workload_stream_next(struct workload_stream *stream, uint64_t *word) {
@@ -76,7 +76,7 @@ static inline bool workload_stream_next(struct workload_stream *stream, uint64_t
   return true;
 }
 
-/* Does word lie in the stream's buffer? */
+/* Is word in the stream's buffer? */
 static inline bool workload_stream_holds(const struct workload_stream *stream, const uint64_t *word) {
   return word >= stream->buffer && word < stream->buffer + stream->buffer_words;
 }
@@ -86,7 +86,7 @@ static inline uint64_t workload_stream_offset_of(const struct workload_stream *s
   return stream->offset + (uint64_t)((const uint8_t *)word - (const uint8_t *)stream->first);
 }
 
-/* Offset in the file of the word that workload_stream_next gave last. */
+/* Offset in the file of the word that workload_stream_next returned last. */
 static inline uint64_t workload_stream_offset(const struct workload_stream *stream) {
   return workload_stream_offset_of(stream, stream->at - 1);
 }

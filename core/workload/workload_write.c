@@ -14,7 +14,7 @@
 #include <zlib.h>
 
 /* An extent's bytes are reserved in the file when it begins: 512 at first, so that 100,000 short threads stay small,
-   then twice the one before. The ceiling shrinks with the number of threads that hold a buffer, to keep all buffers
+   then twice the one before. The upper limit shrinks with the number of threads that hold a buffer, to keep all buffers
    together near 64 MiB. */
 enum {
   FIRST_EXTENT_BYTES = 512,
@@ -38,20 +38,20 @@ struct workload_writer {
   char *path;
   int fd;
   int saved_errno;
-  uint64_t offset; /* where the next extent goes */
+  uint64_t offset; /* of the next extent */
   uint64_t words, position;
   VECTOR(struct stream) streams; /* of threads */
   uint32_t threads;              /* how many */
   uint32_t open_buffers;
-  uint32_t last_thread; /* of the op before; its stream is not ended yet even if ending is set */
-  uint64_t run;         /* ops in the schedule's present run, all of last_thread */
+  uint32_t last_thread; /* of the last op; its stream is not ended yet even if ending_last is set */
+  uint64_t run;         /* ops in the schedule's present word, all of last_thread */
   bool has_apart;       /* some op has an APART word */
-  bool ending_last;     /* last_thread is to be ended once the next op is known not to be a thread's first */
+  bool ending_last;     /* end last_thread once the next op is known not to be a thread's first */
   struct stream schedule, time_line;
   struct buffer extents; /* struct workload_extent; streams numbered as below until the end */
 };
 
-/* Stand for the numbers that are only known at the end. */
+/* In place of numbers that are known only at the end. */
 #define STREAM_SCHEDULE (UINT32_MAX - 1)
 #define STREAM_TIME_LINE UINT32_MAX
 
@@ -86,7 +86,7 @@ int workload_writer_open(struct workload_writer **out, const char *path, struct 
   return 0;
 }
 
-/* Writes the extent being filled and forgets it. */
+/* Writes the extent being filled and drops it. */
 static void flush_stream(struct workload_writer *writer, struct stream *stream, uint32_t number) {
   if (stream->used == 0)
     return;
@@ -204,7 +204,7 @@ static __attribute__((noinline)) int begin_op_slowly(struct workload_writer *wri
   return 0;
 }
 
-/* Nothing is due where the op before was the thread's, too, and no MARK's interval is over. */
+/* No word is due where the last op was the same thread's and no MARK's interval is over. */
 static inline bool begins_plainly(const struct workload_writer *writer, uint32_t thread) {
   return writer->run && writer->last_thread == thread && !writer->saved_errno &&
          writer->position - writer->streams.at[thread].marked < WORKLOAD_MARK_INTERVAL;
@@ -231,7 +231,7 @@ uint64_t workload_put_touched(struct workload_writer *writer, uint32_t thread) {
   return put_word(writer, thread, word_make(WORD_TOUCHED, 0));
 }
 
-/* The words before the op's own that most ops do without. */
+/* Writes the words before the op's own that most ops do not need. */
 static __attribute__((noinline)) void put_op_prefix(struct workload_writer *writer, uint32_t thread,
                                                     const struct workload_op *op) {
   if (op->region) {
@@ -282,7 +282,7 @@ void workload_patch_touched(struct workload_writer *writer, uint32_t thread, uin
 void workload_end_thread(struct workload_writer *writer, uint32_t thread) {
   if (thread >= writer->threads)
     return;
-  /* The next op may be a new thread's first; then its START still has to go into this stream. */
+  /* The next op may be a new thread's first; its START would then belong in this stream. */
   if (thread == writer->last_thread)
     writer->ending_last = true;
   else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A ring has as many nodes as planned, each in a line of its own, and walkers stand evenly on it: so one turn of all
-   walkers meets each line once, and no cache smaller than the ring hits. */
+/* A ring has as many nodes as planned, each in its own line, and walkers are spread evenly over it: so one turn of all
+   walkers visits each line once, and no cache smaller than the ring hits. */
 #include "core/test/check.h"
 #include "machine/chains.h"
 
@@ -27,8 +27,8 @@ static void check_ring(enum chains_layout layout, enum chains_order order, size_
     at = next;
   }
   CHECK(at == start);
-  CHECK(in_order < nodes / 4); /* at random, one of `nodes` would do */
-  /* One in CHAINS_NEAR_PAGES by chance. */
+  CHECK(in_order < nodes / 4); /* in random order, one of `nodes` would be in order */
+  /* By chance one in CHAINS_NEAR_PAGES. */
   if (order == CHAINS_NEAR)
     CHECK(same_page > nodes / CHAINS_NEAR_PAGES / 2);
   else if (nodes >= 4096)

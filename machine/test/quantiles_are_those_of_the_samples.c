@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Planted samples: their quantiles are exact, whatever their order, and what is too much is left out. */
+/* Quantiles of known samples are exact, whatever their order, and samples beyond the limit are left out. */
 #include "core/test/check.h"
 #include "machine/samples.h"
 

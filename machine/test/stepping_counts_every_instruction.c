@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Stepping counts each instruction once: a loop whose instructions are known gives exactly them, and code that
-   is timed has as many as its text says. */
+/* Stepping counts each instruction once: a loop with a known number of instructions has exactly that count, and timed
+   code has as many instructions as its text shows. */
 #include "core/test/check.h"
 #include "machine/code.h"
 #include "machine/stepping.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Two instructions each time round. */
+/* Two instructions in each iteration. */
 static void count_down(unsigned times) {
   unsigned left = times + 1;
 #if defined(__x86_64__)
@@ -32,7 +32,7 @@ int main(void) {
   CHECK(stepping_count(count_down, 1) == none + 2);
   CHECK(stepping_count(count_down, 1000) == none + 2000);
   CHECK(stepping_count(die, 1) == -1);
-  /* The additions, and the loop's own few. */
+  /* The additions, and a few of the loop. */
   double cycle = code_instructions(&codes[CODE_CYCLE]);
   CHECK(cycle >= CODE_CYCLES_EACH && cycle < CODE_CYCLES_EACH * 2);
   return 0;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""heaptape-machine's JSON is whole: the sets asked for, of the planned lengths, and every figure with its quantiles.
-No figure is held to a clock.
+"""heaptape-machine's JSON is complete: the requested sets, of the planned lengths, and every figure with its quantiles.
+No figure is compared with a clock.
 """
 
 import json
@@ -14,13 +14,13 @@ from tests import support
 from tests.support import HEAPTAPE_HERE, OUT, refused, succeed
 
 PROGRAM = OUT / "libexec" / "heaptape-machine"
-# The program, which measures other sets besides, and only once; each time that it would have measured is noted.
+# Runs the program with more sets, but only once, and notes each run.
 STAND_IN = f"""#!/bin/sh
 cd "${{0%/*}}"
 [ "$1" = --sizes ] && exec {PROGRAM} --sizes
 echo >>runs
-[ -e told ] || {PROGRAM} --working-sets "$2,100000" --os-pages "$4,500" "$5" "$6" >told
-cat told
+[ -e output ] || {PROGRAM} --working-sets "$2,100000" --os-pages "$4,500" "$5" "$6" >output
+cat output
 """
 
 
@@ -49,7 +49,7 @@ def is_whole(figure: dict) -> bool:
 
 
 def test_working_sets_have_a_node_in_each_line(measured):
-    # 100,000 bytes: whole lines, shared out among 8 walkers.
+    # 100,000 bytes: whole lines, divided among 8 walkers.
     sets = [(row["bytes"], row["lines"]) for row in measured["working_sets"]]
     assert sets[0] == (16384, 256)
     assert sets[-1] == (99840, 1560)
@@ -88,7 +88,7 @@ def test_wrong_use_is_one_line_and_status_2(arguments):
     assert refused(PROGRAM, *arguments.split(), says="heaptape-machine: ", status=2).stdout == ""
 
 
-def test_sizes_are_told_without_measuring():
+def test_sizes_are_reported_without_measuring():
     found = json.loads(succeed(PROGRAM, "--sizes").stdout)
     assert set(found) == {"tlbs"}
     assert all(row["entries"] > 0 and row["ways"] > 0 for row in found["tlbs"])

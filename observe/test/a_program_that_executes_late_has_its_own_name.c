@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where only time is measured, a process that has asked to execute a program is seen before it has done so, if it had
-   to wait for a processor: its name is the program's all the same.
- */
+/* Where only time is measured, a process that has called exec is seen before the exec is done, if it had to wait for a
+   processor. Its name must still become the program's. */
 #include "core/test/check.h"
 #include "observe/observe.h"
 
@@ -23,11 +22,12 @@ int main(void) {
     _exit(1);
   }
   close(executed[1]);
-  all.pending[(uint32_t)child % OBSERVED_LIMIT].pid = child; /* it asked long ago */
+  all.pending[(uint32_t)child % OBSERVED_LIMIT].pid = child; /* it called exec long ago */
   observe_look(&all);
   CHECK(all.count == 1 && strcmp(all.images[0].name, "sleep") != 0, "it is not seen before it executes");
   CHECK(write(executes[1], &byte, 1) == 1 && read(executed[0], &byte, 1) == 0, "it does not execute");
-  for (int i = 0; i < 120000 && strcmp(all.images[0].name, "sleep") != 0; i++) { /* descriptors go before the name */
+  for (int i = 0; i < 120000 && strcmp(all.images[0].name, "sleep") != 0; i++) { /* descriptors are closed before the
+                                                                                    name changes */
     usleep(1000);
     all.images[0].next_row_ns = 0;
     observe_look(&all);

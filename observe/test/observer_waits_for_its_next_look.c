@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Between two looks the observer sleeps, whether it measures memory or time only: an observer that spins takes a
-   processor from the program that it measures.
- */
+/* Between two readings the observer sleeps, whether it measures memory or only time: an observer that spins takes a
+   processor from the program that it measures. */
 #include "core/base/os.h"
 #include "core/test/check.h"
 #include "observe/observe.h"
@@ -14,7 +13,7 @@ int main(void) {
   static struct observation all;
   for (int memory = 0; memory < 2; memory++) {
     all = (struct observation){.memory = memory, .interval_ns = INTERVAL_NS};
-    observe_begin(&all, -1, getpid()); /* no listener: the process itself is looked at */
+    observe_begin(&all, -1, getpid()); /* no listener: it observes this process itself */
     for (int look = 0; look < 3; look++) {
       uint64_t before = os_monotonic_ns(), next = observe_look(&all);
       CHECK(all.count == 1 && all.images[0].live, "the process is not seen");

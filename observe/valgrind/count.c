@@ -18,10 +18,10 @@ struct caller {
   Addr first, end;
 };
 
-/* A call under way. instructions: where the counter stood when the call began, if the thread runs; else how many the
-   call has had. */
+/* A call under way. instructions: if the thread runs, the counter's value when the call began; else how many the call
+   has executed. */
 struct call {
-  UWord active; /* 0 or 1; a word, as translated code tests it */
+  UWord active; /* 0 or 1; a word, for tests by translated code */
   UWord kind;
   ULong instructions;
 };
@@ -39,7 +39,7 @@ struct kind_count {
 
 static struct kind_count kinds[VALGRIND_KIND_LIMIT];
 
-/* rows: of the kinds called between the snapshot of that number and the one before. */
+/* rows: one for each kind called between the snapshot of that number and the previous one. */
 static struct {
   UInt taken;
   struct kind_count at_last[VALGRIND_KIND_LIMIT];
@@ -160,8 +160,8 @@ static VG_REGPARM(1) void call_returned(UWord kind) {
   kinds[kind].instructions += instructions_executed - current.instructions;
 }
 
-/* Superblocks do not cross calls (main.c), so one that begins in a caller's code but at its first instruction, and
-   finds a call under way, is where that call has returned to. */
+/* Superblocks do not cross calls (main.c). So if one begins in a caller's code, not at its first instruction, while a
+   call is under way, that call has returned there. */
 IRSB *count_instrument(IRSB *in, const struct translation *translation) {
   IRSB *out = deepCopyIRSBExceptStmts(in);
   const struct caller *caller = find_caller(translation->address);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The Valgrind tool `heaptape`: options, and what Valgrind's core calls.
+/* The Valgrind tool `heaptape`: options, and the functions that Valgrind's core calls.
 
    --mode=count|simulate|replay|accesses, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,...,
    --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --data-only=yes, --accesses=F.accesses, --filter=BYTES,
@@ -35,7 +35,7 @@ static const HChar *const burst_starts[] = {"out", "in", NULL};
 
 static void require(Bool good, const HChar *option) {
   if (!good)
-    VG_(fmsg_bad_option)(option, "wanted: CAPACITY:WAYS,... with a power of two of sets\n");
+    VG_(fmsg_bad_option)(option, "expected: CAPACITY:WAYS,... with a power of two of sets\n");
 }
 
 static Bool take_option(const HChar *option) {
@@ -59,7 +59,7 @@ static Bool take_option(const HChar *option) {
   } else if VG_STR_CLO (option, "--burst-to", accesses_burst_to) {
   } else if VG_BINT_CLO (option, "--filter", filter_bytes, 0, 1 << 30) {
     if (!accesses_set_filter(filter_bytes))
-      VG_(fmsg_bad_option)(option, "wanted: 0, or a power of two of bytes from 64 on\n");
+      VG_(fmsg_bad_option)(option, "expected: 0, or a power of two of bytes from 64 on\n");
   } else {
     return False;
   }
@@ -77,7 +77,7 @@ static void print_usage(void) {
    "    --instruction-cache=BYTES:WAYS   first-level instruction cache\n"
    "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n"
    "    --data-only=no|yes               no caches for instructions [no]; always in mode replay\n"
-   "    --shift=PAGES                    mode simulate: so many OS pages are mapped before the program's libraries [0]\n"
+   "    --shift=PAGES                    mode simulate: map this many OS pages before the program's libraries [0]\n"
    "    --accesses=F.accesses            mode replay: the recorded program's accesses\n"
    "    --filter=BYTES                   mode accesses: the cache whose hits are left out; 0: none [4096]\n"
    "    --bursts=in|out                  mode accesses: accesses are recorded in bursts, the first of which begins with\n"
@@ -87,8 +87,8 @@ static void print_usage(void) {
 
 static void print_debug_usage(void) {}
 
-/* Of the guest's registers only the stack pointer is kept up to date before each access, as in cachegrind: code becomes
-   6 % shorter. A handler of SIGSEGV may see an older instruction pointer. */
+/* Only the guest's stack pointer is kept up to date before each access, as in cachegrind: code becomes 6 % shorter. A
+   handler of SIGSEGV may see an older instruction pointer. */
 static void begin_accesses(void) {
   VG_(clo_vex_control).iropt_register_updates_default = VexRegUpdSpAtMemAccess;
   VG_(clo_px_file_backed) = VexRegUpdSpAtMemAccess;
@@ -147,7 +147,7 @@ static void write_result(Bool before_exec) {
 }
 
 static void finish(Int status) {
-  (void)status; /* Valgrind passes 0, whatever it is */
+  (void)status; /* Valgrind always passes 0 */
   write_result(False);
 }
 
@@ -235,7 +235,7 @@ static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
   }
 }
 
-/* The memory of a process that becomes another program is gone when exec returns. */
+/* When exec returns, the process's old memory is gone. */
 static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count) {
   (void)thread, (void)arguments, (void)count;
   if (mode == MODE_ACCESSES)

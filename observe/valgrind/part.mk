@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The Valgrind tool `heaptape`, a program of its own (GPL-2): built where the headers and libraries of Valgrind are, left out
-# where not, and where one builds for another processor. out/libexec/valgrind/ is what Valgrind takes for its own folder (VALGRIND_LIB): the tool, links to the
-# installed files that it needs, and links to the tools that tests hold it against, so that all start from paths of one
-# length: the client's stack lies by them.
+# The Valgrind tool `heaptape`, a separate program (GPL-2): built where the headers and libraries of Valgrind are installed,
+# left out elsewhere, and for other processors. Valgrind uses out/libexec/valgrind/ as its own folder (VALGRIND_LIB): it has the tool, links to the
+# installed files that it needs, and links to the tools that tests compare it with, so that all start from paths of one
+# length: the place of the client's stack depends on it.
 VALGRIND_INCLUDE ?= /usr/include/valgrind
 VALGRIND_LIBRARIES ?= /usr/lib/x86_64-linux-gnu/valgrind
 VALGRIND_LIBEXEC ?= /usr/libexec/valgrind
@@ -15,8 +15,8 @@ VALGRIND_NEEDS := $(VALGRIND_INCLUDE)/pub_tool_tooliface.h $(VALGRIND_LIBRARIES)
 ifeq ($(CROSS)$(words $(wildcard $(VALGRIND_NEEDS))),$(words $(VALGRIND_NEEDS)))
 ALL += $(VALGRIND_TOOL)
 VALGRIND_OBJECTS := $(patsubst %.c,$(OUT)/valgrind/%.o,$(call c_component_sources,observe/valgrind $(addprefix observe/valgrind/,simulate accesses common)))
-# As Valgrind compiles its own tools: no C library, so nothing that needs one. Valgrind reads the debug information of
-# its own tools, and 3.19 stumbles over clang's DWARF 5. The client's flags (sanitizers) are not for it.
+# As Valgrind compiles its own tools: without a C library. Valgrind reads the debug information of
+# its own tools, and 3.19 can't read clang's DWARF 5. The client's flags (sanitizers) do not apply to it.
 VALGRIND_CFLAGS := -std=gnu11 -O2 -gdwarf-4 -Wall -Wextra $(WERROR) -I. -isystem $(VALGRIND_INCLUDE) \
   -DVGA_amd64=1 -DVGO_linux=1 -DVGP_amd64_linux=1 -DVGPV_amd64_linux_vanilla=1 \
   -m64 -fno-stack-protector -fno-builtin -fno-strict-aliasing -fno-pie
@@ -25,7 +25,7 @@ $(OUT)/valgrind/%.o: %.c
 	$(CC) $(VALGRIND_CFLAGS) -MMD -MP -c -o $@ $<
 -include $(VALGRIND_OBJECTS:.o=.d)
 
-# At an address of its own, away from where programs are loaded. The version is read again at each use.
+# At a separate address, away from those of programs. The version is read again at each use.
 $(VALGRIND_TOOL): $(VALGRIND_OBJECTS) $(VALGRIND_LIBRARIES)/libcoregrind-amd64-linux.a
 	@mkdir -p $(@D)
 	ln -sf $(VALGRIND_LINKED) $(@D)/
@@ -36,7 +36,7 @@ $(VALGRIND_TOOL): $(VALGRIND_OBJECTS) $(VALGRIND_LIBRARIES)/libcoregrind-amd64-l
 	  $(VALGRIND_LIBRARIES)/libgcc-sup-amd64-linux.a
 endif
 
-# What the tests run under the tool.
+# The programs that tests run under the tool.
 ifeq ($(CROSS),)
 $(foreach name,simulated_vectors simulated_threads simulated_forks simulated_calls simulated_pages simulated_jumps simulated_execs \
   unknown_instruction,\

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads and the rarer calls of a pattern, as a program; in a script they are handed on (script.c). */
+/* Threads and the rarer calls of a pattern, as a program; in a script they are passed on (script.c). */
 #include "workloads/synthetic/script.h"
 
 #include <stdio.h>

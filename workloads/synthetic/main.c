@@ -18,7 +18,7 @@ static const char *work; /* path of the workload to write; NULL: run as a progra
 
 static const struct option_number common_options[] = {
     {"seed", &pattern_seed, 0, UINT64_MAX, "repeats the run"},
-    {"turn", &turn_calls, 1, UINT32_MAX, "with --work: mean calls of a thread before the next one's turn"},
+    {"turn", &turn_calls, 1, UINT32_MAX, "with --work: mean calls of a thread before the next thread's turn"},
     {"quiet", &quiet, 0, 1, "1: print nothing"},
     {NULL, NULL, 0, 0, NULL},
 };
@@ -41,7 +41,7 @@ __attribute__((noreturn)) static void wrong_usage(const char *program, const cha
   exit(2);
 }
 
-/* The option that the argument sets; NULL: none of these. value: what comes after the =. */
+/* The option that the argument sets; NULL: none of these. value: the text after the =. */
 static const struct option_number *find_option(const struct option_number *options, const char *argument,
                                                const char **value) {
   for (; options->name; options++) {
@@ -118,7 +118,7 @@ static uint64_t now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* By write, as stdio's buffer would be in the recording. */
+/* Prints with write, as stdio's buffer would be in the recording. */
 static void report(uint64_t calls, const char *what, uint64_t start_ns) {
   char line[128];
   double per_second = (double)calls * 1e9 / (double)(now_ns() - start_ns);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* A pattern of calls, written once and used in two ways: as a program, whose threads are threads and whose calls go to
-   malloc; and as the author of a workload file, whose threads take turns under a scheduler and whose calls become ops
+   malloc; and as a generator of a workload file, whose threads take turns under a scheduler and whose calls become ops
    (--work=FILE). Both make the same calls on the same objects, thread by thread.
 
    A pattern is one file: its sizes as options, a `run`, and `const struct pattern pattern`; main.c has the main.
-   Rules that make both uses agree: a thread decides by its own random numbers and by what it was handed, never by
-   addresses or time; threads wait for each other only by what is below; tables come from pattern_array, so that a
-   recording shows the pattern's own calls alone. What a call costs beside malloc in a program: one branch and one
-   addition. */
+   Rules that make both uses agree: a thread decides by its own random numbers and by what other threads handed to it,
+   never by addresses or time; threads wait for each other only by the functions below; tables are from pattern_array,
+   so that a recording has only the pattern's own calls. In a program a call costs one branch and one addition more than
+   malloc. */
 #pragma once
 
 #include "core/trace/event.h"
@@ -34,7 +34,7 @@ struct actor {
   struct script *script; /* NULL: a program */
   uint64_t calls;
   uint64_t turn; /* calls until another actor's turn, in a script */
-  bool fills;    /* write to each OS page of the objects that come next, not to their ends only */
+  bool fills;    /* write to each OS page of the next objects, not only to their ends */
   uint32_t thread;
   pthread_t handle;
   struct part *part; /* in a script */
@@ -43,9 +43,10 @@ struct actor {
 };
 
 struct pattern {
-  const char *summary; /* half a line: what it stands for */
+  const char *summary; /* half a line on what it stands for */
   const struct option_number *options;
-  /* What is wrong with the options together; NULL: nothing. May be NULL: lowest above highest is found without it. */
+  /* Returns what is wrong with the combination of options; NULL: nothing. May be NULL: lowest above highest is found
+     without it. */
   const char *(*wrong)(void);
   void (*run)(struct actor *actor);
 };
@@ -53,19 +54,20 @@ struct pattern {
 /* Each pattern's file defines it. */
 extern const struct pattern pattern;
 
-/* The --seed; each thread draws from a stream of its own. */
+/* The --seed; each thread draws from its own stream. */
 extern uint64_t pattern_seed;
 
-/* Zeroed memory that no recording shows; never given back. Exits with 1 if there is none. */
+/* Zeroed memory that is not in a recording; never given back. Exits with 1 if there is none. */
 void *pattern_array(uint64_t count, uint64_t size_bytes);
 
 /* ---- Threads ---- */
 
-/* Starts a thread; exits with 1 where there can't be another. */
+/* Starts a thread; exits with 1 where that fails. */
 void actor_start(struct actor *parent, struct actor *child, void (*run)(struct actor *, void *), void *argument);
 void actor_join(struct actor *parent, struct actor *child);
 
-/* Runs that many threads at once, and joins them. Each gets its element of the array, which begins with its actor. */
+/* Runs that many threads at once, and joins them. Each gets its element of the array; an element begins with its
+   actor. */
 void actors_run(struct actor *parent, uint64_t count, void (*run)(struct actor *, void *), void *elements,
                 size_t element_bytes);
 
@@ -91,21 +93,21 @@ void barrier_wait(struct actor *actor, struct barrier *barrier);
 /* 0: none. In a program the address; in a script the object's number, plus 1. */
 typedef uintptr_t object_ref;
 
-/* From one thread to one other: batches of objects, of which a few may be under way. */
+/* Passes batches of objects from one thread to another; a few batches may be in transit. */
 struct channel {
   struct semaphore room, full;
   uint64_t capacity, batch_objects;
   uint64_t sent, received;
   object_ref *ring;
-  uint64_t *marks; /* of each batch: where its sender stood, in a script */
+  uint64_t *marks; /* of each batch: its sender's compose_mark, in a script */
 };
-/* In a script (script.c): the receiver goes on after all that the sender has done so far. */
+/* In a script (script.c): the receiver continues after all that the sender has done so far. */
 void script_sent(struct actor *actor, struct channel *channel);
 void script_received(struct actor *actor, struct channel *channel);
 
 void channel_init(struct channel *channel, uint64_t capacity, uint64_t batch_objects);
 
-/* Sender: waits for room; gives the batch to fill, to be handed over by channel_send. */
+/* Sender: waits for room; returns the batch to fill, to be passed on by channel_send. */
 static inline object_ref *channel_room(struct actor *actor, struct channel *channel) {
   semaphore_wait(actor, &channel->room);
   return channel->ring + channel->sent++ % channel->capacity * channel->batch_objects;
@@ -116,7 +118,7 @@ static inline void channel_send(struct actor *actor, struct channel *channel) {
   semaphore_post(actor, &channel->full);
 }
 
-/* Receiver: waits for a batch; it is the receiver's until channel_done. */
+/* Receiver: waits for a batch, which it owns until channel_done. */
 static inline object_ref *channel_receive(struct actor *actor, struct channel *channel) {
   semaphore_wait(actor, &channel->full);
   if (actor->script)
@@ -129,7 +131,7 @@ static inline void channel_done(struct actor *actor, struct channel *channel) {
 
 /* ---- Calls of the malloc API ---- */
 
-/* In a script (script.c). object: of what the call was given; 0: NULL. Acquiring calls give the new object. */
+/* In a script (script.c). object: the one passed in; 0: NULL. Acquiring calls return the new object. */
 object_ref script_acquire(struct actor *actor, enum call_id call, size_t size_bytes, size_t param);
 object_ref script_resize(struct actor *actor, enum call_id call, object_ref object, size_t size_bytes, size_t param);
 void script_release(struct actor *actor, enum call_id call, object_ref object);
@@ -139,7 +141,7 @@ void *script_content(struct actor *actor, object_ref object);
 enum { PATTERN_OS_PAGE_BYTES = 4096 };
 
 /* Writes where the pattern's program writes: the first and the last byte, or each OS page. Keeps the compiler from
-   seeing through malloc and free. Exits with 1 where there is no object. */
+   optimising malloc and free away. Exits with 1 where there is no object. */
 object_ref pattern_used(struct actor *actor, void *memory, size_t size_bytes);
 
 static inline object_ref used_ends(struct actor *actor, void *memory, size_t size_bytes) {
@@ -173,7 +175,7 @@ object_ref do_aligned(struct actor *actor, enum call_id call, size_t alignment, 
 /* valloc or pvalloc. */
 object_ref do_os_page_aligned(struct actor *actor, enum call_id call, size_t size_bytes);
 
-/* object may be 0. With size 0 it gives 0: the object is freed (the one case where the C library gives none). */
+/* object may be 0. With size 0 it returns 0: the object is freed (the one case where the C library returns none). */
 object_ref do_realloc(struct actor *actor, object_ref object, size_t size_bytes);
 object_ref do_reallocarray(struct actor *actor, object_ref object, size_t count, size_t size_bytes);
 
@@ -186,13 +188,13 @@ static inline void do_free(struct actor *actor, object_ref object) {
     free((void *)object);
 }
 
-/* Frees the objects that are there. */
+/* Frees the objects that are not 0. */
 void free_all(struct actor *actor, const object_ref *objects, uint64_t count);
 
 /* malloc_usable_size; object may be 0. */
 void do_measure(struct actor *actor, object_ref object);
 
-/* The first CONTENT_BYTES bytes of an object, where the pattern keeps something in it. */
+/* The first CONTENT_BYTES bytes of an object, for patterns that keep data in it. */
 enum { CONTENT_BYTES = 128 };
 static inline void *content(struct actor *actor, object_ref object) {
   return actor->script ? script_content(actor, object) : (void *)object;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Random numbers that a seed repeats, and the distributions that patterns draw sizes from. Static inline, one state per
+/* Reproducible random numbers, and the distributions that patterns draw sizes from. Static inline, one state per
    thread. */
 #pragma once
 
@@ -13,7 +13,7 @@ struct rng {
   uint64_t state;
 };
 
-/* Streams of one seed are unlike. */
+/* Streams of one seed differ. */
 static inline struct rng rng_seed(uint64_t seed, uint64_t stream) {
   uint64_t mixed = split_mix(seed + (stream + 1) * SPLIT_MIX_STEP);
   return (struct rng){mixed ? mixed : 1};

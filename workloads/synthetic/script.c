@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The checked longjmp takes a jump to another stack for a mistake. */
+/* The checked longjmp treats a jump to another stack as an error. */
 #undef _FORTIFY_SOURCE
 #include "workloads/synthetic/script.h"
 
@@ -16,20 +16,20 @@
 /* Patterns keep little on their stacks; the lowest OS page of each is a guard. */
 enum { STACK_BYTES = 256 << 10, GUARD_BYTES = 64 << 10, CONTENT_CHUNK = 4096 };
 
-/* A thread of the script; parts that can go on stand in a queue. */
+/* A thread of the script; parts that can continue are in a queue. */
 struct part {
   struct actor *actor;
-  struct part *next; /* in the queue, or among those that wait for a semaphore */
+  struct part *next; /* in the queue, or in that of a semaphore */
   struct part *joiner;
   char *stack;
   bool started, ended;
-  ucontext_t context; /* where it starts; from then on it is left and entered by jumps, without a system call each */
+  ucontext_t context; /* where it starts; later it is left and entered by jumps, without a system call for each */
   jmp_buf jump;
 };
 
 struct script {
   struct composition *composition;
-  struct part *first, *last; /* can go on; not the one that runs */
+  struct part *first, *last; /* parts that can continue; not the one that runs */
   struct rng rng;
   uint64_t turn_calls;
   char *free_stack;       /* its first word holds the next one's address */
@@ -40,8 +40,8 @@ struct script {
 
 /* ---- Turns ---- */
 
-/* Ends the script, from whichever thread. */
-__attribute__((noreturn)) static void go_home(struct script *script, const char *wrong) {
+/* Ends the script, from any thread. */
+__attribute__((noreturn)) static void leave(struct script *script, const char *wrong) {
   script->wrong = wrong;
   setcontext(&script->home);
   abort();
@@ -56,7 +56,7 @@ static char *stack_take(struct script *script) {
   char *mapped = mmap(NULL, GUARD_BYTES + STACK_BYTES, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (mapped == MAP_FAILED || mprotect(mapped, GUARD_BYTES, PROT_NONE) != 0)
-    go_home(script, "out of memory for threads");
+    leave(script, "out of memory for threads");
   return mapped + GUARD_BYTES;
 }
 
@@ -82,7 +82,7 @@ static struct part *unqueue(struct part **first) {
 
 static struct part *next_part(struct script *script) {
   if (!script->first)
-    go_home(script, "all threads of the pattern wait for each other");
+    leave(script, "all threads of the pattern wait for each other");
   return unqueue(&script->first);
 }
 
@@ -90,26 +90,26 @@ static void begin_turn(struct script *script, struct actor *actor) {
   actor->turn = script->turn_calls > 1 ? 1 + rng_below(&script->rng, 2 * script->turn_calls - 1) : 1;
 }
 
-__attribute__((noreturn)) static void go_on(struct script *script, struct part *part) {
+__attribute__((noreturn)) static void resume(struct script *script, struct part *part) {
   if (part->started)
     _longjmp(part->jump, 1);
   part->started = true;
   setcontext(&part->context);
-  go_home(script, "can't change threads");
+  leave(script, "can't change threads");
 }
 
-/* Lets others go on, until someone has put the part back into the queue and its turn comes. */
+/* Lets other parts run, until one has put this part back into the queue and its turn comes. */
 static void pause_part(struct script *script, struct part *part) {
   struct part *next = next_part(script);
   if (next != part && _setjmp(part->jump) == 0)
-    go_on(script, next);
+    resume(script, next);
   begin_turn(script, part->actor);
 }
 
 static void end_turn(struct actor *actor) {
   struct script *script = actor->script;
-  if (composition_failed(script->composition)) /* closing it reports why; the pattern may have hours to go */
-    go_home(script, NULL);
+  if (composition_failed(script->composition)) /* closing it reports why; the pattern may otherwise run for hours */
+    leave(script, NULL);
   if (!script->first) {
     begin_turn(script, actor);
     return;
@@ -137,16 +137,16 @@ static void run_part(unsigned high, unsigned low) {
   if (part->joiner)
     queue(&script->first, &script->last, part->joiner);
   if (actor->thread == 0)
-    go_home(script, NULL);
+    leave(script, NULL);
   struct part *next = next_part(script);
-  stack_give(script, part->stack); /* nobody takes it before this thread has left it */
-  go_on(script, next);
+  stack_give(script, part->stack); /* no thread takes it before this one has left it */
+  resume(script, next);
 }
 
 static struct part *part_new(struct script *script, struct actor *actor) {
   struct part *part = calloc(1, sizeof *part);
   if (!part || getcontext(&part->context) != 0)
-    go_home(script, "out of memory for threads");
+    leave(script, "out of memory for threads");
   actor->script = script;
   actor->part = part;
   actor->thread = composition_add_thread(script->composition);
@@ -175,7 +175,7 @@ void script_join(struct actor *parent, struct actor *child) {
   compose_after(parent->script->composition, parent->thread, compose_mark(parent->script->composition, child->thread));
 }
 
-/* A post with someone waiting hands the count over, so that the first to wait is the first to go. */
+/* A post while a thread waits passes the count to it, so that the first to wait is the first to continue. */
 void script_wait(struct actor *actor, struct semaphore *semaphore) {
   if (semaphore->count > 0) {
     semaphore->count--;
@@ -202,7 +202,8 @@ void script_received(struct actor *actor, struct channel *channel) {
 
 /* ---- Calls ---- */
 
-/* What pattern_used writes to; not of small objects, for which core/workload/making/compose.h leaves it out. */
+/* The OS pages that pattern_used writes to; not for small objects, for which core/workload/making/compose.h leaves them
+   out. */
 static inline uint64_t touched_os_pages(const struct actor *actor, uint64_t request_bytes) {
   if (__builtin_expect(request_bytes <= PATTERN_OS_PAGE_BYTES, 1))
     return 1;
@@ -259,7 +260,7 @@ void *script_content(struct actor *actor, object_ref object) {
   while (chunk >= script->content.count) {
     char **added = vector_add(&script->content);
     if (!added || !(*added = malloc((size_t)CONTENT_CHUNK * CONTENT_BYTES)))
-      go_home(script, "out of memory for the objects' content");
+      leave(script, "out of memory for the objects' content");
   }
   return script->content.at[chunk] + (object - 1) % CONTENT_CHUNK * CONTENT_BYTES;
 }
@@ -279,9 +280,9 @@ static void run_script(struct script *script) {
     return;
   }
   if (began)
-    return; /* from go_home */
+    return; /* from leave */
   began = true;
-  go_on(script, part_new(script, &actor));
+  resume(script, part_new(script, &actor));
 }
 
 int64_t script_write(const char *path, uint64_t turn_calls, json_t *info, struct error *error) {

@@ -16,7 +16,7 @@ from tests.support import CONVERT, REPOSITORY, record, succeed, workload
 
 NAMES = sorted(path.stem for path in (REPOSITORY / "workloads" / "synthetic").glob("*/*.c"))
 
-# Every pattern, small: some ten thousand calls.
+# Every pattern, small: about ten thousand calls.
 OPTIONS = {
     "alignment_storm": ("--rounds=6000", "--slots=500"),
     "arenas": ("--tasks=8",),
@@ -59,7 +59,7 @@ def tape(name: str) -> Path:
 
 @cache
 def written(name: str) -> Path:
-    """The workload file of the same."""
+    """The workload file with the same options."""
     path = _folder() / f"{name}.work"
     succeed(workload(name), *OPTIONS[name], f"--work={path}", "--quiet=1")
     return path
@@ -67,7 +67,7 @@ def written(name: str) -> Path:
 
 @cache
 def profile(name: str) -> Profile:
-    """Of the recording."""
+    """The recording's profile."""
     return Profile(json.loads(succeed(CONVERT, "profile", tape(name)).stdout))
 
 
@@ -84,14 +84,14 @@ def recorded_ops(name: str) -> list[dict]:
     return ops(path)
 
 
-# One op: what was called, with which sizes, and on the which-th object that which thread acquired; None: on none.
+# One op: the call, its sizes, and its object: the acquiring thread, and the number among that thread's objects.
 Object = tuple[int, int]
 Call = tuple[str, tuple, Object | None]
 ACQUIRES_ANEW = {"malloc", "calloc", "posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc"}
 
 
 def _calls(all_ops: list[dict]) -> dict[int, list[Call]]:
-    """Each thread's; objects are named by the thread that first acquired them and their number there."""
+    """Each thread's calls; objects are named by the thread that first acquired them and their number there."""
     threads: dict[int, list[Call]] = {}
     living: dict[int, Object] = {}
     born: Counter[int] = Counter()
@@ -108,11 +108,11 @@ def _calls(all_ops: list[dict]) -> dict[int, list[Call]]:
 
 
 def streams(all_ops: list[dict], *, of_libc: bool) -> list[tuple]:
-    """The threads' streams, sorted, without numbers of threads or slots: each op with its call, its sizes, and whose
-    which-th object it is on, threads told by what they do.
+    """The threads' streams, sorted, without numbers of threads or slots: each op with its call, its sizes and its
+    object's thread and number; a thread is identified by the calls that it makes.
 
-    of_libc: leave out what the C library calls by itself: where a thread is created a calloc or some free(NULL), and
-    free(NULL) when a thread ends. No pattern's main thread frees NULL itself.
+    of_libc: leave out the C library's own calls: a calloc or some free(NULL) where a thread is created, and free(NULL)
+    when a thread ends. No pattern's main thread frees NULL itself.
     """
     threads = _calls(all_ops)
     for thread, calls in threads.items() if of_libc else ():
@@ -131,7 +131,7 @@ def streams(all_ops: list[dict], *, of_libc: bool) -> list[tuple]:
 
 
 def _renumbered(threads: dict[int, list[Call]]) -> dict[Object, int]:
-    """The objects' numbers among those of their thread that are left."""
+    """The objects' numbers among the remaining ones of their thread."""
     counts: Counter[int] = Counter()
     numbers: dict[Object, int] = {}
     for thread, number in sorted({on for calls in threads.values() for _, _, on in calls if on}):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Each synthetic pattern has the property that it claims, measured from its recording: sizes, lifetimes, who frees,
-live bytes over time, growth, alignment.
+"""Each synthetic pattern has the property that it claims, measured from its recording: sizes, lifetimes, freeing
+threads, live bytes over time, growth, alignment.
 """
 
 from collections import Counter
@@ -16,18 +16,18 @@ SMALL_SHARE = 0.02
 
 
 def sizes(name: str) -> Counter:
-    """Requests by exact size in bytes, the C library's callocs left out."""
+    """Requests by exact size in bytes, without the C library's callocs."""
     return Counter(op["size_bytes"] for op in recorded_ops(name) if "size_bytes" in op and op["call"] != "calloc")
 
 
 def remote_share(of: Profile) -> float:
-    """Of the objects that died: freed by another thread than the one that acquired them."""
+    """The share of freed objects that another thread than the acquiring one freed."""
     pairs = of.data["thread_pairs"]
     return sum(row[2] for row in pairs if row[0] != row[1]) / sum(row[2] for row in pairs)
 
 
 def partners(of: Profile, at_least: int) -> dict[int, set[int]]:
-    """For each thread, who frees its objects."""
+    """For each thread, the threads that free its objects."""
     found: dict[int, set[int]] = {}
     for acquirer, releaser, objects, _ in of.data["thread_pairs"]:
         if objects >= at_least:
@@ -103,7 +103,7 @@ def test_random_mix_live_rises_and_falls_in_waves():
 def test_mt_one_alloc_has_one_block_per_thread():
     about = info(tape("mt_one_alloc"))
     assert about["threads"] in (8, 9)
-    assert about["peak_live_objects"] <= 8 + 2 * 8  # the C library's own beside them
+    assert about["peak_live_objects"] <= 8 + 2 * 8  # and the C library's own
     assert remote_share(profile("mt_one_alloc")) < SMALL_SHARE
 
 
@@ -131,7 +131,7 @@ def test_groups_are_small_sizes_held_for_a_while():
     found, counts = profile("groups"), sizes("groups")
     assert sum(count for size, count in counts.items() if size < 128) > 0.5 * counts.total()
     assert max(counts) > 500
-    # A group waits for 20 others on the average; each has 50 objects.
+    # On average 20 other groups are replaced before a group; each has 50 objects.
     assert median_age_bytes(found) > 200 * mean(counts)
     assert remote_share(found) < SMALL_SHARE
 
@@ -155,7 +155,7 @@ def test_xmalloc_frees_are_all_remote():
 
 
 def test_remote_storm_passes_objects_between_all_threads():
-    """Of the file, in which all threads have their turns; in a short run they may go one after the other."""
+    """In the file, where the threads take turns; in a short run they may run one after the other."""
     pairs: Counter = Counter()
     acquirers: dict[int, int] = {}
     for op in ops(written("remote_storm")):
@@ -199,7 +199,7 @@ def test_growing_reallocs_grow_by_half():
     chains = [row for row in found["chains"] if row[0] >= 8]
     assert chains
     for reallocs, objects, first_bytes, last_bytes in chains:
-        if reallocs < 16:  # beyond, chains of several lengths share a row
+        if reallocs < 16:  # from 16 on, chains of several lengths share a row
             assert last_bytes / objects > 1.4**reallocs * first_bytes / objects
 
 

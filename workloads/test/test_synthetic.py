@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Each synthetic pattern makes the same calls as a program and as a workload file, which everything that takes
-workloads takes.
+"""Each synthetic pattern makes the same calls as a program and as a workload file, and every program that reads
+workloads reads the file.
 """
 
 import json
@@ -44,15 +44,15 @@ def test_where_threads_race_the_written_workload_has_the_recording_s_distributio
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_written_workload_is_legal_and_says_what_it_is(name):
+def test_a_written_workload_is_legal_and_describes_itself(name):
     witness, about = check(written(name)), info(written(name))
     assert witness["ok"]
     assert about["live_at_end"] == 0
     assert about["info"]["name"] == name
     wanted = dict(option.removeprefix("--").split("=") for option in OPTIONS[name])
-    told = about["info"]["pattern"]
-    assert told["seed"] == 1
-    assert {key: told["options"][key] for key in wanted} == {key: int(value) for key, value in wanted.items()}
+    pattern = about["info"]["pattern"]
+    assert pattern["seed"] == 1
+    assert {key: pattern["options"][key] for key in wanted} == {key: int(value) for key, value in wanted.items()}
     assert sum(about["calls"].values()) == about["ops"] == len(ops(written(name)))
 
 

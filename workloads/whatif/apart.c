@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Serves the objects that one function of a program asks for, itself or through what it calls, from memory apart: the
-   change that `heaptape whatif --group frame=NAME=segregate` predicts, made in a program that is running.
+/* Serves the objects that one function of a program requests, itself or through functions that it calls, from memory
+   apart: the change that `heaptape whatif --group frame=NAME=segregate` predicts, made in a running program.
 
    LD_PRELOAD="libapart.so ALLOCATOR.so" APART_FRAME=NAME program. NAME is a function that the program or one of its
-   libraries exports. The rest goes to the next allocator, as do aligned requests and those above 16 KiB. Without
-   APART_FRAME all does. The memory apart is an arena as programs write them: classes in steps of 16 bytes, each of
-   which has free lists and runs of 64 KiB; nothing is given back. Knows nothing of replay/region/ on purpose. */
+   libraries exports. All other requests go to the next allocator, as do aligned requests and those above 16 KiB.
+   Without APART_FRAME all requests do. The memory apart is an arena like those in programs: classes in steps of 16
+   bytes, each of which has free lists and runs of 64 KiB; nothing is given back. It uses nothing of replay/region/ on
+   purpose. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -30,7 +31,7 @@ static struct {
   size_t (*malloc_usable_size)(void *);
 } next;
 static uintptr_t begin, end;    /* the function's instructions; equal: there is none */
-static _Thread_local bool busy; /* with finding things out */
+static _Thread_local bool busy; /* looking up symbols */
 
 static struct {
   pthread_mutex_t lock;
@@ -43,7 +44,7 @@ static struct {
   } classes[LARGEST_BYTES / STEP_BYTES + 1];
 } arena = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* What dlsym asks for while the next allocator is being looked for. Never freed. */
+/* Memory for dlsym's requests during the search for the next allocator. Never freed. */
 static uint8_t early[4096];
 static size_t early_used;
 
@@ -76,7 +77,7 @@ static void find_next(void) {
   busy = false;
 }
 
-/* A name that nothing exports would be an experiment that changes nothing. */
+/* Exits if nothing exports the name: the experiment would change nothing. */
 __attribute__((constructor)) static void find_function(void) {
   const char *name = getenv("APART_FRAME");
   Dl_info info;
@@ -187,7 +188,7 @@ EXPORT size_t malloc_usable_size(void *block) {
   return is_apart(block) ? class_of(block) * STEP_BYTES : next.malloc_usable_size(block);
 }
 
-/* What lies apart stays so, however large it becomes up to the largest class. */
+/* An object in memory apart stays there, however large it becomes up to the largest class. */
 EXPORT void *realloc(void *block, size_t bytes) {
   if (!block)
     return malloc(bytes);

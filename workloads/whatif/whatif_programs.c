@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Six small programs, each with one group of objects that a switch treats otherwise for real: what `heaptape whatif`
-   predicts from a recording of the plain program can be compared with (`heaptape verify-fidelity --whatif`).
+/* Six small programs, each with one group of objects that a switch really handles in another way. `heaptape
+   verify-fidelity --whatif` compares them with the predictions of `heaptape whatif` from a recording of the plain
+   program.
 
-   whatif_programs NAME MODE [SCALE]. Modes: plain (the group by malloc), remove (the group is not there), arena (its
-   objects lie in an arena that the program has written for them), pool (carved from chunks of 64 KiB by malloc). All
-   else is the same in every mode. At the end: the peak and mean of its own RssAnon above that at its start, as JSON.
-   What the program needs to know of its objects lies in memory that is resident from the start. */
+   whatif_programs NAME MODE [SCALE]. Modes: plain (the group by malloc), remove (there is no group), arena (its objects
+   are in an arena of the program's), pool (carved from chunks of 64 KiB by malloc). Everything else is the same in
+   every mode. At the end it prints the peak and mean of its own RssAnon above that at its start, as JSON. The program's
+   data on its objects is in memory that is resident from the start. */
 #include "capture/wire/heaptape.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@ struct chunk {
   unsigned live;
 };
 
-/* An object of the group, as the program holds it. */
+/* An object of the group, as the program refers to it. */
 struct handle {
   uint8_t *object;
   struct chunk *chunk;
@@ -44,7 +45,8 @@ static void *resident(size_t bytes) {
   return memory;
 }
 
-/* The arena: free lists by size in steps of 16 bytes, and a bump through mappings of 1 MiB. Gives nothing back. */
+/* The arena: free lists by size in steps of 16 bytes, and a bump pointer through mappings of 1 MiB. Gives nothing
+   back. */
 static struct {
   pthread_mutex_t lock;
   uint8_t *at, *end;
@@ -192,7 +194,8 @@ static unsigned scaled(unsigned count) {
   return (unsigned)((uint64_t)count * scale / 100);
 }
 
-/* Requests come in waves, each with objects of another size; of each 32 objects one group entry is cached for good. */
+/* Requests come in waves, each with objects of another size; of each 32 objects one group entry is cached until the
+   end. */
 static void waves(void) {
   static const size_t sizes[] = {96, 160, 288, 416, 672, 928, 1440, 2080};
   unsigned cached = 0;
@@ -213,7 +216,7 @@ static void waves(void) {
   }
 }
 
-/* Documents are read into buffers, of which some are always in use; terms found in them stay in an index. */
+/* Documents are read into buffers, some of which are always in use; terms found in them stay in an index. */
 static void documents(void) {
   enum { WINDOW = 400 };
   unsigned terms = 0;
@@ -229,7 +232,7 @@ static void documents(void) {
   sample();
 }
 
-/* A log in memory of the newest lines, beside a tree that only grows. */
+/* A log in memory of the newest lines, next to a tree that only grows. */
 static void lines(void) {
   enum { RING = 40000 };
   unsigned nodes = 0;
@@ -245,7 +248,7 @@ static void lines(void) {
   sample();
 }
 
-/* Short strings among larger records; all records of a kind go at once. */
+/* Short strings among larger records; all records of a kind are freed at once. */
 static void strings(void) {
   unsigned used = 0;
   for (unsigned round = 0; round < 4; round++) {
@@ -264,7 +267,7 @@ static void strings(void) {
   }
 }
 
-/* A cache of pages of a file, replaced at random, in a program with small objects that come and go. */
+/* A cache of pages of a file, replaced at random, in a program that also allocates and frees small objects. */
 static void pages(void) {
   enum { PAGES = 4000, SMALL = 1 << 16 };
   for (unsigned step = 0; step < scaled(400000); step++) {

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* What the rows of one entry, or of one OS page, share. at: their next one in its column, where that is sorted by them.
- */
+/* The state that the rows of one list entry, or of one OS page, share. at: the next of their values in the column,
+   where the column is sorted by list entries or OS pages. */
 struct access_entry {
   uint64_t object;
   int64_t granule; /* accessed last */
@@ -28,7 +28,7 @@ static struct access_page *page_at(const struct access_decoder *decoder, uint32_
   return (struct access_page *)decoder->pages.bytes + number;
 }
 
-/* The columns by which rows are told apart, in a first pass. */
+/* The columns that determine each row's group, in a first pass. */
 struct grouping {
   struct recent_list objects;
   struct byte_span far_pages;
@@ -75,7 +75,7 @@ static const char *find_group(struct grouping *grouping, uint8_t code, uint32_t 
   return "unknown code";
 }
 
-/* Room for so many, all zero. */
+/* Makes room for count items of that size, all zero. */
 static void *zeroed(struct buffer *buffer, size_t count, size_t bytes) {
   buffer->used = 0;
   void *memory = buffer_reserve(buffer, count * bytes + 1);
@@ -105,14 +105,14 @@ static const char *find_groups(struct access_decoder *decoder) {
              : "out of memory";
 }
 
-/* Moves over so many numbers. False: there are fewer. */
+/* Skips count numbers. False: there are fewer. */
 static bool skip_leb(struct byte_span *span, uint32_t count) {
   for (; count > 0 && span->at < span->end; span->at++)
     count -= *span->at < 0x80;
   return count == 0;
 }
 
-/* Where each entry's offsets and each OS page's steps begin, in the columns that are sorted by these. */
+/* Finds where each list entry's offsets and each OS page's steps begin, in the columns that are sorted by these. */
 static const char *place_groups(struct access_decoder *decoder) {
   const uint8_t *codes = decoder->columns[ACCESS_COLUMN_WHAT].at;
   const uint32_t *groups = (const uint32_t *)decoder->groups.bytes;

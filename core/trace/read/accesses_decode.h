@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Turns the columns of an ACCESSES block (FORMAT.md section 6a), already decompressed, back into items of the stream.
 
-   Not its job: files, checksums, decompression; whether an object is alive, which takes the events. Every code, place
-   and number is checked, so any bytes at all give items or an error, never a wild read. Memory is 8 bytes for each OS
-   page of a block. Not thread-safe; one decoder per cursor. */
+   Not its job: files, checksums, decompression; whether an object is live, which only the events show. Every code,
+   place and number is checked, so any bytes decode to items or an error, never a wild read. Memory is 8 bytes for each
+   OS page of a block. Not thread-safe; one decoder per cursor. */
 #pragma once
 
 #include "core/accesses/stream.h"
@@ -14,8 +14,8 @@
 struct access_decoder {
   struct byte_span columns[ACCESS_COLUMNS];
   uint32_t rows, row;
-  uint64_t acquired, last_acquired; /* call rows that acquired: up to here; after the block, by its header */
-  uint64_t stack, page;             /* of the rows before: stack pointer divided by 8, page put into the list */
+  uint64_t acquired, last_acquired; /* call rows that acquired: up to here; up to the block's end, by its header */
+  uint64_t stack, page;             /* of earlier rows: stack pointer divided by 8, page put into the list last */
   bool by_entry, by_page;           /* columns 9 and 10 in place of 5 and 7 */
   uint32_t entry_limit, page_limit; /* how many the block has */
   struct buffer groups;             /* uint32_t for each row: its entry of the list of objects, its OS page's number */
@@ -28,8 +28,8 @@ struct access_decoder {
  */
 const char *access_decode_begin(struct access_decoder *decoder);
 
-/* Decodes the next row; call it exactly rows times. Returns NULL, or what is wrong. After the last one it has also
-   checked that nothing is left over. */
+/* Decodes the next row; call it exactly rows times. Returns NULL, or what is wrong. With the last row it also checks
+   that nothing is left over. */
 const char *access_decode_next(struct access_decoder *decoder, struct access_item *item);
 
 void access_decoder_free(struct access_decoder *decoder);

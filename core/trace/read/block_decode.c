@@ -92,7 +92,7 @@ const char *block_decode_begin(struct block_decoder *decoder) {
   return wrong ? wrong : next_touched(decoder);
 }
 
-/* Moves on by one step and gives its stamp, own or inherited. */
+/* Advances by one step and returns its stamp, own or inherited. */
 static ALWAYS_INLINE const char *take_step(struct block_decoder *decoder, uint64_t *stamp) {
   if (decoder->step == decoder->steps)
     return "more steps than the header says";
@@ -110,7 +110,7 @@ static ALWAYS_INLINE const char *take_step(struct block_decoder *decoder, uint64
   return next_stamp_gap(decoder);
 }
 
-/* The release distance of a row in which the list of live objects tells the acquire. */
+/* Takes the release distance of a row that refers to the list of live objects. */
 static const char *take_live_reference(struct block_decoder *decoder, const struct trace_event *event,
                                        uint64_t *distance) {
   struct live_reference reference = {0};
@@ -188,7 +188,7 @@ static const char *take_place(struct block_decoder *decoder, struct trace_event 
     event->acquired =
         decoder->expected_acquire + ((uint64_t)unzigzag(place - PLACE_ELSEWHERE) << decoder->acquire_shift);
   } else if (class >= PREDICTOR_CLASSES) {
-    return "acquire from a stack that there is not";
+    return "acquire from a stack that does not exist";
   } else if (place == PLACE_FRESH) {
     event->acquired = fresh_expected(&decoder->fresh[class], class);
   } else {
@@ -234,7 +234,7 @@ static ALWAYS_INLINE const char *take_acquire(struct block_decoder *decoder, str
   return NULL;
 }
 
-/* A column that is there has an entry for each event that can have one: it may not end before they do. */
+/* A column that is present has an entry for each event that can have one: it may not end before these do. */
 static bool has(const struct block_decoder *decoder, enum event_column column) {
   return decoder->present[column - COLUMN_LATENCY];
 }
@@ -260,7 +260,7 @@ static const char *take_optional(struct block_decoder *decoder, struct trace_eve
   return NULL;
 }
 
-/* What only shows when the last row has been taken. */
+/* Checks that are possible only after the last row. */
 static const char *check_end(struct block_decoder *decoder) {
   if (decoder->step != decoder->steps)
     return "fewer steps than the header says";
@@ -338,7 +338,7 @@ static ALWAYS_INLINE const char *decode_row(struct block_decoder *decoder, struc
   return ++decoder->row == decoder->rows ? check_end(decoder) : NULL;
 }
 
-/* Recordings and archives have a loop each, made of the same functions. Return how many rows are sound. */
+/* Recordings and archives each have a loop, with the same functions. Both return how many rows are sound. */
 static uint32_t decode_recorded_rows(struct block_decoder *decoder, struct trace_event *events, uint32_t count,
                                      const char **wrong) {
   for (uint32_t i = 0; i < count; i++)

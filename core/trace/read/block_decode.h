@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Turns the columns of an EVENTS block (FORMAT.md section 4), already decompressed, back into events.
 
-   Not its job: files, checksums, decompression. Every count, distance and stack is checked against what the block has,
-   so any bytes at all give events or an error, never a wild read. Scratch memory is O(rows). Not thread-safe; one
-   decoder per cursor. */
+   Not its job: files, checksums, decompression. Every count, distance and stack is checked against the block's
+   contents, so any bytes decode to events or an error, never a wild read. Scratch memory is O(rows). Not thread-safe;
+   one decoder per cursor. */
 #pragma once
 
 #include "core/base/buffer.h"
@@ -22,19 +22,19 @@ struct block_decoder {
   uint32_t acquired, pushed;
   uint64_t previous_release, expected_acquire;
   uint64_t stamp, last_stamp;
-  uint64_t steps_to_stamp;      /* unstamped steps before the next stamped one; UINT64_MAX: no more stamps */
+  uint64_t steps_to_stamp;      /* unstamped steps before the next stamped one; UINT64_MAX: no more stamped steps */
   uint64_t releases_to_touched; /* likewise for column 11 */
   uint64_t touched_os_pages;
-  uint32_t stack_nodes; /* of the tree of stacks; events may name those up to this number */
+  uint32_t stack_nodes; /* of the tree of stacks; events may name nodes up to this number */
   bool has_optional;    /* one of columns 12 to 15 is there */
   bool present[COLUMN_OTHER_STACK + 1 - COLUMN_LATENCY];
   uint32_t previous_stack[2];   /* of the stack columns */
-  bool archive;                 /* columns 16 to 19 stand for 1 to 4, 7 and 8 */
+  bool archive;                 /* columns 16 to 19 are in place of 1 to 4, 7 and 8 */
   enum event_column row_column; /* 16 or 18 */
-  uint32_t last_reference;      /* of column 16: number of the acquire that was referred to last */
+  uint32_t last_reference;      /* of column 16: number of the last acquire referred to */
   struct live_list live;        /* of column 18 */
   enum class_system classes;
-  struct fresh *fresh;           /* PREDICTOR_CLASSES of them; NULL until an archive's block comes */
+  struct fresh *fresh;           /* PREDICTOR_CLASSES of them; NULL until the first block of an archive */
   struct buffer acquires, freed; /* struct acquire[rows], struct freed[rows] of block_decode.c */
   struct buffer links;           /* struct live_links[rows + 1] */
   uint32_t stack[PREDICTOR_CLASSES];
@@ -46,8 +46,8 @@ struct block_decoder {
 const char *block_decode_begin(struct block_decoder *decoder);
 
 /* Decodes up to count further events of the block; not to be called again after an error. Returns how many there are
-   before the block's end or the first that is wrong; of that *wrong then says what. With the last one it has also
-   checked that nothing is left over. */
+   before the block's end or the first error, which *wrong then describes. With the last event it also checks that
+   nothing is left over. */
 uint32_t block_decode_rows(struct block_decoder *decoder, struct trace_event *events, uint32_t count,
                            const char **wrong);
 

@@ -11,8 +11,8 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-/* Reads and checks header and directory at offset. limit: where the file ends. Returns 1, 0 if the file ends before the
-   block does (truncated), -1 with error. */
+/* Reads and checks header and directory at offset. limit: the file's end. Returns 1, 0 if the file ends before the
+   block does (truncated), or -1 with error. */
 int block_read_head(const struct block_source *source, uint64_t offset, struct block *block, struct error *error) {
   const char *path = source->path;
   block->source = source;
@@ -49,7 +49,7 @@ int block_read_head(const struct block_source *source, uint64_t offset, struct b
   return 1;
 }
 
-/* Bytes that a column may have once decompressed, FORMAT.md section 3. */
+/* Bytes that a column may have after decompression, FORMAT.md section 3. */
 static uint64_t column_limit(const struct block_header *header, uint8_t id) {
   if (header->type == BLOCK_INFO)
     return TRACE_MAX_INFO_BYTES;
@@ -63,7 +63,7 @@ static uint64_t column_limit(const struct block_header *header, uint8_t id) {
   return id == COLUMN_STAMP_GAP || id == COLUMN_STAMP_DELTA || id == COLUMN_TOUCHED ? 2 * limit : limit;
 }
 
-/* A context of zstd's is kept for the next column: to make one takes two CPUIDs, which trap in a virtual machine. */
+/* The zstd context is kept for the next column: creating one takes two CPUIDs, which trap in a virtual machine. */
 static size_t decompress(void *to, size_t room, const void *from, size_t bytes) {
   static _Atomic(ZSTD_DCtx *) kept;
   ZSTD_DCtx *context = atomic_exchange(&kept, NULL);
@@ -95,7 +95,7 @@ int block_read_columns(const struct block *block, int known, struct byte_span *s
       continue;
     }
     if (seen[entry->id])
-      return error_at(error, source->path, offset, "column %d stands twice", entry->id);
+      return error_at(error, source->path, offset, "column %d occurs twice", entry->id);
     seen[entry->id] = true;
     if (entry->raw_bytes > column_limit(header, entry->id) || entry->shift > 63)
       return error_at(error, source->path, offset, "column %d is larger than its block allows", entry->id);
@@ -125,8 +125,8 @@ void block_memory_free(struct block_memory *memory) {
   buffer_free(&memory->raw);
 }
 
-/* A value takes 3 bytes in the file's column and a hundred in memory, so they are counted before they are parsed.
-   Separators tell: there is one before each value. */
+/* A value takes 3 bytes in the file's column and a hundred in memory, so values are counted before they are parsed. It
+   counts separators: there is one before each value. */
 static bool json_is_small(const uint8_t *at, const uint8_t *end) {
   uint32_t values = 0;
   bool quoted = false;
@@ -141,7 +141,7 @@ static bool json_is_small(const uint8_t *at, const uint8_t *end) {
   return true;
 }
 
-/* NULL with error if it is none. */
+/* Returns NULL with error if it is not JSON. */
 static json_t *parse_json(const struct block *block, const struct byte_span *span, json_error_t *wrong,
                           struct error *error) {
   if (!json_is_small(span->at, span->end)) {

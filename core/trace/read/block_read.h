@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads one block of a trace file: its header and directory, and its columns, decompressed (FORMAT.md section 3).
 
-   Not its job: what the columns mean, and which blocks a file must have. Every size is checked against the file and the
-   format's limits before memory is taken for it. Any number of callers may read one source at once. */
+   Not its job: the meaning of columns, and which blocks a file must have. Every size is checked against the file and
+   the format's limits before memory is taken for it. Any number of callers may read one source at once. */
 #pragma once
 
 #include "core/base/buffer.h"
@@ -36,12 +36,12 @@ void block_memory_free(struct block_memory *memory);
    -1 with error. The source must live as long as the block. */
 int block_read_head(const struct block_source *source, uint64_t offset, struct block *block, struct error *error);
 
-/* Decompresses the columns with ids below known into memory->raw and gives the place of each in spans[known] (an empty
-   span for a column that is left out). spans hold until memory->raw changes. Returns 0, or -1 with error. */
+/* Decompresses the columns with ids below known into memory->raw and sets spans[known] to them (an empty span for a
+   column that is left out). spans are valid until memory->raw changes. Returns 0, or -1 with error. */
 int block_read_columns(const struct block *block, int known, struct byte_span *spans, struct block_memory *memory,
                        struct error *error);
 
-/* Column 1 as JSON: its text, NUL-terminated, and the object, both the caller's to free. NULL with error if it is not
+/* Returns column 1 as text, NUL-terminated, and as a JSON object; the caller frees both. NULL with error if it is not
    one object. */
 char *block_read_json(const struct block *block, json_t **object, struct error *error);
 

@@ -8,7 +8,7 @@ struct access_sample_visit {
   void *context;
 };
 
-/* Takes a row from the front of each column. False: a column is too short, or a code is not known. */
+/* Takes a row from the front of each column. False: a column is too short, or a code is unknown. */
 static bool take_row(struct byte_span *spans, struct trace_access_sample *sample) {
   uint64_t stamp, address;
   struct byte_span *what = &spans[ACCESS_SAMPLE_COLUMN_WHAT];

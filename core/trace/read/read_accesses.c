@@ -66,20 +66,20 @@ static uint64_t rows_read(const struct trace_access_cursor *cursor) {
   return cursor->read.calls + cursor->read.objects + cursor->read.other;
 }
 
-/* The rows of a BURSTS block, in span, are the next switches. All earlier ones have been passed. */
+/* Takes the rows of a BURSTS block, in span, as the next switches. All earlier switches have been passed. */
 static int take_switch_rows(struct trace_access_cursor *cursor, const struct block_place *place,
                             struct byte_span *span) {
   const char *path = cursor->reader->path;
   uint64_t row = 0, difference;
   if (cursor->next_switch < cursor->switches.count)
-    return error_at(cursor->error, path, place->offset, "a burst of the BURSTS block before lies behind this one");
+    return error_at(cursor->error, path, place->offset, "a burst of the previous BURSTS block is beyond this one");
   cursor->switches.count = cursor->next_switch = 0;
   for (uint32_t i = 0; i < place->rows; i++) {
     if (!leb_get(&span->at, span->end, &difference) || difference > UINT64_MAX - row)
       return error_at(cursor->error, path, place->offset, "the column of rows is too short or has a bad number");
     row += difference;
     if (row < rows_read(cursor))
-      return error_at(cursor->error, path, place->offset, "a burst begins or ends before the rows before the block");
+      return error_at(cursor->error, path, place->offset, "a burst begins or ends among the rows before the block");
     uint64_t *added = vector_add(&cursor->switches);
     if (!added)
       return error_set(cursor->error, path, "out of memory");
@@ -99,7 +99,7 @@ static int load_switches(struct trace_access_cursor *cursor, const struct block_
   return take_switch_rows(cursor, place, &columns[BURST_COLUMN_ROWS]);
 }
 
-/* Does a burst begin or end where the cursor stands? */
+/* Does a burst begin or end at the cursor's row? */
 static bool take_switch(struct trace_access_cursor *cursor, struct access_item *item) {
   if (cursor->next_switch == cursor->switches.count || cursor->switches.at[cursor->next_switch] != rows_read(cursor))
     return false;
@@ -109,7 +109,7 @@ static bool take_switch(struct trace_access_cursor *cursor, struct access_item *
   return true;
 }
 
-/* Loads the next block of rows, or those of switches before it. 1, 0 at the end, -1 on error. */
+/* Loads the next block of rows, or the BURSTS blocks before it. Returns 1, 0 at the end, -1 on error. */
 static int load_block(struct trace_access_cursor *cursor) {
   const struct trace_reader *reader = cursor->reader;
   struct access_decoder *decoder = &cursor->decoder;

@@ -55,22 +55,22 @@ int trace_reader_stacks(struct trace_reader *reader, int (*visit)(void *context,
   return result;
 }
 
-/* A whole number from 0 on. */
+/* A whole number of 0 or more. */
 static bool get_number(const json_t *row, const char *key, uint64_t *value) {
   const json_t *number = json_object_get(row, key);
   *value = (uint64_t)json_integer_value(number);
   return json_is_integer(number) && *value <= INT64_MAX;
 }
 
-/* Text of at most max_bytes; NULL where it may be missing and is. */
+/* Text of at most max_bytes; NULL if it is optional and missing. */
 static bool get_text(const json_t *row, const char *key, size_t max_bytes, bool optional, const char **text) {
   const json_t *string = json_object_get(row, key);
   *text = json_string_value(string);
   return string ? *text && json_string_length(string) <= max_bytes : optional;
 }
 
-/* The rows of blocks that are arrays. take: false if it is not what the rows are, which `what` names; else it sets
- *result to what the caller's function returned. */
+/* A visit to the rows of blocks that are arrays. take: returns false if the row is not a `what`; else sets *result to
+   the value that the caller's function returned. */
 struct row_visit {
   const char *what;
   bool (*take)(const json_t *row, const void *to, int *result);

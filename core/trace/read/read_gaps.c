@@ -6,7 +6,7 @@
 
 typedef int (*gap_visit)(void *context, uint64_t events_before, uint64_t dropped, const char *why);
 
-/* The gap's object; NULL with error. */
+/* Returns the gap's JSON object; NULL with error. */
 static json_t *read_gap(const struct trace_reader *reader, const struct block_place *place, struct error *error) {
   struct block block;
   json_t *gap = NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The inside of a trace reader, for the files that make it up; everybody else uses trace_read.h. */
+/* The internals of the trace reader, for its own files; all other code uses trace_read.h. */
 #pragma once
 
 #include "core/trace/read/block_read.h"
 #include "core/trace/summary.h"
 
-/* One block, as the walk over the headers found it. */
+/* One block, as found by the walk over the headers. */
 struct block_place {
   uint64_t offset;
   uint64_t first_stamp;
@@ -20,7 +20,7 @@ struct trace_reader {
   struct trace_summary summary;
   char *info_json, *footer_json;
   struct buffer places; /* struct block_place: EVENTS and GAP, sorted by thread, then place in the file */
-  struct buffer others; /* likewise: all blocks of sections 4a, 6 and 6a, in file order */
+  struct buffer others; /* struct block_place: all blocks of sections 4a, 6 and 6a, in file order */
   uint64_t footer_offset;
   uint64_t acquired_in_accesses; /* the last ACCESSES block's last stamp */
 };
@@ -35,7 +35,7 @@ static inline struct block_place *place_at(const struct buffer *places, size_t i
 /* Index of the thread's first block in places, or the place count. */
 size_t reader_first_place(const struct trace_reader *reader, uint32_t thread);
 
-/* Reads the head of a block that the walk found. Returns 0, or -1 with error. */
+/* Reads the header and directory of a block that the walk found. Returns 0, or -1 with error. */
 int reader_block(const struct trace_reader *reader, const struct block_place *place, struct block *block,
                  struct error *error);
 

@@ -71,7 +71,7 @@ static void take_access_totals(struct trace_access_totals *totals, const json_t 
   }
 }
 
-/* The rows are those of the blocks, which are before the footer. */
+/* The count of rows is that of the blocks, which are before the footer. */
 static int take_access_sample_totals(struct trace_reader *reader, const json_t *footer, struct error *error) {
   struct trace_access_sample_totals *totals = &reader->summary.access_samples;
   const json_t *samples = json_object_get(footer, "access_samples");
@@ -87,7 +87,7 @@ static int take_access_sample_totals(struct trace_reader *reader, const json_t *
                         "footer counts %" PRIu64 " samples of data accesses, blocks hold %" PRIu64, rows, totals->rows);
 }
 
-/* Are as many rows and bursts in the blocks as the footer counts? */
+/* Checks that the blocks have as many rows and bursts as the footer counts. */
 static int check_access_totals(const struct trace_reader *reader, const json_t *counted, uint64_t offset,
                                struct error *error) {
   const struct trace_access_totals *accesses = &reader->summary.accesses;
@@ -137,7 +137,7 @@ static void count_events(struct trace_summary *summary, const struct block *bloc
       summary->columns |= 1ull << block->directory[i].id;
 }
 
-/* Objects are numbered over all blocks, so each must go on where the one before ended. */
+/* Objects are numbered over all blocks, so each block must continue where the one before ended. */
 static int take_accesses(struct trace_reader *reader, uint64_t offset, const struct block_header *header,
                          struct error *error) {
   if (header->first_stamp != reader->acquired_in_accesses || header->last_stamp < header->first_stamp)
@@ -224,7 +224,7 @@ static int compare_places(const void *left, const void *right) {
   return COMPARE(a->thread, b->thread) ?: COMPARE(a->offset, b->offset);
 }
 
-/* Sorts the blocks by thread and proves that no thread lacks one in the middle. */
+/* Sorts the blocks by thread and checks that no thread lacks a block in the middle. */
 static int order_places(struct trace_reader *reader, struct error *error) {
   size_t count = place_count(&reader->places);
   if (count == 0)
@@ -383,9 +383,9 @@ struct trace_cursor {
   uint32_t thread;
   size_t next_place;
   uint64_t block_offset;
-  uint64_t last_stamp; /* of the block before: stamps of a thread must not go back */
+  uint64_t last_stamp; /* of the block before: stamps of a thread must not decrease */
   bool in_block;
-  const char *wrong; /* with the row to come; NULL: nothing known */
+  const char *wrong; /* what is wrong with the next row; NULL: nothing known */
   struct block_memory memory;
   struct block_decoder decoder;
 };
@@ -414,7 +414,7 @@ void trace_cursor_close(struct trace_cursor *cursor) {
   free(cursor);
 }
 
-/* Loads the thread's next EVENTS block. 1, 0 at the end, -1 on error. */
+/* Loads the thread's next EVENTS block. Returns 1, 0 at the end, -1 on error. */
 static int cursor_load(struct trace_cursor *cursor) {
   struct trace_reader *reader = cursor->reader;
   const struct block_place *place;

@@ -10,7 +10,7 @@
 #include <emmintrin.h>
 #endif
 
-/* Of a group: its granule accessed last, and the bytes of its entries. */
+/* A group: the granule accessed last, and the bytes of its entries. */
 struct group {
   int64_t granule;
   uint32_t bytes;
@@ -23,9 +23,10 @@ struct grouped {
   struct buffer groups;  /* struct group */
 };
 
-/* The list of recent objects, as it is searched: some 16 places at a time. All zero: empty. */
+/* The list of recent objects, in a form that is searched PLACES_AT_ONCE places at a time. All zero: empty. */
 struct recent_objects {
-  _Alignas(16) uint32_t places[RECENT_PLACES]; /* in order: low bits of the object's number, below them its slot */
+  _Alignas(16) uint32_t places[RECENT_PLACES]; /* in order: low bits of the object's number above the number of its
+                                                  slot */
   uint64_t objects[RECENT_PLACES];             /* by slot */
   uint32_t entries[RECENT_PLACES];
   uint32_t count;
@@ -36,11 +37,11 @@ _Static_assert(RECENT_PLACES == 1 << SLOT_BITS && RECENT_PLACES % PLACES_AT_ONCE
 
 struct access_encoder {
   struct encoded_accesses block;
-  uint64_t stack, page; /* of the rows before: stack pointer divided by 8, page put into the list */
+  uint64_t stack, page; /* of earlier rows: stack pointer divided by 8, page put into the list last */
   struct recent_objects objects;
   struct address_map pages; /* numbers of the block's OS pages, by page plus 1 */
   struct grouped offsets, steps;
-  struct buffer starts; /* of access_encoder_finish */
+  struct buffer starts; /* scratch memory of access_encoder_finish */
 };
 
 struct access_encoder *access_encoder_new(void) {
@@ -80,7 +81,7 @@ static void put_leb(struct access_encoder *encoder, enum access_column column, u
   buffer_append_leb(&encoder->block.columns[column], value);
 }
 
-/* The group, a new one being all zero. It is one of those before or the next. NULL: no memory. */
+/* Returns the group; a new one is all zero. group: an earlier one, or the next. NULL: no memory. */
 static struct group *find_group(struct grouped *column, uint32_t group) {
   static const struct group none;
   if (group == column->groups.used / sizeof none)
@@ -116,7 +117,7 @@ static uint32_t tag_of(uint64_t object) {
   return (uint32_t)object << SLOT_BITS;
 }
 
-/* A bit for each of PLACES_AT_ONCE places that has the tag. */
+/* Returns a bit for each of PLACES_AT_ONCE places, set where it has the tag. */
 static uint32_t places_with(const uint32_t *places, uint32_t tag) {
 #ifdef __SSE2__
   const __m128i *four = (const __m128i *)places, wanted = _mm_set1_epi32((int)tag), tags = _mm_set1_epi32(~SLOT_MASK);
@@ -146,7 +147,7 @@ static uint32_t find_recent(const struct recent_objects *list, uint64_t object) 
   return RECENT_PLACES;
 }
 
-/* Puts an object in at place 0, and drops the last one of a full list. */
+/* Inserts an object at place 0; where the list is full, the last one is dropped. */
 static void add_recent(struct recent_objects *list, uint64_t object, uint32_t entry) {
   uint32_t slot = list->count < RECENT_PLACES ? list->count++ : list->places[RECENT_PLACES - 1] & SLOT_MASK;
   recent_put_first(list->places, list->count - 1, tag_of(object) | slot);

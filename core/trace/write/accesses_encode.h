@@ -20,8 +20,8 @@ void access_encoder_free(struct access_encoder *encoder);
    can't hold the item. */
 bool access_encode(struct access_encoder *encoder, const struct access_item *item);
 
-/* Of the block so far rows and counts; the columns once it is finished. The encoder's own, until its next use. Lack of
-   memory is columns[i].failed. */
+/* The block so far: rows and counts, and the columns once it is finished. Owned by the encoder, valid until its next
+   use. columns[i].failed: out of memory. */
 struct encoded_accesses {
   struct buffer columns[ACCESS_COLUMNS];
   uint32_t rows;

@@ -58,7 +58,7 @@ void archive_encoder_free(struct archive_encoder *encoder) {
   free(encoder);
 }
 
-/* Where the next row goes in column 18, and the next number in column 19. */
+/* The place of the next row in column 18, and of the next number in column 19. */
 struct row_cursor {
   uint8_t *row, *far;
 };
@@ -71,7 +71,7 @@ static void put_reference(struct row_cursor *to, struct live_list *live, uint32_
     to->far = leb_put(to->far, reference.far);
 }
 
-/* distance: what column 4 has for the event, else 0. Returns the number of the acquire whose object it releases. */
+/* distance: the event's entry in column 4, else 0. Returns the number of the acquire whose object it releases. */
 static uint32_t put_row(struct row_cursor *to, struct live_list *live, const struct trace_event *event,
                         uint64_t distance) {
   const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
@@ -91,7 +91,7 @@ static uint32_t put_row(struct row_cursor *to, struct live_list *live, const str
   return releases ? number : NO_ACQUIRE;
 }
 
-/* Columns 18 and 19; and which acquire's object each event releases. */
+/* Makes columns 18 and 19, and notes which acquire's object each event releases. */
 static void encode_rows(struct archive_encoder *encoder, struct encoded_block *block, const struct trace_event *events,
                         uint32_t count) {
   struct buffer *rows = &block->columns[COLUMN_LIVE_ROWS], *far = &block->columns[COLUMN_FAR];
@@ -121,7 +121,7 @@ static void push(struct archive_encoder *encoder, uint32_t number) {
   encoder->stack[class] = encoder->pushed;
 }
 
-/* Takes the address off its class's stack and gives its place there; PLACE_FRESH if it is not among the uppermost. */
+/* Takes the address off its class's stack and returns its place there; PLACE_FRESH if it is not among the uppermost. */
 static uint64_t take_from_stack(struct archive_encoder *encoder, uint64_t class, uint64_t address) {
   uint32_t *link = &encoder->stack[class];
   for (uint64_t place = 0; place < PLACE_FRESH && *link; place++) {
@@ -142,7 +142,7 @@ static uint64_t place_of(struct archive_encoder *encoder, const struct trace_eve
   if (small)
     place = take_from_stack(encoder, class, address);
   if (place == PLACE_FRESH) {
-    /* The same entry wherever both would do, so that an anonymised trace has but one. */
+    /* The same entry wherever both are possible, so that an anonymised trace has only one. */
     if (!small || address == encoder->expected || fresh_expected(&encoder->fresh[class], class) != address)
       place = PLACE_ELSEWHERE + zigzag((int64_t)(address - encoder->expected) >> encoder->shift);
     if (small)
@@ -154,7 +154,7 @@ static uint64_t place_of(struct archive_encoder *encoder, const struct trace_eve
   return place;
 }
 
-/* Column 17 into places. Returns how many of its bytes are not 0: what it will cost once compressed, about. */
+/* Writes column 17 to places. Returns how many of its bytes are not 0, which approximates its compressed size. */
 static size_t encode_places(struct archive_encoder *encoder, struct buffer *places, const struct trace_event *events,
                             uint32_t count, enum class_system system) {
   places->used = 0;

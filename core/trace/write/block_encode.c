@@ -12,7 +12,7 @@ struct acquire {
   uint32_t class; /* PREDICTOR_CLASSES: none */
 };
 
-/* Where an address was acquired last in this block. Entries of earlier blocks are recognised by their epoch, so that
+/* The last acquire of an address in this block. Entries of earlier blocks are recognised by their epoch, so that
    nothing has to be cleared between blocks. */
 struct place {
   uint64_t address;
@@ -69,7 +69,7 @@ static struct place *place_find(struct block_encoder *encoder, uint64_t address)
   return &encoder->places[at];
 }
 
-/* What is known of the events as a whole. */
+/* Properties of all events together. */
 struct survey {
   uint8_t address_shift; /* common trailing zeros of all addresses, at most 4 */
   bool latency, slack, stack;
@@ -103,7 +103,7 @@ static void column_end(struct encoded_block *block, int column, const uint8_t *e
   HT_ASSERT(block->columns[column].used <= block->columns[column].room);
 }
 
-/* The event's entry in an optional column; false: it has none there. */
+/* Sets *value to the event's entry in an optional column; false: it has none there. */
 static bool optional_value(const struct trace_event *event, int column, uint64_t *value) {
   switch (column) {
   case COLUMN_LATENCY:
@@ -118,10 +118,10 @@ static bool optional_value(const struct trace_event *event, int column, uint64_t
   }
 }
 
-/* A column that most recordings lack: a pass of its own, so that they don't pay for it. A column of zeros only, "not
-   known", is left out. Stacks are differences: after zstd, 0.17 bytes per event of cc1 instead of 0.26 as they are,
-   0.27 as places in a table of the block's own, 0.33 as places in a list that moves each to its front; likewise, at
-   smaller sizes, in python3, sqlite3 and git. */
+/* Encodes a column that most recordings lack, in a separate pass, so that it costs them nothing. A column of zeros
+   only, "not known", is left out. Stacks are differences: after zstd, 0.17 bytes per event of cc1 instead of 0.26 as
+   plain numbers, 0.27 as places in a table of the block, 0.33 as places in a list that moves each to its front; the
+   same holds, at smaller sizes, for python3, sqlite3 and git. */
 static bool encode_optional(struct encoded_block *block, int column, const struct trace_event *events, uint32_t count) {
   uint8_t *const begin = column_begin(block, column, (size_t)count * LEB_MAX_BYTES), *to = begin;
   bool is_stack = column == COLUMN_STACK || column == COLUMN_OTHER_STACK;
@@ -180,8 +180,8 @@ static void cursors_end(struct encoded_block *block, const struct cursors *to, u
   block->columns[COLUMN_ACQUIRE_HIT].used = (acquired + 7) / 8;
 }
 
-/* Codes the address passed in; where it is found in this block and is released, its acquire goes on its class's stack.
- */
+/* Encodes the address passed in; where it was acquired in this block and is released, its acquire is pushed on its
+   class's stack. */
 static void encode_release(struct block_encoder *encoder, struct cursors *to, const struct trace_event *event,
                            uint64_t *previous) {
   const struct place *place = place_find(encoder, event->released);
@@ -200,7 +200,7 @@ static void encode_release(struct block_encoder *encoder, struct cursors *to, co
   }
 }
 
-/* Codes the address handed out: one bit where the predictor is right. */
+/* Encodes the address handed out: one bit where the predictor is right. */
 static void encode_acquire(struct block_encoder *encoder, struct cursors *to, const struct trace_event *event,
                            uint64_t *expected) {
   uint64_t request_bytes = trace_event_request_bytes(event), class = predictor_class(request_bytes);

@@ -24,7 +24,7 @@ struct encoded_block {
   uint64_t request_bytes; /* of its events that acquire */
 };
 
-/* Encodes count events that follow a step with stamp first_stamp. Returns the encoder's result; columns[i].failed tells
-   lack of memory. */
+/* Encodes count events that follow a step with stamp first_stamp. Returns the encoder's result; columns[i].failed: out
+   of memory. */
 struct encoded_block *block_encode(struct block_encoder *encoder, const struct trace_event *events, uint32_t count,
                                    uint64_t first_stamp);

@@ -13,14 +13,13 @@
 #include <zlib.h>
 
 /* Chosen by measurement (make bench, bytes per event and collector ns): level 3 is within 5 % of level 9's size at a
-   third of its time; a longer block shares more context but costs memory per thread and finds its end later in a crash.
- */
+   third of its time; a longer block shares more context, but takes more memory per thread and loses more in a crash. */
 enum { DEFAULT_ZSTD_LEVEL = 3, DEFAULT_BLOCK_EVENTS = 1 << 16, MIN_BLOCK_EVENTS = 1 << 11 };
 
-/* Events that all threads together may have waiting: 2^21 x 72 bytes. More threads get shorter blocks. */
+/* Events that all threads together may have pending: 2^21 x 72 bytes. With more threads, blocks are shorter. */
 enum { PENDING_EVENTS_LIMIT = 1 << 21 };
 
-/* How many events a thread gathers before its block is written: fewer when many threads gather at once. */
+/* Sets how many events a thread gathers before its block is written: fewer when many threads gather at once. */
 static void set_block_limit(struct trace_writer *writer) {
   uint32_t share = PENDING_EVENTS_LIMIT / (writer->pending_threads ? writer->pending_threads : 1);
   if (share < MIN_BLOCK_EVENTS)
@@ -109,7 +108,7 @@ static struct thread_state *thread_of(struct trace_writer *writer, uint32_t thre
   return &writer->threads.at[thread];
 }
 
-/* The thread's first count events are given up. */
+/* Discards the thread's first count events. */
 static void lose(struct trace_writer *writer, const struct thread_state *state, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
     writer->totals.calls[state->events[i].call & CALL_ID_MASK]--;
@@ -121,7 +120,7 @@ static int flush_thread(struct trace_writer *writer, uint32_t thread) {
   struct thread_state *state = &writer->threads.at[thread];
   if (state->count == 0)
     return 0;
-  flush_annotations(writer); /* the stacks that these events name go before them */
+  flush_annotations(writer); /* the stacks that these events name are written first */
   struct encoded_block *block = block_encode(writer->encoder, state->events, state->count, state->last_stamp);
   if (writer->archive)
     archive_encode(writer->archive, block, state->events, state->count);
@@ -186,7 +185,7 @@ static inline void put(struct trace_writer *writer, struct thread_state *state, 
   writer->totals.calls[event->call & CALL_ID_MASK]++;
 }
 
-/* An event that begins a block, or memory for one, or that can't be taken. */
+/* Takes an event that begins a block or needs memory for one, or rejects it. */
 __attribute__((noinline)) static int put_with_room(struct trace_writer *writer, uint32_t thread,
                                                    const struct trace_event *event) {
   struct thread_state *state = thread < writer->threads.count ? &writer->threads.at[thread] : thread_of(writer, thread);
@@ -202,8 +201,8 @@ __attribute__((noinline)) static int put_with_room(struct trace_writer *writer, 
   return 0;
 }
 
-/* Apart from the rest, so that most events need no register saved: 14 instructions of 53 (capture/bench/drain_cost.c).
- */
+/* Without put_with_room, so that most events need no register saved: 14 instructions of 53
+   (capture/bench/drain_cost.c). */
 int trace_writer_event(struct trace_writer *writer, uint32_t thread, const struct trace_event *event) {
   if (__builtin_expect(thread < writer->threads.count && !writer->saved_errno, 1)) {
     struct thread_state *state = &writer->threads.at[thread];
@@ -316,9 +315,9 @@ static int write_footer(struct trace_writer *writer, const char *end, double clo
   struct file_trailer trailer = {writer->offset, TRACE_END_MAGIC};
   struct block_header header = {.type = BLOCK_FOOTER, .flags = BLOCK_CRITICAL};
   struct column columns[2] = {column_of(1, json, strlen(json)), column_of(2, writer->index.bytes, writer->index.used)};
-  columns[1].entry.flags = 0; /* a reader may do without the index */
-  /* An index of more than the format allows for one column is left out: readers then walk the headers, as ours always
-   * does. */
+  columns[1].entry.flags = 0; /* a reader may ignore the index */
+  /* An index that is larger than the format allows for one column is left out: readers then walk the headers, as ours
+     always does. */
   int count = writer->index.used <= TRACE_MAX_OTHER_COLUMN_BYTES ? 2 : 1;
   int result = write_block(writer, &header, columns, count);
   free(json);
@@ -335,8 +334,8 @@ int trace_writer_flush(struct trace_writer *writer) {
   return flush_accesses(writer) != 0 ? -1 : flush_access_samples(writer);
 }
 
-/* After a failed write: takes back a block that is there in part, and gives the file an end, which needs no more than
-   what was reserved. The events that are missing may be of any thread; a gap of its own for each might not fit. */
+/* After a failed write: removes an incomplete block, and writes the file's end, which needs no more than the reserved
+   room. The missing events may be of any thread; a separate gap for each thread might not fit. */
 static void write_last_words(struct trace_writer *writer, double clock_hz) {
   int error = writer->saved_errno;
   for (uint32_t thread = 0; thread < writer->threads.count; thread++)
@@ -348,7 +347,7 @@ static void write_last_words(struct trace_writer *writer, double clock_hz) {
   writer->saved_errno = 0;
   for (uint32_t thread = 0; thread < writer->threads.count; thread++)
     writer->threads.at[thread].count = writer->threads.at[thread].counted = 0;
-  if (writer->index.used > RESERVE_BYTES / 2) /* readers do without */
+  if (writer->index.used > RESERVE_BYTES / 2) /* readers do not need it */
     writer->index.used = 0;
   if (ftruncate(writer->fd, (off_t)writer->offset) == 0 && trace_writer_gap(writer, 0, writer->totals.lost, why) == 0)
     write_footer(writer, "stopped", clock_hz);
@@ -368,7 +367,7 @@ int trace_writer_finish(struct trace_writer *writer, const char *end, double clo
     write_footer(writer, end, clock_hz);
   if (writer->saved_errno && writer->saved_errno != ENOMEM)
     write_last_words(writer, clock_hz);
-  /* Gives back what was reserved; a device has nothing to give. */
+  /* Gives back the reserved room; a device has none. */
   if (ftruncate(writer->fd, (off_t)writer->offset) != 0 && errno != EINVAL)
     writer_fail(writer, errno);
   if (close(writer->fd) != 0)

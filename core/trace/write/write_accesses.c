@@ -5,8 +5,8 @@
 
 #include <errno.h>
 
-/* At least. Measured on recordings of perl, python3 and sqlite3 (docs/measurements/accesses.md): 7 takes 2 to 3 % fewer
-   bytes and a seventh more instructions, 5 takes 3 to 5 % more bytes; 12 takes six times as long. */
+/* The lowest level used. Measured on recordings of perl, python3 and sqlite3 (docs/measurements/accesses.md): 7 takes 2
+   to 3 % fewer bytes and a seventh more instructions, 5 takes 3 to 5 % more bytes; 12 takes six times as long. */
 enum { ACCESSES_ZSTD_LEVEL = 6 };
 
 int trace_writer_accesses_begin(struct trace_writer *writer) {
@@ -16,7 +16,7 @@ int trace_writer_accesses_begin(struct trace_writer *writer) {
   return 0;
 }
 
-/* Before the rows that the switches stand between, so that no row is read without them. */
+/* Called before the rows around the switches are written, so that no row is read without them. */
 static int flush_switches(struct trace_writer *writer) {
   struct trace_access_totals *totals = &writer->totals.accesses;
   if (writer->switch_count == 0)

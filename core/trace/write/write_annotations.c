@@ -28,7 +28,7 @@ void trace_writer_forget_stacks(struct trace_writer *writer) {
   stack_table_forget(&writer->stacks);
 }
 
-/* Length of the UTF-8 character at text; 0: it is none. */
+/* Length of the UTF-8 character at text; 0: it is not one. */
 static size_t character_bytes(const unsigned char *text) {
   if (*text < 0x80)
     return 1;
@@ -78,7 +78,7 @@ static void set_text(json_t *row, const char *key, const char *text, size_t max_
     json_object_set_new(row, key, json_text(text, max_bytes));
 }
 
-/* Numbers of these blocks are below 2^63, as JSON readers have it. */
+/* Numbers in these blocks are below 2^63, a limit of JSON readers. */
 static void set_number(json_t *row, const char *key, uint64_t value) {
   json_object_set_new(row, key, json_integer(value < INT64_MAX ? (json_int_t)value : INT64_MAX));
 }
@@ -142,7 +142,7 @@ static int flush_stacks(struct trace_writer *writer) {
   return write_block(writer, &header, columns, 2);
 }
 
-/* Modules before the stacks that lie in them. */
+/* Modules are written before the stacks that refer to them. */
 int flush_annotations(struct trace_writer *writer) {
   if (flush_rows(writer, BLOCK_MODULES, &writer->modules) != 0 || flush_stacks(writer) != 0 ||
       flush_rows(writer, BLOCK_MARKS, &writer->marks) != 0 ||

@@ -25,14 +25,14 @@ struct composed_thread {
 struct composition {
   struct workload_writer *writer;
   VECTOR(struct composed_thread) threads;
-  uint32_t threads_seen; /* that have made a call */
+  uint32_t threads_seen; /* threads that have made a call */
   struct slots slots;
   struct time_line time_line;
   struct size_histogram sizes;
   uint64_t os_page_bytes;
   uint64_t live_os_page_bytes; /* live bytes, objects of an OS page or more rounded up */
-  struct witness witness;      /* its live_at_end and live_bytes_at_end are of now */
-  bool failed;                 /* no memory; the writer knows its own failures */
+  struct witness witness;      /* its live_at_end and live_bytes_at_end are the present ones */
+  bool failed;                 /* no memory; the writer keeps its own failures */
   char *path;
 };
 
@@ -111,7 +111,7 @@ static void count_release(struct composition *composition, uint64_t bytes) {
   composition->live_os_page_bytes -= os_pages_of(composition, bytes);
 }
 
-/* Time line points are rare, and so is a new peak. */
+/* Points of the time line are rare, and so are new peaks. */
 static inline void note_state(struct composition *composition, uint64_t position) {
   const uint64_t live_bytes = composition->witness.live_bytes_at_end;
   if (position != composition->time_line.next_point && live_bytes <= composition->time_line.peak.live_bytes)
@@ -121,7 +121,7 @@ static inline void note_state(struct composition *composition, uint64_t position
   time_line_op(&composition->time_line, &now);
 }
 
-/* Writes an op; the slot's size and the live bytes are the caller's. */
+/* Writes an op; the caller updates the slot's size and the live bytes. */
 static inline void put(struct composition *composition, uint32_t thread, const struct compose_call *call, uint8_t flags,
                        uint32_t slot) {
   struct composed_thread *of = &composition->threads.at[thread];

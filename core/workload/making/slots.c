@@ -68,7 +68,7 @@ static bool grow(struct slots *slots) {
   return true;
 }
 
-/* Gives the thread, whose list is empty, a line of an ended thread's, else a new one. */
+/* Gives the thread, whose list is empty, a line of an ended thread, or else a new line. */
 static bool refill(struct slots *slots, uint32_t thread) {
   if (slots->orphan_lines != SLOTS_NONE) {
     struct slot_line *line = &slots->lines[slots->orphan_lines];
@@ -95,7 +95,7 @@ uint32_t slots_take_new(struct slots *slots, uint32_t thread) {
   return pop(slots, &slots->lists[thread]);
 }
 
-/* The slot is empty, and its line's owner has ended. */
+/* Takes back an empty slot of a line whose owner has ended. */
 static void give_orphan(struct slots *slots, uint32_t slot) {
   struct slot_line *line = &slots->lines[slot / SLOTS_PER_LINE];
   if (line->orphans == SLOTS_NONE) {

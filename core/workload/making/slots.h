@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Slots of objects (WORKLOAD.md): hands out dense numbers so that the engine's threads seldom share a cache line of its
-   object table and seldom have to wait for each other when a slot is used again.
+   object table, and seldom have to wait for each other when a slot is used again.
 
-   A line of SLOTS_PER_LINE slots has one owner, and a thread takes slots from a list of its own, which grows by a line.
-   A slot emptied by its owner goes back to the owner's list, one emptied by another thread first through a quarantine
-   of SLOTS_QUARANTINE, so that the wait for its last user is old by then. Lines of ended threads get new owners,
-   whoever needs slots next, as wholes, with those of their slots that are still in use. Not its job: who waits for whom
-   (convert/compile/compile.c reads `last`). Invariants: memory is O(objects that lived at once
-   + threads). Not thread-safe. */
+   A line of SLOTS_PER_LINE slots has one owner. A thread takes slots from its own list, which grows by a line. A slot
+   emptied by its owner goes back to the owner's list. One emptied by another thread first goes through a quarantine of
+   SLOTS_QUARANTINE, so that the wait for its last user is old when the slot is used again. The line of an ended thread
+   goes to the next thread that needs slots, as a whole, including slots that are still in use. Not its job: which
+   thread waits for which (convert/compile/compile.c reads `last`). Invariants: memory is O(objects that lived at once +
+   threads). Not thread-safe. */
 #pragma once
 
 #include "core/base/assert.h"
@@ -20,14 +20,14 @@ enum { SLOTS_PER_LINE = 8, SLOTS_QUARANTINE = 4096 };
 
 struct slot {
   uint64_t size_bytes; /* of the request; while empty: number of the next one in its list */
-  uint64_t last;       /* free for the consumer of the history; 0 in a slot never used */
+  uint64_t last;       /* for use by the consumer of the history; 0 in a slot never used */
 };
 
 /* Of SLOTS_PER_LINE slots. */
 struct slot_line {
   uint32_t owner;
   uint32_t orphans;          /* its first empty slot since the owner ended; SLOTS_NONE: none */
-  uint32_t next_orphan_line; /* where it has any */
+  uint32_t next_orphan_line; /* valid if it has orphans */
 };
 
 struct slots {
@@ -36,25 +36,25 @@ struct slots {
   uint32_t count; /* numbers in use or used before are below this */
   uint32_t room;
   uint32_t *lists;       /* of each thread: first empty slot; SLOTS_NONE: none */
-  bool *ended;           /* threads that take no more */
-  uint32_t orphan_lines; /* the first with an empty slot whose owner has ended; SLOTS_NONE: none */
+  bool *ended;           /* threads that take no more slots */
+  uint32_t orphan_lines; /* the first line with an empty slot whose owner has ended; SLOTS_NONE: none */
   uint32_t quarantine[SLOTS_QUARANTINE];
   uint32_t quarantine_next, quarantine_count;
 };
 
 bool slots_init(struct slots *slots, uint32_t threads);
 
-/* Room for threads numbered from there on; false if there is no memory. */
+/* Makes room for `more` threads, numbered from `threads` on; false if there is no memory. */
 bool slots_add_threads(struct slots *slots, uint32_t threads, uint32_t more);
 
 void slots_free(struct slots *slots);
 
-/* The rarer halves of the two below. */
+/* The rarer cases of slots_take and slots_give. */
 uint32_t slots_take_new(struct slots *slots, uint32_t thread);
 void slots_give_remote(struct slots *slots, uint32_t slot);
 
-/* An empty slot for an object of the thread; SLOTS_NONE if there is no memory, or 2^32 - 2 are in use. May move `at`.
- */
+/* Returns an empty slot for an object of the thread; SLOTS_NONE if there is no memory, or 2^32 - 2 are in use. May move
+   `at`. */
 static inline uint32_t slots_take(struct slots *slots, uint32_t thread) {
   uint32_t slot = slots->lists[thread];
   if (__builtin_expect(slot == SLOTS_NONE, 0))

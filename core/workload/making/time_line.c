@@ -4,7 +4,7 @@
 #include <string.h>
 
 void time_line_add(struct time_line *line, const struct workload_time_point *now) {
-  /* Where the number of ops was not known, or more came than were announced, the points get sparser. */
+  /* Where the number of ops was unknown, or there are more than were announced, the points get sparser. */
   if (line->point_count == TIME_LINE_POINTS) {
     for (uint32_t i = 0; i < TIME_LINE_POINTS / 2; i++)
       line->points[i] = line->points[2 * i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The time line of a workload (WORKLOAD.md): some thousand points of live bytes and objects by position, and the peak.
+/* The time line of a workload (WORKLOAD.md): thousands of points of live bytes and objects by position, and the peak.
    Fed op by op; memory is bounded by constants. Not thread-safe. */
 #pragma once
 
@@ -17,10 +17,10 @@ struct time_line {
   struct workload_time_point peak; /* the point with the most live bytes */
 };
 
-/* Adds a point where none was due: for time_line_op. */
+/* Adds a point that is due; called by time_line_op. */
 void time_line_add(struct time_line *line, const struct workload_time_point *now);
 
-/* The op at now->position comes; the rest is the state before it. */
+/* The op at now->position is next; the other fields are the state before it. */
 static inline void time_line_op(struct time_line *line, const struct workload_time_point *now) {
   if (now->position == line->next_point)
     time_line_add(line, now);
@@ -28,6 +28,6 @@ static inline void time_line_op(struct time_line *line, const struct workload_ti
     line->peak = *now;
 }
 
-/* After the last op: the points as workload_writer_close wants them; they belong to line. */
+/* After the last op: returns the points for workload_writer_close; line owns them. */
 const struct workload_time_point *time_line_finish(struct time_line *line, const struct workload_time_point *end,
                                                    size_t *count);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the TOUCHED words of large live objects lie in the workload, by slot, until the object's release tells what to
-   put there. Memory is O(live objects of at least TOUCHED_MIN_BYTES). Not thread-safe. */
+/* The places in the workload of the TOUCHED words of large live objects, by slot. The value to store is known at the
+   object's release. Memory is O(live objects of at least TOUCHED_MIN_BYTES). Not thread-safe. */
 #pragma once
 
 #include "core/base/address_map.h"
 #include "core/base/vector.h"
 
-/* Objects of fewer bytes carry no TOUCHED word: capture does not look at them either. */
+/* Objects of fewer bytes have no TOUCHED word: capture does not check them either. */
 enum { TOUCHED_MIN_BYTES = 8 << 10 };
 
 struct touched_word {
   uint64_t offset; /* in the file */
-  uint32_t thread; /* whose stream it is in */
+  uint32_t thread; /* the thread whose stream it is in */
 };
 
 struct touched_words {
@@ -26,5 +26,5 @@ void touched_words_free(struct touched_words *words);
 /* False if there is no memory. The slot must have none. */
 bool touched_words_put(struct touched_words *words, uint32_t slot, const struct touched_word *word);
 
-/* Gives and forgets the slot's word; false if it has none. */
+/* Returns the slot's word and removes it; false if it has none. */
 bool touched_words_take(struct touched_words *words, uint32_t slot, struct touched_word *word);

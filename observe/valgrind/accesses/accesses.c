@@ -21,14 +21,14 @@
 
 #include <immintrin.h>
 
-/* Moves a descriptor to where the client can't reach it, and closes the old one. Valgrind's core has it, its headers
-   for tools do not. */
+/* Moves a descriptor out of the client's reach, and closes the old one. Valgrind's core has it, its headers for tools
+   do not. */
 extern Int VG_(safe_fd)(Int old_fd);
 
 enum {
   FILTER_WAYS = 4,
   SENT_BYTES = 64 << 10,    /* at once, at least */
-  OUTPUT_BYTES = 256 << 10, /* kept while the recorder compresses a block, beside what the socket holds */
+  OUTPUT_BYTES = 256 << 10, /* kept while the recorder compresses a block, in addition to the socket's buffer */
   CHUNK = 256,
   MISSED_ROOM = 4 * CHUNK,
   NO_STREAM = -1,
@@ -41,27 +41,27 @@ _Static_assert((PENDING_FULL + PENDING_ROOM) * sizeof(UWord) < 1 << PENDING_INST
 UWord pending[PENDING_FULL + PENDING_ROOM];
 Char pending_codes[PENDING_FULL + PENDING_ROOM + PENDING_CODES];
 
-/* Of each set the ways, the one used last first. */
+/* The ways of each set, the one used last first. */
 static UWord *filter;
 static UWord filter_bytes = ACCESS_FILTER_BYTES, filter_mask;
-static UWord last_granule; /* of the stream, where there is no filter */
+static UWord last_granule; /* the stream's last one, where there is no filter */
 
 static Int stream = NO_STREAM;
 static Bool recording;
 static UChar output[OUTPUT_BYTES + LIVE_BATCH * ACCESS_ITEM_BYTES];
 static UChar *output_end = output;
-static UWord sent_at = SENT_BYTES; /* how full the output is when it is next tried to send it */
+static UWord sent_at = SENT_BYTES; /* fill level of the output at which to try sending next */
 static struct access_coder coder;
 static ULong acquired;
 
 const HChar *accesses_burst_from, *accesses_burst_to;
 static Bool has_bursts, in_burst = True;
 
-/* While recording: of a recording in bursts, inside of them, and below outside. */
+/* Counts while recording. In a recording in bursts: inside bursts; the next ones outside. */
 static ULong program_instructions, allocator_instructions_recorded, program_accesses, program_syscalls;
 static ULong outside_program_instructions, outside_allocator_instructions, outside_syscalls;
 
-/* Of the accesses that must be looked at. Code -1 is the first one's. */
+/* Sizes of the accesses that must be checked one by one. Code -1 is the first size. */
 static const UShort sizes[] = {1, 2, 4, 8, 10, 12, 16, 24, 28, 32, 48, 64, 96, 108, 512, 2048};
 
 Char accesses_code(Int bytes, Bool has_guard) {
@@ -85,7 +85,8 @@ static void empty_filter(void) {
   last_granule = NO_GRANULE;
 }
 
-/* Valgrind has no such function for tools: a pipe whose reader has gone would be a signal to the program. */
+/* Sends on a socket. Valgrind has no such function for tools, and writing to a pipe without a reader would signal the
+   program. */
 static Long send(Int fd, const void *bytes, UWord count, Bool waits) {
   register UWord flags __asm__("r10") = 0x4000 | (waits ? 0 : 0x40); /* MSG_NOSIGNAL, MSG_DONTWAIT */
   register UWord address __asm__("r8") = 0, address_bytes __asm__("r9") = 0;
@@ -105,7 +106,7 @@ static void close_stream(void) {
   recording = False;
 }
 
-/* What the recorder does not take without being waited for is kept, as long as there is room for it. */
+/* Output that the recorder does not accept without waiting is kept while there is room for it. */
 static void send_output(Bool waits) {
   const UChar *from = output;
   while (from < output_end && stream != NO_STREAM) {
@@ -123,12 +124,12 @@ static void send_output(Bool waits) {
   sent_at = kept + SENT_BYTES < OUTPUT_BYTES ? kept + SENT_BYTES : OUTPUT_BYTES;
 }
 
-/* Waits until the recorder has taken it. */
+/* Waits until the recorder has taken all output. */
 static void flush(void) {
   send_output(True);
 }
 
-/* After items were written. */
+/* To be called after items were written. */
 static void send_if_full(void) {
   UWord used = (UWord)(output_end - output);
   if (used >= sent_at)
@@ -140,7 +141,7 @@ static void put(const struct access_item *item) {
   send_if_full();
 }
 
-/* What the filter let through. */
+/* The accesses that missed the filter. */
 static struct {
   Addr addresses[MISSED_ROOM], first_bytes[MISSED_ROOM];
   UInt count;
@@ -155,7 +156,7 @@ static __attribute__((flatten)) void put_batch(UInt from, UInt count) {
   for (UInt index = 0; index < count; index++) {
     const struct live_object *owner = &owners[index];
     Addr address = missed.addresses[from + index];
-    Long granule = (Long)(address - owner->start) >> ACCESS_GRANULE_SHIFT; /* the start of none is 0 */
+    Long granule = (Long)(address - owner->start) >> ACCESS_GRANULE_SHIFT; /* without an owner, start is 0 */
     if (owner->bytes)
       to = access_put(&used, to,
                       &(struct access_item){.kind = ACCESS_OBJECT, .object = owner->number, .granule = granule});
@@ -173,12 +174,12 @@ static __attribute__((noinline)) void put_missed(void) {
   missed.count = 0;
 }
 
-/* The filter as it is used in a loop: in registers, as a store to a way might change a global. */
+/* The filter in a form for loops: in registers, as a store to a way might change a global. */
 struct used_filter {
   UWord *ways, mask;
 };
 
-/* Whether the filter held the granule; afterwards it does. */
+/* Returns whether the filter held the granule, and puts it in. */
 typedef Bool is_held_function(struct used_filter used, UWord granule);
 
 /* The same where there is no filter. */
@@ -247,7 +248,8 @@ static void forget_granule(UWord granule) {
   ways[way] = NO_GRANULE;
 }
 
-/* What a released object has in the filter: the next object at its address is recorded from its first access on. */
+/* Removes a released object's granules from the filter: the next object at its address is recorded from its first
+   access on. */
 static void forget(Addr address, SizeT bytes) {
   UWord first = address >> ACCESS_GRANULE_SHIFT;
   UWord count = bytes ? ((address + bytes - 1) >> ACCESS_GRANULE_SHIFT) - first + 1 : 0;
@@ -262,14 +264,14 @@ static void forget(Addr address, SizeT bytes) {
       forget_granule(filter[place]);
 }
 
-/* Writes it also where the filter held it, so that there is no branch: the next one takes its place. */
+/* Writes the access even if the filter held it, so that there is no branch: the next access then overwrites it. */
 static inline __attribute__((always_inline)) UInt take_granule(Bool is_hit, Addr address, Addr first_byte, UInt count) {
   missed.addresses[count] = address;
   missed.first_bytes[count] = first_byte;
   return count + !is_hit;
 }
 
-/* One that may have more than one granule, or may not have happened. Keeps room for a chunk. */
+/* Takes an access that may have more than one granule, or may not have happened. Keeps room for a chunk. */
 static __attribute__((noinline)) void take_long(struct used_filter used, Addr address, UWord bytes) {
   for (Addr at = address; at < address + bytes; at = (at | (ACCESS_GRANULE_BYTES - 1)) + 1) {
     UWord granule = at >> ACCESS_GRANULE_SHIFT;
@@ -280,8 +282,8 @@ static __attribute__((noinline)) void take_long(struct used_filter used, Addr ad
   }
 }
 
-/* Takes a chunk of the program's accesses; returns how many of them did not happen. count: of what the filter let
-   through, in a register. */
+/* Takes a chunk of the program's accesses; returns how many of them did not happen. count: of accesses that missed the
+   filter, in a register. */
 static inline __attribute__((always_inline)) UInt take_chunk(struct used_filter used, is_held_function *holds,
                                                              UWord from, UWord to) {
   UInt count = missed.count, left_out = 0;
@@ -325,7 +327,7 @@ static HAS_VECTORS void take_by_vectors(UWord count) {
   take_all((struct used_filter){filter, filter_mask}, is_held_by_vectors, count);
 }
 
-/* Takes the program's accesses that are in the buffer. */
+/* Takes the program's accesses in the buffer. */
 static void (*take_accesses)(UWord count) = take_by_last;
 
 static void choose_taking(void) {
@@ -336,7 +338,7 @@ static void choose_taking(void) {
   take_accesses = __builtin_cpu_supports("avx2") ? take_by_vectors : take_by_jumps;
 }
 
-/* The thread whose code runs; between its turns VG_INVALID_THREADID, and nothing is in the buffer. */
+/* The thread whose translated code runs; VG_INVALID_THREADID while none runs, and then the buffer is empty. */
 static ThreadId running;
 
 void accesses_run(ThreadId thread) {

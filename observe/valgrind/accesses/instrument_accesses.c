@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What translated code writes to the buffer of accesses.h. */
+/* The code that translated code gets to write to the buffer of accesses.h. */
 #include "observe/valgrind/accesses/accesses.h"
 #include "observe/valgrind/common/allocator.h"
 #include "observe/valgrind/common/data_accesses.h"
@@ -12,11 +12,11 @@
 struct block {
   IRSB *out;
   Int state;       /* offset of the word PENDING_STATE */
-  IRExpr *end;     /* the bytes in use when the superblock began */
+  IRExpr *end;     /* the buffer's bytes in use when the superblock began */
   UInt accesses;   /* written since */
-  IRConst *codes;  /* of the last PENDING_CODES of them; filled in as they come */
+  IRConst *codes;  /* of the last PENDING_CODES accesses; filled in one by one */
   IRExpr *code_at; /* end / sizeof(UWord) */
-  /* Since the last exit. */
+  /* Counts since the last exit. */
   UInt instructions, new_accesses;
   struct data_accesses walk;
 };
@@ -29,7 +29,7 @@ static IRExpr *state(const struct block *block) {
   return keep(block->out, Ity_I64, IRExpr_Get(block->state, Ity_I64));
 }
 
-/* Lets the state tell what was executed since the last exit. */
+/* Adds to the state the instructions and accesses since the last exit. */
 static void put_state(struct block *block) {
   UWord added = block->new_accesses * sizeof(UWord) | (UWord)block->instructions << PENDING_INSTRUCTIONS_SHIFT;
   block->instructions = block->new_accesses = 0;
@@ -37,8 +37,8 @@ static void put_state(struct block *block) {
     addStmtToIRSB(block->out, IRStmt_Put(block->state, add(block, state(block), added)));
 }
 
-/* Up to four codes are an operand of 32 bits, sign-extended: what stands behind the last one is written again by who
-   uses its place. */
+/* Up to four codes are an operand of 32 bits, sign-extended: the bytes behind the last code are overwritten when their
+   places are used. */
 static void shorten_codes(struct block *block) {
   if (block->codes && (block->accesses - 1) % PENDING_CODES < 4)
     block->codes->Ico.U64 = (ULong)(Long)(Int)block->codes->Ico.U64;
@@ -98,7 +98,7 @@ static IRExpr *bytes_in_use(struct block *block) {
               IRExpr_Unop(Iop_16Uto64, keep(block->out, Ity_I16, IRExpr_Get(block->state, Ity_I16))));
 }
 
-/* So that the superblock finds room. */
+/* Makes room for the superblock's accesses. */
 static void find_room(struct block *block) {
   IRExpr *limit = mkIRExpr_HWord(PENDING_FULL * sizeof(UWord));
   IRExpr *has_room = keep(block->out, Ity_I1, IRExpr_Binop(Iop_CmpLT64U, bytes_in_use(block), limit));
@@ -116,7 +116,7 @@ IRSB *accesses_instrument(IRSB *in, const struct translation *translation) {
   for (; index < in->stmts_used && in->stmts[index]->tag != Ist_IMark; index++)
     addStmtToIRSB(block.out, in->stmts[index]);
   allocator_instrument(block.out, translation);
-  /* Code of an allocator library never runs as the program's. */
+  /* Code of an allocator library never counts as the program's. */
   if (accesses_are_wanted() && objects_code_at(translation->address) != CODE_IS_ALLOCATORS && has_accesses(in))
     find_room(&block);
   for (; index < in->stmts_used; index++)

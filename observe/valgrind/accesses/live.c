@@ -9,8 +9,8 @@
 #include <pub_tool_libcprint.h>
 #include <pub_tool_mallocfree.h>
 
-/* Addresses are 47 bits long: areas of 4 GiB, in each its OS pages, in each its units. Allocators align to 8 bytes at
-   least. Memory of areas is taken from the kernel, which gives what is touched. */
+/* Addresses are 47 bits long: areas of 4 GiB have OS pages, which have units. Allocators align to 8 bytes at least.
+   Memory of areas is mapped from the kernel, so only touched pages take memory. */
 enum {
   AREA_SHIFT = 32,
   PAGE_SHIFT = 12,
@@ -23,33 +23,33 @@ enum {
   CHUNKS = 1 << 20,
 };
 
-/* Objects of HUGE_BYTES or more would cost an entry for each of their OS pages: they are in a list of their own. */
+/* Objects of HUGE_BYTES or more would cost an entry for each of their OS pages: they are in a separate list. */
 enum { GRANULES_BITS = 20 };
 static const SizeT HUGE_BYTES = (SizeT)1 << (GRANULES_BITS + ACCESS_GRANULE_SHIFT);
 
-/* Of an object: its number above GRANULES_BITS, its granules below; 0 of them: it is huge. In one word, as it is the
-   processor's cache misses that a search waits for. */
+/* An object: its number above GRANULES_BITS, its granules below; 0 granules: it is huge. It is one word, as a search
+   mostly waits for cache misses. */
 typedef ULong record;
 
-/* The objects that begin in an OS page, in order of their addresses. An index into one table of all objects was a
-   dependent load more; a record for each unit, most of them unused, took as much of the processor's caches and TLBs as
+/* The objects that begin in an OS page, in order of their addresses. An index into one table of all objects needed one
+   more dependent load; a record for each unit, most of them unused, took as much of the processor's caches and TLBs as
    the program's heap itself. */
 struct leaf {
   ULong starts[WORDS];  /* a bit for each unit */
-  UShort before[WORDS]; /* objects that begin in the words before */
+  UShort before[WORDS]; /* objects that begin in earlier words */
   UShort count, room;
   record *records;
 } __attribute__((aligned(64)));
 
 struct page {
   struct leaf *leaf;
-  Addr covering;  /* the address of an object that begins in a page before, and reaches into this one; 0: none */
-  record covered; /* of that object: to look it up in its own page would be three dependent loads more */
+  Addr covering;  /* the address of an object that begins in an earlier page and reaches into this one; 0: none */
+  record covered; /* of that object: looking it up in its own page would need three more dependent loads */
 };
 
 static struct page *areas[AREAS];
 
-/* Of leaves, taken in turn; of each its page's address. */
+/* Memory of leaves, taken one after the other; and each leaf's page address. */
 static struct leaf *chunks[CHUNKS];
 static Addr *leaf_pages;
 static UInt leaf_count, leaf_room;
@@ -59,7 +59,7 @@ struct huge {
   SizeT bytes;
 };
 
-/* By address. */
+/* Sorted by address. */
 static struct huge *huge;
 static UInt huge_count, huge_room;
 
@@ -89,7 +89,7 @@ static UInt unit_of(Addr address) {
   return (UInt)(address >> UNIT_SHIFT) % UNITS;
 }
 
-/* Of the page at that address. */
+/* Makes the leaf of the page at that address. */
 static struct leaf *new_leaf(Addr address) {
   struct leaf **chunk = &chunks[leaf_count / CHUNK_LEAVES];
   if (!*chunk)
@@ -108,7 +108,7 @@ static UInt count_bits(ULong bits) {
   return (UInt)(((bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101 >> 56);
 }
 
-/* The place of the record of an object that begins in the unit: that of the next one if none does. */
+/* The place of the record of an object that begins in the unit; if none does, that of the next object. */
 static UInt place_of(const struct leaf *leaf, UInt unit) {
   return leaf->before[unit / 64] + count_bits(leaf->starts[unit / 64] & ((1ull << unit % 64) - 1));
 }
@@ -138,7 +138,7 @@ static void remove_record(struct leaf *leaf, UInt unit) {
   VG_(memmove)(leaf->records + place, leaf->records + place + 1, (leaf->count - place) * sizeof *leaf->records);
 }
 
-/* The object that begins there, or NULL. Until one is acquired or released. */
+/* The object that begins there, or NULL. Valid until an object is acquired or released. */
 static const record *record_at(Addr address) {
   const struct page *page = page_of(address, False);
   if (!page || !page->leaf || address % (1 << UNIT_SHIFT))
@@ -187,7 +187,7 @@ static Addr last_page(Addr start, SizeT bytes) {
   return (start + bytes - 1) >> PAGE_SHIFT;
 }
 
-/* Notes the object in the pages after its first into which it reaches. */
+/* Notes the object in all its pages after the first. */
 static void cover(Addr start, SizeT bytes, record object) {
   for (Addr at = (start >> PAGE_SHIFT) + 1; at <= last_page(start, bytes); at++) {
     struct page *page = page_of(at << PAGE_SHIFT, True);
@@ -198,7 +198,7 @@ static void cover(Addr start, SizeT bytes, record object) {
   }
 }
 
-/* The reverse; not in pages that another object covers now. */
+/* The reverse, except in pages that another object covers now. */
 static void uncover(Addr start, SizeT bytes) {
   for (Addr at = (start >> PAGE_SHIFT) + 1; at <= last_page(start, bytes); at++) {
     struct page *page = page_of(at << PAGE_SHIFT, False);
@@ -266,7 +266,7 @@ SizeT live_release(Addr address) {
   return remove_at(address);
 }
 
-/* The object that begins last at or below an address in its page; record: that of none, if there is none. */
+/* The last object that begins at or below an address in its page, and its record; if there is none, an empty record. */
 struct candidate {
   const struct page *page;
   const record *record;
@@ -322,7 +322,7 @@ static struct live_object in_huge(Addr address) {
   return held(start, *record_at(start), address);
 }
 
-/* What is not in an object that begins in its page and is not huge. */
+/* Finds the owner of an address that is not in an object that begins in its page and is not huge. */
 static __attribute__((noinline)) struct live_object rest_of_search(const struct page *page, Addr address) {
   struct live_object found = {0};
   if (page->covering)
@@ -330,8 +330,8 @@ static __attribute__((noinline)) struct live_object rest_of_search(const struct 
   return found.bytes || !huge_count ? found : in_huge(address);
 }
 
-/* Step by step for all of them, so that what the next step reads is fetched meanwhile: a loop over whole searches waits
-   at its branches for each load. */
+/* Does each step for all addresses, so that the data of the next step is fetched meanwhile: a loop over whole searches
+   would wait at its branches for each load. */
 static inline __attribute__((always_inline)) void
 find_owners(const Addr *addresses, UInt count, struct live_object *owners, count_bits_function *count_of_bits) {
   struct candidate candidates[LIVE_BATCH];
@@ -378,7 +378,7 @@ void live_owners(const Addr *addresses, UInt count, struct live_object *owners) 
   search(addresses, count, owners);
 }
 
-/* Clears only what was used: a fork's child rarely needs the table. */
+/* Clears only the used parts: a fork's child rarely needs the table. */
 void live_forget(void) {
   for (UInt index = 0; index < leaf_count; index++) {
     const struct leaf *leaf = chunks[index / CHUNK_LEAVES] + index % CHUNK_LEAVES;

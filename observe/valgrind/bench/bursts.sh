@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# What a recording in bursts costs outside of them: time on the wall and processor time (the recorder's included) of a
+# The cost of a recording in bursts outside them: wall time and processor time (the recorder's included) of a
 # program in perl under `valgrind --tool=none`, under `record --accesses` and with a burst that never begins.
 # Usage: bursts.sh [OUT [RUNS]]. The lowest of RUNS runs (3).
 source "$(dirname "$0")/common.sh"

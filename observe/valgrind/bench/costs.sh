@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# What the Valgrind tool costs: processor time of one program natively, under Valgrind's tools and under ours, and of one
+# The cost of the Valgrind tool: processor time of one program natively, under Valgrind's tools and under ours, and of one
 # replay's instructions pass. Usage: observe/valgrind/bench/costs.sh [OUT]
 # The program is program.pl. The lowest of three runs; each table names its rows as valgrind's options do.
 source "$(dirname "$0")/common.sh"

@@ -8,11 +8,11 @@
 #include <pub_tool_mallocfree.h>
 #include <pub_tool_threadstate.h>
 
-/* Of a thread that is not running; the running one's is in the globals, which translated code reads. */
+/* The side of a thread that is not running; that of the running one is in the globals, which translated code reads. */
 struct side {
   UWord runs;
-  Addr left_above;  /* the call has been left when the stack pointer is above that; NOT_LEFT: it can't be seen so */
-  Addr interrupted; /* left_above of the call that a handler on a stack of its own has interrupted, else NOT_LEFT */
+  Addr left_above;  /* the call has been left when the stack pointer is above this; NOT_LEFT: this does not show it */
+  Addr interrupted; /* left_above of the call that a handler on a separate stack has interrupted, else NOT_LEFT */
 };
 
 #define NOT_LEFT (~(Addr)0)
@@ -24,7 +24,7 @@ static Addr interrupted = NOT_LEFT;
 static struct side *sides_by_thread;
 static ThreadId current_thread;
 
-/* instructions: while the allocator ran, up to counted_to; since then the side has not changed. */
+/* instructions: of the allocator, up to counted_to; since then the side has not changed. */
 static ULong instructions, counted_to;
 
 static const struct side program_side = {0, NOT_LEFT, NOT_LEFT};
@@ -111,8 +111,8 @@ static void leave(void) {
   set_side(&program_side);
 }
 
-/* May a call instruction end at the address, so that a call returns to it? Code that is written over later (by a
-   compiler at run time) is as it is now. Where the bytes before may not be mapped, the answer is yes. */
+/* May a call instruction end at the address, so that a call returns to it? Checks the code as it is now, even if it is
+   overwritten later (by a compiler at run time). Where the bytes before may not be mapped, the answer is yes. */
 static Bool may_follow_call(Addr address) {
   enum { LONGEST = 7, DIRECT = 5, OS_PAGE = 4096 };
   const UChar *at = (const UChar *)address;

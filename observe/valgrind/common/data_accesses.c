@@ -85,7 +85,7 @@ void data_accesses_of(struct data_accesses *accesses, const IRStmt *statement) {
   case Ist_CAS:
     add_cas(accesses, statement->Ist.CAS.details);
     break;
-  default: /* x86-64 has no others that touch memory */
+  default: /* x86-64 has no other statements that touch memory */
     break;
   }
 }

@@ -16,7 +16,7 @@ IRExpr *load_word(IRSB *into, const void *address) {
   return keep(into, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, mkIRExpr_HWord((HWord)address)));
 }
 
-/* A load, an addition and a store in line: a helper's call would cost ten times that. */
+/* A load, an addition and a store inline: calling a helper would cost ten times as much. */
 void count_instructions(IRSB *into, UInt instructions) {
   if (instructions == 0)
     return;

@@ -22,7 +22,7 @@ struct object {
 
 static struct object *objects, *last_found;
 
-/* As core/trace/calls.def has them, and what programs rarely call besides. */
+/* The functions of core/trace/calls.def, and others that programs rarely call. */
 static Bool is_of_the_api(const HChar *name) {
   static const HChar *const names[] = {
       "malloc",  "free",     "calloc",    "realloc",     "reallocarray",       "posix_memalign",     "aligned_alloc",

@@ -7,7 +7,7 @@
 #include <pub_tool_mallocfree.h>
 #include <pub_tool_vki.h>
 
-/* A program's name may hold any byte; JSON is UTF-8, so what is not plain ASCII becomes a question mark. */
+/* A program's name may hold any byte; JSON is UTF-8, so bytes that are not plain ASCII become question marks. */
 static void write_name(VgFile *file, const HChar *name) {
   VG_(fprintf)(file, "\"");
   for (; *name; name++) {
@@ -21,8 +21,8 @@ enum { EXEC_LIMIT = 1 << 20 };
 
 static HChar *written_before_exec; /* the file's path; NULL: none */
 
-/* O_EXCL: a process that becomes one program after another has a Valgrind of its own each time, which knows nothing of
-   those before it but their files. */
+/* O_EXCL: a process that execs one program after another has a new Valgrind each time, which knows only the files of
+   earlier ones. */
 static VgFile *open_before_exec(HChar *path, SizeT bytes, const struct output *output) {
   for (Int number = 1; number < EXEC_LIMIT; number++) {
     VG_(snprintf)(path, bytes, "%s.%d.%d", output->name, VG_(getpid)(), number);

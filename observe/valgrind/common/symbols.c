@@ -10,7 +10,7 @@
 #include <elf.h>
 
 enum { LOAD_LIMIT = 16, SECTION_LIMIT = 4096, NAME_BYTES = 64, BATCH = 256 };
-static const ULong TABLE_LIMIT = 1ull << 28; /* of names: those of chromium's full table are a tenth of that */
+static const ULong TABLE_LIMIT = 1ull << 28; /* bytes of names: those of chromium's full table are a tenth of that */
 
 struct elf {
   Int fd;

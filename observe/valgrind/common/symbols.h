@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Symbols of an ELF file: 64-bit, of this machine's byte order.
 
-   Job: call back with each defined symbol of its dynamic and its full symbol table, in two coordinates: the name, and
-   the offset in the file of what it stands for. Not its job: what names mean. Anything damaged ends the reading early:
-   the file is one that the kernel mapped, but its section headers are untrusted. */
+   Job: call back with each defined symbol of its dynamic and its full symbol table: its name, and the offset in the
+   file of the symbol's code or data. Not its job: the meaning of names. Damage ends the reading early: the kernel
+   mapped the file, but its section headers are untrusted. */
 #pragma once
 
 #include <pub_tool_basics.h>

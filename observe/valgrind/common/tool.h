@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The Valgrind tool `heaptape`: what its files share. This folder is a program of its own under GPL-2 (LICENSE here).
+/* The Valgrind tool `heaptape`: declarations that its files share. This folder is a separate program under GPL-2
+   (LICENSE here).
 
    Valgrind's scheduler runs one thread of the client at a time, and calls into the tool only from it: nothing here
    needs locks. */
@@ -15,8 +16,8 @@ extern ULong instructions_executed;
 /* Adds to into the code that counts `instructions` guest instructions; nothing for 0. */
 void count_instructions(IRSB *into, UInt instructions);
 
-/* Adds to into a call of function(argument), or of a function of two arguments (mkIRExprVec_2). guard: NULL for
-   always. Arguments are atoms of type I64. */
+/* Adds to into a call of function(argument), or of a function of two arguments (mkIRExprVec_2). guard: NULL: always
+   call. Arguments are atoms of type I64. */
 void call_helper(IRSB *into, const HChar *name, void *function, IRExpr *argument, IRExpr *guard);
 void call_helper_2(IRSB *into, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard);
 
@@ -35,7 +36,7 @@ IRExpr *word_below(IRSB *into, const UWord *address, IRExpr *value);
 /* The stack pointer at this point. Right at the start of a superblock; later only where VEX keeps it precise. */
 IRExpr *stack_pointer(IRSB *into, const VexGuestLayout *layout);
 
-/* What an instrumenter gets from Valgrind. */
+/* The arguments that an instrumenter gets from Valgrind. */
 struct translation {
   const VexGuestLayout *layout;
   Addr address; /* of the superblock's first instruction */

@@ -7,7 +7,7 @@
 enum { PAGE_SHIFT = 12, WORD_BITS = 64, WORDS = 512, BUCKETS = 4096 };
 static const SizeT NOTED_BYTES = (SizeT)64 << 30;
 
-/* A set of numbers: a bit each, in chunks of WORDS words. What was put in before the burst under way is not in it. */
+/* A set of numbers: a bit each, in chunks of WORDS words. Numbers from before the present burst are not in it. */
 struct chunk {
   UWord number;
   struct chunk *next;
@@ -25,7 +25,7 @@ void burst_begin(void) {
   burst++;
 }
 
-/* The word that has the number's bit; NULL: it is not there, and is not to be made. */
+/* The word that has the number's bit; NULL: it does not exist, and make is False. */
 static ULong *find_word(struct set *set, UWord number, Bool make) {
   UWord wanted = number / (WORDS * WORD_BITS);
   struct chunk **bucket = &set->buckets[wanted % BUCKETS], *chunk = *bucket;

@@ -2,8 +2,8 @@
 /* A set-associative cache of blocks with least-recently-used replacement: a cache of lines, or a TLB, whose blocks are
    OS pages.
 
-   Job: does an access hit? Invariants: a set's ways stand in the order of their last use, newest first; each access
-   makes its block the newest, hit or miss, read or write. That is cachegrind's model. */
+   Job: does an access hit? Invariants: a set's ways are in the order of their last use, newest first; each access makes
+   its block the newest, hit or miss, read or write. This is cachegrind's model. */
 #pragma once
 
 #include <pub_tool_basics.h>
@@ -16,7 +16,7 @@ struct cache {
 
 #define CACHE_EMPTY (~(UWord)0)
 
-/* Looks block up and makes it the newest of its set. Returns whether it was missing. */
+/* Looks up block and makes it the newest of its set. Returns whether it was missing. */
 static inline Bool cache_misses_block(struct cache *cache, UWord block) {
   UWord *set = cache->blocks + (block & cache->set_mask) * cache->ways;
   UWord moved = set[0];
@@ -35,7 +35,7 @@ static inline Bool cache_misses_block(struct cache *cache, UWord block) {
   return True;
 }
 
-/* The same of all blocks that the access covers, at most two; one miss is counted where both are missing. */
+/* The same for all blocks that the access covers, at most two; one miss is counted where both are missing. */
 static inline Bool cache_misses(struct cache *cache, Addr address, UWord bytes) {
   UWord first = address >> cache->block_shift, last = (address + bytes - 1) >> cache->block_shift;
   Bool missing = cache_misses_block(cache, first);

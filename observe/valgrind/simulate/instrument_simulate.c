@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which events of simulate_events.h a superblock has; in mode replay, which accesses of the allocator's. */
+/* The events of simulate_events.h that a superblock has; in mode replay, its accesses by the allocator. */
 #include "observe/valgrind/common/allocator.h"
 #include "observe/valgrind/common/data_accesses.h"
 #include "observe/valgrind/simulate/replay.h"
@@ -13,7 +13,7 @@
 struct block {
   IRSB *out;
   UInt pending; /* instructions not yet counted */
-  UWord line;   /* fetched last in this superblock */
+  UWord line;   /* the last one fetched in this superblock */
   /* Mode replay: only the allocator's accesses count. allocators: does it run? NULL: all count. */
   Bool replays;
   IRExpr *allocators;
@@ -25,7 +25,7 @@ static void add_access(void *context, const struct data_access *access) {
   IRExpr *guard = access->is_helpers ? NULL : access->guard;
   Int bytes = access->bytes < SIMULATED_LINE_BYTES ? access->bytes : SIMULATED_LINE_BYTES;
   IRExpr **arguments = mkIRExprVec_2(access->address, mkIRExpr_HWord((HWord)bytes));
-  /* Where the access has a guard of its own, replay_access sees whose it is. */
+  /* Where the access has its own guard, replay_access checks whose it is. */
   if (block->replays)
     call_helper_2(block->out, "replay_access", replay_access, arguments, guard ? guard : block->allocators);
   else

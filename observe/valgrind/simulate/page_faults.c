@@ -6,7 +6,7 @@
 
 enum { CHUNK_SHIFT = 12, CHUNK_PAGES = 1 << CHUNK_SHIFT, WORD_SHIFT = 6, WORD_BITS = 1 << WORD_SHIFT, BUCKETS = 4096 };
 
-/* The pages whose number is number << CHUNK_SHIFT and up: a bit each. Chunks stay when their pages were given back. */
+/* The pages whose number is number << CHUNK_SHIFT and up: a bit each. Chunks stay when their pages are given back. */
 struct chunk {
   UWord number;
   struct chunk *next;
@@ -57,7 +57,7 @@ static void clear(struct chunk *chunk, UWord first, UWord end) {
   }
 }
 
-/* The part of the pages from first up to end that lies in the chunk. */
+/* Clears the pages from first up to end that are in the chunk. */
 static void clear_part(struct chunk *chunk, UWord first, UWord end) {
   UWord start = chunk->number << CHUNK_SHIFT, limit = start + CHUNK_PAGES;
   UWord from = first > start ? first : start, to = end < limit ? end : limit;

@@ -14,7 +14,8 @@
 
 enum {
   BUFFER_BYTES = 1 << 18,
-  /* An allocator's frames in a call. The engine's stacks are of that size; memory behind one may be the allocator's. */
+  /* Room for an allocator's frames in a call. The engine's stacks are of that size; memory beyond one may be the
+     allocator's. */
   STACK_BYTES = 128 << 10,
 };
 
@@ -25,7 +26,7 @@ static const UChar *at = buffer, *filled = buffer;
 static Bool at_end;
 
 static Addr function;
-static const Addr *table; /* the client's: two words each */
+static const Addr *table; /* owned by the client: two words for each slot */
 static UWord slots;
 
 static Addr recorded_stack_pointer; /* of the call under way; 0: none yet */
@@ -48,7 +49,7 @@ Bool replay_counts_all(void) {
   return starting;
 }
 
-/* Code of the start-up that runs again, in the allocator or out of it, needs its guards from now on. */
+/* Start-up code that runs again, in the allocator or outside it, needs its guards from now on. */
 Bool replay_note_started(void) {
   if (!starting)
     return False;
@@ -58,7 +59,7 @@ Bool replay_note_started(void) {
   return True;
 }
 
-/* Moves what is left to the buffer's start and fills up. */
+/* Moves the remaining bytes to the buffer's start and fills it up. */
 static void refill(void) {
   UWord left = (UWord)(filled - at);
   VG_(memmove)(buffer, at, left);
@@ -71,7 +72,7 @@ static void refill(void) {
   filled = buffer + left;
 }
 
-/* What comes before the first burst, the start-up among it, is counted apart. */
+/* Accesses before the first burst, including the start-up, are counted separately. */
 static void look_for_bursts(void) {
   struct access_coder none = {0};
   const UChar *first = at;
@@ -99,7 +100,8 @@ static void play_object(const struct access_item *item) {
     lost++;
 }
 
-/* Up to and including the next EVENT. Returns False at the stream's end. The decoder's state is in locals meanwhile. */
+/* Plays up to and including the next EVENT. Returns False at the stream's end. The decoder's state is in locals
+   meanwhile. */
 static Bool play(void) {
   struct access_coder now = coder;
   struct access_item item;
@@ -139,7 +141,7 @@ void replay_instrument(IRSB *into, const struct translation *translation) {
     call_helper(into, "before_call", before_call, mkIRExpr_HWord(0), NULL);
 }
 
-/* The return address, which the call's end reads, lies at the stack pointer; what is above is the engine's. */
+/* The return address, which the call's end reads, is at the stack pointer; memory above it is the engine's. */
 VG_REGPARM(2) void replay_access(Addr address, UWord bytes) {
   if (!allocator_runs && !starting)
     return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What an access does, and what is reported; instrument_simulate.c says which accesses there are. */
+/* Simulates accesses and writes the result; instrument_simulate.c finds the accesses. */
 #include "observe/valgrind/simulate/simulate.h"
 
 #include "observe/valgrind/common/allocator.h"
@@ -20,20 +20,20 @@
 
 enum { OUTER_LIMIT = 8, LEVEL_LIMIT = OUTER_LIMIT + 1, LINE_SHIFT = 6, OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT };
 
-/* Program and allocator; and both once more, from APART on, for what is counted apart. */
+/* Program and allocator; and both once more, from APART on, for separate counts. */
 enum { APART = 2, SIDES = 4 };
 
-/* The sizes of a cache or TLB, as given, and what missed in it: by the side that was running (allocator.h). */
+/* The sizes of a cache or TLB, as given, and its misses by the side that was running (allocator.h). */
 struct level {
   ULong capacity; /* bytes of a cache, entries of a TLB */
   UInt ways;
   struct cache cache;
   ULong misses[SIDES], instruction_misses[SIDES];
-  ULong first_misses[SIDES];      /* of `misses`, those of a line or OS page that was first accessed in a burst then */
+  ULong first_misses[SIDES];      /* of `misses`, those at a burst's first access to a line or OS page */
   ULong sequential_misses[SIDES]; /* of caches: of `misses`, those that a stream prefetcher foresees (streams.h) */
 };
 
-/* [0]: the first level; the others lie behind it. */
+/* [0]: the first level; the others are behind it. */
 static struct level caches[LEVEL_LIMIT] = {{.capacity = 32768, .ways = 8},
                                            {.capacity = 262144, .ways = 8},
                                            {.capacity = 1048576, .ways = 16},
@@ -52,15 +52,15 @@ extern SysRes VG_(am_mmap_anon_float_client)(SizeT bytes, Int protection);
 
 static ULong accesses[SIDES], page_faults[SIDES];
 
-/* Where the recording has bursts. apart: 0 or APART. first_*: accessed for the first time in a burst; unsure: page
-   faults of OS pages that the burst did not get. */
+/* For recordings in bursts. apart: 0 or APART. first_*: accessed for the first time in a burst; unsure: page faults of
+   OS pages that were not newly mapped in the burst. */
 static Bool has_bursts, in_burst, first_line;
 static UInt apart;
 static ULong first_lines[SIDES], first_pages[SIDES], unsure_page_faults[SIDES];
 static ULong instructions[SIDES], instructions_noted[APART];
 static UWord last_page = CACHE_EMPTY, last_instruction_line = CACHE_EMPTY;
 
-/* Rows of what had missed in each cache, then in each TLB. */
+/* Rows of misses so far in each cache, then in each TLB. */
 static struct {
   ULong *misses;
   SizeT count, room; /* rows */
@@ -70,7 +70,7 @@ static Bool is_power_of_two(ULong number) {
   return number > 0 && (number & (number - 1)) == 0;
 }
 
-/* Reads "NUMBER:WAYS,..." of blocks of 1 << block_shift. Returns the number of levels, 0 if the text is not that. */
+/* Reads "NUMBER:WAYS,..." of blocks of 1 << block_shift. Returns the number of levels; 0: invalid text. */
 static UInt parse_levels(const HChar *text, struct level *levels, UInt limit, UInt block_shift) {
   for (UInt count = 0; count < limit; count++) {
     HChar *end;
@@ -105,7 +105,7 @@ Bool simulate_set_tlbs(const HChar *text) {
   return tlb_count > 0;
 }
 
-/* Words in zeroed memory, as many as asked for. */
+/* Returns that many words of zeroed memory. */
 static UWord *make_words(ULong words) {
   UWord *memory = VG_(am_shadow_alloc)((words * sizeof(UWord) + 4095) & ~(UWord)4095);
   if (!memory) {
@@ -172,7 +172,7 @@ void simulate_reset(void) {
   allocator_reset();
 }
 
-/* What was executed since the last time is the present sides'. */
+/* Adds the instructions since the last time to the present side. */
 static void note_instructions(void) {
   ULong allocators = allocator_instructions();
   const ULong now[APART] = {instructions_executed - allocators, allocators};
@@ -197,7 +197,7 @@ static UInt side_now(void) {
   return (UInt)allocator_runs + apart;
 }
 
-/* Not in line: most accesses are to the OS page of the one before. */
+/* Not inline: most accesses are to the OS page of the previous access. */
 static __attribute__((noinline)) void translate_page(UWord page, UInt side) {
   Bool first = in_burst && burst_first_page(page), faults = page_faults_touch(page);
   last_page = page;
@@ -215,8 +215,7 @@ static __attribute__((noinline)) void translate_page(UWord page, UInt side) {
   }
 }
 
-/* from, to: the lines, one or two, that the first level misses. All of them foreseen is what makes a miss sequential.
- */
+/* from, to: the lines, one or two, that the first level misses. A miss is sequential if all of these were foreseen. */
 static __attribute__((noinline)) void miss_data(Addr address, UWord bytes, UWord from, UWord to, UInt side) {
   Bool sequential = streams_foresee(&streams, from);
   if (to != from)
@@ -239,7 +238,7 @@ static inline void access_line(UWord line, UInt side) {
     miss_data(line << LINE_SHIFT, 1, line, line, side);
 }
 
-/* Each line by itself. */
+/* Accesses each line separately. */
 static inline void access_lines(Addr address, UWord bytes, UInt side) {
   UWord first = address >> LINE_SHIFT, last = (address + bytes - 1) >> LINE_SHIFT;
   access_line(first, side);
@@ -247,7 +246,7 @@ static inline void access_lines(Addr address, UWord bytes, UInt side) {
     access_line(last, side);
 }
 
-/* As cachegrind does: one miss where both are missing. */
+/* As cachegrind does: one miss where both lines are missing. */
 static inline void access_whole(Addr address, UWord bytes, UInt side) {
   UWord first = address >> LINE_SHIFT, last = (address + bytes - 1) >> LINE_SHIFT;
   Bool first_missing = cache_misses_block(&caches[0].cache, first);
@@ -277,7 +276,7 @@ static void miss_instruction(Addr address, UWord bytes) {
     caches[index].instruction_misses[side] += cache_misses(&caches[index].cache, address, bytes);
 }
 
-/* The line that was fetched last is its set's newest: to fetch it again changes nothing. */
+/* The line that was fetched last is its set's newest: fetching it again changes nothing. */
 VG_REGPARM(1) void simulate_fetch_line(UWord line) {
   if (line == last_instruction_line)
     return;
@@ -296,7 +295,7 @@ void simulate_note_syscall(UInt number) {
   syscalls_count(number, side_now());
 }
 
-/* The next access looks its OS page up again, even if it is that of the last one. */
+/* The next access looks up its OS page again, even if it is that of the last access. */
 void simulate_give_back(Addr address, SizeT bytes) {
   page_faults_give_back(address, bytes);
   simulate_note_growth(address, bytes);
@@ -376,7 +375,7 @@ static void write_tlbs(VgFile *file, Int side) {
   VG_(fprintf)(file, "]");
 }
 
-/* Of both sides where side is negative. */
+/* side: negative: both together. */
 static void write_side(VgFile *file, Int side) {
   note_instructions();
   VG_(fprintf)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What translated code calls in mode simulate: simulate.c does it, instrument_simulate.c puts the calls in. In the
-   order of execution; an instruction's fetch comes before its accesses. */
+/* The functions that translated code calls in mode simulate: simulate.c defines them, instrument_simulate.c adds the
+   calls. They are called in the order of execution; an instruction's fetch comes before its accesses. */
 #pragma once
 
 #include <pub_tool_basics.h>
@@ -13,5 +13,5 @@ VG_REGPARM(2) void simulate_access(Addr address, UWord bytes);
 /* Instructions were fetched from within that line; line: address / SIMULATED_LINE_BYTES. */
 VG_REGPARM(1) void simulate_fetch_line(UWord line);
 
-/* One instruction that lies in two lines was fetched. */
+/* One instruction that crosses two lines was fetched. */
 VG_REGPARM(2) void simulate_fetch_across(Addr address, UWord bytes);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which misses of the first level a stream prefetcher would have brought in time.
+/* Which misses of the first level a stream prefetcher would have prevented.
 
-   Job: does a line continue one of the last STREAMS streams of lines? A stream is a row of lines that go upwards by one
-   or two (pairs of adjacent lines) or downwards by one, within one OS page: prefetchers of hardware see physical
+   Job: does a line continue one of the last STREAMS streams of lines? A stream is a series of lines that goes upwards
+   by one or two (pairs of adjacent lines) or downwards by one, within one OS page: hardware prefetchers see physical
    addresses and stop at its end. A line that begins a stream, and those of its first STREAM_STEPS steps, could not be
-   foreseen; nor could those after a change of direction. Not its job: which lines those are; the simulation hands over
-   the lines that miss the first level, which are what the outer levels see, too, so one table serves all levels.
-   Invariants: streams stand in the order of their last use, newest first; the oldest is replaced. No prefetch changes
-   what a cache holds. */
+   foreseen; nor could those after a change of direction. Not its job: which lines to check. The simulation passes the
+   lines that miss the first level; the outer levels see the same lines, so one table serves all levels. Invariants:
+   streams are in the order of their last use, newest first; the oldest is replaced. Prefetches do not change the
+   contents of a cache. */
 #pragma once
 
 #include <pub_tool_basics.h>
@@ -25,7 +25,7 @@ struct streams {
   UInt count;
 };
 
-/* 1: upwards, -1: downwards, 0: the same line, 2: the line is none of that stream's. */
+/* 1: upwards, -1: downwards, 0: the same line, 2: the line is not in that stream. */
 static inline Word stream_step(const struct stream *stream, UWord line) {
   if (stream->line / STREAM_PAGE_LINES != line / STREAM_PAGE_LINES)
     return 2;
@@ -33,8 +33,8 @@ static inline Word stream_step(const struct stream *stream, UWord line) {
   return distance == 2 ? 1 : distance >= -1 && distance <= 1 ? distance : 2;
 }
 
-/* Adds the line to the stream that it continues, the newest of several, or begins one. Returns whether that stream had
-   made STREAM_STEPS steps in the same direction before. The same line again is no step. */
+/* Adds the line to the stream that it continues (the newest of several), or begins one. Returns whether that stream had
+   made STREAM_STEPS steps in the same direction before. The same line again is not a step. */
 static inline Bool streams_foresee(struct streams *streams, UWord line) {
   struct stream found = {line, 0, 0};
   UInt place = 0;

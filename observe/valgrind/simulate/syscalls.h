@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* System calls, by kind and side.
 
-   Job: count them as they begin. Not its job: what they do to OS pages (page_faults.h), but for which madvise calls
-   give pages back: Valgrind's core reports mappings and the data segment to tools, but not those. */
+   Job: count them as they begin. Not its job: their effect on OS pages (page_faults.h), except which madvise calls give
+   pages back: Valgrind's core reports mappings and the data segment to tools, but not these calls. */
 #pragma once
 
 #include <pub_tool_basics.h>
 #include <pub_tool_libcprint.h>
 
-/* side: 1 the allocator's, 0 the program's; 3 and 2 the same, counted apart. */
+/* side: 1 the allocator, 0 the program; 3 and 2 the same, counted separately. */
 void syscalls_count(UInt number, UInt side);
 void syscalls_reset(void);
 
-/* Keys "syscalls" (all) and "syscalls_by_kind"; of sides 0 and 1 where side is negative. */
+/* Keys "syscalls" (all) and "syscalls_by_kind"; of sides 0 and 1 together where side is negative. */
 void syscalls_write(VgFile *file, Int side);
 
 /* Is this madvise of a kind that gives the pages of arguments[0] to arguments[0] + arguments[1] back? */

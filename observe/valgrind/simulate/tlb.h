@@ -2,9 +2,9 @@
 /* A first-level TLB: a set-associative cache of OS pages with least-recently-used replacement, like cache.h, for many
    ways and many lookups.
 
-   The ways' order is kept by the time of their last use, and a table of hints says where a page was found last, so a
-   hit costs the same whatever its age. cache.h, which moves what it found to the front, took 40 % longer for a whole
-   simulation of perl with 64 ways. */
+   Each way has the time of its last use, and a table of hints has the place where a page was found last, so a hit costs
+   the same whatever its age. cache.h, which moves a found block to the front, took 40 % longer for a whole simulation
+   of perl with 64 ways. */
 #pragma once
 
 #include "observe/valgrind/simulate/cache.h"
@@ -20,7 +20,7 @@ struct tlb {
   UInt hints[TLB_HINTS];
 };
 
-/* Looks page up and makes it the newest of its set. Returns whether it was missing. */
+/* Looks up page and makes it the newest of its set. Returns whether it was missing. */
 static inline Bool tlb_misses_page(struct tlb *tlb, UWord page) {
   UInt *hint = &tlb->hints[page % TLB_HINTS];
   tlb->clock++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A thousand mallocs and frees, and work of its own. */
+/* A thousand mallocs and frees, and other work. */
 #include <stdlib.h>
 
 int main(void) {

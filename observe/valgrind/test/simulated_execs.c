@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Becomes itself as often as its argument says, after an exec that fails; each does work of its own. */
+/* Execs itself as often as its argument says, after an exec that fails; each program does other work, too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

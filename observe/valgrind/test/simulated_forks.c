@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Two children, of which one allocates and one becomes /bin/true. */
+/* Two children: one allocates and one execs /bin/true. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>

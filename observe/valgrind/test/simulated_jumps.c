@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* A call of the malloc API (this program's own malloc_trim) that is left by longjmp, or interrupted by a handler on a
-   stack of its own that lies above; loops of which it is known whose they are. */
+   separate stack at higher addresses; loops that are known to be the program's or the allocator's. */
 #include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Touches of OS pages that can be counted by hand. Argument: how many of them are made. "other": each kind of system
+/* Touches of OS pages that can be counted by hand. Argument: how many touches to make. "other": each kind of system
    call that gives pages back, once. */
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static void with_data_segment(void) {
   }
 }
 
-/* The child touches what the parent did, and as much again of its own. */
+/* The child touches the parent's pages, and as many new ones. */
 static void with_fork(void) {
   char *area = map(2 * PAGES);
   touch(area, PAGES);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Four threads that use the allocator in turns, which pass through pipes: a read of a pipe is one system call whether
-   it has to wait or not, so each run executes the same instructions. */
+/* Four threads that use the allocator one after the other, synchronised by pipes: a read of a pipe is one system call
+   whether it has to wait or not, so each run executes the same instructions. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>

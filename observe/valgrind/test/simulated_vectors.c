@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Loads and stores of 32 bytes, most of them across lines, masked stores, atomic operations, and the C library's vector
-   code; the memory of it all is more than the smaller caches hold. Exits with 77 where there is no AVX2. */
+   code; all of it uses more memory than the smaller caches hold. Exits with 77 where there is no AVX2. */
 #include <immintrin.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Our Valgrind tool counts what cachegrind counts, to the last miss, and tells the allocator from the program.
+"""Our Valgrind tool has the same counts as cachegrind, to the last miss, and separates the allocator from the program.
 
-Long: another program, whose misses are as cachegrind's; a shift by one OS page.
+Long: the misses of another program against cachegrind's; a shift by one OS page.
 """
 
 import functools
@@ -37,7 +37,7 @@ def run(*command, cwd=None, status=0):
 
 
 def valgrind(tool, program, *options):
-    """Each tool from the same folder: the client's environment, and so its stack, are the same."""
+    """Runs each tool from the same folder, so that the client's environment, and so its stack, are the same."""
     environment = {**os.environ, "VALGRIND_LIB": str(LIBRARY)}
     environment.pop("PYTEST_CURRENT_TEST", None)
     command = ["valgrind", "--quiet", f"--tool={tool}", *options, str(program)]
@@ -78,7 +78,7 @@ def simulate(tmp_path_factory):
 
 
 def cachegrind(tmp_path, program, first, outer):
-    """Without --vex-guest-chase=no, Valgrind counts instructions that it translated on speculation."""
+    """Without --vex-guest-chase=no, Valgrind counts instructions that it translated speculatively."""
     path = tmp_path / "cachegrind.out"
     sizes = [
         f"--{name}={bytes_},{ways},64" for name, (bytes_, ways) in (("D1", first), ("I1", (32768, 8)), ("LL", outer))
@@ -117,7 +117,7 @@ def test_one_simulation_equals_cachegrinds_of_each_outer_cache_to_the_last_miss(
 
 
 def test_threads_are_simulated_as_cachegrind_does(ours, tmp_path):
-    """In a first level that holds everything, as threads' instructions interleave differently from run to run."""
+    """With a first level that holds all data, as threads' instructions interleave differently from run to run."""
     program = "simulated_threads"
     result = ours(program, "simulate", "--caches=4194304:16,33554432:16")
     assert result["threads"] == 5
@@ -125,7 +125,7 @@ def test_threads_are_simulated_as_cachegrind_does(ours, tmp_path):
 
 
 def test_line_numbers_are_not_read_whatever_form_they_have(tmp_path):
-    """A form of DWARF 5 that Valgrind 3.19 does not know, as in clang's programs."""
+    """With a form of DWARF 5 that Valgrind 3.19 does not know, as in clang's programs."""
     program, forms, path = tmp_path / "program", tmp_path / "forms", tmp_path / "count.json"
     units = [bytes([code, 0x11, 0, 0x03, 0x25, 0, 0]) for code in range(1, 100)]  # without children; the name: strx1
     forms.write_bytes(b"".join(units) + bytes(1))
@@ -140,7 +140,7 @@ def test_both_modes_count_the_same_instructions(ours):
 
 
 def test_a_first_level_tlb_misses_what_the_same_one_behind_it_misses(ours):
-    """They are looked up by different code. One entry in front keeps nothing but repetitions away."""
+    """They are different code. One entry in front only absorbs repetitions."""
     first = ours("simulated_vectors", "simulate", "--tlbs=64:64")["tlbs"][0]
     behind = ours("simulated_vectors", "simulate", "--tlbs=1:1,64:64")["tlbs"][1]
     assert first == behind
@@ -160,7 +160,7 @@ def flat(part):
 @pytest.mark.parametrize("pages", [16, pytest.param(1, marks=pytest.mark.long)])
 def test_a_shift_moves_what_is_mapped_after_the_dynamic_linker_by_so_many_os_pages(tmp_path, pages):
     def lowest(shift):
-        """Of each library its first address."""
+        """Each library's first address."""
         options = ["--simulate", "--data-only", "--shift", shift, "-o", tmp_path / "r.json"]
         maps = run(OBSERVE, *options, "--", "/bin/cat", "/proc/self/maps").stdout.splitlines()
         lines = [line for line in reversed(maps) if ".so" in line and "/ld-linux" not in line]
@@ -180,7 +180,7 @@ def test_allocator_and_program_sum_to_the_whole(simulate):
 
 
 def test_what_is_planted_in_the_allocator_is_the_allocators(simulate):
-    """PLANTED executes 1 to 4 instructions per loop in malloc, and none of it is the program's."""
+    """PLANTED executes 1 to 4 instructions per loop in malloc, and none of them count as the program's."""
 
     def planted(loops):
         settings = (f"LD_PRELOAD={PLANTED}", f"PLANT_LOOPS={loops}")
@@ -201,7 +201,7 @@ def test_the_whole_of_a_preloaded_allocator_is_the_allocators_its_start_up_too(s
     assert result["allocator"]["instructions"] != plain["allocator"]["instructions"]
 
 
-def test_each_process_has_a_result_of_its_own(simulate):
+def test_each_process_has_its_own_result(simulate):
     whole = simulate(PROGRAMS / "simulated_forks")
     others = whole["others"].values()
     assert sorted(other["name"] for other in others) == ["simulated_forks", "simulated_forks", "true"]
@@ -211,7 +211,7 @@ def test_each_process_has_a_result_of_its_own(simulate):
 
 
 def test_a_process_that_becomes_another_program_leaves_the_counts_of_each(simulate):
-    """Each did 100,000 rounds of a loop less than the one before; failed execs leave nothing."""
+    """Each executed 100,000 rounds of a loop fewer than the previous program; failed execs leave no result."""
     last = simulate(PROGRAMS / "simulated_execs", "2")
     assert sorted(last["others"]) == [f"result.json.{last['pid']}.{number}" for number in (1, 2)]
     first, second = (other["instructions"] for _, other in sorted(last["others"].items()))
@@ -219,7 +219,7 @@ def test_a_process_that_becomes_another_program_leaves_the_counts_of_each(simula
     assert last["instructions"] > 100000 * 3
 
 
-# With 1,000 OS pages that are touched, then given back or not, then touched again.
+# Page faults with 1,000 OS pages that are touched, then given back or not, then touched again.
 FAULTS = {
     "nothing": 1000, "dontneed": 2000, "free": 1000, "refused": 1000, "half": 1500, "over": 2000, "again": 2000,
     "remap": 2000, "segment": 2000, "fork": 1000,
@@ -273,7 +273,7 @@ def test_a_call_that_longjmp_leaves_has_ended(simulate):
     assert jumps["program"]["instructions"] == pytest.approx(returns["program"]["instructions"], rel=0.01)
 
 
-def test_a_handler_on_a_stack_of_its_own_does_not_end_the_call_that_it_interrupts(simulate):
+def test_a_handler_on_a_separate_stack_does_not_end_the_call_that_it_interrupts(simulate):
     returns = simulate(PROGRAMS / "simulated_jumps")
     interrupted = simulate(PROGRAMS / "simulated_jumps", "signal")
     assert interrupted["allocator"]["instructions"] == pytest.approx(2 * returns["allocator"]["instructions"], rel=0.1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Groups of objects that are held for a while: a thread keeps a number of groups, frees a random one as a whole, and
-   allocates another of random length in its place. A group's objects are of about one size, most groups' sizes are
-   small. A group is freed in the order of its calls, in the opposite order, or every other object first.
+   allocates another of random length in its place. A group's objects are of about one size; most groups have small
+   sizes. A group is freed in the order of its calls, in the opposite order, or every other object first.
 
    Shape after MicroQuill's sh6bench (one thread) and sh8bench (several threads), as far as their descriptions go: sizes
    from a few bytes to a thousand with many more small ones, batches held and freed in differing orders. */

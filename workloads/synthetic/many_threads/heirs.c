@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads that inherit: a thread replaces random objects of a list, ends, and a new thread takes over the list, for
-   many rounds. Most objects are freed by another thread than the one that allocated them, and that one is gone. Shows
-   whether memory grows without bound when objects are passed on for ever.
+   many rounds. Most objects are freed by another thread than the one that allocated them, which has ended. Shows
+   whether memory grows without bound when objects are passed on forever.
 
    The second test of Lever and Boreham, "malloc() performance in a multithreaded Linux environment" (USENIX 2000,
    Freenix track): 10,000 objects of 40 bytes; they counted page faults. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A server's threads each own a table of objects, free a random victim and allocate another of random size in its
-   place. Now and then a thread ends and a fresh one takes over its table, so that objects outlive their thread and are
+   place. Now and then a thread ends and a new one takes over its table, so that objects outlive their thread and are
    freed by another. Sizes and victims are random, so nothing is predictable.
 
    Shape after Larson and Krishnan, "Memory allocation for long-running server applications" (ISMM 1998): tables of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Balanced malloc and free of one size in a loop, in each of several threads that share nothing else: how well an
-   allocator divides its work among threads.
+/* Balanced malloc and free of one size in a loop, in each of several threads that share nothing else: shows how well an
+   allocator separates the threads' work.
 
    The first test of Lever and Boreham, "malloc() performance in a multithreaded Linux environment" (USENIX 2000,
    Freenix track): ten million pairs, requests of 512 bytes. */

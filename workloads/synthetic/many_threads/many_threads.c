@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Many threads at once, in generations, each freeing what its neighbour in the ring allocated the turn before. Shows
-   what a recorder or an allocator spends per thread: its start, its state, its end.
+/* Many threads at once, in generations, each freeing the objects that its neighbour in the ring allocated in the
+   previous turn. Shows the cost per thread of a recorder or an allocator: its start, its state, its end.
 
-   Our own shape; no program's. */
+   Our own shape, not that of a program. */
 #include "workloads/synthetic/pattern.h"
 
 static uint64_t threads = 64, generations = 4, turns = 20, objects = 50, highest_bytes = 2000;

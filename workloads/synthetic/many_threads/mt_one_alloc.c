@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One-allocation stress across many threads: each thread holds at most one object at any time, and asks for the next as
-   soon as it has freed the last. What is left of an allocator when there is nothing to search and nothing to merge: its
-   fast path, and what the threads share.
+/* One-allocation stress across many threads: each thread holds at most one object at any time, and requests the next as
+   soon as it has freed the last. With nothing to search and nothing to merge, only the allocator's fast path matters,
+   and the state that threads share.
 
    Shape after mt_test_one_alloc, one of the nine workloads of the tcache benchmarks (glibc, 2017). */
 #include "workloads/synthetic/pattern.h"

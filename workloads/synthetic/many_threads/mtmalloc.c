@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One freeing thread for each allocating thread: the allocator's thread fills a table of --samples places with objects
-   of random size, from 8 bytes to 1.5 times --max, megabytes if need be; its partner frees what it finds, in the same
-   order, as soon as it is there.
+   of random size, from 8 bytes to 1.5 times --max, up to megabytes; its partner frees the objects in the same order as
+   soon as they are in the table.
 
    Shape after the test harness in R. Weisner, "How memory allocation affects performance in multithreaded programs"
    (Oracle, 2012), which compared libc, mtmalloc, libumem and Hoard under growing numbers of threads. */
@@ -13,7 +13,7 @@ static uint64_t threads = 2, rounds = 100, samples = 1024, max_bytes = 1024;
 
 struct pair {
   struct actor allocating, freeing;
-  struct channel table; /* in shares, so that both have something to do */
+  struct channel table; /* in shares, so that both threads have work */
   uint64_t number;
 };
 
@@ -25,7 +25,7 @@ static uint64_t shares(void) {
   return (samples + share_objects() - 1) / share_objects();
 }
 
-/* Objects of the share with that number in the table: the last may be short. */
+/* Number of objects in that share of the table: the last may be short. */
 static uint64_t blocks_in(uint64_t share) {
   uint64_t before = share % shares() * share_objects();
   return samples - before < share_objects() ? samples - before : share_objects();
@@ -69,7 +69,7 @@ static void run(struct actor *actor) {
 static const struct option_number options[] = {
     {"threads", &threads, 1, 10000, "that allocate, and as many that free"},
     {"rounds", &rounds, 0, UINT32_MAX, "times each table is filled"},
-    {"samples", &samples, 1, 1ull << 32, "objects of each pair of threads at most"},
+    {"samples", &samples, 1, 1ull << 32, "objects of each pair of threads, at most"},
     {"max", &max_bytes, 8, 1ull << 38, "sizes are from 8 bytes to 1.5 times this"},
     {NULL, NULL, 0, 0, NULL},
 };

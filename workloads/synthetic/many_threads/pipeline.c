@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* An asymmetric pipeline: one thread reads (it only allocates), several transform (each frees what it was given and
-   allocates larger results, some of which it drops at once), one writes (it only frees). Memory flows through the
-   threads in one direction and never comes back by itself: what the last frees, the first has to get.
+/* An asymmetric pipeline: one thread reads (it only allocates), several transform (each frees its input and allocates
+   larger results, some of which it drops at once), one writes (it only frees). Memory flows through the threads in one
+   direction and does not come back by itself: the first thread needs the memory that the last one frees.
 
    Our own shape, for programs of stages such as a compressor or a video filter; the flow from one heap to another is
    what Berger et al. (Hoard, ASPLOS 2000) call producer and consumer. */
@@ -20,7 +20,7 @@ struct worker {
 
 static struct worker *worker;
 
-/* Batches that a worker gets: they are dealt out in turns. */
+/* Number of batches that a worker gets: they are assigned round robin. */
 static uint64_t batches_of(uint64_t number) {
   return batches / workers + (number < batches % workers);
 }
@@ -88,7 +88,7 @@ static void run(struct actor *actor) {
 }
 
 static const struct option_number options[] = {
-    {"workers", &workers, 1, 10000, "threads between the one that reads and the one that writes"},
+    {"workers", &workers, 1, 10000, "threads between the reader and the writer"},
     {"batches", &batches, 0, UINT64_MAX, "that are read"},
     {"batch", &batch_objects, 1, 1 << 20, "objects in a batch"},
     {"lowest", &lowest_bytes, 1, 1ull << 38, "smallest request of the reader in bytes"},

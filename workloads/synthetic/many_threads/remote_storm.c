@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads exchange objects through one small table as fast as they can: what a thread finds in a slot it frees, resizes
-   or asks the size of, whoever allocated it. Addresses pass between threads all the time and are handed out again at
-   once, so that any flaw in a recorder's order shows.
+/* Threads exchange objects through one small table as fast as they can: an object that a thread finds in a slot it
+   frees, resizes or measures, whichever thread allocated it. Addresses pass between threads all the time and are handed
+   out again at once, so that any error in a recorder's order shows.
 
-   Our own shape; no program's. The one pattern in which a thread's calls depend on who was faster: runs, and the
-   workload file, agree in their distribution only. */
+   Our own shape, not that of a program. The one pattern in which a thread's calls depend on which thread was faster:
+   runs, and the workload file, agree in their distribution only. */
 #include "workloads/synthetic/pattern.h"
 
 #include <stdatomic.h>
@@ -32,7 +32,7 @@ static object_ref allocate(struct actor *actor, struct rng *rng) {
   }
 }
 
-/* Gives the object back, or a resized one to keep. */
+/* Resizes the object and returns it, or frees it and returns 0. */
 static object_ref let_go(struct actor *actor, struct rng *rng, object_ref found) {
   size_t size_bytes = rng_between(rng, 1, highest_bytes);
   switch (rng_below(rng, 8)) {
@@ -81,7 +81,7 @@ static void run(struct actor *actor) {
 
 static const struct option_number options[] = {
     {"threads", &threads, 1, 30000, "all at once"},
-    {"slots", &slots, 1, 1ull << 32, "of the table they share"},
+    {"slots", &slots, 1, 1ull << 32, "of the shared table"},
     {"rounds", &rounds, 0, UINT64_MAX, "exchanges of each thread"},
     {"highest", &highest_bytes, 1, 1 << 20, "largest request in bytes"},
     {NULL, NULL, 0, 0, NULL},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Remote frees in a ring: each thread hands its objects to its neighbour, who hands them on; after --hops the one who
-   has them frees them. On their way objects are resized now and then, so that memory of one thread's heap grows in the
-   hands of another.
+/* Remote frees in a ring: each thread passes its objects to its neighbour, which passes them on; after --hops the
+   thread that has them frees them. On their way objects are resized now and then, so that another thread resizes memory
+   of one thread's heap.
 
    Our own shape, for the cycle of heaps that lend to each other (a thread's free memory is always its neighbour's). */
 #include "workloads/synthetic/pattern.h"
@@ -39,7 +39,7 @@ static void take_part(struct actor *actor, void *argument) {
     for (uint64_t age = 0; age < hops; age++) {
       object_ref *batch = channel_room(actor, &member->right->from_left);
       if (round < age || round - age >= rounds)
-        memset(batch, 0, batch_objects * sizeof *batch); /* nothing of that age yet, or any more */
+        memset(batch, 0, batch_objects * sizeof *batch); /* no batch of that age yet, or any more */
       else if (age == 0)
         allocate_batch(actor, &rng, batch);
       else

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A server that starts a thread for each request: it starts, allocates what it needs, frees most of it, leaves a part
-   to the session it belongs to, and ends. Sessions last for several requests; the main thread frees what an ended
-   session holds. Shows what a thread's start and end cost an allocator, and what becomes of the memory of ended
-   threads.
+/* A server that starts a thread for each request: it starts, allocates objects, frees most of them, leaves some to its
+   session, and ends. Sessions last for several requests; the main thread frees the objects of an ended session. Shows
+   the cost to an allocator of a thread's start and end, and how it uses the memory of ended threads.
 
    Our own shape, for the classic inetd and CGI-like threaded servers, and for runtimes without thread pools. */
 #include "workloads/synthetic/pattern.h"
@@ -10,7 +9,7 @@
 static uint64_t requests = 2000, concurrent = 8, objects = 200, kept_objects = 10, session_requests = 16,
                 lowest_bytes = 16, highest_bytes = 2048;
 
-/* A place in the server: one thread after the other, sharing a session. */
+/* A place in the server: its threads run one after the other and share a session. */
 struct place {
   struct actor actor;
   uint64_t request; /* the present one's number */

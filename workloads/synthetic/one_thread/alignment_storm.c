@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Aligned requests of all kinds: posix_memalign, memalign and aligned_alloc with alignments from 16 bytes to several OS
-   pages, valloc and pvalloc, among small plain objects that fill the gaps. Allocators that split off what lies before
-   an aligned object leave remainders; those that round up waste.
+   pages, valloc and pvalloc, among small plain objects that fill the gaps. Allocators that split off the bytes before
+   an aligned object leave remainders; those that round up waste memory.
 
    Our own shape, for vector code, direct I/O and hardware buffers. */
 #include "workloads/synthetic/pattern.h"

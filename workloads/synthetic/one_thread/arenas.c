@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Temporary objects in nested scopes: a task allocates, opens a scope, allocates, opens another; a scope's objects are
-   freed together when it closes, the last one first. Between two tasks hardly anything is left. What pools
-   and arenas are made for, done with malloc and free: compilers, request handlers, interpreters.
+   freed together when it closes, the last one first. Between two tasks hardly any object is left. This is the work of
+   pools and arenas, done with malloc and free: compilers, request handlers, interpreters.
 
    Our own shape; the lifetimes are those that Hanson's arenas (1990) and regions assume. */
 #include "workloads/synthetic/pattern.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A factoring program's big-number churn: arithmetic on numbers of a few digits, each a small object of its own. Every
+/* A factoring program's big-number churn: arithmetic on numbers of a few digits, each a separate small object. Every
    operation allocates its result and soon frees its operands, so objects are tiny, short-lived, and mostly in
    last-in-first-out order. One thread.
 
@@ -35,7 +35,7 @@ static object_ref number_random(struct actor *actor, struct rng *rng) {
   return made;
 }
 
-/* The arithmetic goes in words of four digits; the digits above a number's own are zero. */
+/* The arithmetic uses words of four digits; the digits above a number's own are zero. */
 enum { WORDS = (MAX_DIGITS + 1 + 3) / 4 };
 
 static void load(uint64_t *words, const struct number *number) {
@@ -79,7 +79,7 @@ static object_ref multiply(struct actor *actor, const struct number *a, const st
   return made;
 }
 
-/* The low digits, without leading zeros: keeps numbers from growing for ever. */
+/* Returns the low digits, without leading zeros: keeps numbers from growing forever. */
 static object_ref reduce(struct actor *actor, const struct number *a) {
   unsigned digits = a->digits < MAX_DIGITS / 2 ? a->digits : MAX_DIGITS / 2;
   while (digits > 1 && a->digit[digits - 1] == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers that grow by realloc, many at a time, until each is as large as it will get; then it is freed and a new one
-   begins. In between small objects come and go, so that the memory behind a buffer is not always free. Shows whether an
-   allocator grows in place, how it copies, and what it does with the holes that are left behind.
+/* Buffers that grow by realloc, many at a time, until each has its final size; then it is freed and a new one begins.
+   In between small objects come and go, so that the memory behind a buffer is not always free. Shows whether an
+   allocator grows in place, how it copies, and how it uses the holes that remain.
 
    Our own shape, for vectors, output buffers and parsers that double (--growth=200) or grow by half (the default), or
    by a constant (--step). */
@@ -26,7 +26,7 @@ static void begin(struct actor *actor, struct rng *rng, struct buffer *buffer) {
   buffer->object = do_malloc(actor, first_bytes);
 }
 
-/* One growth of a random buffer; true where it was done and begins anew. */
+/* Grows a random buffer once; returns true where it was complete and begins again. */
 static bool grow_one(struct actor *actor, struct rng *rng, struct buffer *buffer) {
   if (buffer->size_bytes < buffer->end_bytes) {
     buffer->size_bytes = grown(buffer->size_bytes);
@@ -63,12 +63,12 @@ static const char *wrong(void) {
 }
 
 static const struct option_number options[] = {
-    {"rounds", &rounds, 0, UINT32_MAX, "buffers that each place sees come and go"},
+    {"rounds", &rounds, 0, UINT32_MAX, "buffers of each place, one after the other"},
     {"buffers", &buffers, 1, 1 << 20, "that grow at a time"},
     {"first", &first_bytes, 1, 1ull << 38, "size of a new buffer in bytes"},
     {"last", &last_bytes, 1, 1ull << 38, "size at which the largest buffers end, in bytes"},
-    {"growth", &growth_percent, 101, 10000, "percent of the size before"},
-    {"step", &step_bytes, 0, 1ull << 38, "grow by so many bytes instead; 0: by percent"},
+    {"growth", &growth_percent, 101, 10000, "percent of the previous size"},
+    {"step", &step_bytes, 0, 1ull << 38, "grow by this many bytes instead; 0: by percent"},
     {"small", &small_objects, 0, 1 << 20, "small objects that live beside them"},
     {NULL, NULL, 0, 0, NULL},
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Huge objects: a few buffers from a megabyte to many, replaced one by one, resized now and then. Where an allocator
-   asks the kernel for each, what counts is system calls, page faults and how soon memory goes back. --fill=1 writes to
-   every OS page of each, as programs that need such buffers do.
+   maps each separately, system calls, page faults and how soon memory is given back matter. --fill=1 writes to every OS
+   page of each, as programs that need such buffers do.
 
    Our own shape, for image and video work, numerical arrays, and parsers that read files whole. */
 #include "workloads/synthetic/pattern.h"

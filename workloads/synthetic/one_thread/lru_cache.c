@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A cache with a limit in bytes that evicts what was used longest ago, while the sizes of what it is asked to keep
-   change over time: what is evicted has the old sizes, what comes the new ones. Fragmentation that builds up over hours
-   in caches and databases, in fast motion. Each entry is a node of fixed size and a value.
+/* A cache with a limit in bytes that evicts the least recently used entry, while the sizes of new values change over
+   time: evicted values have the old sizes, new ones the new sizes. This is the fragmentation that builds up over hours
+   in caches and databases, in less time. Each entry is a node of fixed size and a value.
 
    Our own shape, for memcached, Varnish and the like; keys are requested with a skew as in YCSB (the square of a
    uniform number here). */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that changes its mind: each phase fills the heap with objects of its own size range, then frees all but
-   every n-th, in random order; those stay and pin the memory around them. The next phase's sizes do not fit the holes
-   well. Shows fragmentation, and how much memory an allocator gives back. One thread.
+/* A program in phases: each fills the heap with objects of its own size range, then frees all but every n-th, in random
+   order; those stay and pin the memory around them. The next phase's sizes do not fit the holes well. Shows
+   fragmentation, and how much memory an allocator gives back. One thread.
 
    Shape after the worst cases of Robson (1971, 1977), as measured in programs by Johnstone and Wilson ("The memory
-   fragmentation problem: solved?", ISMM 1998): survivors of one phase lie among the holes of the next. */
+   fragmentation problem: solved?", ISMM 1998): survivors of one phase are among the holes of the next. */
 #include "workloads/synthetic/pattern.h"
 
 static uint64_t phases = 8, objects = 20000, keep_every = 50, base_bytes = 24;
@@ -39,7 +39,7 @@ static void run(struct actor *actor) {
 }
 
 static const struct option_number options[] = {
-    {"phases", &phases, 1, 64, "each with sizes half as large again as the one before"},
+    {"phases", &phases, 1, 64, "each with sizes half as large again as the previous one"},
     {"objects", &objects, 1, 1ull << 32, "of a phase"},
     {"keep-every", &keep_every, 1, 1ull << 32, "one object in this many outlives its phase"},
     {"base", &base_bytes, 1, 1ull << 20, "sizes of the first phase, in bytes"},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Every C entry point of the malloc API in random order on a table of objects, sizes with a uniform logarithm: the
-   first of two worst-case mixes, in which neither sizes nor order help an allocator. With --odd=1 also what programs
-   seldom do: size 0, free(NULL), requests that fail, realloc to 0 (a workload leaves out the calls that fail). One
-   thread.
+   first of two worst-case mixes, in which neither sizes nor order help an allocator. With --odd=1 it also makes calls
+   that are rare in programs: size 0, free(NULL), requests that fail, realloc to 0 (a workload leaves out the calls that
+   fail). One thread.
 
    Shape after the random test programs among the tcache benchmarks (the second is random_mix_live). */
 #include "workloads/synthetic/pattern.h"
@@ -54,13 +54,13 @@ static object_ref replace(struct actor *actor, struct rng *rng, object_ref old) 
   }
 }
 
-/* The compiler must not know that a request is absurd. */
+/* Hides from the compiler that a request is absurd. */
 static size_t opaque(size_t value) {
   __asm__ volatile("" : "+r"(value));
   return value;
 }
 
-/* Calls that must fail and leave everything as it is. */
+/* Calls that must fail and change nothing. */
 static void fail_call(struct actor *actor, unsigned which, object_ref old) {
   void *result = NULL;
   actor->calls++;
@@ -88,7 +88,7 @@ static void fail_call(struct actor *actor, unsigned which, object_ref old) {
 static object_ref odd_call(struct actor *actor, struct rng *rng, object_ref old) {
   unsigned which = (unsigned)rng_below(rng, 7);
   if (which == 0) {
-    do_free(actor, opaque(0)); /* a plain free(NULL) would be left out by the compiler */
+    do_free(actor, opaque(0)); /* the compiler would leave out a plain free(NULL) */
   } else if (which == 1) {
     do_free(actor, old);
     return do_malloc(actor, opaque(0));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The second of two worst-case mixes: a table of places that is nearly empty and nearly full in turns, place and size
-   of each call at random, sizes with a uniform logarithm. Where random_mix keeps the same number of live objects, here
-   the live bytes rise and fall in waves, so that an allocator has to take memory, scatter it and give it back. One
-   thread.
+/* The second of two worst-case mixes: a table of places that is alternately nearly empty and nearly full, with the
+   place and size of each call at random, sizes with a uniform logarithm. Where random_mix keeps the same number of live
+   objects, here the live bytes rise and fall in waves, so that an allocator has to take memory, use it in scattered
+   places and give it back. One thread.
 
    Shape after the random test programs among the tcache benchmarks (glibc, 2017). */
 #include "workloads/synthetic/pattern.h"
@@ -40,7 +40,7 @@ static const struct option_number options[] = {
     {"size-bits", &size_bits, 1, 40, "requests below 2^(this) bytes"},
     {"waves", &waves, 1, UINT32_MAX, "times the live bytes rise and fall"},
     {"lowest", &lowest_percent, 0, 100, "percent of the places that are full between two waves"},
-    {"highest", &highest_percent, 0, 100, "percent of the places that are full on top of a wave"},
+    {"highest", &highest_percent, 0, 100, "percent of the places that are full at the top of a wave"},
     {NULL, NULL, 0, 0, NULL},
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Strings put together of words: each word is an object of its own for a moment, a line grows by exactly the word's
-   length with each, and lines are kept by the documents they belong to, of which the oldest is dropped as a whole. Tiny
-   sizes, reallocs of a few bytes, two kinds of lifetimes.
+/* Strings built from words: each word is a separate object for a moment, a line grows with each word by exactly the
+   word's length, and lines are kept in their documents, the oldest of which is dropped as a whole. Tiny sizes, reallocs
+   of a few bytes, two kinds of lifetimes.
 
    Our own shape, for scripting languages and report writers that concatenate. */
 #include "workloads/synthetic/pattern.h"
@@ -21,7 +21,7 @@ static object_ref build_line(struct actor *actor, struct rng *rng) {
   return line;
 }
 
-/* A document's lines stand together; those of the one under way are fewer. */
+/* A document's lines are consecutive; the unfinished document has fewer. */
 static void drop(struct actor *actor, object_ref *document) {
   for (uint64_t i = 0; i < document_lines; i++) {
     if (document[i])
