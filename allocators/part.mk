@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Our own allocators: out/lib/libNAME.so to preload, out/lib/libNAME.a to link.
-#
-# Each is its own folders and common/, compiled anew for it: ALLOCATOR_* say whose tables these include. So nothing of
-# common/ costs an indirection, and two allocators share no object file.
+# Each is made of its own folders and common/, compiled separately for it: ALLOCATOR_* select the tables to include. So
+# nothing of common/ costs an indirection, and two allocators share no object file.
 ALLOCATORS := reference magazine bucket
 ALLOCATOR_TEST := allocators/test
 
@@ -15,7 +14,7 @@ allocator_objects = $(patsubst %.c,$(OUT)/allocators/$(1)/$(2)/%.o,$(3))
 ALLOCATOR_LIBRARIES := $(foreach name,$(ALLOCATORS),$(call allocator_library,$(name)))
 ALL += $(ALLOCATOR_LIBRARIES) $(foreach name,$(ALLOCATORS),$(call allocator_archive,$(name)))
 
-# The compiler must not know malloc and its kin where we define them; exceptions pass through operator new.
+# The compiler must not treat malloc and its kin as builtins where we define them; exceptions pass through operator new.
 ALLOCATOR_CFLAGS := -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -fexceptions
 # $(call allocator_defines,name)
 allocator_defines = -DALLOCATOR_NAME='"$(1)"' -DALLOCATOR_VARIABLE='"$(shell echo $(1) | tr a-z A-Z)_TUNABLES"' \
@@ -29,7 +28,7 @@ $(OUT)/allocators/$(1)/pic/%.o: %.c
 $(OUT)/allocators/$(1)/tsan/%.o: %.c
 	@mkdir -p $$(@D)
 	$(CC) $$(HT_CFLAGS) $(ALLOCATOR_CFLAGS) $(call allocator_defines,$(1)) -O1 -Wno-error -DALLOCATOR_PREFIXED -fsanitize=thread -MMD -MP -c -o $$@ $$<
-# now: no lazy binding inside a malloc.
+# now: no lazy binding inside malloc.
 $(call allocator_library,$(1)): $(call allocator_objects,$(1),pic,$(call allocator_sources,$(1)))
 	@mkdir -p $$(@D)
 	$(CC) $$(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,$$(@F) -o $$@ $$^
@@ -46,11 +45,11 @@ $(OUT)/obj/allocators/$(1)/test/%.o: HT_CFLAGS += -fno-builtin $(call allocator_
 endef
 $(foreach name,$(ALLOCATORS),$(eval $(call allocator_rules,$(name))))
 -include $(shell find $(OUT)/allocators -name '*.d' 2>/dev/null)
-# The compiler must leave each call where it stands.
+# The compiler must not move or remove any call.
 $(OUT)/obj/$(ALLOCATOR_TEST)/%.o: HT_CFLAGS += -fno-builtin
 
-# The tests link the archive, and call it by its own names too. Those of allocators/test/ hold for each allocator; each
-# corruption of a heap is a program of its own.
+# The tests link the archive, and call it by its own names, too. Those of allocators/test/ apply to each allocator; each
+# corruption of a heap is a separate program.
 ALLOCATOR_TESTS := api_keeps_to_posix_and_c23 fork_among_threads_leaves_both_heaps_usable caches_of_ended_threads_return \
   heap_walk_agrees_with_the_statistics
 ALLOCATOR_COUNTED_TESTS := counts_of_threads_that_only_free_are_kept

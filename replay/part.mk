@@ -26,15 +26,16 @@ $(OUT)/corpus/.origins: replay/fuzz/fuzz_seeds.py replay/test/origins_file.py | 
 
 $(call c_bench,replay/bench/counter_reads.c,,core/base,)
 
-# What the tests in Python replay: generated workloads, on an allocator whose costs and faults are known.
+# For the tests in Python: generated workloads, and an allocator whose costs and faults are known.
 $(call c_test_program,make_workload,replay/test/programs/make_workload.c replay/test/programs/generate.c,$(WORKLOAD),$(CORE_LIBS))
 $(call c_test_library,test-programs/libplanted.so,replay/test/programs/planted_allocator.c,)
 $(call c_test_library,test-programs/libplacing.so,replay/test/programs/placing_allocator.c,)
 $(call c_test_library,test-programs/libfaulty.so,replay/test/programs/faulty_allocator.c,-lpthread)
 $(call c_test_library,test-programs/libwaiting.so,replay/test/programs/waiting_allocator.c,-lpthread)
 
-# The engine on a clock of the tests' own, from the same sources: replay/test/programs/planted_clock.h. -rdynamic: the planted
-# allocator finds that clock by name. -O0 -g0: its costs are planted, so nothing is gained by what takes the compiler twice as long.
+# The engine on the tests' own clock, from the same sources: replay/test/programs/planted_clock.h. -rdynamic: the
+# planted allocator finds that clock by name. -O0 -g0: its costs are planted, so optimising, which takes the compiler
+# twice as long, gains nothing.
 PLANTED_CLOCK_OBJECTS := $(patsubst %.c,$(OUT)/planted-clock/%.o,$(call c_component_sources,$(REPLAY_COMPONENTS)))
 TEST_EXTRAS += $(OUT)/test-programs/heaptape-replay-planted-clock
 $(OUT)/planted-clock/%.o: HT_CFLAGS += -O0 -g0 -include replay/test/programs/planted_clock.h
@@ -47,7 +48,7 @@ $(OUT)/test-programs/heaptape-replay-planted-clock: $(PLANTED_CLOCK_OBJECTS) $(c
 -include $(PLANTED_CLOCK_OBJECTS:.o=.d)
 
 # The engine under ThreadSanitizer, and under AddressSanitizer and UBSan; replay/test/test_sanitizers.py and `make sanitize` run it.
-# -O1: at -O2 the compiler takes two thirds longer over it. -Wno-error: with sanitizers gcc warns of what is not so.
+# -O1: at -O2 the compiler takes two thirds longer. -Wno-error: with sanitizers gcc has false warnings.
 # $(call replay_sanitized,name,flags): out/sanitize/NAME/heaptape-replay.
 comma := ,
 SANITIZED := $(call c_component_sources,$(REPLAY_COMPONENTS) $(REPLAY_BELOW))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* free, from entry to return, in the order in which an object meets it:
+/* free, from entry to return, in the order of an object's steps:
 
-     free               the header tells what the object is of; whatever looks wrong ends the process
+     free               the header shows where the object belongs; any inconsistency ends the process
      cache_release (heap/cache.c)
                         of a cache: its bit is set, under the cache's lock or by an atomic operation. No other lock: any
                         thread frees into any bucket
-     free_slow          an aligned object: the one that it lies in is freed
+     free_slow          an aligned object: the object that contains it is freed
      oversize_release (heap/oversize.c)
                         an oversize block: merged with its free neighbours and put into the tree, under the one lock */
 #include "allocators/bucket/base/block.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rest of the malloc API (the most of it: common/info.c), and the heap walk. */
+/* The rest of the malloc API (most of it: common/calls/info.c), and the heap walk. */
 #include "allocators/bucket/base/states.h"
 #include "allocators/bucket/base/system.h"
 #include "allocators/bucket/heap/buckets.h"
@@ -17,7 +17,7 @@ static bool purge_cache(struct cache *cache, void *any) {
 }
 
 int allocator_malloc_trim(size_t keep_bytes) {
-  (void)keep_bytes; /* of the end of the heap: there is no such end */
+  (void)keep_bytes; /* at the end of the heap: there is no such end */
   startup();
   int error = errno;
   bool any = false;

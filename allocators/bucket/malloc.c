@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc and calloc, from entry to return, in the order in which a request meets them:
+/* malloc and calloc, from entry to return, in the order of a request's steps:
 
      malloc             up to max_cached bytes: from the thread's bucket, under its parent lock unless it is its own
      bucket_mine (heap/buckets.h)
@@ -52,8 +52,8 @@ void *allocator_malloc(size_t object_bytes) {
                                                      : malloc_oversize(object_bytes, &clean);
 }
 
-/* clean: is the object all zero? Before the start max_cached has its lowest value, so the first call may come here
-   wrongly. */
+/* *clean: whether the object is all zero. Before the start max_cached has its lowest value, so the first call may come
+   here by mistake. */
 static __attribute__((noinline)) void *malloc_oversize(size_t object_bytes, bool *clean) {
   *clean = false;
   startup();

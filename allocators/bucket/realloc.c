@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* realloc: where the object is if its block is large enough, or if it is oversize and what is free behind it makes it
-   so; else by copying. */
+/* realloc: in place if the block is large enough, or if it is oversize and becomes so with the free block behind it;
+   else by copying. */
 #include "allocators/bucket/base/block.h"
 #include "allocators/bucket/heap/cache.h"
 #include "allocators/bucket/heap/oversize.h"
 #include "allocators/common/calls/arguments.h"
 #include "allocators/common/tunables.h"
 
-/* Of a block that was checked. */
+/* Returns the usable bytes of a block that was checked. */
 static size_t usable_bytes(struct block *block) {
   switch (block_kind(block)) {
   case BLOCK_OVERSIZE:
@@ -21,7 +21,7 @@ static size_t usable_bytes(struct block *block) {
   }
 }
 
-/* What of an oversize object is not needed any more is given back, as far as other oversize objects could use it. */
+/* The part of an oversize object that is no longer needed is given back, if another oversize object could use it. */
 static bool fits_in_place(struct block *block, size_t object_bytes) {
   if (block_kind(block) == BLOCK_OVERSIZE)
     return object_bytes > tunables.max_cached && oversize_resize(block_owner(block), object_bytes);

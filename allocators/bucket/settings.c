@@ -11,13 +11,13 @@
 
 enum { MAX_CACHED_SHIFT_LOWEST = 16, SHIFT_MAX = 62 };
 
-/* As libmtmalloc: anything that begins with a Y is a yes. */
+/* As in libmtmalloc: any value that begins with Y enables it. */
 static void set_exclusive(const char *value) {
   if (!tunables_set.exclusive)
     tunables.exclusive = *value == 'Y' || *value == 'y';
 }
 
-/* An exponent of two. Those beyond a word are as good as the largest. */
+/* An exponent of two. Exponents beyond a word count as the largest. */
 static void set_max_cached(const char *value) {
   long shift = strtol(value, NULL, 10);
   if (!tunables_set.max_cached)
@@ -46,9 +46,9 @@ static void clamp_max_cached(void) {
   tunables.max_cached = (size_t)1 << shift;
   if (wanted == tunables.max_cached)
     return;
-  const char *why = wanted > tunables.max_cached       ? "max_cached is taken as its highest value"
-                    : shift == MAX_CACHED_SHIFT_LOWEST ? "max_cached is taken as its lowest value"
-                                                       : "max_cached is no power of two, the next one is taken";
+  const char *why = wanted > tunables.max_cached       ? "max_cached is set to its highest value"
+                    : shift == MAX_CACHED_SHIFT_LOWEST ? "max_cached is set to its lowest value"
+                                                       : "max_cached is not a power of two; the next one is used";
   complain(why, powers[shift - MAX_CACHED_SHIFT_LOWEST]);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* How the common code starts this allocator, and takes it through a fork. */
+/* Hooks with which the common code starts this allocator, and handles a fork. */
 #include "allocators/bucket/heap/buckets.h"
 #include "allocators/bucket/heap/oversize.h"
 #include "allocators/bucket/settings.h"
+#include "allocators/common/base/secret.h"
 #include "allocators/common/counters.h"
 #include "allocators/common/hooks.h"
-#include "allocators/common/base/secret.h"
 #include "allocators/common/thread_end.h"
 
 static void on_thread_end(void *unused) {

@@ -6,10 +6,10 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-/* Counts of a thread; in a list so that others can read them. Written by their thread only.
+/* Counts of a thread; in a list so that other threads can read them. Written by their thread only.
 
-   Not in the thread's own memory: a thread may end without telling us (one that only frees, in an allocator that keeps
-   nothing per thread), and what is in the list must stay. Its counts do then, too. */
+   Not in the thread's own memory: a thread may end unnoticed (one that only frees, in an allocator that keeps nothing
+   per thread), but list entries must stay. So its counts stay, too. */
 struct counts {
   uint64_t values[COUNTERS];
   struct counts *next, **place;
@@ -20,7 +20,7 @@ enum { BLOCK_BYTES = 64 << 10 };
 static __thread struct counts *mine __attribute__((tls_model("initial-exec")));
 static __thread bool has_ended __attribute__((tls_model("initial-exec"))); /* its counts are in the sum */
 static struct counts *listed, *spare;                                      /* spare: of threads that have ended */
-static struct counts *block, *block_end;                                   /* what of the last block is still unused */
+static struct counts *block, *block_end;                                   /* the unused part of the last block */
 static uint64_t ended[COUNTERS];                                           /* of threads that have ended */
 static struct lock list_lock;
 
@@ -61,7 +61,7 @@ static void enlist(void) {
 }
 
 void counters_add(enum counter counter, uint64_t amount) {
-  if (UNLIKELY(!mine && !has_ended)) /* destructors of other libraries may run after our end of the thread */
+  if (UNLIKELY(!mine && !has_ended)) /* other libraries' destructors may run after ours */
     enlist();
   if (LIKELY(mine != NULL))
     __atomic_store_n(&mine->values[counter], mine->values[counter] + amount, __ATOMIC_RELAXED);

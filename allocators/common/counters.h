@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Counts of what the allocator does, per thread, summed by heaptape_allocator_stats().
 
-   Off unless the tunable stats is set: then a count costs one branch that is always predicted, and the inlined paths of
-   malloc and free need not even have that one. A thread's counts are added to a common sum when it ends. */
+   Off unless the tunable stats is set: while off, a count costs one branch that is always predicted, and the inlined
+   paths of malloc and free do not have even that. A thread's counts are added to a common sum when it ends. */
 #pragma once
 
 #include "allocators/common/base/basics.h"
@@ -25,11 +25,11 @@ void counters_add(enum counter counter, uint64_t amount);
   } while (0)
 #define COUNT(name) COUNT_MANY(name, 1)
 
-/* Adds this thread's counts to the common sum: when it ends. */
+/* Adds this thread's counts to the common sum. Call when the thread ends. */
 void counters_end_thread(void);
 
-/* All counts, of the threads that are and that were. */
+/* Returns all counts, of live and ended threads. */
 void counters_sum(uint64_t sums[COUNTERS]);
 
-/* In a forked child: the other threads are gone, and so is whoever held the lock. */
+/* Call in a forked child: other threads are gone, and so is the holder of the lock. */
 void counters_after_fork(void);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The malloc API under names that clash with nobody's. PUBLIC_NAME gives each its usual name too, unless
-   ALLOCATOR_PREFIXED is defined: then a program can use both this allocator and another (tests, sanitizers).
+/* The malloc API under unique names. PUBLIC_NAME gives each function its usual name, too, unless ALLOCATOR_PREFIXED is
+   defined: then a program can use both this allocator and another (tests, sanitizers).
 
-   Semantics are those of POSIX.1-2024 and C23: objects are aligned to 16 bytes; a size of 0 gives a unique pointer;
+   Semantics are those of POSIX.1-2024 and C23: objects are aligned to 16 bytes; a size of 0 returns a unique pointer;
    sizes above PTRDIFF_MAX and products that overflow fail with ENOMEM; realloc to size 0 frees and returns NULL, as
-   glibc does; free leaves errno as it is. All may be called from any thread, none from a signal handler. */
+   glibc does; free preserves errno. All may be called from any thread, none from a signal handler. */
 #pragma once
 
 #include <malloc.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* A counted lock: one word, a futex when contended, nothing at all in a process of one thread; and a sum like it.
+/* A counted lock: one word, a futex when contended, no cost in a process of one thread; and a sum of the same kind.
 
-   Not recursive. A holder may be interrupted by a signal; a handler that calls malloc then waits for ever, as POSIX
+   Not recursive. A holder may be interrupted by a signal; a handler that calls malloc then waits forever, as POSIX
    allows (malloc is not async-signal-safe). Sleeping is interrupted and resumed by signals without effect. */
 #pragma once
 
-#include "allocators/common/counters.h"
 #include "allocators/common/base/futex.h"
+#include "allocators/common/counters.h"
 
 #include <sys/single_threaded.h>
 
-/* May another thread run? libc's flag: true from before the first pthread_create returns. */
+/* Returns whether another thread may run. libc's flag: true from before the first pthread_create returns. */
 static inline bool threads_may_run(void) {
   return !(tunables.single_thread && __libc_single_threaded);
 }
@@ -36,7 +36,7 @@ static inline void lock_take(struct lock *lock) {
     lock_await(lock);
 }
 
-/* A lock that is free although it is being dropped was taken while there was one thread. */
+/* Drops the lock. If it is free already, it was taken while there was only one thread. */
 static inline void lock_drop(struct lock *lock) {
   if (atomic_load_explicit(&lock->state, memory_order_relaxed) == LOCK_FREE)
     return;

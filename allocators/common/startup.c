@@ -18,8 +18,9 @@ static void after_fork_in_child(void) {
   counters_after_fork();
 }
 
-/* POSIX runs prepare handlers in reverse order of registration. Ours is registered by the first malloc of the process,
-   so it runs last, when the handlers of others no longer allocate; and first afterwards, before they do again. */
+/* POSIX runs prepare handlers in reverse order of registration. Ours are registered by the first malloc of the process,
+   so they run last before the fork, when other handlers no longer allocate, and first afterwards, before these allocate
+   again. */
 void startup_first(void) {
   int error = errno;
   started = true;
@@ -32,7 +33,7 @@ void startup_first(void) {
   errno = error;
 }
 
-/* Most programs have called malloc before this; those that never do get warnings of wrong settings too. */
+/* Most programs have called malloc before this; those that never do get warnings about wrong settings, too. */
 __attribute__((constructor)) static void at_load(void) {
   startup();
 }

@@ -9,11 +9,11 @@
 
 extern bool started HIDDEN;
 
-/* Bytes of an OS page. */
+/* The size of an OS page. */
 extern size_t os_page_bytes HIDDEN;
 
-/* Reads the tunables, starts the allocator (hooks.h), registers the fork handlers. The first call of a process is made
-   by the dynamic linker or a constructor, before a second thread can exist; it needs no lock. Allocates nothing. */
+/* Reads the tunables, starts the allocator (hooks.h), registers the fork handlers. The dynamic linker or a constructor
+   makes the first call of a process, before a second thread can exist; so no lock is needed. Allocates nothing. */
 void startup_first(void);
 
 static inline void startup(void) {

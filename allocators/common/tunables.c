@@ -30,7 +30,7 @@ static const struct known {
 #undef OFFSETS
 };
 
-/* Digits up to a ':' or the end. False: something else, or too large. */
+/* Parses digits up to a ':' or the end. False: anything else, or too large. */
 static bool parse_number(const char *text, size_t *value) {
   *value = 0;
   if (*text == ':' || *text == '\0')
@@ -43,7 +43,7 @@ static bool parse_number(const char *text, size_t *value) {
   return true;
 }
 
-/* A word up to a ':' or the end: its number among the words. False: none of them. */
+/* Finds a word, up to a ':' or the end: its number among the words. False: none of them. */
 static bool parse_word(const char *text, const char *words, size_t *value) {
   size_t length = strcspn(text, ":");
   for (*value = 0; *words; ++*value) {
@@ -64,7 +64,7 @@ static void set(const char *setting) {
     size_t value;
     if (setting[length] != '=' || !(one->words ? parse_word(text, one->words, &value) : parse_number(text, &value)) ||
         value < one->lowest || value > one->highest) {
-      complain("tunable without a value that it takes, ignored", setting);
+      complain("tunable without a valid value, ignored", setting);
       return;
     }
     *(size_t *)((char *)&tunables + one->offset) = value;

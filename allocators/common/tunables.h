@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The switches: what NAME_TUNABLES=name=value:name=value sets, NAME the allocator's, read once at the first call.
+/* The switches: set by NAME_TUNABLES=name=value:name=value, NAME the allocator's, read once at the first call.
 
-   Each allocator has a table of its own, tunables.def, in ALLOCATOR_TUNABLES:
+   Each allocator has its own table, tunables.def, in ALLOCATOR_TUNABLES:
      TUNABLE(name, standard value, lowest, highest, meaning)
-     CHOICE(name, standard value, words, meaning)   words apart by spaces; the value is the number of the word
+     CHOICE(name, standard value, words, meaning)   words separated by spaces; the value is the word's number
 
-   Constant afterwards, except where the allocator itself says otherwise. A name that is not in the table, or a value
+   Constant afterwards, except where the allocator itself changes them. A name that is not in the table, or a value
    out of its range, is reported on stderr and ignored. Ignored altogether in a set-user-ID program. */
 #pragma once
 
@@ -22,7 +22,7 @@ struct tunables {
 #undef CHOICE
 };
 
-/* Whether each was set. */
+/* Whether each tunable was set. */
 struct tunables_set {
 #define TUNABLE(name, standard, lowest, highest, meaning) bool name;
 #define CHOICE(name, standard, words, meaning) bool name;
@@ -34,7 +34,7 @@ struct tunables_set {
 extern struct tunables tunables HIDDEN;
 extern struct tunables_set tunables_set HIDDEN;
 
-/* For those that another thread may be changing. */
+/* Reads a tunable that another thread may be changing. */
 static inline size_t tunable_now(const size_t *tunable) {
   return __atomic_load_n(tunable, __ATOMIC_RELAXED);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocators/magazine/cache.h"
 
-#include "allocators/common/counters.h"
 #include "allocators/common/base/fault.h"
 #include "allocators/common/base/secret.h"
+#include "allocators/common/counters.h"
 #include "allocators/common/thread_end.h"
 #include "allocators/magazine/depot.h"
 #include "allocators/magazine/zone/slab.h"
 
-enum { FILL_BYTES_MAX = 4096 /* to take from a slab ahead: an OS page, whatever the size */ };
+enum { FILL_BYTES_MAX = 4096 /* to take ahead from a slab: an OS page, for any size */ };
 
 #define EMPTY                                                                                                          \
   { &no_magazine, &no_magazine, &no_magazine, 0 }
@@ -81,7 +81,7 @@ static void exchange(struct slot *slot) {
   COUNT(exchanges);
 }
 
-/* From the slabs, and some more into the loaded magazine, which is empty. */
+/* Takes an object from the slabs, and some more into the loaded magazine, which is empty. */
 static struct freed *take_from_slab(struct slot *slot, unsigned number) {
   uint32_t room = slot->loaded->capacity / 2, most = FILL_BYTES_MAX / class_bytes[number];
   uint32_t count = slot->fill < room ? slot->fill : room;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The magazines of each thread: per size class two arrays of free objects, `loaded` and `previous`.
 
-   Taking an object and putting one back needs no lock while loaded has one, or room. Else the two change places, where
-   previous is full, or empty. Else previous is exchanged for another magazine at the depot of the class (depot.h). So a
-   thread goes to the depot at most once per magazine's worth of calls, however they come (Bonwick and Adams, 2001).
+   Taking an object and putting one back needs no lock while loaded has an object, or room. Else the two change places
+   if previous is full, or empty. Else previous is exchanged for another magazine at the depot of the class (depot.h).
+   So a thread goes to the depot at most once per magazine's worth of calls, whatever their order (Bonwick and Adams,
+   2001).
 
-   A thread without magazines has `no_magazine`, which is empty and has no room, so the paths of malloc and free that
-   are inlined there need no test for it. They use `inlined`: loaded, or no_magazine where calls must be counted
-   (tunable stats): then all goes through malloc_slow and free_slow, and counting costs nothing where it is off. */
+   A thread without magazines has `no_magazine`, which is empty and has no room, so the inlined paths of malloc and free
+   need no test for it. They use `inlined`: loaded, or no_magazine where calls must be counted (tunable stats). Then all
+   calls go through malloc_slow and free_slow, so counting costs nothing where it is off. */
 #pragma once
 
 #include "allocators/magazine/magazine.h"
@@ -15,27 +16,27 @@
 
 struct slot {
   struct magazine *inlined, *loaded, *previous;
-  uint32_t fill; /* objects that the next miss of the depot puts in beside the one handed out: doubles with a miss, so
-                    that a size that is asked for once costs no memory */
+  uint32_t fill; /* objects that the next miss of the depot adds besides the one handed out: doubles with a miss, so
+                    that a size that is requested once costs no memory */
 };
 
 struct cache {
-  struct slot slots[CLASSES + 1]; /* the last is that of large objects: it never has a magazine */
+  struct slot slots[CLASSES + 1]; /* the last slot is for large objects: it never has a magazine */
   bool watched;                   /* the thread's end is registered */
-  bool ended;                     /* its destructors are running: no magazines any more */
+  bool ended;                     /* its destructors are running: no more magazines */
 };
 
 extern __thread struct cache cache __attribute__((tls_model("initial-exec")));
 
-/* Takes an object of the class, which has no more in loaded: from previous, the depot, or the slabs. NULL: no memory,
-   errno undefined. */
+/* Takes an object of the class when loaded is empty: from previous, the depot, or the slabs. NULL: no memory, errno
+   undefined. */
 struct freed *cache_take(unsigned number);
 
-/* Puts an object of the class back, where loaded has no room. Keeps errno. */
+/* Puts an object of the class back when loaded has no room. Keeps errno. */
 void cache_give(unsigned number, struct freed *object);
 
 /* Gives all of the calling thread's magazines to the depot or the slabs. */
 void cache_empty(void);
 
-/* Before the first call of anything else here. */
+/* Call before anything else here. */
 void cache_setup(void);

@@ -6,13 +6,13 @@
 #include "allocators/magazine/zone/slab.h"
 
 enum {
-  CONTENDED_LIMIT = 16, /* times that a depot's lock was found taken before its magazines grow */
+  CONTENDED_LIMIT = 16, /* times that a depot's lock is found taken before its magazines grow */
   GROWN_BYTES_MAX = SMALL_MAX_BYTES,
 };
 
 struct depot {
   _Alignas(64) struct lock lock;
-  uint32_t rounds; /* of new magazines */
+  uint32_t rounds; /* size of new magazines */
   uint32_t full_count, contended;
   struct magazine *full, *empty;
 };
@@ -37,7 +37,7 @@ void depot_setup(void) {
   }
 }
 
-/* Magazines come from the slabs, past the magazines. */
+/* Magazines are allocated from the slabs directly, not from other magazines. */
 static struct magazine *make(uint32_t rounds) {
   unsigned number = class_for(magazine_bytes(rounds));
   struct magazine *magazine = (struct magazine *)slab_take(slab_lock(number));
@@ -58,7 +58,7 @@ static void unmake(struct magazine *magazine) {
   slab_unlock(number);
 }
 
-/* Gives what is in it to the slabs. */
+/* Gives a magazine's objects to the slabs. */
 static void drain(unsigned number, struct magazine *magazine) {
   if (magazine->rounds == 0)
     return;
@@ -82,7 +82,7 @@ static struct depot *lock_counted(unsigned number) {
   return depot;
 }
 
-/* Keeps an empty magazine unless it is smaller than they are now: then the caller unmakes it. Needs the lock. */
+/* Keeps an empty magazine unless it is smaller than new ones are: then the caller unmakes it. Needs the lock. */
 static bool keep_empty(struct depot *depot, struct magazine *magazine) {
   if (magazine->capacity != depot->rounds)
     return false;
@@ -106,7 +106,7 @@ struct magazine *depot_take_full(unsigned number, struct magazine *empty) {
   return full;
 }
 
-/* Whether the depot has it now. Needs the lock. */
+/* Returns whether the depot keeps it. Needs the lock. */
 static bool keep_full(struct depot *depot, struct magazine *magazine) {
   if (magazine->rounds == 0 || depot->full_count >= tunables.depot_size)
     return false;

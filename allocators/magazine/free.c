@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* free, from entry to return, in the order in which an object meets it:
+/* free, from entry to return, in the order of an object's steps:
 
      free               the thread's loaded magazine of its size class has room: done
-     free_slow          whatever looks wrong ends the process
+     free_slow          any inconsistency ends the process
      cache_give (cache.c)
                         loaded and previous magazine change places; or
        depot_take_empty   the depot of the class gives an empty magazine for a full one, or drains the full one
        slab_give          into its zone; a zone in which nothing is used goes to the zone magazine
      large_release (zone/large.c)
                         a large one: its run of zones is kept, or unmapped */
-#include "allocators/common/calls/arguments.h"
 #include "allocators/common/base/fault.h"
+#include "allocators/common/calls/arguments.h"
 #include "allocators/common/startup.h"
 #include "allocators/magazine/cache.h"
 #include "allocators/magazine/check.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rest of the malloc API: figures of the heap, giving memory back, settings (and common/info.c). */
+/* The rest of the malloc API: figures of the heap, giving memory back, settings (and common/calls/info.c). */
 #include "allocators/common/entry.h"
 #include "allocators/common/hooks.h"
 #include "allocators/common/startup.h"
@@ -34,9 +34,9 @@ void allocator_print_parts(FILE *stream) {
   fprintf(stream, "<system type=\"current\" size=\"%zu\"/>\n<system type=\"max\" size=\"%zu\"/>\n", bytes, most);
 }
 
-/* Of this thread's magazines and of the depots all is given back; not of other threads'. */
+/* Empties this thread's magazines and the depots, but not the magazines of other threads. */
 int allocator_malloc_trim(size_t keep_bytes) {
-  (void)keep_bytes; /* zones lie anywhere: there is no end of the heap to keep room at */
+  (void)keep_bytes; /* zones are anywhere: there is no end of the heap at which to keep room */
   startup();
   int error = errno;
   cache_empty();
@@ -48,7 +48,7 @@ int allocator_malloc_trim(size_t keep_bytes) {
   return any;
 }
 
-/* glibc's options are taken and change nothing: what they set does not exist here. */
+/* Accepts glibc's options without effect: what they set does not exist here. */
 int allocator_mallopt(int option, int value) {
   startup();
   if (value < 0)

@@ -11,5 +11,5 @@ struct magazine {
   struct freed *objects[];
 };
 
-/* What a thread has before it has one: empty, and without room. */
+/* The magazine of a thread before it has one: empty, and without room. */
 extern struct magazine no_magazine HIDDEN;

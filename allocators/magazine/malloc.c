@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc and calloc, from entry to return, in the order in which a request meets them:
+/* malloc and calloc, from entry to return, in the order of a request's steps:
 
      malloc             the thread's loaded magazine has an object of that size class: done
      malloc_slow        it has none, or the request is large
@@ -9,18 +9,18 @@
        slab_take          the slabs of the class: an object that was given back, a fresh one, or
        zones_take         a zone from the zone magazine, which maps some more when it is empty
      large_take (zone/large.c)
-                        more than SMALL_MAX_BYTES: a run of zones of its own
+                        more than SMALL_MAX_BYTES: its own run of zones
 
    Freeing is in free.c. */
-#include "allocators/common/calls/arguments.h"
 #include "allocators/common/base/fault.h"
+#include "allocators/common/calls/arguments.h"
 #include "allocators/common/startup.h"
 #include "allocators/magazine/cache.h"
 #include "allocators/magazine/zone/large.h"
 
 static void *malloc_slow(size_t object_bytes, bool *zeroed);
 
-/* An object of the loaded magazine, or NULL. Who wrote to it while it was free has changed its key. */
+/* Takes an object of the loaded magazine, or returns NULL. A write to it while it was free has changed its key. */
 static inline void *take_loaded(size_t object_bytes) {
   struct magazine *magazine = cache.slots[class_for(object_bytes)].inlined;
   uint32_t rounds = magazine->rounds;
@@ -44,7 +44,7 @@ void *allocator_malloc(size_t object_bytes) {
   return malloc_slow(object_bytes, &zeroed);
 }
 
-/* *zeroed: the object need not be cleared. */
+/* *zeroed: whether the object is zero already. */
 static __attribute__((noinline)) void *malloc_slow(size_t object_bytes, bool *zeroed) {
   startup();
   if (size_is_too_large(object_bytes))

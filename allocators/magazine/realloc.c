@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* realloc: in place while the size class, or the run of zones, has room and is not much too large; by moving OS pages
-   where they are many, else by copying. And objects at multiples of more than 16. */
+   if there are many, else by copying. Also objects at multiples of more than 16. */
 #include "allocators/common/calls/arguments.h"
 #include "allocators/common/hooks.h"
 #include "allocators/magazine/cache.h"
@@ -22,7 +22,8 @@ void *allocator_realloc(void *object, size_t object_bytes) {
   struct zone *zone = check_object("realloc", object);
   size_t usable = usable_bytes(zone);
   if (zone->number != CLASS_LARGE) {
-    /* What is cut by less than half stays: it mostly grows again, and copying costs more than the rest is worth. */
+    /* An object that shrinks by less than half stays: most grow again, and copying costs more than the unused part is
+       worth. */
     if (object_bytes <= usable && object_bytes >= usable / 2)
       return object;
   } else if (object_bytes > SMALL_MAX_BYTES && (result = large_resize(zone, object_bytes))) {
@@ -31,7 +32,7 @@ void *allocator_realloc(void *object, size_t object_bytes) {
   return realloc_by_copy(object, usable, object_bytes);
 }
 
-/* The smallest class whose objects are aligned so; CLASSES: none. */
+/* Returns the smallest class with objects of that alignment; CLASSES: none. */
 static unsigned aligned_class(size_t alignment, size_t object_bytes) {
   size_t bytes = round_up(object_bytes ? object_bytes : 1, alignment);
   unsigned number = bytes <= SMALL_MAX_BYTES ? class_for(bytes) : CLASSES;

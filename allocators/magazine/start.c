@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How the common code starts this allocator, and takes it through a fork.
+/* Hooks with which the common code starts this allocator, and handles a fork.
 
    Order of locks: a class's slabs, the zone magazine, the runs. A depot's is taken alone. */
 #include "allocators/common/hooks.h"

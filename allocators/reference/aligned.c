@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Objects at multiples of more than 16: a larger chunk is taken, and what lies before and behind is given back. */
+/* Objects at multiples of more than 16: takes a larger chunk, and gives back what is before and behind. */
 #include "allocators/common/counters.h"
 #include "allocators/common/hooks.h"
 #include "allocators/common/tunables.h"
@@ -12,11 +12,11 @@
 
 #include <string.h>
 
-/* From a chunk with room for it, an aligned chunk of that many bytes; the rest is freed. Needs the lock. */
+/* Cuts an aligned chunk of `bytes` from a chunk with room for it, and frees the rest. Needs the lock. */
 static void *cut_aligned(struct arena *arena, struct chunk *chunk, size_t alignment, size_t bytes) {
   uintptr_t object = (uintptr_t)chunk_object(chunk);
   if (object & (alignment - 1)) {
-    /* What lies before must be a chunk of its own. */
+    /* The part before must be large enough for a chunk. */
     uintptr_t aligned = round_up(object + CHUNK_MIN_BYTES, alignment);
     size_t lead = aligned - object, head = chunk_head(chunk);
     struct chunk *after = chunk_of((void *)aligned);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* free, from entry to return, in the order in which an object meets it:
+/* free, from entry to return, in the order of an object's steps:
 
      free               the thread's cache has room for its size: done
-     free_slow          whatever looks wrong ends the process
+     free_slow          any inconsistency ends the process
      free_mapping       a mapping is unmapped
      free_quick         small:
-       free_to_cache      a full cache bin gives half back, and has room
+       free_to_cache      a full cache bin gives half back, and then has room
        free_to_fast       no cache: into a fast bin, without a lock
      free_to_arena      else, under the arena's lock:
        arena_release (arena/release.c)
@@ -37,7 +37,7 @@ void allocator_free(void *object) {
     return;
   size_t head = chunk_head(chunk_of(object));
   struct tcache *cache = thread.cache;
-  size_t beyond = head - CHUNK_MIN_BYTES; /* huge for a size below the smallest: it wraps */
+  size_t beyond = head - CHUNK_MIN_BYTES; /* huge for a size below the smallest, as it wraps */
   struct cached *cached = object;
   if (LIKELY(beyond < cache->inline_chunk_bytes && is_aligned((void *)((uintptr_t)object | (head & CHUNK_NO_FLAG))))) {
     struct tcache_bin *bin = &cache->bins[beyond / CHUNK_ALIGNMENT];
@@ -101,8 +101,8 @@ static inline void fill(struct chunk *chunk) {
     memset(chunk_object(chunk), (int)tunables.perturb, chunk_bytes(chunk) - CHUNK_OVERHEAD);
 }
 
-/* The older half of a full bin goes back, under one lock or in one exchange; the newest stay, for the processor has
-   them in its caches. (Giving back the newest instead: a replay of perl's hashes took about 15 % more cycles.) */
+/* The older half of a full bin goes back, under one lock or in one exchange; the newest stay, as the processor has them
+   in its caches. (Giving back the newest instead: a replay of perl's hashes took about 15 % more cycles.) */
 static void free_to_cache(struct cached *object, struct tcache_bin *bin) {
   if (UNLIKELY(object->key == tcache_key))
     tcache_check_double_free(bin, object);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rest of the malloc API: queries of the heap, and settings (the rest of them: common/info.c). */
+/* The rest of the malloc API: queries of the heap, and settings (further ones: common/calls/info.c). */
 #include "allocators/common/entry.h"
 #include "allocators/common/hooks.h"
 #include "allocators/common/startup.h"
@@ -98,7 +98,7 @@ int allocator_mallopt(int option, int value) {
   case M_ARENA_MAX:
     tunables.arenas = number;
     return 1;
-  case M_PERTURB: /* the inlined paths of caches that exist would miss it: only the tunable fills */
+  case M_PERTURB: /* the inlined paths of existing caches would ignore it: only the tunable fills */
   case M_ARENA_TEST:
   case M_CHECK_ACTION:
     return 1;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc and calloc, from entry to return, in the order in which a request meets them:
+/* malloc and calloc, from entry to return, in the order of a request's steps:
 
      malloc             the thread's cache has an object of that size: done
      malloc_slow        it has none: size of the chunk, the thread's arena, its lock
      arena_take (arena/take.c)
                         the arena's lists in turn
-       take_fast          a fast bin: exactly that size, freed lately
+       take_fast          a fast bin: exactly that size, recently freed
        take_small         a small bin: exactly that size
-       take_remainder     what the last small request left of the chunk that it was cut from
-       take_larger        the smallest chunk of a bin that is large enough, whose rest is free again
+       take_remainder     what the last small request left of the chunk from which it was cut
+       take_larger        the smallest sufficient chunk of a bin; its unused part is free again
        take_top           the end of the heap
-       make_room          more memory for the top, and once again; or a mapping of its own for a large request
+       make_room          more memory for the top, and retry; or a separate mapping for a large request
 
    Freeing is in free.c. */
 #include "allocators/common/calls/arguments.h"
@@ -40,7 +40,7 @@ void *allocator_malloc(size_t object_bytes) {
   return malloc_slow(object_bytes);
 }
 
-/* Where a tunable wants every object filled or every call counted, all requests come here. */
+/* If a tunable requires that every object is filled or every call counted, all requests come here. */
 static __attribute__((noinline)) void *malloc_slow(size_t object_bytes) {
   startup();
   if (size_is_too_large(object_bytes))
@@ -69,7 +69,7 @@ static inline void *take(size_t bytes, struct tcache_bin *bin) {
   return LIKELY(object != NULL) ? object : take_from_another(bytes, arena);
 }
 
-/* This arena has no memory left, nor can get any: another, or a mapping whatever the size. */
+/* The arena has no memory and can't get any: takes from another arena, or makes a mapping, whatever the size. */
 static void *take_from_another(size_t bytes, struct arena *exhausted) {
   void *object = NULL;
   struct arena *other = arena_lock_other(exhausted);
@@ -80,14 +80,14 @@ static void *take_from_another(size_t bytes, struct arena *exhausted) {
   return object ? object : mapped_take(bytes - CHUNK_OVERHEAD, CHUNK_ALIGNMENT);
 }
 
-/* A request so large that no arena will have it: a mapping. Else, and where there is no memory, NULL. */
+/* Maps a request that is too large for any arena. Returns NULL for any other, and if there is no memory. */
 static inline void *map_huge(size_t bytes) {
   if (LIKELY(bytes < HEAP_BYTES) || bytes < tunable_now(&tunables.mmap_threshold))
     return NULL;
   return mapped_take(bytes - CHUNK_OVERHEAD, CHUNK_ALIGNMENT);
 }
 
-/* What of an object must be cleared: nothing of a mapping, and nothing where the heap has never been written. */
+/* Which part of an object must be cleared: nothing of a mapping, and nothing of heap that was never written. */
 struct dirt {
   struct heap *heap;
   uintptr_t fresh;
@@ -98,11 +98,11 @@ static size_t dirty_bytes(const struct arena *arena, const struct dirt *before, 
   size_t head = chunk_head(chunk), usable = chunk_usable_bytes(chunk);
   if (head & CHUNK_MAPPED)
     return 0;
-  if (arena->heap != before->heap) /* a new heap: it may lie anywhere, and the chunk in it or not */
+  if (arena->heap != before->heap) /* a new heap: anywhere, and the chunk may be in it or not */
     return usable;
   uintptr_t start = (uintptr_t)object, heap = (uintptr_t)arena->heap;
   if (start < heap || start >= heap + arena->heap->bytes || start + usable <= before->fresh)
-    return usable; /* of an older heap: mappings are placed downwards, so that it may lie above the newest */
+    return usable; /* of an older heap: mappings are placed downwards, so it may be above the newest */
   return start >= before->fresh || before->fresh == 0 ? 0 : before->fresh - start;
 }
 

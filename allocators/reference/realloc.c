@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* realloc: in place where the chunk's end or what is free behind it allows, by mremap for mappings, else by copying. */
+/* realloc: in place where the chunk or the free chunk behind it allows, by mremap for mappings, else by copying. */
+#include "allocators/common/base/fault.h"
 #include "allocators/common/calls/arguments.h"
 #include "allocators/common/counters.h"
-#include "allocators/common/base/fault.h"
 #include "allocators/common/tunables.h"
 #include "allocators/reference/arena/arena.h"
 #include "allocators/reference/arena/heap.h"
 #include "allocators/reference/arena/mapped.h"
 #include "allocators/reference/arena/release.h"
 
-/* Gives back what the chunk has beyond bytes, if that is enough for a chunk; needs the lock. Not through the cache: a
-   buffer that was grown and is cut to size mostly lies before the top, which goes on from there (through the cache, a
-   replay of CPython's json took about 10 % more cycles, for its small objects were in such tails). */
+/* Gives back what the chunk has beyond bytes, if that suffices for a chunk; needs the lock. Not through the cache: a
+   buffer that was grown and is cut to size is mostly before the top, which then begins there (through the cache, a
+   replay of CPython's json took about 10 % more cycles, as its small objects were in such tails). */
 static void cut_tail(struct arena *arena, struct chunk *chunk, size_t bytes) {
   size_t head = chunk_head(chunk), have = head_bytes(head);
   if (have - bytes < CHUNK_MIN_BYTES)
@@ -23,7 +23,7 @@ static void cut_tail(struct arena *arena, struct chunk *chunk, size_t bytes) {
   arena_trim_if_large(arena, arena_release(arena, rest));
 }
 
-/* Makes the chunk at least that large by what is free behind it. Needs the lock. */
+/* Makes the chunk at least that large with the free chunk behind it. Needs the lock. */
 static bool grow_in_place(struct arena *arena, struct chunk *chunk, size_t bytes) {
   size_t head = chunk_head(chunk), have = head_bytes(head);
   struct chunk *next = chunk_next(chunk);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How the common code starts this allocator, and takes it through a fork. */
+/* Hooks with which the common code starts this allocator, and handles a fork. */
 #include "allocators/common/hooks.h"
 #include "allocators/reference/arena/arena.h"
 #include "allocators/reference/arena/arenas.h"

@@ -25,7 +25,7 @@ static void release(void *object) {
   arena_unlock(arena);
 }
 
-/* Destructors of other libraries may run after it, and call malloc and free. */
+/* Destructors of other libraries may run after this, and call malloc and free. */
 static void on_thread_end(void *unused) {
   (void)unused;
   struct tcache *cache = thread.cache;
@@ -71,7 +71,7 @@ struct tcache *tcache_make(void) {
   return thread.cache;
 }
 
-/* Cuts the list behind the first keep objects; gives the rest. */
+/* Cuts the list behind the first `keep` objects; returns the rest. */
 static struct cached *cut(struct tcache_bin *bin, uint32_t keep) {
   struct cached *rest = bin->first;
   if (keep == 0) {

@@ -38,7 +38,7 @@ static void walk_heap(struct arena *arena, struct heap *heap, const struct visit
   while ((const char *)chunk < end) {
     size_t bytes = chunk_bytes(chunk);
     bool fence = heap != arena->heap && (const char *)chunk + bytes + CHUNK_ALIGNMENT >= end;
-    if (fence || bytes < CHUNK_MIN_BYTES) /* a fence, or corrupt: there is no way on */
+    if (fence || bytes < CHUNK_MIN_BYTES) /* a fence, or corrupt: the walk can't continue */
       return;
     visit_chunk(chunk, state_of(arena, chunk), visitor);
     if (chunk == arena->top)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What POSIX.1-2024 and C23 say of each call, and what glibc adds, under the usual names. */
+/* The rules of POSIX.1-2024 and C23 for each call, and glibc's additions, under the usual names. */
 #include "allocators/reference/base/chunk.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 void free_sized(void *object, size_t object_bytes);
 void free_aligned_sized(void *object, size_t alignment, size_t object_bytes);
 
-/* Volatile too: for alignments that compilers refuse. */
-static void *(*volatile aligned_as_said)(size_t alignment, size_t object_bytes) = memalign;
+/* Also volatile: for alignments that compilers refuse. */
+static void *(*volatile aligned_as_given)(size_t alignment, size_t object_bytes) = memalign;
 static void *(*volatile aligned)(size_t alignment, size_t object_bytes) = aligned_alloc;
 
 static int failures;
@@ -25,7 +25,7 @@ static int failures;
     }                                                                                                                  \
   } while (0)
 
-/* The condition holds, and the call before it left errno at this. */
+/* Checks that the condition holds, and that the call before it left errno at this value. */
 #define CHECK_ERROR(condition, expected)                                                                               \
   do {                                                                                                                 \
     errno = 0;                                                                                                         \
@@ -33,7 +33,7 @@ static int failures;
     CHECK(errno == (expected));                                                                                        \
   } while (0)
 
-/* Volatile: the compiler warns of sizes that it knows to be too large. */
+/* Volatile: the compiler warns about constant sizes that are too large. */
 static const volatile size_t too_much = PTRDIFF_MAX, all_bits = SIZE_MAX;
 
 static void check_malloc(void) {
@@ -115,7 +115,7 @@ static void check_aligned(void) {
   CHECK(posix_memalign(&object, 24, 8) == EINVAL);
   errno = 0;
   CHECK(posix_memalign(&object, 64, too_much) == ENOMEM);
-  CHECK(errno == 0);          /* it reports by its result only */
+  CHECK(errno == 0);          /* the error is only in the result */
   CHECK(object == &failures); /* untouched */
   CHECK_ERROR(aligned(3, 8) == NULL, EINVAL);
   CHECK_ERROR(aligned(0, 8) == NULL, EINVAL);
@@ -135,7 +135,7 @@ static void check_aligned(void) {
       free(object);
     }
   }
-  object = aligned_as_said(48, 100); /* rounded up to 64 */
+  object = aligned_as_given(48, 100); /* rounded up to 64 */
   CHECK(object && (uintptr_t)object % 64 == 0);
   free_aligned_sized(object, 64, 100);
   object = valloc(10);
@@ -165,7 +165,7 @@ static void check_information(void) {
   struct mallinfo2 during = mallinfo2();
   CHECK(during.uordblks >= before.uordblks + 200000);
   CHECK(during.arena >= during.uordblks + during.fordblks);
-  size_t object_bytes = mallinfo2().uordblks + mallinfo2().hblkhd; /* in the heap, or with a mapping of its own */
+  size_t object_bytes = mallinfo2().uordblks + mallinfo2().hblkhd; /* in the heap, or with its own mapping */
   void *huge = malloc(40 << 20);
   CHECK(mallinfo2().uordblks + mallinfo2().hblkhd >= object_bytes + (40 << 20));
   free(huge);
@@ -186,7 +186,7 @@ static void check_information(void) {
   memset(large, 1, 900000);
   void *above = malloc(100);
   free(large);
-  CHECK(malloc_trim(0) == 1); /* the large one's OS pages */
+  CHECK(malloc_trim(0) == 1); /* the large object's OS pages */
   free(above);
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that come and go leave nothing behind: what their caches held is used again; and a
-   thread's last destructors may still allocate and free. */
+/* Threads that come and go leave nothing behind: the contents of their caches are reused; and a thread's last
+   destructors may still allocate and free. */
 #include "allocators/common/allocator.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* FREE_BYTES_MORE: what the heap may grow by, less than a hundredth of what the threads allocated. */
+/* FREE_BYTES_MORE: by how much the heap may grow, less than a hundredth of what the threads allocated. */
 enum { THREADS = 300, OBJECTS = 50, FREE_BYTES_MORE = 64 << 10 };
 
 static pthread_key_t late;
@@ -16,7 +16,7 @@ static void late_destructor(void *object) {
   free(object);
   free(malloc(100));
   static __thread int again;
-  if (again++ < 2) /* once more, after the allocator's own destructor has run */
+  if (again++ < 2) /* again, after the allocator's own destructor has run */
     pthread_setspecific(late, malloc(50));
 }
 

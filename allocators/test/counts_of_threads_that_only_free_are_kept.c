@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A thread that allocates nothing has counts too; they outlive it, and their place is not left in the list of threads.
- */
+/* A thread that allocates nothing has counts, too; they outlive it, but its entry in the list of threads does not. */
 #include "allocators/common/entry.h"
 #include "allocators/test/counted.h"
 
@@ -18,7 +17,7 @@ static void *free_all(void *objects) {
   return NULL;
 }
 
-/* In a thread of its own, whose stack the next one gets. */
+/* In a new thread, whose stack the next one gets. */
 static void free_in_thread(void) {
   void *objects[OBJECTS];
   for (int index = 0; index < OBJECTS; index++)
@@ -44,7 +43,7 @@ static int check(void) {
 int main(int argument_count, char **arguments) {
   if (argument_count > 1)
     return check();
-  /* Without a cache of its own a thread has nothing but its counts. */
+  /* A thread without a cache has nothing but its counts. */
   const char *cacheless = strstr(allocator_variable, "REFERENCE")  ? "single_thread=0:stats=1:tcache=0"
                           : strstr(allocator_variable, "MAGAZINE") ? "single_thread=0:stats=1:magazines=0"
                                                                    : "single_thread=0:stats=1";

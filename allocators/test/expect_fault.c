@@ -38,22 +38,22 @@ int expect_fault(char **arguments, const char *tunables, void (*corrupt)(void), 
   if (child == 0)
     become_child(arguments, tunables, ends[1]);
   close(ends[1]);
-  char said[1024] = "";
+  char output[1024] = "";
   size_t used = 0;
   ssize_t got;
-  while (used < sizeof said - 1 && (got = read(ends[0], said + used, sizeof said - 1 - used)) > 0)
+  while (used < sizeof output - 1 && (got = read(ends[0], output + used, sizeof output - 1 - used)) > 0)
     used += (size_t)got;
-  said[used] = '\0';
+  output[used] = '\0';
   waitpid(child, &status, 0);
-  char *emulator = strstr(said, "qemu: uncaught target signal"); /* where it runs by one */
+  char *emulator = strstr(output, "qemu: uncaught target signal"); /* if it runs in an emulator */
   if (emulator)
     *emulator = '\0';
-  char *end = strchr(said, '\n');
+  char *end = strchr(output, '\n');
   size_t name_length = strlen(allocator_name);
-  bool named = strncmp(said, allocator_name, name_length) == 0 && strncmp(said + name_length, ": ", 2) == 0;
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && named && end && end[1] == '\0' && strstr(said, line))
+  bool named = strncmp(output, allocator_name, name_length) == 0 && strncmp(output + name_length, ": ", 2) == 0;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && named && end && end[1] == '\0' && strstr(output, line))
     return 0;
-  fprintf(stderr, "expected abort() after \"%s: ... %s ...\"; wait status %#x, said: %s\n", allocator_name, line,
-          status, said);
+  fprintf(stderr, "expected abort() after \"%s: ... %s ...\"; wait status %#x, output: %s\n", allocator_name, line,
+          status, output);
   return 1;
 }

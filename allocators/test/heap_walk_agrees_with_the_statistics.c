@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The walk's bytes of each state are those that malloc_info tells, and their sum mallinfo2's, at any moment of a busy
-   heap; its blocks do not overlap, and no byte of a live object lies in a block that is free. */
+/* At any moment of a busy heap, the walk's bytes of each state equal malloc_info's, and their sum mallinfo2's; its
+   blocks do not overlap, and no byte of a live object is in a free block. */
 #include "allocators/common/allocator.h"
 #include "allocators/common/entry.h"
 
@@ -63,7 +63,7 @@ static uint64_t total(const char *text, const char *state) {
   return at ? strtoull(at + 6, NULL, 10) : UINT64_MAX;
 }
 
-/* Nothing between the three may change the heap, so what allocates comes last. */
+/* Nothing between the three may change the heap, so the one that allocates is last. */
 static int check(char *text, FILE *stream) {
   rewind(stream);
   allocator_malloc_info(0, stream);
@@ -105,6 +105,6 @@ int main(void) {
     for (unsigned state = 0; state < STATES_MAX; state++)
       seen |= (walked.bytes[state] > 0) << state;
   }
-  /* A test of states that never come up shows nothing: used ones, cached ones, and one kind of free ones. */
+  /* A test in which states never occur shows nothing: requires used, cached, and one kind of free blocks. */
   return __builtin_popcount(seen) >= 3 && seen & 1 ? 0 : 1;
 }

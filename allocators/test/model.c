@@ -31,7 +31,7 @@ size_t model_size(struct model *model) {
   return model_random(model) % (limit < model->size_limit_bytes ? limit : model->size_limit_bytes);
 }
 
-/* Each word of an object is known from its stamp and place; the last bytes too. */
+/* The stamp and the place determine each word of an object, and the last bytes. */
 static uint64_t word_at(uint64_t stamp, size_t index) {
   return (stamp + index) * 0x9E3779B97F4A7C15u;
 }
@@ -60,10 +60,10 @@ static void check_new(const void *bytes, size_t size_bytes, size_t alignment) {
   if (!bytes)
     model_fail("no memory for %zu bytes at a multiple of %zu", size_bytes, alignment);
   if ((uintptr_t)bytes % alignment != 0)
-    model_fail("%p is no multiple of %zu", bytes, alignment);
+    model_fail("%p is not a multiple of %zu", bytes, alignment);
 }
 
-/* The object's size becomes all that is usable: so that all of it is checked. */
+/* Sets the object's size to its usable size, so that all of it is checked. */
 static struct model_object made(struct model *model, void *bytes, size_t size_bytes, size_t alignment) {
   check_new(bytes, size_bytes, alignment);
   size_t usable_bytes = allocator_malloc_usable_size(bytes);
@@ -111,7 +111,7 @@ void model_release(struct model *model, struct model_object *object) {
     break;
   case 1:
     if (allocator_realloc(object->bytes, 0))
-      model_fail("realloc to size 0 gave an object");
+      model_fail("realloc to size 0 returned an object");
     break;
   default:
     allocator_free(object->bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The model that property tests hold an allocator against: objects whose every usable byte is known.
+/* The model with which property tests compare an allocator: objects whose every usable byte is known.
 
    An overlap of two objects, or a byte changed by the allocator, shows as a wrong byte when the object is checked. One
-   model per thread; objects may be passed between threads by whoever synchronises that. */
+   model per thread; threads that pass objects to one another must synchronise. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 struct model_object {
   unsigned char *bytes; /* NULL: none */
   size_t size_bytes;    /* requested */
-  uint64_t stamp;       /* its bytes are known from this */
+  uint64_t stamp;       /* determines its bytes */
 };
 
 struct model {
@@ -20,19 +20,19 @@ struct model {
   size_t size_limit_bytes;
 };
 
-/* Ends the test with a line that says what is wrong. */
+/* Ends the test with a line on what is wrong. */
 __attribute__((noreturn, format(printf, 1, 2))) void model_fail(const char *format, ...);
 
 uint64_t model_random(struct model *model);
 
-/* A size below the limit, small ones more often. */
+/* Returns a random size below the limit, small ones more often. */
 size_t model_size(struct model *model);
 
-/* Acquires an object in a random way of the API (malloc, calloc, aligned ...), checks alignment, usable size and zeros,
-   and fills it. */
+/* Acquires an object by a random function of the API (malloc, calloc, aligned ...), checks alignment, usable size and
+   zeros, and fills it. */
 struct model_object model_acquire(struct model *model);
 
-/* Checks all bytes. Then frees it in a random way, or resizes it and checks what must have been kept. */
+/* Checks all bytes. Then frees the object in a random way, or resizes it and checks the bytes that must be kept. */
 void model_release(struct model *model, struct model_object *object);
 void model_resize(struct model *model, struct model_object *object);
 void model_check(const struct model_object *object);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Random calls of the whole API by one thread, against the model, and the heap walk against what is live. Tunables come
-   from the environment: test_variants.py runs this under each variant. Usage: [CALLS [SEED]] */
+/* Random calls of the whole API by one thread, checked by the model, and the heap walk, compared with what is live.
+   Tunables come from the environment: test_variants.py runs this under each variant. Usage: [CALLS [SEED]] */
 #include "allocators/common/allocator.h"
 #include "allocators/common/entry.h"
 #include "allocators/test/model.h"
@@ -23,7 +23,7 @@ static int by_address(const void *left, const void *right) {
   return a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
 }
 
-/* The first of them at this address or behind it. */
+/* Returns the first object at or behind this address. */
 static const struct model_object *from(const unsigned char *address) {
   size_t low = 0, high = live;
   while (low < high) {
@@ -48,8 +48,8 @@ static void see(const void *address, size_t bytes, unsigned state, void *context
   }
 }
 
-/* Each live object is in a used block, or has a mapping of its own; and little else is used (what the allocator itself
-   has on its heap, stdio). */
+/* Each live object is in a used block, or has its own mapping; and little else is used (the allocator's own data on its
+   heap, stdio). */
 static void check_walk(void) {
   struct seen seen = {0};
   size_t live_bytes = 0;
@@ -72,8 +72,8 @@ int main(int argument_count, char **arguments) {
   long calls = argument_count > 1 ? atol(arguments[1]) : 100000;
   struct model model = {.random = argument_count > 2 ? strtoull(arguments[2], NULL, 0) : 88172645463325252u};
   for (long call = 0; call < calls; call++) {
-    /* In phases, so that the heap grows, is trimmed and fragments: at their ends large objects, whose bytes take most
-       of the time, in every second one middling ones, and every third and fourth have many objects. */
+    /* In phases, so that the heap grows, is trimmed and fragments: large objects, whose bytes take most of the time, at
+       the ends of phases, medium ones in every second phase, and many objects in every third and fourth. */
     long phase = call / PHASE, left = PHASE - call % PHASE;
     model.size_limit_bytes = left <= LARGE ? 400000 : phase % 2 ? 6000 : 1200;
     size_t used = phase / 2 % 2 ? OBJECTS : OBJECTS / 10;
@@ -88,7 +88,7 @@ int main(int argument_count, char **arguments) {
       check_walk();
     if (left == 1 && phase % 3 == 2)
       allocator_malloc_trim(0);
-    if (left == 1 && phase % 4 == 3) /* a phase of few objects begins: free all others */
+    if (left == 1 && phase % 4 == 3) /* a phase of few objects begins: free the excess */
       for (int index = 0; index < OBJECTS; index++)
         if (objects[index].bytes)
           model_release(&model, &objects[index]);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The maps at the top of malloc.c and free.c, by which a reader follows a call, name functions where they are."""
+"""The maps at the top of malloc.c and free.c, with which a reader follows a call, name functions in their files."""
 
 import re
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Real programs run on each of our allocators as they do on libc's: same output, same exit status, nothing said. Long:
-some sixty more; `python -m tests.suites --on ALLOCATOR` runs others, a conversion by LibreOffice and test suites.
+"""Real programs run on each of our allocators as they do on libc's: same output, same exit status, no messages. Long:
+about sixty more; `python -m tests.suites --on ALLOCATOR` runs others, a conversion by LibreOffice and test suites.
 """
 
 import functools
@@ -16,7 +16,7 @@ import pytest
 from tests.real_programs import BASE, run_here
 from tests.support import HEAPTAPE_HERE, OUT, REPOSITORY, Result, record, run, succeed
 
-# Those of allocators/part.mk.
+# The allocators of allocators/part.mk.
 OURS = ("reference", "magazine", "bucket")
 PYTHON = """
 import concurrent.futures, json, re, zlib
@@ -80,7 +80,7 @@ def on_libc(*command: str | Path, **settings: str) -> Result:
 
 
 def assert_same(library: str, *command: str | Path, **settings: str) -> str:
-    """The program does on our allocator what it does on libc's. Returns its output."""
+    """Asserts that the program does on our allocator what it does on libc's. Returns its output."""
     ours = run(*command, env={**settings, "LD_PRELOAD": library})
     assert ours == on_libc(*command, **settings)
     return ours.stdout
@@ -168,7 +168,7 @@ def test_redis(library, tmp_path):
             assert server.wait(20) == 0
             assert server.stderr.read() == ""
         finally:
-            server.kill()  # else a failure would wait for it without end
+            server.kill()  # else a failure would wait for it forever
 
 
 @pytest.fixture(scope="module")

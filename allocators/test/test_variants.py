@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every variant of our allocators keeps what they promise. Long: threads under ThreadSanitizer."""
+"""Every variant of our allocators keeps the rules of malloc. Long: threads under ThreadSanitizer."""
 
 import re
 import tomllib
@@ -10,7 +10,7 @@ from tests.examples import FEW
 from tests.support import OUT, REPOSITORY, run
 
 REGISTRY = tomllib.loads((REPOSITORY / "allocators/allocators.toml").read_text())
-# Those of allocators/part.mk, and how many variants each has at least.
+# The allocators of allocators/part.mk, and the least number of variants of each.
 OURS = {"reference": 24, "magazine": 16, "bucket": 16}
 PROGRAMS = {
     "objects_never_overlap_and_keep_their_contents": ("5000" if FEW else "60000",),
@@ -18,7 +18,7 @@ PROGRAMS = {
     "api_keeps_to_posix_and_c23": (),
     "caches_of_ended_threads_return": (),
 }
-# A value that a tunable of each does not take.
+# A value that one of each allocator's tunables does not accept.
 WRONG = {"reference": "tcache=7", "magazine": "burst_scale=twice", "bucket": "cache_lock=spin"}
 RACES = {
     "reference": ("fastbins", "neither", "fastchunks-atomic", "one-arena", "trim-at-once"),
@@ -38,7 +38,7 @@ def test_each_has_its_variants(allocator):
 
 @pytest.mark.parametrize(("allocator", "variant"), [(a, v) for a in OURS for v in REGISTRY[a]["variants"]])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_variant_keeps_the_promises(program, allocator, variant):
+def test_variant_keeps_the_rules_of_malloc(program, allocator, variant):
     path = OUT / "test/allocators" / allocator / program
     done = run(path, *PROGRAMS[program], env=environment(allocator, variant))
     assert (done.status, done.stderr) == (0, "")
@@ -60,9 +60,9 @@ def test_wrong_tunables_are_named_and_ignored(allocator):
     )
     assert done.status == 0
     assert done.stderr.splitlines() == [
-        f"{allocator}: tunable without a value that it takes, ignored: {WRONG[allocator]}",
+        f"{allocator}: tunable without a valid value, ignored: {WRONG[allocator]}",
         f"{allocator}: unknown tunable, ignored: nosuch=1",
-        f"{allocator}: tunable without a value that it takes, ignored: stats=",
+        f"{allocator}: tunable without a valid value, ignored: stats=",
     ]
 
 

@@ -13,10 +13,10 @@ enum { OWN = 200, SHARED = 64, THREADS_MAX = 64 };
 
 static long calls_per_thread = 30000;
 
-/* Hand-over: an object that is put here belongs to nobody until somebody exchanges it out. */
+/* Hand-over: an object that is put here belongs to no thread until one exchanges it out. */
 static struct model_object *_Atomic shared[SHARED];
 
-/* The descriptor is on the heap under test too, so remote frees of small objects abound. */
+/* The descriptor is also on the heap under test, so there are many remote frees of small objects. */
 static void pass_on(struct model *model, struct model_object *object) {
   struct model_object *given = allocator_malloc(sizeof *given);
   if (!given)

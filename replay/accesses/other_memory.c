@@ -17,7 +17,7 @@ enum {
   ENTRIES = 2 * PLACES,
 };
 
-/* A MiB of the recording that has a place; by its number, open addressing. */
+/* A MiB of the recording that has a place. Hashed by its number, with open addressing. */
 struct entry {
   uint64_t mib; /* plus 1; 0: empty */
   uint32_t place;
@@ -48,7 +48,7 @@ static struct entry *find(uint64_t mib) {
   return &entries[at % ENTRIES];
 }
 
-/* PLACES: there is no room. */
+/* Returns PLACES if there is no room. */
 static uint32_t place_of(uint64_t mib) {
   static uint64_t last_mib = UINT64_MAX;
   static uint32_t last_place;

@@ -13,11 +13,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Other memory as an object: larger than any granule that it is accessed at. */
+/* The size of other memory as an object: beyond any granule that is accessed. */
 static const uint64_t OTHER_BYTES = (uint64_t)INT32_MAX << ACCESS_GRANULE_SHIFT;
 
-/* Where objects are, by slot, in half of the room that engine.objects takes, as each access looks it up: the address
-   in the high 48 bits, below it the size in bytes, PLACE_LARGE of it or more: engine.objects says. 0: no object. */
+/* Where objects are, by slot, in half the size of engine.objects, as each access reads it: the address in the high 48
+   bits, below it the size in bytes; PLACE_LARGE: at least that, see engine.objects. 0: no object. */
 enum { PLACE_SIZE_BITS = 16, PLACE_LARGE = 0xffff };
 static uint64_t *places;
 
@@ -39,13 +39,13 @@ static void map_places(uint32_t slots) {
 
 static struct {
   const uint64_t *next;
-  /* An access's address is (address & keep) | line: as it is, or the same for all. */
+  /* An access's address is (address & keep) | line: the recorded one, or the same for all. */
   uintptr_t keep, line;
   bool dependent;
   uint64_t lost, outside, prepare_cpu_ns;
 } now;
 
-/* The line that all accesses go to where the engine's own share is measured. */
+/* The line to which all accesses go when the engine's own share is measured. */
 static _Alignas(64) uint8_t one_line[64] = {1};
 
 void perform_begin(const struct replay_setup *setup) {
@@ -64,8 +64,7 @@ void perform_begin(const struct replay_setup *setup) {
   now.next = prepared_next_piece();
 }
 
-/* For an access that isn't inside its object of so many bytes: the granule's nearest byte that is. False: the object
- * has none. */
+/* For an access outside of its object of `bytes` bytes: finds the nearest byte inside. False: the object has none. */
 static __attribute__((noinline)) bool find_nearest(uint64_t bytes, uint64_t *offset) {
   if (bytes == 0) {
     now.lost++;
@@ -76,12 +75,12 @@ static __attribute__((noinline)) bool find_nearest(uint64_t bytes, uint64_t *off
   return true;
 }
 
-/* Performs what comes before the next mark, and returns the mark. */
+/* Performs the accesses up to the next mark, and returns the mark. */
 static ALWAYS_INLINE enum item_mark perform_as(const bool dependent) {
   const uint64_t *place_table = places, *next = now.next;
   const uintptr_t keep = now.keep, line = now.line;
   uintptr_t zero = 0, carried = 0;
-  __asm__("" : "+r"(zero)); /* which the compiler must not know, or no access would depend on another */
+  __asm__("" : "+r"(zero)); /* hidden from the compiler, or no access would depend on another */
   uint64_t item;
   while (item_slot(item = *next++) != ITEM_NO_SLOT) {
     uint64_t place = place_table[item_slot(item)], bytes = place & PLACE_LARGE;
@@ -99,7 +98,7 @@ static ALWAYS_INLINE enum item_mark perform_as(const bool dependent) {
   return (enum item_mark)item_granule(item);
 }
 
-/* The same over the ends of pieces. */
+/* The same, across the ends of pieces. */
 static enum item_mark perform(void) {
   for (;;) {
     enum item_mark mark = now.dependent ? perform_as(true) : perform_as(false);

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* 64 MiB: what preparing a piece drives out of the caches is little beside what performing it brings in. */
+/* 64 MiB: preparing a piece evicts little from the caches compared with what performing it loads. */
 #ifndef PREPARED_PIECE_ITEMS
 #define PREPARED_PIECE_ITEMS (8u << 20)
 #endif
@@ -31,7 +31,7 @@ static struct {
   const uint8_t *at, *filled;
   bool at_end;
   uint64_t *items;
-  uint64_t most_items; /* of a piece, its mark not counted */
+  uint64_t most_items; /* of a piece, without its mark */
   struct prepared_counts counts;
 } stream;
 
@@ -39,7 +39,7 @@ static uint64_t item_of(uint32_t slot, int32_t granule) {
   return (uint64_t)(uint32_t)granule << 32 | slot;
 }
 
-/* An item has a byte at least, so a short file needs no whole piece. */
+/* An item has at least a byte, so a short file does not need a whole piece. */
 static void map_items(void) {
   struct stat about;
   if (fstat(stream.fd, &about) != 0)
@@ -64,7 +64,7 @@ void prepared_open(const char *path, uint32_t other_slot) {
   map_items();
 }
 
-/* Moves what is left to the buffer's start and fills up. */
+/* Moves the remaining bytes to the buffer's start and fills it up. */
 static void refill(void) {
   size_t left = (size_t)(stream.filled - stream.at);
   memmove(stream.buffer, stream.at, left);
@@ -79,7 +79,7 @@ static void refill(void) {
   stream.filled = stream.buffer + left;
 }
 
-/* False at the stream's end. */
+/* Returns false at the stream's end. */
 static bool next_item(struct access_item *item) {
   if (stream.filled - stream.at < ACCESS_ITEM_BYTES && !stream.at_end)
     refill();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What a timed call's two counter readings cost, and how far from the truth each way of making them is. Prints a
-   Markdown table; docs/measurements/replay.md has one, and counter.h the choice made by it.
+/* The cost of a timed call's two counter readings, and the error of each way of making them. Prints a Markdown table;
+   docs/measurements/replay.md has one, and counter.h the choice based on it.
 
-   A call is a chain of dependent multiplications, so its true length is known from a loop of nothing else. Three errors
-   are told apart: of the call's own length; of work before the window, begun and unfinished, that the window then
-   counts; and of work begun in the call that the window does not wait for. */
+   A call is a chain of dependent multiplications, so its true length is known from a loop of only that. Three errors
+   are distinguished: of the call's own length; of unfinished work from before the window, which the window then counts;
+   and of work begun in the call for which the window does not wait. */
 #include "core/base/os.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static inline __attribute__((always_inline)) uint64_t chain(uint64_t value, unsi
   return value;
 }
 
-/* What is timed. Its result is only stored, so that nothing after it waits for the chain. */
+/* The timed call. Its result is only stored, so that nothing after it waits for the chain. */
 static __attribute__((noinline)) void call_of(uint64_t value, unsigned steps) {
   sink = chain(value, steps);
 }
@@ -61,8 +61,8 @@ static inline __attribute__((always_inline)) uint64_t read_p_before_cpuid(void) 
   return cycles;
 }
 
-/* The mean advance over a call of so many steps with so many steps unfinished before it; interrupted readings (more
-   than twice the median) left out. And the time of one round without what is timed, in ns. */
+/* The mean advance over a call of some steps with some steps unfinished before it, without interrupted readings (more
+   than twice the median); and the time of one round without the timed call, in ns. */
 struct reading {
   double cycles, round_ns;
 };

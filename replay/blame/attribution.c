@@ -63,7 +63,7 @@ static inline void place_player(struct player *player, const struct birth *birth
   }
 }
 
-/* All live objects, and the lists of those in each OS page. */
+/* Collects all live objects, and the list of objects in each OS page. */
 static void collect_players(uint64_t position) {
   player_count = 0;
   page_lists_begin();
@@ -87,7 +87,7 @@ static inline uint64_t smaller(uint64_t left, uint64_t right) {
   return left < right ? left : right;
 }
 
-/* What of [address, address + bytes) lies in the OS page that begins there. */
+/* Returns how many bytes of [address, address + bytes) are in the OS page that begins at os_page. */
 static inline uint64_t part_in(uint64_t address, uint64_t bytes, uint64_t os_page) {
   uint64_t first = address > os_page ? address : os_page;
   uint64_t end = smaller(address + bytes, os_page + os_page_size_bytes);
@@ -99,7 +99,7 @@ struct holding {
   uint64_t live_bytes, rounding_bytes, empty_bytes;
 };
 
-/* The only groups in this OS page so far; NULL: there are several of that grouping. */
+/* The only group of each grouping in this OS page so far; NULL: there are several. */
 struct alone {
   struct group *group[BLAME_GROUPINGS];
   bool begun;
@@ -121,7 +121,7 @@ static inline void give(const struct player *to, const struct holding *holding, 
   alone->begun = true;
 }
 
-/* An OS page in which something is live. */
+/* Adds an OS page in which something is live. */
 static void add_os_page(const struct os_page_held *os_page) {
   uint32_t count;
   const uint32_t *list = page_lists_of(os_page->place, &count);
@@ -134,14 +134,14 @@ static void add_os_page(const struct os_page_held *os_page) {
   uint64_t share = empty_bytes / count, larger = empty_bytes % count;
   struct alone alone = {.begun = false};
   for (uint32_t index = 0; index < count; index++) {
-    /* Beyond this list lies the next one, as a rule. */
+    /* Behind this list there is usually the next one. */
     __builtin_prefetch(&players[list[index + PREFETCH_AHEAD]]);
     const struct player *player = &players[list[index]];
     struct holding holding = {part_in(player->address, player->size_bytes, os_page->address),
                               part_in(player->address + player->size_bytes, player->rounding_bytes, os_page->address),
                               share + (index < larger)};
-    /* Where objects overlap, until the OS page is full. Where they overlap so much that the list lacks some, the last
-       one has what these would have. */
+    /* Where objects overlap: until the OS page is full. Where so many overlap that the list lacks some, the last object
+       gets the share of these. */
     bool last = index == count - 1;
     live_bytes -= holding.live_bytes = last ? live_bytes : smaller(holding.live_bytes, live_bytes);
     rounding_bytes -= holding.rounding_bytes = last ? rounding_bytes : smaller(holding.rounding_bytes, rounding_bytes);
@@ -156,7 +156,7 @@ static void add_os_page(const struct os_page_held *os_page) {
   }
 }
 
-/* Groupings of one group, which has it all. */
+/* Groupings with one group, which holds everything. */
 static void fill_undivided(const struct os_pages_sum *sum) {
   const struct blame_sums all = {.objects = player_count,
                                  .live_bytes = sum->live_bytes,

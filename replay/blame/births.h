@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Where each live object comes from: position of its birth, and its site, thread and phase.
+/* The birth of each live object: its position, site, thread and phase.
 
-   Job: note births as ops are replayed, in the recorded order; open the origins file in the engine. Not its job: what
-   follows from them (attribution.h). Invariants: a slot's entry is that of the object that lives there, realloc
-   included; memory mapped at set-up; nothing here calls malloc. */
+   Job: note births as ops are replayed, in the recorded order; open the origins file in the engine. Not its job: using
+   the births (attribution.h). Invariants: a slot's entry describes the object that lives there, also after a realloc;
+   memory mapped at set-up; nothing here calls malloc. */
 #pragma once
 
 #include "core/workload/origins.h"
@@ -15,27 +15,27 @@ struct birth {
 };
 
 struct births {
-  struct origins origins; /* bytes NULL: there are none */
+  struct origins origins; /* bytes NULL: no origins file */
   struct birth *of_slot;
   uint32_t phase; /* of an object that is born now */
 };
 
 extern struct births births;
 
-/* Before the first op; fails by engine_fail. */
+/* Call before the first op; fails by engine_fail. */
 void births_setup(const struct replay_setup *setup);
 
-/* How many sites and functions there are, 0 included, and phases. */
+/* Return the number of sites, functions (number 0 included in both) and phases. */
 uint32_t births_sites(void);
 uint32_t births_functions(void);
 uint32_t births_phases(void);
 
-/* The function of a site. */
+/* Returns the function of a site. */
 static inline uint32_t births_function(uint32_t site) {
   return births.origins.bytes ? births.origins.function_of_site[site] : 0;
 }
 
-/* The op at that position, of that thread, made the object in the slot out of nothing. Positions rise. */
+/* Notes that the op at that position, of that thread, acquired a new object in the slot. Positions rise. */
 static inline void births_note(uint64_t position, uint32_t thread, uint32_t slot) {
   uint32_t site = 0;
   if (births.origins.bytes) {

@@ -5,18 +5,18 @@
 #include "core/base/os.h"
 #include "replay/blame/attribution.h"
 #include "replay/blame/groups.h"
+#include "replay/counters/faults.h"
 #include "replay/memory/memory.h"
 #include "replay/memory/memory_map.h"
-#include "replay/counters/faults.h"
 
 #include <errno.h>
 #include <string.h>
 
 enum {
   FOLD_SHARE = 1000,
-  PEAK_STEP = 32,    /* RSS that is so much of itself above the highest attribution is attributed at once */
-  PEAK_PATIENCE = 2, /* less, once so many parts of an interval have passed since the last attribution */
-  PEAK_NEAR = 8,     /* neither of them below the peak of live bytes, less such a part, until that has passed */
+  PEAK_STEP = 32,    /* attributes at once where RSS exceeds the highest attributed RSS by 1/32 */
+  PEAK_PATIENCE = 2, /* or where it exceeds that at all, and 1/2 of an interval has passed since the last attribution */
+  PEAK_NEAR = 8,     /* neither below 7/8 of the peak of live bytes, until that peak has passed */
 };
 
 struct blame_watch blame_watch;
@@ -25,7 +25,7 @@ static struct {
   uint64_t interval, next_even; /* UINT64_MAX: no more */
   uint32_t next_asked;
   uint64_t last_position;       /* attributed */
-  uint64_t peak_rss_anon_bytes; /* attributed, at most */
+  uint64_t peak_rss_anon_bytes; /* the highest attributed */
 } due;
 
 static struct blame_result *blame(void) {
@@ -54,7 +54,7 @@ void blame_setup(void) {
     set_next_position();
 }
 
-/* The reasons for which there must be an attribution here; passes them. */
+/* Returns the reasons to attribute here, and advances past them. */
 static uint32_t reasons_at(uint64_t position) {
   uint32_t why = 0;
   if (position >= due.next_even) {
@@ -68,8 +68,8 @@ static uint32_t reasons_at(uint64_t position) {
   return why;
 }
 
-/* Where RSS far below the peak of live bytes, which the workload knows, still rises, the peak is to come: attributing
-   there, too, would cost as much as all evenly spaced positions do. */
+/* Where RSS rises far below the peak of live bytes, which the workload file has, the peak of RSS is yet to come:
+   attributing there, too, would cost as much as at all evenly spaced positions. */
 static bool may_be_peak(uint64_t position, uint64_t rss_anon_bytes) {
   uint64_t live_peak_bytes = engine.workload.header.peak_live_bytes;
   return rss_anon_bytes >= live_peak_bytes - live_peak_bytes / PEAK_NEAR ||
@@ -83,7 +83,7 @@ static bool is_new_peak(uint64_t position, uint64_t rss_anon_bytes) {
          (due.interval != UINT64_MAX && position - due.last_position >= due.interval / PEAK_PATIENCE);
 }
 
-/* Rows of the groups as they are now. */
+/* Adds the rows of the groups as they are now. */
 static void put_position(const struct blame_position *position) {
   struct blame_result *result = blame();
   uint64_t resident_bytes = position->parts.sum.live_bytes + position->parts.sum.rounding_bytes +
@@ -107,7 +107,7 @@ static void put_position(const struct blame_position *position) {
   }
 }
 
-/* Right after the memory map's look at it. */
+/* Right after the memory map has sampled the position. */
 static void attribute(const struct fragmentation_row *parts, uint32_t why) {
   struct blame_position position = {.parts = *parts, .why = why};
   position.live_objects = attribution_make(parts);
@@ -133,7 +133,7 @@ static void attribute_if_due(uint64_t position) {
     rss_anon_bytes = result->timeline[result->rows - 1].rss_anon_bytes;
   if (why == 0 && !is_new_peak(position, rss_anon_bytes))
     return;
-  if (position == engine.workload.header.ops) /* comes when all threads have ended */
+  if (position == engine.workload.header.ops) /* attributed when all threads have ended */
     return;
   if (rss_anon_bytes > 0 || memory_read(&rss_anon_bytes, &vm_size_bytes) == 0)
     look_at(position, why, rss_anon_bytes);

@@ -21,7 +21,7 @@ int groups_setup(const uint64_t counts[BLAME_GROUPINGS]) {
   return 0;
 }
 
-/* As results name it (docs/use/BLAME.md). */
+/* Returns the group's number in results (docs/use/BLAME.md). */
 static int64_t number_of(enum blame_grouping which, uint32_t place) {
   if (groupings[which].truncated && place == groupings[which].limit - 1)
     return BLAME_BEYOND;
@@ -50,7 +50,7 @@ static void put_grouping(struct blame_rows *into, uint32_t at, enum blame_groupi
   const struct grouping *grouping = &groupings[which];
   struct blame_sums others = {0};
   uint64_t folded = 0;
-  /* Room is kept for the others' row of this grouping and of those that follow. */
+  /* Room is kept for the row BLAME_OTHERS of this grouping and of those that follow. */
   uint64_t kept = BLAME_GROUPINGS - which;
   for (uint32_t index = 0; index < grouping->listed; index++) {
     uint32_t place = grouping->list[index];

@@ -6,15 +6,15 @@
 
 #include <string.h>
 
-/* By place: where its list begins, up to one behind the last place; and where the next object goes, at last the list's
-   end. Before the lists are laid out, ends are counts. */
+/* By place: where its list begins, with one more entry behind the last place; and where the next object goes, finally
+   the list's end. Before the lists are laid out, ends are counts. */
 static uint32_t *begins, *ends;
 static uint32_t *objects;
 static uint64_t os_page, limit;
 
 int page_lists_setup(uint32_t most_objects) {
   os_page = os_page_bytes();
-  /* Objects that do not overlap lie in one OS page each, and in one more for each border between two OS pages. */
+  /* Objects that do not overlap are in one OS page each, plus one for each border between two OS pages. */
   limit = OS_PAGES_PLACES + (uint64_t)most_objects;
   begins = os_map((OS_PAGES_PLACES + 1ull) * sizeof *begins, true);
   ends = os_map((OS_PAGES_PLACES + 1ull) * sizeof *ends, true);
@@ -26,13 +26,13 @@ void page_lists_begin(void) {
   memset(ends, 0, os_pages_places() * sizeof *ends);
 }
 
-/* The next OS page after address where there may be a place again, as none is here. */
+/* Returns the next OS page after address that may have a place, as this one has none. */
 static uint64_t next_span(uint64_t address) {
   uint64_t span = os_page * OS_PAGES_OF_SPAN;
   return (address / span + 1) * span;
 }
 
-/* Places of [address, address + bytes) from *address on; NO_PLACE: there is none left. Passes it. */
+/* Returns the next place in [address, address + bytes) from *address on, and advances *address; NO_PLACE: none left. */
 static inline uint32_t next_place(uint64_t *address, uint64_t end) {
   while (*address < end) {
     uint32_t place = os_pages_place(*address);

@@ -23,7 +23,7 @@ static void add_wait(struct wait_sums *sums, const struct trapped_wait *wait) {
     ;
 }
 
-/* Found, or made; NULL: its part of the rows is full. */
+/* Finds or makes the row; NULL: its part of the rows is full. */
 static struct wait_row *row_of(uint64_t key) {
   uint64_t place = key * 0x9e3779b97f4a7c15u >> 50;
   for (unsigned probe = 0; probe < PROBES && key; probe++, place++) {
@@ -69,13 +69,13 @@ void contention_setup(struct contention *contention) {
   contention_switch_armed = os_switch_armed();
   figures->switches_known = contention_switch_armed != 0 && os_switch_word();
   if (!figures->switches_known)
-    contention_switch_armed = 1; /* goes to words that the kernel does not clear */
+    contention_switch_armed = 1; /* written to words that the kernel does not clear */
   if (trap_install(on_wait) != 0) {
     figures->filter_error = errno;
     return;
   }
   figures->trap_ns = trap_measure_ns();
-  atomic_store(&figures->outside, 0); /* those of the measurement */
+  atomic_store(&figures->outside, 0); /* the waits of the measurement */
 }
 
 void contention_begin_thread(void) {

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* glibc's struct malloc_state: its lock stands first; its bins are heads of rings of which an empty one points to
-   itself, each as if it were a chunk 16 bytes further down. So since 2.27, on 64 bits. */
+/* glibc's struct malloc_state: its lock is first; its bins are heads of rings, each as if it were a chunk 16 bytes
+   further down, and an empty one points to itself. This holds since 2.27, on 64 bits. */
 enum { ARENA_FIRST_BIN = 112, ARENA_BINS = 127, ARENA_BYTES = ARENA_FIRST_BIN + 16 * ARENA_BINS, FEWEST_EMPTY = 16 };
 
 static int add_object(struct dl_phdr_info *about, size_t size, void *context) {

@@ -28,8 +28,9 @@ enum { ARGUMENTS = 6, KERNEL_SIGSET_BYTES = 8, MEASURED_ROUNDS = 20, MEASURED_WA
 
 static void (*report)(const struct trapped_wait *wait);
 
-/* The raw system call, which sets no errno and is no cancellation point: the only one that the filter lets pass, as the
-   instruction pointer is at trap_reissued then. In assembly as a whole, as there must be one copy of it. */
+/* The raw system call, which sets no errno and is not a cancellation point: the only one that the filter lets pass,
+   because the instruction pointer is at trap_reissued then. Completely in assembly, as there must be only one copy of
+   it. */
 long trap_reissue(long number, const uint64_t arguments[ARGUMENTS]) __attribute__((visibility("hidden")));
 extern const char trap_reissued[] __attribute__((visibility("hidden")));
 
@@ -61,7 +62,7 @@ __asm__(".text\n"
 /* The state of the thread at the system call that was stopped. */
 struct stopped {
   uint64_t arguments[ARGUMENTS];
-  uint64_t caller; /* where the function returns to, if it is one that keeps nothing on the stack */
+  uint64_t caller; /* return address, if the function keeps nothing on the stack */
 };
 
 #if defined(__x86_64__)
@@ -91,7 +92,7 @@ static void answer(ucontext_t *context, long result) {
 }
 #endif
 
-/* rt_sigprocmask on the mask that the thread returns to, as returning from the handler sets that; never with SIGSYS. */
+/* Applies rt_sigprocmask to the mask that returning from the handler restores; never with SIGSYS. */
 static long change_mask(ucontext_t *context, const struct stopped *stopped) {
   uint64_t *mask = (uint64_t *)(void *)&context->uc_sigmask, before = *mask;
   const uint64_t *given = (const uint64_t *)(uintptr_t)stopped->arguments[1];
@@ -129,7 +130,7 @@ static uint64_t place_of(int number, const struct stopped *stopped, const siginf
   switch (number) {
   case SYS_futex:
     return stopped->arguments[0];
-  case SYS_futex_waitv: /* of several words, the first stands for all */
+  case SYS_futex_waitv: /* of several words, only the first is recorded */
     return stopped->arguments[1] ? ((const struct futex_waitv *)(uintptr_t)stopped->arguments[0])->uaddr : 0;
   case SYS_sched_yield:
     return stopped->caller;
@@ -139,7 +140,7 @@ static uint64_t place_of(int number, const struct stopped *stopped, const siginf
 }
 
 static void on_trap(int number, siginfo_t *about, void *context) {
-  if (about->si_code != SYS_SECCOMP) { /* somebody sent it */
+  if (about->si_code != SYS_SECCOMP) { /* sent by a process */
     signal(number, SIG_DFL);
     raise(number);
     return;

@@ -9,7 +9,7 @@
 
 enum { READINGS = 20001 };
 
-/* As an allocator's entry point is called: through a pointer that the compiler can't see through. */
+/* Called like an allocator's entry point: through a pointer that the compiler can't resolve. */
 static void (*volatile empty_call)(void *object) = null_free;
 
 void empty_calls_merge(struct empty_calls *into, const struct empty_calls *from) {
@@ -19,7 +19,7 @@ void empty_calls_merge(struct empty_calls *into, const struct empty_calls *from)
 }
 
 void empty_calls_take(struct empty_calls *empty) {
-  /* The first half warms caches and clock up. */
+  /* The first half warms up caches and clock. */
   for (int reading = -READINGS; reading < READINGS; reading++) {
     void (*call)(void *object) = empty_call;
     uint64_t begin = os_span_begin();

@@ -11,19 +11,19 @@ static inline uint64_t faults_of(int who) {
   return (uint64_t)usage.ru_minflt + (uint64_t)usage.ru_majflt;
 }
 
-/* Of the whole process, those that had to wait for a disk. */
+/* Returns the major page faults of the whole process. */
 static inline uint64_t major_faults_of_process(void) {
   struct rusage usage = {0};
   getrusage(RUSAGE_SELF, &usage);
   return (uint64_t)usage.ru_majflt;
 }
 
-/* Minor and major faults of the calling thread so far. */
+/* Returns the minor and major faults of the calling thread so far. */
 static inline uint64_t faults_of_thread(void) {
   return faults_of(RUSAGE_THREAD);
 }
 
-/* The same of the whole process, ended threads included. */
+/* Returns the same for the whole process, ended threads included. */
 static inline uint64_t faults_of_process(void) {
   return faults_of(RUSAGE_SELF);
 }

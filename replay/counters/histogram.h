@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A log-linear histogram of cycle counts, fixed in size, for the engine's hot path.
 
-   Job: count values and give percentiles. Not its job: threads (one writer per histogram), output.
+   Job: count values and compute percentiles. Not its job: threads (one writer per histogram), output.
    Invariants: values below 64 are exact; above, a bucket's width is at most 1/32 of its lower bound; values of 2^40 and
-   more count in the last bucket. All-zero memory is an empty histogram. Own code, as libhdrhistogram is not packaged
+   more count in the last bucket. All-zero memory is an empty histogram. Not libhdrhistogram, as that is not packaged
    for Debian 12 and allocates. Safe anywhere: no allocation, no I/O. */
 #pragma once
 
@@ -21,7 +21,7 @@ struct histogram {
   uint64_t counts[HISTOGRAM_BUCKETS];
 };
 
-/* The bucket of a value. Values 0 .. 63 have buckets of their own; 64 and 65 share the next. */
+/* Returns the bucket of a value. Values 0 .. 63 have a bucket each; 64 and 65 share the next one. */
 static inline unsigned histogram_bucket(uint64_t value) {
   if (value >= (uint64_t)1 << HISTOGRAM_VALUE_BITS)
     return HISTOGRAM_BUCKETS - 1;
@@ -36,10 +36,11 @@ static inline void histogram_add(struct histogram *histogram, uint64_t value) {
   histogram->counts[histogram_bucket(value)]++;
 }
 
-/* The smallest value that falls into the bucket. */
+/* Returns the smallest value of the bucket. */
 uint64_t histogram_lower(unsigned bucket);
 
 void histogram_merge(struct histogram *into, const struct histogram *from);
 
-/* The value that a share (0 .. 1) of all values does not exceed: the middle of its bucket; 0 for an empty histogram. */
+/* Returns the value that a share (0 .. 1) of all values does not exceed: the middle of its bucket; 0 for an empty
+   histogram. */
 uint64_t histogram_percentile(const struct histogram *histogram, double share);

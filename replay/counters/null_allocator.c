@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-/* 1 TiB in regions of 1 GiB, or what there is of it: Valgrind has less to give. Threads beyond share the first ones'
-   addresses, which does no harm. */
+/* 1 TiB in regions of 1 GiB, or as much as is available (less under Valgrind). Further threads share the addresses of
+   the first ones, which is harmless. */
 #define REGION_BYTES ((uintptr_t)1 << 30)
 enum { MOST_REGIONS = 1024 };
 
@@ -14,7 +14,7 @@ static uintptr_t reserved;
 static uint32_t regions = MOST_REGIONS;
 static _Atomic uint32_t regions_given;
 
-/* Initial-exec: this is the main program. 0 in both: the thread has no region yet. */
+/* Initial-exec, as in a main program. 0 in both: the thread has no region yet. */
 static __thread uintptr_t bump, region_end;
 
 int null_allocator_setup(void) {

@@ -2,13 +2,13 @@
 /* An allocator that costs next to nothing, to measure the engine itself: a bump through reserved address space that
    nothing ever touches, and frees that do nothing.
 
-   Invariants: thread-safe (each thread bumps a region of its own); addresses are aligned as asked, to 16 bytes
-   otherwise, and come again after a region is used up; reading or writing at them faults. Never fails after setup. */
+   Invariants: thread-safe (each thread bumps its own region); addresses are aligned as requested, to 16 bytes
+   otherwise, and repeat once a region is used up; accessing them faults. Never fails after setup. */
 #pragma once
 
 #include <stddef.h>
 
-/* Reserves the address space. Returns 0, or -1 with errno set. Before all else, once. */
+/* Reserves the address space. Call once, first. Returns 0, or -1 with errno set. */
 int null_allocator_setup(void);
 
 void *null_malloc(size_t size_bytes);

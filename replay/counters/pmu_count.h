@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The processor's counters that a bare pass reads (replay/passes/pmu.h): plain types, which the shared result is made
- * of.
- */
+/* The processor's counters that a bare pass reads (replay/passes/pmu.h): plain types for the shared result. */
 #pragma once
 
 #include <stdint.h>
@@ -21,6 +19,6 @@ enum pmu_event {
 
 struct pmu_count {
   int error;    /* errno of opening or reading it; 0: it counted */
-  double share; /* of the time, 1 if it had a counter to itself */
+  double share; /* of the time in which it counted; 1 if it shared no hardware counter */
   uint64_t value;
 };

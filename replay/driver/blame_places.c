@@ -32,7 +32,7 @@ static int find_mark(const char *text, const json_t *marks, uint64_t *position) 
   return -1;
 }
 
-/* By rising position, each once. The end comes by itself. */
+/* Adds the position in rising order, each once. The end is added elsewhere. */
 static void ask(struct blame_setup *setup, struct blame_asked asked, uint64_t ops) {
   if (asked.position == ops) {
     setup->end_why |= asked.why;
@@ -59,7 +59,7 @@ int blame_places_resolve(struct blame_setup *setup, const struct blame_places *p
       continue;
     if (strcmp(text, "end") == 0)
       asked.position = workload->ops;
-    else if (strcmp(text, "live-peak") == 0) /* the header has the op that makes it */
+    else if (strcmp(text, "live-peak") == 0) /* the op that reaches it is in the header */
       asked = (struct blame_asked){workload->ops ? workload->peak_position + 1 : 0, BLAME_BECAUSE_LIVE_PEAK};
     else if (strncmp(text, "mark=", 5) == 0 && find_mark(text + 5, marks, &asked.position) != 0)
       return error_set(error, places->path, "no mark \"%s\"%s", text + 5, marks ? "" : ": marks need --origins");

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Positions. Measured with a larson-shaped workload of two threads: smaller windows cost waits, larger ones change
-   nothing but let threads drift apart (docs/measurements/replay.md). */
+/* Positions. Measured with a larson-shaped workload of two threads: smaller windows cost waits, larger ones only let
+   threads drift apart (docs/measurements/replay.md). */
 enum { DEFAULT_WINDOW = 4096, MISSES_LINE_BYTES = 64, MISSES_LEVEL_LIMIT = 9, BLAME_DEFAULT_POSITIONS = 64 };
 
 const char options_usage[] =
@@ -61,7 +61,7 @@ static bool parse_order(const char *text, struct options *options) {
     if (!parse_number(text + 7, &options->request.window) || options->request.window == 0)
       return false;
     if (options->request.window <
-        WORKLOAD_MARK_INTERVAL) /* positions are known to that many ops; the result has the same figure */
+        WORKLOAD_MARK_INTERVAL) /* positions are known to that many ops; the result has the raised figure */
       options->request.window = WORKLOAD_MARK_INTERVAL;
     return true;
   }
@@ -84,7 +84,7 @@ static bool parse_order(const char *text, struct options *options) {
   return false;
 }
 
-/* recorded=N and lines=N set how many bytes of an object of unknown truth are written. */
+/* recorded=N and lines=N set how many bytes are written of an object whose touched OS pages are not recorded. */
 static bool parse_touch(const char *text, struct options *options) {
   size_t name = strcspn(text, "=");
   for (int touch = TOUCH_RECORDED; touch <= TOUCH_NONE; touch++) {
@@ -97,8 +97,8 @@ static bool parse_touch(const char *text, struct options *options) {
   return false;
 }
 
-/* "CAPACITY:WAYS,...", of blocks of that size: as the tool reads them (observe/valgrind/simulate/simulate.c), as its
-   own message would not be one line. */
+/* "CAPACITY:WAYS,...", of blocks of that size. The tool checks the same (observe/valgrind/simulate/simulate.c), but its
+   message would not be one line. */
 static bool are_levels(const char *text, uint64_t block_bytes) {
   for (unsigned count = 1; count <= MISSES_LEVEL_LIMIT; count++) {
     char *end;
@@ -163,7 +163,7 @@ static bool take_option(int code, struct options *options) {
     options->have_touch = true;
     return parse_touch(optarg, options);
   case OPTION_PRELOAD:
-    /* The dynamic linker splits LD_PRELOAD at both, and has no escape. */
+    /* The dynamic linker splits LD_PRELOAD at both characters, and has no escape for them. */
     return *optarg && !strpbrk(optarg, ": ") && add_argument(options->preloads, &options->preload_count, optarg);
   case OPTION_ENV:
     return strchr(optarg, '=') > optarg && add_argument(options->settings, &options->setting_count, optarg);
@@ -240,13 +240,13 @@ static enum options_verdict check_misses(struct options *options) {
   const struct run_request *request = &options->request;
   if (request->pass != PASS_MISSES)
     return (request->accesses && request->pass != PASS_ACCESSES) || request->caches || request->tlbs
-               ? wrong(options, "--accesses, --caches and --tlbs are for the misses pass, the first for accesses, too",
+               ? wrong(options, "--accesses is for the passes misses and accesses, --caches and --tlbs for misses",
                        NULL)
                : OPTIONS_RUN;
   if (!request->accesses)
     return wrong(options, "the misses pass needs --accesses", NULL);
   if (request->order != ORDER_RECORDED)
-    return wrong(options, "the misses pass has no order but the recorded one", NULL);
+    return wrong(options, "the misses pass supports only the recorded order", NULL);
   if (request->as_malloc)
     return wrong(options, "--as-malloc leaves out accesses that the misses pass counts", NULL);
   return OPTIONS_RUN;
@@ -259,7 +259,7 @@ static enum options_verdict check_accesses(struct options *options) {
   if (!request->accesses)
     return wrong(options, "the accesses pass needs --accesses", NULL);
   if (request->order != ORDER_RECORDED)
-    return wrong(options, "the accesses pass has no order but the recorded one", NULL);
+    return wrong(options, "the accesses pass supports only the recorded order", NULL);
   if (request->as_malloc)
     return wrong(options, "--as-malloc leaves out accesses that the accesses pass performs", NULL);
   if (request->null_allocator)
@@ -275,11 +275,11 @@ static enum options_verdict check_blame(struct options *options) {
     return request->origins || options->at_count > 0 || options->have_positions
                ? wrong(options, "--origins, --at and --positions are for the blame pass", NULL)
                : OPTIONS_RUN;
-  return request->order != ORDER_RECORDED ? wrong(options, "the blame pass has no order but the recorded one", NULL)
+  return request->order != ORDER_RECORDED ? wrong(options, "the blame pass supports only the recorded order", NULL)
                                           : OPTIONS_RUN;
 }
 
-/* Counts between positions need an order in which each op has its own, and the counter that can stop there. */
+/* Counting between positions needs an order in which each op has its own, and the counter that can stop there. */
 static enum options_verdict check_windows(struct options *options) {
   struct run_request *request = &options->request;
   if (!options->windows)
@@ -294,7 +294,7 @@ static enum options_verdict check_windows(struct options *options) {
   return OPTIONS_RUN;
 }
 
-/* Which options go together. */
+/* Checks which options exclude or need one another. */
 static enum options_verdict check_together(struct options *options) {
   struct run_request *request = &options->request;
   if (!options->have_pass && !options->baseline)

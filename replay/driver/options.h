@@ -21,13 +21,12 @@ struct options {
   bool have_positions;
   const char *windows; /* passes instructions and misses: file of positions; NULL: none */
   const char *output;  /* NULL: standard output */
-  char wrong[256];     /* what is wrong with the command line */
+  char wrong[256];     /* the error in the command line */
 };
 
 enum options_verdict { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_WRONG };
 
 extern const char options_usage[];
 
-/* Fills in options, which must stay where they are as long as their request is used. OPTIONS_WRONG: `wrong` says why.
- */
+/* Fills in options, which must not move while their request is used. OPTIONS_WRONG: `wrong` has the reason. */
 enum options_verdict options_parse(int count, char **arguments, struct options *options);

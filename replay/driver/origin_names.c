@@ -10,7 +10,7 @@ static int load_json(struct origin_names *names, const struct origins *origins, 
   names->json = json_loadb(origins->json, origins->header.json_bytes, 0, &wrong);
   if (!names->json)
     return error_at(error, origins->path, offset + (wrong.position > 0 ? (uint64_t)wrong.position : 0),
-                    "no legal JSON: %s", wrong.text);
+                    "invalid JSON: %s", wrong.text);
   if (json_array_size(json_object_get(names->json, "sites")) != origins->header.sites ||
       json_array_size(json_object_get(names->json, "functions")) != origins->header.functions ||
       json_array_size(json_object_get(names->json, "marks")) != origins->header.marks)

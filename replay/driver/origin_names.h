@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The origins file as the parent sees it: checked whole, its JSON as an object.
+/* The origins file in the parent: checked completely, with its JSON as an object.
 
    Job: refuse a file that is damaged or another workload's, with its name and the offset. Not its job: the tables that
    the engine reads (replay/blame/births.h). */
@@ -10,11 +10,11 @@
 #include <jansson.h>
 
 struct origin_names {
-  int fd;       /* -1: there is no origins file */
+  int fd;       /* -1: no origins file */
   json_t *json; /* sites, functions and marks are arrays with as many entries as the tables */
 };
 
-/* path NULL: there is none. Returns 0, or -1 with error; origin_names_close in either case. */
+/* path NULL: no file. Returns 0, or -1 with error; call origin_names_close in either case. */
 int origin_names_open(struct origin_names *names, const char *path, const struct workload_header *workload,
                       struct error *error);
 void origin_names_close(struct origin_names *names);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* heaptape-replay: one run of one workload on one allocator. The helper runs, and output. */
+/* heaptape-replay: one run of one workload on one allocator. Makes the helper runs, and writes the output. */
 #include "core/workload/workload_read.h"
 #include "replay/driver/blame_places.h"
 #include "replay/driver/options.h"
@@ -20,7 +20,7 @@
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, CALIBRATED_OPS = 4 << 20 };
 
-/* The blame pass's own: the origins file, and where to look. */
+/* For the blame pass: opens the origins file, and resolves the positions of --at. */
 static int open_origins(struct options *options, const struct workload_header *workload, struct error *error) {
   struct run_request *request = &options->request;
   if (origin_names_open(&options->origins, request->origins, workload, error) != 0)
@@ -32,7 +32,7 @@ static int open_origins(struct options *options, const struct workload_header *w
                               error);
 }
 
-/* Opens and checks the workload; what the request needs to know of it is filled in. */
+/* Opens and checks the workload, and fills in the request's fields that depend on it. */
 static int open_workload(struct options *options, struct error *error) {
   struct run_request *request = &options->request;
   bool standard_input = strcmp(request->path, "-") == 0;
@@ -59,7 +59,7 @@ static int open_workload(struct options *options, struct error *error) {
   return status;
 }
 
-/* The same request, quiet and on the engine's own allocator. */
+/* Returns the same request, quiet and on the engine's own allocator. */
 static struct run_request without_allocator(const struct run_request *request) {
   struct run_request only = *request;
   only.preloads = NULL;
@@ -70,7 +70,7 @@ static struct run_request without_allocator(const struct run_request *request) {
 
 static int measure_baseline(const struct run_request *request, struct baseline *baseline, struct error *error) {
   struct run_request only = without_allocator(request);
-  only.pass = request->pass == PASS_BLAME ? PASS_BLAME : PASS_MEMORY; /* whose tables count in VmSize */
+  only.pass = request->pass == PASS_BLAME ? PASS_BLAME : PASS_MEMORY; /* its tables count in VmSize */
   only.baseline_only = true;
   only.null_allocator = false;
   struct run run;
@@ -81,9 +81,9 @@ static int measure_baseline(const struct run_request *request, struct baseline *
   return status;
 }
 
-/* What the engine costs by itself on this workload: the bare pass of its beginning with the null allocator. Orders by
-   turns have no prefix to stop at, and waits are left out anyway: the window stands in, and for the pace as well.
-   Returns 0, or -1 with error. */
+/* Measures the engine's own cost on this workload: the bare pass of its beginning with the null allocator. Orders by
+   turns have no prefix at which to stop, and waits are left out anyway, so the window order is used instead; for the
+   paced order as well. Returns 0, or -1 with error. */
 static int measure_engine(const struct run_request *request, double *ns_per_op, json_t **counters_per_op,
                           struct error *error) {
   struct run_request only = without_allocator(request);

@@ -16,11 +16,11 @@ static bool is_position(const char *line, uint64_t *position) {
   return *line >= '0' && *line <= '9' && errno == 0 && (*end == '\0' || strcmp(end, "\n") == 0);
 }
 
-/* What is wrong with the line; NULL: its position was added. */
+/* Returns what is wrong with the line; NULL: its position was added. */
 static const char *add_line(struct window_edges *edges, const char *line, uint64_t ops) {
   uint64_t position;
   if (!is_position(line, &position))
-    return "is no position";
+    return "is not a position";
   if (position > ops)
     return "is behind the workload's end";
   if (edges->count > 0 && position <= edges->positions[edges->count - 1])

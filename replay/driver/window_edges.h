@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The file of --windows: the positions between which the passes instructions and misses count.
 
-   One position a line, rising, none behind the workload's end; two at least. Not its job: counting
+   One position per line, rising, none behind the workload's end; at least two. Not its job: counting
    (replay/passes/instructions.h). */
 #pragma once
 

@@ -5,6 +5,8 @@
 #include "replay/accesses/perform.h"
 #include "replay/blame/blame.h"
 #include "replay/contention/contention.h"
+#include "replay/counters/counter.h"
+#include "replay/counters/faults.h"
 #include "replay/engine/entry_points.h"
 #include "replay/engine/file_pages.h"
 #include "replay/engine/loop.h"
@@ -26,9 +28,7 @@
 #include "replay/region/region.h"
 #include "replay/state/allocator_stats.h"
 #include "replay/state/call.h"
-#include "replay/counters/counter.h"
 #include "replay/state/engine_state.h"
-#include "replay/counters/faults.h"
 #include "replay/state/gate.h"
 #include "replay/state/touch.h"
 
@@ -43,8 +43,8 @@
 
 static loop_body *stream_loop;
 
-/* Notes which thread it was; the signal then takes its course, as the handler is gone (SA_RESETHAND) and the
-   instruction is run again or abort() raises it again. */
+/* Notes which thread it was. The signal then has its default effect, as the handler is gone (SA_RESETHAND) and the
+   instruction runs again or abort() raises the signal again. */
 static void on_fatal_signal(int number, siginfo_t *about, void *context) {
   (void)context;
   uint64_t address = (uint64_t)(uintptr_t)about->si_addr;
@@ -206,7 +206,7 @@ static void replay(void) {
     blame_begin();
   if (sampling)
     file_pages_fault_in();
-  uint64_t begin_ns = os_monotonic_ns(); /* before the faults: its page of the kernel's faults, too */
+  uint64_t begin_ns = os_monotonic_ns(); /* before the faults are counted: its page of the kernel faults, too */
   uint64_t faults = faults_of_process(), major_faults = major_faults_of_process();
   pace_begin();
   result->clock_recorded = !result->setup.real_clock && !engine.paced && pace_times_known() && recorded_clock_begin();
@@ -270,6 +270,6 @@ int engine_main(int result_fd, int workload_fd) {
   if (!result->setup.baseline_only)
     replay();
   atomic_store(&result->phase, PHASE_DONE);
-  /* Not exit(): destructors of the allocator are no part of the measurement, and must not spoil it. */
+  /* Not exit(): destructors of the allocator are not part of the measurement, and must not disturb it. */
   _exit(0);
 }

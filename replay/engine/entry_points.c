@@ -21,7 +21,7 @@ static bool lacks_any(void) {
   return any;
 }
 
-/* The functions of which one would do: the call's own and its substitutes. */
+/* Lists the functions of which one is needed: the call's own and its substitutes. */
 static void list_functions(uint8_t id, char *text, size_t bytes) {
   int length = snprintf(text, bytes, "%s", call_table[id].name);
   uint8_t before = id, next = call_substitute(id);
@@ -43,7 +43,7 @@ static void check_stream(uint32_t thread) {
   struct workload_stream stream;
   workload_stream_open(&stream, &engine.workload, thread);
   uint64_t op = 0, word;
-  bool apart = false; /* the next op is none of the allocator's */
+  bool apart = false; /* the next op is in memory apart */
   while (workload_stream_next(&stream, &word)) {
     uint8_t code = word_code(word);
     if (code == WORD_APART)

@@ -12,7 +12,7 @@
 #define MADV_POPULATE_READ 22
 #endif
 
-/* Linux before 5.14: by reading each. The segment is readable, and the file as long as it says, or it could not run. */
+/* Before Linux 5.14: reads each page. The segment is readable and within the file, or the program could not run. */
 static void read_each(const volatile uint8_t *first, size_t bytes, size_t page_bytes) {
   for (size_t offset = 0; offset < bytes; offset += page_bytes)
     (void)first[offset];
@@ -27,7 +27,7 @@ static int fault_in_object(struct dl_phdr_info *object, size_t bytes, void *unus
     if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_R) || segment->p_filesz == 0)
       continue;
     uintptr_t first = (object->dlpi_addr + segment->p_vaddr) & ~(page_bytes - 1);
-    uintptr_t end = object->dlpi_addr + segment->p_vaddr + segment->p_filesz; /* what lies behind it is anonymous */
+    uintptr_t end = object->dlpi_addr + segment->p_vaddr + segment->p_filesz; /* memory behind it is anonymous */
     size_t whole = (end - first + page_bytes - 1) & ~(page_bytes - 1);
     if (madvise((void *)first, whole, MADV_POPULATE_READ) != 0)
       read_each((const uint8_t *)first, end - first, page_bytes);

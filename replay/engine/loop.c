@@ -28,14 +28,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* What the words before an op word contain. */
+/* The contents of the words before an op word. */
 struct extras {
   uint64_t size_high, param, touched, region;
 };
 static const struct extras NO_EXTRAS = {.param = 1};
 
-/* What the loop needs at each op: locals of the loop, so that the compiler may keep them in registers across calls,
-   which it can't do with what is reached through a pointer. */
+/* What the loop needs at each op: locals of the loop, which the compiler can keep in registers across calls, unlike
+   data behind a pointer. */
 struct frame {
   struct replay_thread *self;
   struct worker *worker;
@@ -45,25 +45,25 @@ struct frame {
   enum touch_policy touch;
 };
 
-/* The object that a call failed to make: all ops on it are skipped. */
+/* An object whose acquire failed: all ops on it are skipped. */
 static const struct object MISSING = {NULL, OBJECT_MISSING};
 static const struct object EMPTY = {NULL, 0};
 
-/* Stands for the slot of an op that has none. */
+/* Used as the slot of an op that has none. */
 static __thread struct object no_object;
 
-/* In the time pass that of some objects is, so that the whole can be estimated. */
+/* In the time pass the touching of some objects is timed, so that the whole can be estimated. */
 static ALWAYS_INLINE bool touching_is_timed(const struct frame *frame, const enum replay_pass pass) {
   return pass == PASS_TIME && frame->touch != TOUCH_NONE && timing_touch_due(frame->timing);
 }
 
-/* Acquires: keeps what became of the object that the call was to make. Returns whether there is one. */
+/* Acquires: stores the call's result as the object. Returns whether there is one. */
 static ALWAYS_INLINE bool keep_answer(const struct frame *frame, struct object *object, const struct op *op,
                                       const uint8_t traits, void *answer) {
   if (unlikely(!answer && op->request_bytes > 0)) {
     frame->worker->failed_calls++;
     if (!(traits & CALL_TAKES))
-      *object = MISSING; /* a realloc that failed leaves the old object as it was */
+      *object = MISSING; /* a failed realloc leaves the old object unchanged */
     return false;
   }
   object->pointer = answer;
@@ -83,12 +83,12 @@ static ALWAYS_INLINE void touch_answer(const struct frame *frame, const struct o
   }
 }
 
-/* The allocator gave an object where the recorded one gave none: realloc to size 0. Nothing else frees it. */
+/* The allocator returned an object where the recorded one returned none: realloc to size 0. Nothing else frees it. */
 static __attribute__((noinline)) void free_unwanted(void *object) {
   allocator.free(object);
 }
 
-/* Of the object that the call makes or takes: by which it has its size class. */
+/* Returns the bytes of the object that the call acquires or releases, which determine its size class. */
 static ALWAYS_INLINE uint64_t bytes_of_call(const struct object *object, const struct call_plan plan,
                                             const struct op *op) {
   return plan.traits & CALL_ACQUIRES ? op->request_bytes : object->size_bytes;
@@ -141,7 +141,7 @@ static ALWAYS_INLINE struct op decode(const struct frame *frame, const uint64_t 
     op.request_bytes = UINT64_MAX;
   if (unlikely(plan.traits & CALL_UNUSUAL)) {
     if (plan.traits & CALL_ILLEGAL)
-      engine_fail(at, "call byte 0x%02x is no legal call", op.call);
+      engine_fail(at, "call byte 0x%02x is not a legal call", op.call);
     frame->worker->substituted[op.call & CALL_ID_MASK] += (plan.traits & CALL_SUBSTITUTED) != 0 && !extras->region;
   }
   return op;
@@ -160,8 +160,8 @@ static ALWAYS_INLINE int64_t live_bytes(const struct object *object) {
   return object->size_bytes == OBJECT_MISSING ? 0 : (int64_t)object->size_bytes;
 }
 
-/* One replayed op: find its object, make the call, keep the answer. at: its word. Where the plan is a constant, what it
-   rules out is not compiled. */
+/* Replays one op: find its object, make the call, keep the answer. at: its word. Where the plan is a constant, code
+   that it rules out is not compiled. */
 static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *at, const struct extras *extras,
                                     const struct call_plan plan, const enum replay_pass pass) {
   struct op op = decode(frame, at, extras, plan);
@@ -197,13 +197,13 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
     sharing_after_call(frame->self, plan, &op, object);
 }
 
-/* Under an order by turns; whoever gets the turn joins the threads that ended before. */
+/* Under an order by turns. The thread that gets the turn joins the threads that ended before. */
 static void wait_by_turns(struct replay_thread *self, const uint64_t *at) {
   if (turns_wait(self, at))
     threads_reap();
 }
 
-/* A word of order: returns false where the stream ends. */
+/* Obeys a word of order. Returns false where the stream ends. */
 static ALWAYS_INLINE bool follow_order_word(struct replay_thread *self, const uint64_t *at, uint64_t *position,
                                             const bool turns) {
   switch (word_code(*at)) {
@@ -234,7 +234,7 @@ static ALWAYS_INLINE bool follow_order_word(struct replay_thread *self, const ui
   }
 }
 
-/* A word that changes the next op. Returns whether it is one. */
+/* Notes a word that changes the next op. Returns whether it is one. */
 static ALWAYS_INLINE bool note_extra(struct extras *extras, const uint64_t word) {
   switch (word_code(word)) {
   case WORD_SIZE_HIGH:
@@ -260,7 +260,7 @@ __attribute__((noreturn)) static void end_without_end(const struct replay_thread
   engine_fail(at ? at - 1 : NULL, "the stream of thread %" PRIu32 " has no END", self->number);
 }
 
-/* Fills the stream's buffer again once all of it was given: returns its first word. Behind its last word it puts an END
+/* Refills the stream's buffer when all of it was used: returns its first word. Behind its last word it puts an END
    as a guard, so that the loop needs no comparison at each op. */
 static __attribute__((noinline)) const uint64_t *refill(const struct replay_thread *self, const uint64_t *at) {
   struct workload_stream *stream = &self->worker->stream;
@@ -274,20 +274,20 @@ static ALWAYS_INLINE bool is_guard(const struct replay_thread *self, const uint6
   return at == self->worker->stream.end;
 }
 
-/* The next word of the stream; the loop's `at` is kept out of the stream, whose members the compiler would have to
-   store and load again at every call. */
+/* Returns the next word of the stream. The loop's `at` is not a member of the stream: members would have to be stored
+   and loaded again at every call. */
 static ALWAYS_INLINE const uint64_t *next_word(const struct replay_thread *self, const uint64_t **at) {
   if (is_guard(self, *at))
     *at = refill(self, *at);
   return (*at)++;
 }
 
-/* The two calls that programs make most have branches and code of their own, without what their plans rule out. As
- * constants, so not from call_plans: neither is ever substituted. */
+/* The two most frequent calls have their own branches and code, without what their plans rule out. Constants, not
+   entries of call_plans: neither call is ever substituted. */
 static const struct call_plan MALLOC = {CALL_malloc, CALL_ACQUIRES};
 static const struct call_plan FREE = {CALL_free, CALL_TAKES | CALL_RELEASES};
 
-/* Before an op: under an order by turns, self's turn. Returns false where the thread has an op too many. */
+/* Before an op, under an order by turns: waits for self's turn. Returns false where the thread has an op too many. */
 static ALWAYS_INLINE bool take_turn(struct replay_thread *self, uint64_t completed, uint64_t *granted,
                                     const bool turns) {
   if (!turns || completed < *granted)
@@ -299,14 +299,14 @@ static ALWAYS_INLINE bool take_turn(struct replay_thread *self, uint64_t complet
   return true;
 }
 
-/* Reads the words before an op that change it: from *place, which is the first, to the op's own. */
+/* Reads the words before an op that change it, from *place, the first one, to the op's own. */
 static ALWAYS_INLINE struct extras collect_extras(const struct replay_thread *self, const uint64_t **place,
                                                   const uint64_t **at) {
   struct extras extras = NO_EXTRAS;
   while (note_extra(&extras, **place))
     *place = next_word(self, at);
   if (extras.region > (engine.apart ? WORKLOAD_MOST_REGIONS : 0))
-    engine_fail(*place, "an op in memory apart, where the file has none or not so much");
+    engine_fail(*place, "an op in an unknown region of memory apart");
   if (word_code(**place) > WORD_TOUCHED)
     engine_fail(*place, "a word of order between an op and the words that change it");
   return extras;
@@ -392,7 +392,7 @@ loop_body *loop_for(enum replay_pass pass, bool turns) {
       [PASS_VERIFY] = {verify_freely, verify_by_turns},
       [PASS_INSTRUCTIONS] = {instructions_freely, instructions_by_turns},
       [PASS_SHARING] = {sharing_freely, sharing_by_turns},
-      [PASS_MISSES] = {NULL, misses_by_turns}, /* only the recorded order has these */
+      [PASS_MISSES] = {NULL, misses_by_turns}, /* under the recorded order only */
       [PASS_BLAME] = {NULL, blame_by_turns},
       [PASS_ACCESSES] = {NULL, accesses_by_turns},
       [PASS_CONTENTION] = {contention_freely, contention_by_turns},

@@ -2,15 +2,15 @@
 /* The replay loop: a thread's words, one after the other. The heart of the engine.
 
    Job: decode words, keep the objects, make the calls. Not its job: how a call is made (call.h), order (order.h),
-   threads (threads.h), sampling (memory.h). Invariants: one loop in the source, one machine loop per pass and order, by
-   constant arguments; each word is checked against the tables' bounds before it is believed; in the bare pass with the
-   null allocator an op costs a few ns (make bench). */
+   threads (threads.h), sampling (memory.h). Invariants: one loop in the source, compiled to one machine loop per pass
+   and order by constant arguments; each word is checked against the tables' bounds before use; in the bare pass with
+   the null allocator an op costs a few ns (make bench). */
 #pragma once
 
 #include "replay/state/engine_state.h"
 
-/* Replays the stream of self, whose worker has it opened, to its END. */
+/* Replays the stream of self, which its worker has opened, to its END. */
 typedef void loop_body(struct replay_thread *self);
 
-/* turns: one thread at a time, as turns.h grants them. */
+/* Returns the loop. turns: one thread at a time, as turns.h grants them. */
 loop_body *loop_for(enum replay_pass pass, bool turns);

@@ -13,7 +13,7 @@ static bool same_library(const char *loaded, const char *asked, size_t length) {
   return base && !memchr(asked, '/', length) && strlen(base + 1) == length && memcmp(base + 1, asked, length) == 0;
 }
 
-/* LD_PRELOAD without valgrind's own, which it puts in front: entries are counted as the parent gave them. */
+/* LD_PRELOAD without valgrind's own entry, which it puts in front: entries are numbered as the parent passed them. */
 static const char *asked_for(void) {
   const char *asked = getenv("LD_PRELOAD");
   while (asked && *asked) {

@@ -4,10 +4,10 @@
 #include "core/base/assert.h"
 #include "core/base/os.h"
 #include "replay/contention/contention.h"
+#include "replay/counters/faults.h"
 #include "replay/order/order.h"
 #include "replay/order/turns.h"
 #include "replay/passes/timing.h"
-#include "replay/counters/faults.h"
 #include "replay/state/gate.h"
 
 #include <inttypes.h>
@@ -16,22 +16,23 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Sanitizers want more. */
+/* Sanitizers need more. */
 #ifndef STACK_KIB
 #define STACK_KIB 256
 #endif
 
 enum {
   STACK_BYTES = STACK_KIB << 10,
-  STACK_PREFAULT_BYTES = 32 << 10, /* its top, where thread control block and first frames lie */
+  STACK_PREFAULT_BYTES = 32 << 10, /* its top, with thread control block and first frames */
   LIVE_LIMIT = 32768,              /* threads at the same time; the kernel's own limit is near */
   BUFFERS_BYTES = 16 << 20,
   SMALLEST_BUFFER_BYTES = 4 << 10,
-  GUARD_BYTES = 64, /* each buffer's end: the loop's guard word; a whole line, so that reads stay aligned to lines */
+  GUARD_BYTES = 64, /* at each buffer's end, for the loop's guard word; a whole line, so that reads stay aligned to
+                       lines */
   LARGEST_BUFFER_BYTES = 64 << 10,
 };
 
-/* Exported by heaptape's recording library; null elsewhere. Declared here, as replay stands below capture. */
+/* Exported by heaptape's recording library; null elsewhere. Declared here, as replay must not include capture. */
 __attribute__((weak, visibility("default"))) void heaptape_lib_exclude(void);
 __attribute__((weak, visibility("default"))) void heaptape_lib_include(void);
 
@@ -43,10 +44,10 @@ static struct {
   uint64_t *buffers; /* of the workers' streams */
   uint32_t buffer_bytes;
   struct worker *workers;
-  uint32_t *idle; /* numbers of workers that were used and are not now */
+  uint32_t *idle; /* numbers of workers that were used and are free now */
   uint32_t idle_count, used, limit;
   cpu_set_t allowed;
-  uint32_t processors; /* in it; 0: threads run where they like */
+  uint32_t processors; /* in it; 0: threads run anywhere */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct {
@@ -64,7 +65,7 @@ static void resume_recording(void) {
     heaptape_lib_include();
 }
 
-/* All streams' buffers together shall stay near BUFFERS_BYTES, however many threads there are. */
+/* Keeps all streams' buffers together near BUFFERS_BYTES, whatever the number of threads. */
 static uint32_t stream_buffer_bytes(uint32_t workers) {
   uint32_t share = BUFFERS_BYTES / workers;
   return share > LARGEST_BUFFER_BYTES    ? LARGEST_BUFFER_BYTES
@@ -80,7 +81,7 @@ static uint64_t *buffer_of(const struct worker *worker) {
   return pool.buffers + (size_t)(worker - pool.workers) * (pool.buffer_bytes / sizeof *pool.buffers);
 }
 
-/* --threads-to-cores. Where there are more processors than cpu_set_t holds, threads stay free. */
+/* --threads-to-cores. Where there are more processors than cpu_set_t holds, threads run anywhere. */
 static void find_processors(void) {
   if (engine.result->setup.threads_to_cores && sched_getaffinity(0, sizeof pool.allowed, &pool.allowed) == 0)
     pool.processors = (uint32_t)CPU_COUNT(&pool.allowed);
@@ -160,12 +161,12 @@ void threads_reap(void) {
     give_worker_back(thread->worker);
   }
   resume_recording();
-  /* Only now: who finds the list empty may rely on all of them being gone. */
+  /* Not before: a thread that finds the list empty may rely on all ended threads being gone. */
   atomic_store(&ended.first, NULL);
   pthread_mutex_unlock(&ended.lock);
 }
 
-/* Keeps it if it is among those that waited longest. */
+/* Keeps a thread's waits if it is among those that waited longest. */
 static void note_waits(const struct replay_waits *waits) {
   struct replay_waits *kept = engine.result->most_waits, *least = kept;
   pthread_mutex_lock(&pool.lock);
@@ -177,7 +178,7 @@ static void note_waits(const struct replay_waits *waits) {
   pthread_mutex_unlock(&pool.lock);
 }
 
-/* What is not the stream's. */
+/* CPU time that is not the stream's. */
 static uint64_t other_cpu_ns(const struct worker *worker) {
   return worker->wait_cpu_ns + worker->start_cpu_ns + worker->prepare_cpu_ns + gate_wake_cpu_ns();
 }
@@ -219,11 +220,11 @@ static void *thread_main(void *argument) {
   self->next_ended = atomic_load(&ended.first);
   atomic_store(&ended.first, self);
   pthread_mutex_unlock(&ended.lock);
-  /* Only now: whoever gets the turn joins this thread before it goes on. */
+  /* Not before: whichever thread gets the turn joins this thread before it continues. */
   if (order_by_turns(engine.result->setup.order))
     turns_end(self, gate_value(&engine.completed[self->number]));
   leave();
-  /* What libc frees as a thread exits, the program's recording has already, as calls of its own. */
+  /* The program's recording already has, as calls, what libc frees when a thread exits. */
   pause_recording();
   if (engine.result->setup.pass == PASS_CONTENTION)
     contention_thread_ends();
@@ -252,7 +253,7 @@ static void prefault(struct worker *worker) {
 
 static void start(uint32_t number, const uint64_t *word, uint64_t position) {
   if (number == 0 || number >= engine.workload.header.threads)
-    engine_fail(word, "starts thread %" PRIu32 ", which is not there or is the first", number);
+    engine_fail(word, "starts thread %" PRIu32 ", which does not exist or is the first", number);
   struct replay_thread *thread = &engine.threads[number];
   if (atomic_exchange(&thread->started, true))
     engine_fail(word, "starts thread %" PRIu32 " a second time", number);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer target: any bytes as an origins file, the header's checksum, file size and workload put right first, since
-   nothing else would get past them; then all that the blame pass does with it: the check, the tables that the engine
-   reads, which must be as origins.h promises, and the names in a run's JSON. */
+/* libFuzzer target: any bytes as an origins file. The header's checksum, file size and workload are first corrected,
+   since nothing else would get past them. Then everything that the blame pass does with the file: the check, the tables
+   that the engine reads, which must be as origins.h specifies, and the names in a run's JSON. */
 #include "replay/driver/blame_places.h"
 #include "replay/driver/origin_names.h"
 #include "replay/report/passes/report_blame.h"
@@ -17,7 +17,7 @@ enum { GROUPS = 16 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
-/* A run with a row for each of the first sites and functions, whatever the file has. */
+/* A run with a row for each of the first sites and functions, whether or not the file has them. */
 static const struct replay_result *made_result(void) {
   static struct replay_result *result;
   if (result)
@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
   header.version = ORIGINS_VERSION;
   header.header_bytes = sizeof header;
   header.file_bytes = count;
-  header.ops &= UINT64_MAX >> 3; /* those of a workload that is open */
+  header.ops &= UINT64_MAX >> 3; /* as in an open workload */
   header.crc32 = (uint32_t)crc32(0, (const Bytef *)&header, offsetof(struct origins_header, crc32));
   const struct workload_header workload = {.ops = header.ops, .crc32 = header.workload_crc32};
   int fd = memfd_create("fuzz", 0);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Seeds of fuzz_origins: sound origins files. `python -m replay.fuzz.fuzz_seeds FOLDER` writes them there."""
+"""Seeds of fuzz_origins: valid origins files. `python -m replay.fuzz.fuzz_seeds FOLDER` writes them there."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ def fill(folder: Path) -> None:
     seeds = folder / "fuzz_origins"
     seeds.mkdir(parents=True, exist_ok=True)
     workload = seeds / "whole"
-    workload.write_bytes(bytes(256))  # whose checksum is read; the target puts it right
+    workload.write_bytes(bytes(256))  # its checksum is read; the target corrects it
     files = {
         "empty": origins(workload, ()),
         "sites": origins(workload, BORN, (0, 1, 1)),

@@ -54,8 +54,8 @@ static void add_walked(const void *address, size_t bytes, unsigned state, void *
   walked->empty_bytes += split.empty_bytes;
 }
 
-/* The baseline is of a process on libc's malloc. Where that is what is measured, what start-up made resident in its
-   heap is subtracted with the baseline, and must not be counted among the parts. */
+/* The baseline is of a process on libc's malloc. If libc is measured, what start-up made resident in its heap is
+   subtracted with the baseline, and must not be counted among the parts. */
 void fragmentation_begin(void) {
   if (!fragmentation_rounding || result->fragmentation_count > 0)
     return;

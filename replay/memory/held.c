@@ -18,7 +18,7 @@ __attribute__((weak)) int scalable_allocation_command(int command, void *reserve
 
 enum { TBB_CLEAN_ALL_BUFFERS = 0 };
 
-/* Is it of the library whose malloc is replayed into? libc's malloc_trim is there for all of them. */
+/* Returns whether the function is of the library under test. libc's malloc_trim exists beside any of them. */
 static bool belongs(const void *function) {
   Dl_info mine, of_malloc;
   return function && dladdr(function, &mine) && dladdr((void *)allocator.malloc, &of_malloc) &&
@@ -28,7 +28,7 @@ static bool belongs(const void *function) {
 /* Returns the call's name; NULL: no purge call is known for this allocator. */
 static const char *purge(void) {
   if (belongs((void *)mallctl)) {
-    /* The thread's cache first: what lies there is not the arenas' to purge. 4096: all arenas. */
+    /* The thread's cache first: arenas can't purge what is in it. 4096: all arenas. */
     mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
     mallctl("arena.4096.purge", NULL, NULL, NULL, 0);
     return "mallctl thread.tcache.flush, arena.4096.purge";
@@ -41,7 +41,7 @@ static const char *purge(void) {
     MallocExtension_ReleaseFreeMemory();
     return "MallocExtension_ReleaseFreeMemory()";
   }
-  /* Of a library beside the one that has malloc, which only hands on to it. */
+  /* It is in another library than malloc, which only forwards to it. */
   if (scalable_allocation_command && !engine.result->malloc_is_of_libc) {
     scalable_allocation_command(TBB_CLEAN_ALL_BUFFERS, NULL);
     return "scalable_allocation_command(TBBMALLOC_CLEAN_ALL_BUFFERS)";

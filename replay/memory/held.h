@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What the allocator still holds when nothing is live, and what of that it gives back when purged.
+/* The memory that the allocator still holds when nothing is live, and after a purge.
 
    Job: after the last op, free what is live, read RssAnon and VmSize, call the allocator's purge, read again.
-   Not its job: memory before that (memory.c). Invariants: on the main thread, when all others have ended, so what their
-   caches kept is the allocator's to find; memory pass only. */
+   Not its job: memory before that (memory.c). Invariants: runs on the main thread, when all other threads have ended,
+   so that releasing what their caches kept is up to the allocator; memory pass only. */
 #pragma once
 
 #include "replay/state/result.h"

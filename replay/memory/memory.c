@@ -2,9 +2,9 @@
 #include "replay/memory/memory.h"
 
 #include "core/base/assert.h"
+#include "replay/counters/faults.h"
 #include "replay/memory/memory_map.h"
 #include "replay/memory/proc_status.h"
-#include "replay/counters/faults.h"
 
 #include <fcntl.h>
 
@@ -37,16 +37,16 @@ int memory_setup(struct replay_result *result, bool sampling) {
   sampler.result = result;
   uint64_t ops = engine.workload.header.ops;
   sampler.interval = ops / EVEN_SAMPLES ? ops / EVEN_SAMPLES : 1;
-  sampler.map_interval = (ops + MAP_POSITIONS - 1) / MAP_POSITIONS; /* upwards: there is room for no more */
+  sampler.map_interval = (ops + MAP_POSITIONS - 1) / MAP_POSITIONS; /* rounded up: there is no room for more */
   if (result->setup.pass == PASS_BLAME)
-    sampler.map_interval = UINT64_MAX / 2; /* position 0 only: that pass has the others added */
+    sampler.map_interval = UINT64_MAX / 2; /* position 0 only: the blame pass adds the others */
   atomic_store(&sampler.next_position, sampler.interval);
   atomic_store(&sampler.next_maximum, 64 << 10);
   return sampling ? memory_map_setup(result) : 0;
 }
 
-/* Rows come by rising position; a thread that was overtaken between its op and its sample adds nothing. at_end: all
-   threads have ended; until then the last op's row is not mapped, as it is taken once more. */
+/* Rows are in rising order of positions; a thread that was overtaken between its op and its sample adds nothing.
+   at_end: all threads have ended; before that the row of the last op is not added to the map, as it is taken again. */
 static void add_row(uint64_t position, bool at_end) {
   struct replay_result *result = sampler.result;
   uint64_t rows = result->rows;
@@ -78,7 +78,7 @@ void memory_end(void) {
   struct replay_result *result = sampler.result;
   uint64_t done = atomic_load(&result->done);
   if (result->rows > 0 && result->timeline[result->rows - 1].position == done)
-    result->rows--; /* taken once more, now that all threads have ended */
+    result->rows--; /* taken again, now that all threads have ended */
   if (result->rows == TIMELINE_ROWS)
     result->rows--;
   add_row(done, true);

@@ -17,13 +17,13 @@ enum {
 static struct replay_result *result;
 static unsigned region_shift;
 
-/* The position being written: its cells come by rising region, the last one is still growing. */
+/* The position being written: its cells are in rising order of regions, and the last one is still growing. */
 static struct {
-  uint64_t begin_bytes; /* in the result's map: of its count */
+  uint64_t begin_bytes; /* in the result's map: where its count is */
   uint32_t count;
   bool fits;
   uint64_t region, live_bytes, resident_bytes;
-  uint64_t lost_live_bytes, lost_resident_bytes; /* at all positions: no room in the result */
+  uint64_t lost_live_bytes, lost_resident_bytes; /* of all positions: no room in the result */
 } cells;
 
 static void ignore_range(uint64_t address, uint64_t bytes) {
@@ -35,8 +35,8 @@ int memory_map_setup(struct replay_result *into) {
   result = into;
   if (os_pages_setup(engine.workload.header.peak_live_os_page_bytes) != 0)
     return -1;
-  result->map_residency = residency_setup(true); /* after those tables, the largest, as it leaves out what is there */
-  residency_visit(ignore_range);                 /* its buffers become resident before the baseline is taken */
+  result->map_residency = residency_setup(true); /* after the largest tables: it leaves out what is there */
+  residency_visit(ignore_range);                 /* makes its buffers resident before the baseline is taken */
   for (region_shift = (unsigned)__builtin_ctzll(os_page_bytes());
        (engine.workload.header.peak_live_os_page_bytes >> region_shift) > REGIONS_AT_PEAK; region_shift++)
     ;
@@ -46,8 +46,8 @@ int memory_map_setup(struct replay_result *into) {
   return fragmentation_setup(result);
 }
 
-/* Other threads may be writing to it where orders let them: an object is then taken with another's size, or left out,
-   and cells are then slightly wrong (memory_map.h). A lock around every op would slow all orders. */
+/* Under some orders other threads may be writing to it: then an object is read with another object's size, or left out,
+   and cells are slightly wrong (memory_map.h). A lock around every op would slow all orders. */
 __attribute__((no_sanitize("thread"), noinline)) static struct object object_now(uint32_t slot) {
   return engine.objects[slot];
 }
@@ -70,7 +70,7 @@ static void put(const void *value, size_t bytes) {
   result->map_used_bytes += bytes;
 }
 
-/* Writes the cell that has grown up to now. */
+/* Writes the cell that was growing. */
 static void end_cell(void) {
   uint32_t live_bytes = (uint32_t)cells.live_bytes, resident_bytes = (uint32_t)cells.resident_bytes;
   if (live_bytes + resident_bytes == 0)
@@ -87,7 +87,7 @@ static void end_cell(void) {
   cells.live_bytes = cells.resident_bytes = 0;
 }
 
-/* A piece is at most an OS page, or a span that is live throughout. */
+/* A piece is at most an OS page, or a span that is completely live. */
 static void add_piece(uint64_t address, uint64_t live_bytes, uint64_t resident_bytes) {
   uint64_t region_bytes = result->map_region_bytes;
   while (live_bytes > region_bytes) {
@@ -120,7 +120,7 @@ static void add_cells(uint64_t position) {
     memcpy(result->map + cells.begin_bytes, &cells.count, sizeof cells.count);
 }
 
-/* Fills in the table of OS pages; live bytes, resident or not. */
+/* Fills in the table of OS pages. Returns the live bytes, resident or not. */
 static uint64_t look(void) {
   fragmentation_begin();
   os_pages_begin();

@@ -8,8 +8,7 @@
 #include <string.h>
 
 enum {
-  SPAN_PAGES =
-      OS_PAGES_OF_SPAN, /* 2 MiB, as the kernel's huge pages are and as allocators align: one span is one's own */
+  SPAN_PAGES = OS_PAGES_OF_SPAN, /* 2 MiB, as huge pages have and as allocators align: a span usually has one owner */
   WORDS = SPAN_PAGES / 64,
   TABLE_BITS = 16,
   SPANS = 1 << (TABLE_BITS - 1), /* half of the table: 64 GiB of addresses */
@@ -18,26 +17,26 @@ enum {
 };
 _Static_assert(SPANS *SPAN_PAGES == OS_PAGES_PLACES, "each OS page has a number");
 
-/* 512 OS pages of the address space. Stays in the table once it is there. */
+/* 512 OS pages of the address space. Stays in the table once it was added. */
 struct span {
   uint64_t number;
-  uint32_t moment;         /* that `content` is of */
+  uint32_t moment;         /* for which `content` is valid */
   uint32_t content;        /* its place among the contents */
   uint32_t covered_moment; /* when one live object covered it all, with nothing resident */
   uint64_t held[WORDS];    /* an object has been there */
   uint64_t left_out[WORDS];
 };
 
-/* Of a span at the present moment, where anything is resident or lives. Of each OS page the bytes of live requests, and
-   in the upper half of the word their rounding: one addition per object. 32 bits each, as OS pages have up to 64 KiB.
- */
+/* The content of a span at the present moment, if anything is resident or lives there. For each OS page the bytes of
+   live requests, and in the upper half of the word their rounding: one addition per object. 32 bits each, as OS pages
+   have up to 64 KiB. */
 struct content {
   uint64_t resident[WORDS];
   uint64_t fill[SPAN_PAGES];
 };
 
-/* Spans lie side by side, not in the table: each scan of the process's memory (residency.c) walks all that is resident
-   of it, and 10 MB of a table of spans were most of that in a small replay. */
+/* Spans are in an array, not in the table: each scan of the process's memory (residency.c) walks all resident memory,
+   and a table of spans was most of it, with 10 MB, in a small replay. */
 static struct span *spans;
 static uint32_t *table; /* by number: its place among the spans, plus 1; 0: empty */
 static struct content *contents;
@@ -95,7 +94,7 @@ static __attribute__((noinline)) struct span *find_in_table(uint64_t number, boo
   return recent[number % RECENT] = &spans[table[entry] - 1];
 }
 
-/* The entry of a span; a new one if make. NULL: it is not there. */
+/* Returns the entry of a span; a new one if make. NULL: none. */
 static inline struct span *find(uint64_t number, bool make) {
   struct span *span = recent[number % RECENT];
   return span && span->number == number ? span : find_in_table(number, make);
@@ -124,7 +123,7 @@ static void set(uint64_t *bits, unsigned first, unsigned end) {
   }
 }
 
-/* The part of [address, end) that lies in address's span, whose OS pages [first, end) it touches. */
+/* The part of [address, end) in address's span, in which it touches the OS pages [first, end). */
 struct part {
   uint64_t number, bytes, next;
   unsigned first, end;

@@ -29,7 +29,7 @@ static const uint64_t PAGEMAP_PRESENT = (uint64_t)1 << 63, PAGEMAP_SWAPPED = (ui
 
 static struct scan_range scanned[SCANNED_RANGES];
 
-static const uint64_t ADDRESS_LIMIT = ((uint64_t)1 << 47) - 4096; /* what programs get without asking for more */
+static const uint64_t ADDRESS_LIMIT = ((uint64_t)1 << 47) - 4096; /* the limit for programs that do not request more */
 
 static enum residency_method method;
 static int pagemap_fd = -1, maps_fd = -1;
@@ -130,11 +130,11 @@ enum residency_method residency_setup(bool allow_scan) {
     const char *rest;
     parse_mapping(line, &range, &rest);
     if (strstr(rest, "[stack]"))
-      leave_out(range.first > (8u << 20) ? range.first - (8u << 20) : 0, range.last); /* it may grow downwards */
+      leave_out(range.first > (8u << 20) ? range.first - (8u << 20) : 0, range.last); /* the stack may grow downwards */
     else if (rest[4] == 's') /* the engine's tables, which stay: walking them took half of a memory pass */
       leave_out(range.first, range.last);
   }
-  memset(scanned, 1, sizeof scanned); /* resident from now on, else it would come as an allocator's memory */
+  memset(scanned, 1, sizeof scanned); /* resident from now on, else it would later count as the allocator's */
   struct scan_request request = {.size = sizeof request,
                                  .end = os_page_bytes(),
                                  .ranges = (uint64_t)(uintptr_t)scanned,
@@ -145,7 +145,7 @@ enum residency_method residency_setup(bool allow_scan) {
   return method;
 }
 
-/* What of [first, last) is not left out. */
+/* Visits the parts of [first, last) that are not left out. */
 static void visit_kept(uint64_t first, uint64_t last, void (*visit)(uint64_t address, uint64_t bytes)) {
   while (first < last) {
     uint64_t end = last;
@@ -166,8 +166,8 @@ static void visit_kept(uint64_t first, uint64_t last, void (*visit)(uint64_t add
   }
 }
 
-/* What the kernel is moving to make room for huge pages is said to be swapped, although it is in memory all the time,
-   and RssAnon has it. */
+/* An OS page that the kernel is moving to make room for huge pages is reported as swapped, although it is in memory all
+   the time and counted in RssAnon. */
 static bool is_moving(uint64_t address) {
   unsigned char in_memory = 0;
   return mincore((void *)(uintptr_t)address, os_page_bytes(), &in_memory) == 0 && (in_memory & 1);

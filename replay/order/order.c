@@ -9,11 +9,12 @@
 static enum replay_order order;
 static uint64_t window;
 
-/* Positions of the slowest live thread, as last found: only rises. Read at each MARK, so in a line of its own. */
+/* Positions of the slowest live thread, as last found: only rises. Read at each MARK, therefore in a separate cache
+   line. */
 static struct { _Alignas(64) _Atomic uint64_t position; } slowest;
 
-/* Threads that live, in no order. Read without the lock: a thread missed or read twice in passing makes the window a
-   little wider for one look. */
+/* Live threads, in no order. Read without the lock: missing a thread or reading it twice makes the window a little
+   wider for one search. */
 static struct {
   pthread_mutex_t lock;
   _Atomic uint32_t count;
@@ -63,7 +64,7 @@ void order_wait(struct replay_thread *self, const uint64_t *word) {
   worker->seen[entry].ops = gate_value(gate);
 }
 
-/* The live thread that is furthest behind; NULL if none is. */
+/* Returns the live thread that is furthest behind; NULL if no thread is live. */
 static struct replay_thread *find_slowest(uint64_t *position) {
   struct replay_thread *found = NULL;
   *position = UINT64_MAX;
@@ -88,9 +89,9 @@ static void wait_for_window(struct replay_thread *self, uint64_t position) {
       ;
     if (!thread || thread == self || position <= window || behind >= position - window)
       return;
-    /* Waits until half the window is free again: woken at each step of the slowest, threads would do nothing else. Not
-       until less than a MARK interval is left: the slowest thread's next op may be that far beyond its MARK, hence
-       beyond ours, and wait for an op of ours. */
+    /* Waits until half the window is free again: if threads were woken at each step of the slowest, they would do
+       nothing else. Never until less than a MARK interval is left: the slowest thread's next op may be that far beyond
+       its MARK, hence beyond ours, and wait for one of our ops. */
     uint64_t slack = window / 2 > WORKLOAD_MARK_INTERVAL ? window / 2 : WORKLOAD_MARK_INTERVAL;
     wait_counted(self, &thread->position, position - slack, false);
   }

@@ -15,13 +15,13 @@ enum { FOLLOWED = 8 }; /* clocks below that number may follow recorded time */
 static struct {
   clock_function *real;
   _Atomic bool follows;
-  struct timespec begin[FOLLOWED]; /* the real clocks when it began to follow */
+  struct timespec begin[FOLLOWED]; /* the real clocks when following began */
 } recorded;
 
-/* A recorder's: null where none is loaded. */
+/* The recorder's; null where none is loaded. */
 __attribute__((weak, visibility("default"))) void heaptape_lib_mark(const char *text);
 
-/* The linker's: where the executable's code lies. */
+/* From the linker: where the executable's code is. */
 extern const char __executable_start[], etext[];
 
 static int real_clock(clockid_t clock, struct timespec *now) {
@@ -35,7 +35,7 @@ static bool may_follow(clockid_t clock) {
          clock == CLOCK_REALTIME_COARSE || clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_BOOTTIME;
 }
 
-/* Takes the place of the C library's for everything that is loaded. */
+/* Replaces the C library's function for all loaded objects. */
 __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *now) {
   const char *caller = __builtin_return_address(0);
   if (!atomic_load_explicit(&recorded.follows, memory_order_acquire) || !may_follow(clock) ||

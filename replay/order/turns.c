@@ -8,14 +8,15 @@
 
 static enum replay_order order;
 
-/* Number of the thread that has the turn; at first thread 0. Written by whoever gives it away. */
+/* Number of the thread that has the turn; at first thread 0. Written by the thread that passes the turn on. */
 static uint32_t holder;
 
-/* ORDER_RECORDED. Read by whoever has the turn. */
+/* ORDER_RECORDED. Read by the thread that has the turn. */
 static struct workload_stream schedule;
 enum { SCHEDULE_WORDS = 2048 };
 
-/* ORDER_RANDOM: the live threads, in no particular order, but the same in each run. Changed by whoever has the turn. */
+/* ORDER_RANDOM: the live threads, in no particular order, but the same in each run. Changed by the thread that has the
+   turn. */
 static struct {
   uint64_t random_state;
   uint32_t *threads;
@@ -42,7 +43,7 @@ static bool may_run(const struct replay_thread *thread) {
 }
 
 /* Picks a live thread whose next op waits for nothing, each with the same chance; NULL if there is none. Picks at
-   random until one may run; where nearly all wait, so that many picks fail, takes the first that may. */
+   random until one may run; after many failed picks, where nearly all wait, takes the first that may. */
 static struct replay_thread *pick_thread(void) {
   for (uint32_t attempt = 0; attempt < 2 * live.count; attempt++) {
     struct replay_thread *thread = &engine.threads[live.threads[random_below(live.count)]];
@@ -75,7 +76,7 @@ void turns_begin(struct replay_thread *self) {
   wait_for_turn(self, ++self->turns);
 }
 
-/* Gives the turn to a thread picked at random, and waits for it to come back. */
+/* Passes the turn to a thread picked at random, and waits for the turn to come back. */
 static void pass_at_random(struct replay_thread *self) {
   HT_ASSERT(holder == self->number);
   struct replay_thread *next = pick_thread();
@@ -87,7 +88,7 @@ static void pass_at_random(struct replay_thread *self) {
   wait_for_turn(self, ++self->turns);
 }
 
-/* Self has the turn if it was granted any ops and has used them up: gives it to the schedule's next thread. */
+/* Self has the turn if it was granted any ops and has used them up: passes it to the schedule's next thread. */
 static void pass_by_schedule(struct replay_thread *self, uint64_t completed) {
   if (completed == 0 && self->number != 0)
     return;

@@ -16,10 +16,10 @@ static int make(struct run *run, const struct run_request *request, enum access_
 int access_runs_make(struct access_runs *runs, const struct run_request *request, struct error *error) {
   *runs = (struct access_runs){.own_share.result = NULL};
   if (!request->accesses)
-    return error_set(error, request->path, "accesses are those of a recording, and none were given");
+    return error_set(error, request->path, "the accesses pass performs recorded accesses, but none were given");
   if (access_stream_check(&runs->stream, request->accesses, request->ops, request->slots, error) != 0)
     return -1;
-  if (runs->stream.has_bursts) /* CPU time of the calls outside of bursts could not be told from that of those inside */
+  if (runs->stream.has_bursts) /* the CPU time of calls outside and inside of bursts could not be separated */
     return error_set(error, request->accesses, "recorded in bursts: the pass accesses needs a whole recording");
   if (make(&runs->own_share, request, ACCESS_OWN_SHARE, error) != 0 ||
       make(&runs->independent, request, ACCESS_INDEPENDENT, error) != 0)

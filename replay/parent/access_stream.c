@@ -14,7 +14,7 @@ static int take_total(struct accesses_reader *reader, struct access_stream *stre
   return 0;
 }
 
-/* Bursts begin and end in turn, but for the first item, which tells that there are bursts. */
+/* Bursts begin and end alternately, except the first item, which marks that there are bursts. */
 static int take_burst(struct accesses_reader *reader, struct access_stream *stream, const struct access_item *item,
                       struct error *error) {
   bool is_first = stream->events + stream->accesses == 0 && !stream->has_bursts;

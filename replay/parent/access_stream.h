@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks a stream of accesses for replaying (core/accesses/replay_file.h) against its workload, before it is replayed.
 
-   Job: is each item whole and legal, are there as many EVENT items as ops, are the slots those of the workload; and the
-   recording's totals. The tool that plays it does not check it again. Not its job: whether the accesses are the
-   program's. Single-threaded. */
+   Job: check that each item is whole and legal, that there are as many EVENT items as ops, and that the slots are the
+   workload's; read the recording's totals. The tool that plays the stream does not check it again. Not its job: whether
+   the accesses are the program's. Single-threaded. */
 #pragma once
 
 #include "core/accesses/stream.h"
@@ -11,10 +11,10 @@
 
 struct access_stream {
   uint32_t filter_bytes;
-  uint64_t events, accesses; /* items */
-  bool has_bursts;           /* the recording's accesses are of bursts alone */
-  bool in_burst;             /* while it is read */
-  uint64_t bursts;           /* that begin */
+  uint64_t events, accesses; /* numbers of items */
+  bool has_bursts;           /* only bursts have recorded accesses */
+  bool in_burst;             /* while the stream is read */
+  uint64_t bursts;           /* number that begin */
   uint32_t totals_known;     /* bit i: enum access_total i */
   uint64_t totals[ACCESS_TOTAL_LIMIT];
 };

@@ -23,7 +23,7 @@ static int choose(struct instruction_counter *counter, enum counted_by wanted, c
   return error_set(error, workload, "instructions are counted by valgrind, which is not installed here");
 }
 
-/* callgrind: plain names and numbers in the output, as its reader is short. */
+/* callgrind: plain names and numbers in the output, which keeps its reader short. */
 int instruction_counter_begin(struct instruction_counter *counter, enum counted_by wanted, const char *workload,
                               struct error *error) {
   struct valgrind_command *command = &counter->command;
@@ -43,7 +43,7 @@ int instruction_counter_begin(struct instruction_counter *counter, enum counted_
   return 0;
 }
 
-/* The call whose caller's name that is; -1 if it is none. */
+/* Returns the call whose caller has that name; -1: none. */
 static int call_of_caller(const char *function) {
   if (strncmp(function, CALLER_PREFIX, sizeof CALLER_PREFIX - 1) != 0)
     return -1;
@@ -53,7 +53,8 @@ static int call_of_caller(const char *function) {
   return call_by_name(ident);
 }
 
-/* "fn=CALLER" begins a function; "calls=N ..." is followed by "LINE INSTRUCTIONS", those of all below the call. */
+/* "fn=CALLER" begins a function; "calls=N ..." is followed by "LINE INSTRUCTIONS", the instructions of everything below
+   the call. */
 static int read_callgrind(const char *path, uint64_t instructions[CALL_LIMIT], struct error *error) {
   FILE *file = fopen(path, "r");
   if (!file)
@@ -74,7 +75,7 @@ static int read_callgrind(const char *path, uint64_t instructions[CALL_LIMIT], s
   return complete ? 0 : error_set(error, path, "callgrind's output is cut short");
 }
 
-/* What comes before the first edge is no window's. */
+/* Counts before the first edge belong to no window. */
 static void add_row(const json_t *row, uint32_t edges, struct window_count *windows) {
   json_int_t at[4];
   for (size_t column = 0; column < 4; column++)

@@ -7,7 +7,7 @@ int miss_counter_begin(struct miss_counter *counter, const struct miss_request *
                        struct error *error) {
   char why[sizeof error->text - 128];
   if (!request->accesses)
-    return error_set(error, workload, "misses are those of recorded accesses, and none were given");
+    return error_set(error, workload, "the misses pass simulates recorded accesses, but none were given");
   if (valgrind_find_tool(&counter->command.valgrind, why, sizeof why) != 0)
     return error_set(error, workload, "misses can't be counted: %s", why);
   if (access_stream_check(&counter->stream, request->accesses, request->ops, request->slots, error) != 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The parent's half of the misses pass: the engine under our Valgrind tool, mode replay.
 
-   Job: check the recorded accesses, start the engine under the tool, read what it simulated. Not its job: what the
+   Job: check the recorded accesses, start the engine under the tool, read its result. Not its job: what the
    engine does (replay/passes/misses.h), the model (observe/valgrind/simulate/simulate.h). Single-threaded. */
 #pragma once
 
@@ -12,9 +12,9 @@
 
 struct miss_request {
   const char *accesses;      /* file; NULL: none was given */
-  const char *caches, *tlbs; /* as the tool takes them; NULL: its own */
+  const char *caches, *tlbs; /* in the tool's syntax; NULL: its defaults */
   uint64_t ops, slots;       /* of the workload */
-  uint32_t threads, edges;   /* the same; of windows that the engine is to have noted */
+  uint32_t threads, edges;   /* of the workload; of windows that the engine should note */
 };
 
 struct miss_counter {
@@ -23,8 +23,8 @@ struct miss_counter {
   json_t *simulated; /* the tool's result; NULL: not read */
 };
 
-/* workload: named in errors. Returns 0, or -1 with error filled in: no tool, or a stream that is damaged or not this
-   workload's. Its command is to be closed in either case; `simulated` is the caller's. */
+/* workload: named in errors. Returns 0, or -1 with error filled in: no tool, or a stream that is damaged or another
+   workload's. The caller closes the command in either case and owns `simulated`. */
 int miss_counter_begin(struct miss_counter *counter, const struct miss_request *request, const char *workload,
                        struct error *error);
 

@@ -25,7 +25,7 @@ enum {
   NO_VALGRIND = 125, /* exit status of a child that could not start it */
 };
 static const uint64_t HANG_NS = 60000000000u, DEADLOCK_NS = 3000000000u;
-/* Between two ops, all that the program accessed meanwhile is simulated (misses pass, some 10 million accesses/s) or
+/* Between two ops, all of the program's accesses meanwhile are simulated (misses pass, about 10 million accesses/s) or
    performed (accesses pass). */
 static const uint64_t ACCESSES_HANG_NS = 3600000000000u;
 
@@ -67,7 +67,7 @@ static int make_result(struct run *run, const struct run_request *request, struc
   return fd;
 }
 
-/* LD_PRELOAD for the engine: what is preloaded already (a recorder, for one) stays first. */
+/* Sets LD_PRELOAD for the engine: what is already preloaded (a recorder, for example) stays first. */
 static int set_preloads(char *const *preloads) {
   const char *before = getenv("LD_PRELOAD");
   char value[16384];
@@ -82,8 +82,8 @@ static int set_preloads(char *const *preloads) {
 
 enum { ENVIRONMENT_STEP_BYTES = 16384 };
 
-/* Environment and arguments lie above the stack, whose place they shift; a variant's longer settings must not. So the
-   environment is filled up to whole steps. Returns 0, or -1: no memory. */
+/* Environment and arguments are above the stack and shift it; a variant's longer settings must not do that. So the
+   environment is padded to whole steps. Returns 0, or -1: no memory. */
 static int pad_environment(void) {
   static char padding[ENVIRONMENT_STEP_BYTES + 32] = "HEAPTAPE_PADDING=";
   size_t name = strlen(padding), bytes = name + 1 + sizeof(char *);
@@ -93,13 +93,13 @@ static int pad_environment(void) {
   return putenv(padding);
 }
 
-/* The same addresses in each run; containers may forbid it, and the result records which it was. */
+/* Makes addresses the same in each run. Containers may forbid that; the result records which was the case. */
 static bool stop_randomisation(void) {
   int now = personality(0xffffffff);
   return now != -1 && personality((unsigned)now | ADDR_NO_RANDOMIZE) != -1;
 }
 
-/* The engine by its path: under Valgrind, /proc/self/exe is Valgrind. Empty: unknown. */
+/* Returns the engine's path: under Valgrind, /proc/self/exe is Valgrind. Empty: unknown. */
 static const char *engine_path(void) {
   static char path[PATH_MAX];
   ssize_t bytes = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -125,7 +125,7 @@ __attribute__((noreturn)) static void become_engine(struct replay_result *result
   if (set_preloads(request->preloads) != 0 || pad_environment() != 0)
     _exit(126);
   char argument[64];
-  /* Of one length, as arguments lie above the stack, too. */
+  /* Of fixed length, as arguments are above the stack, too. */
   snprintf(argument, sizeof argument, "--engine=%06d,%06d", result_fd, request->workload_fd);
   char *arguments[] = {"heaptape-replay", argument, NULL};
   if (pass_samples_memory(request->pass) && !request->baseline_only)
@@ -151,7 +151,7 @@ struct watch {
   uint64_t done, last_change_ns;
 };
 
-/* Why the engine should be killed now; NULL if it goes well. */
+/* Returns why the engine should be killed now; NULL: it should not. */
 static const char *look(const struct run *run, const struct run_request *request, struct watch *watch) {
   uint64_t now = os_monotonic_ns(), done = ops_done(run);
   if (atomic_load(&run->result->pacing_threads) > 0)
@@ -172,7 +172,7 @@ static const char *look(const struct run *run, const struct run_request *request
   return NULL;
 }
 
-/* How far the replay had come: the op of the thread that a signal hit, where known, else all ops done. */
+/* Describes how far the replay had come: the op of the thread that a signal hit, where known, else all ops done. */
 static void describe_place(const struct run *run, char *text, size_t bytes) {
   const struct replay_result *result = run->result;
   uint32_t phase = atomic_load(&result->phase), died = atomic_load(&result->died_thread);
@@ -256,7 +256,7 @@ static int check_preloads(const struct run *run, const struct run_request *reque
     if (run->result->preloads_missing & (uint64_t)1 << index)
       return error_set(error, *preload, "the dynamic linker can't load it");
   }
-  /* Else the C library would be measured under another name. Its own name may be given, for what is behind it. */
+  /* Else the C library would be measured under another name. Its own name is allowed. */
   if (request->preloads && *request->preloads && !is_c_library(*request->preloads) && !request->null_allocator &&
       run->result->malloc_is_of_libc)
     return error_set(error, *request->preloads, "defines no malloc");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Makes one run: starts the engine process, watches over it, collects what it measured. The parent's half.
+/* Makes one run: starts the engine process, watches it, collects its measurements. The parent's half.
 
    Not its job: options (replay_main.c), output (report.c), measuring (engine.c).
    Invariants: the engine gets its own fresh process, which dies with this one; a run that fails gives one error with
@@ -22,13 +22,13 @@ struct run_request {
   enum replay_order order;
   enum touch_policy touch;
   enum counted_by counted_by;       /* instructions pass */
-  const struct window_edges *edges; /* the same and the misses pass; NULL: none */
-  /* Misses and accesses pass: the file of recorded accesses. Misses pass: caches and TLBs as the tool takes them. NULL:
-     none, or its own. */
+  const struct window_edges *edges; /* instructions and misses pass; NULL: none */
+  /* Misses and accesses pass: the file of recorded accesses; NULL: none. Misses pass: caches and TLBs in the tool's
+     syntax; NULL: its defaults. */
   const char *accesses, *caches, *tlbs;
   enum access_mode access_mode; /* accesses pass */
-  const char *origins;          /* blame pass; NULL: none */
-  const json_t *origin_names;   /* the same, its JSON */
+  const char *origins;          /* blame pass: file; NULL: none */
+  const json_t *origin_names;   /* blame pass: the file's JSON */
   struct blame_setup blame;
   uint64_t touch_bound_bytes; /* touch.h */
   uint64_t window, op_limit, seed, disturb_lines;
@@ -46,20 +46,20 @@ struct run {
   uint64_t result_bytes;
   struct syscalls syscalls;
   struct instruction_counts instructions; /* instructions pass */
-  enum counted_by counted_by;             /* the same */
+  enum counted_by counted_by;             /* instructions pass */
   struct access_stream accesses;          /* misses pass */
-  json_t *simulated;                      /* the same, as the tool gave it; NULL: none */
+  json_t *simulated;                      /* misses pass: the tool's result; NULL: none */
 };
 
-/* Memory of the engine just before its first op without an allocator under test, to be subtracted. */
+/* The engine's memory just before its first op, without an allocator under test: to be subtracted. */
 struct baseline {
   uint64_t rss_anon_bytes, vm_size_bytes;
 };
 
-/* Returns 0, or -1 with error filled in. run_free in either case. */
+/* Returns 0, or -1 with error filled in. Call run_free in either case. */
 int run_engine(struct run *run, const struct run_request *request, struct error *error);
 void run_free(struct run *run);
 
-/* Of the cycle counter, over the time since this process's first run; sleeps where that is too short. To be asked once
-   all runs are over, as it stays what it was found to be: a sleep after each would cost as much as a short run. */
+/* Returns the frequency of the cycle counter, measured since this process's first run; sleeps where that is too short.
+   Call it when all runs are over, as the result is kept: a sleep after each run would cost as much as a short run. */
 double run_cycles_hz(void);

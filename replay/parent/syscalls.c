@@ -27,14 +27,14 @@ void syscalls_accept(struct syscalls *counts, int socket, pid_t engine) {
   counts->status_fd = proc_open(engine, "status");
 }
 
-/* brk takes an address: the bytes are those by which it moves the break, up or down. 0 asks where it is. */
+/* brk takes an address: the bytes are those by which it moves the break, up or down. 0 only returns it. */
 static uint64_t bytes_of_break(struct syscalls *counts, uint64_t address, const struct replay_result *result) {
   uint64_t before = counts->break_address ? counts->break_address : result->brk_at_setup;
   if (address == 0)
     return 0;
   counts->break_address = address;
   if (before == 0)
-    return 0; /* the very first one, before main: from where is not known */
+    return 0; /* the first call, before main: the old break is not known */
   return address > before ? address - before : before - address;
 }
 

@@ -8,7 +8,7 @@
 
 enum {
   ADDRESS_BITS = 48,
-  TABLE_BITS = 24, /* 16 MiB of addresses to the table: 8 MiB of it, mapped as it is touched */
+  TABLE_BITS = 24, /* 16 MiB of addresses per table: 8 MiB, mapped as it is touched */
   PIECE_BITS = 3,
   TABLES = 1 << (ADDRESS_BITS - TABLE_BITS),
   PIECES = 1 << (TABLE_BITS - PIECE_BITS),
@@ -23,7 +23,7 @@ int claims_setup(void) {
   return tables ? 0 : -1;
 }
 
-/* The piece's entry; NULL: not watched, or no memory for its table. */
+/* Returns the piece's entry; NULL: not checked, or no memory for its table. */
 static owner_of_piece *piece_at(uint64_t address) {
   uint64_t number = address >> TABLE_BITS;
   if (number >= TABLES)
@@ -36,12 +36,12 @@ static owner_of_piece *piece_at(uint64_t address) {
     if (atomic_compare_exchange_strong(&tables[number], &table, made))
       table = made;
     else
-      os_unmap(made, sizeof *made * PIECES); /* another thread was faster; table is its */
+      os_unmap(made, sizeof *made * PIECES); /* another thread was faster: table is that thread's */
   }
   return &table[(address >> PIECE_BITS) & (PIECES - 1)];
 }
 
-/* How many pieces from address on lie in its table, at most those up to last. */
+/* Returns how many pieces from address on are in its table, up to last. */
 static uint64_t pieces_here(uint64_t address, uint64_t last) {
   uint64_t end =
       (address | (((uint64_t)1 << TABLE_BITS) - 1)) < last ? address | (((uint64_t)1 << TABLE_BITS) - 1) : last;

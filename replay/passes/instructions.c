@@ -3,9 +3,9 @@
 
 #include "core/valgrind/requests.h"
 
-/* Callgrind distinguishes callers by name, our tool by address: one function for each kind of call, in a section of its
-   own, whose first and last address the linker knows. The text in the assembly keeps the compiler from making one of
-   them all, and stands behind the call so that it is no jump. */
+/* Callgrind distinguishes callers by name, our tool by address: one function for each kind of call, in its own section,
+   whose first and last address the linker defines. The text in the assembly keeps the compiler from merging these
+   functions, and is behind the call so that the call does not become a jump. */
 #define CALL(id, ident, name, acquires, released, size, param)                                                         \
   static __attribute__((noinline, section("heaptape_code_" #ident))) void *heaptape_calls_##ident(                     \
       uint8_t entry, const struct op *op) {                                                                            \

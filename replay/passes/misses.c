@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* As the tool reads the table. */
+/* The layout in which the tool reads the table. */
 _Static_assert(sizeof(struct object) == 2 * sizeof(uint64_t) && offsetof(struct object, pointer) == 0,
                "an entry is two words, the first the object's address");
 

@@ -60,7 +60,7 @@ static struct pmu_count read_count(int fd) {
   if (read(fd, &got, sizeof got) != sizeof got)
     return (struct pmu_count){.error = errno};
   if (got.running_ns == 0)
-    return (struct pmu_count){.error = EBUSY}; /* others held the counters all the time */
+    return (struct pmu_count){.error = EBUSY}; /* other users held the counters all the time */
   double share = (double)got.running_ns / (double)got.enabled_ns;
   return (struct pmu_count){0, share, (uint64_t)((double)got.value / share)};
 }

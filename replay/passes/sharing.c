@@ -16,7 +16,7 @@ static bool lives(const struct object *object) {
   return object->pointer && object->size_bytes != OBJECT_MISSING;
 }
 
-/* Is the object's memory given back, or may it be? */
+/* Returns whether the call releases the object's memory, or may release it. */
 static bool lets_go(struct call_plan plan) {
   return (plan.traits & CALL_TAKES) && (plan.traits & (CALL_RELEASES | CALL_ACQUIRES));
 }

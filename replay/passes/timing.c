@@ -12,7 +12,7 @@ bool timing_setup(void) {
   timing_switch_armed = os_switch_armed();
   if (timing_switch_armed != 0 && os_switch_word())
     return true;
-  timing_switch_armed = 1; /* goes to words that the kernel does not clear */
+  timing_switch_armed = 1; /* written to words that the kernel does not clear */
   return false;
 }
 
@@ -38,13 +38,12 @@ void timing_take_empty(struct timing *timing) {
   empty_calls_add(&timing->empty, cycles);
 }
 
-/* Between calls: preempted, or asleep until its turn. */
+/* Between calls the thread was preempted, or slept until its turn. */
 void timing_was_off(struct timing *timing) {
   timing->involuntary = involuntary_switches();
 }
 
-/* The word shows that the thread was off its processor, not why; the kernel counts those switches that were not the
-   thread's will. */
+/* The word shows that the thread was off its processor, not why; the kernel counts involuntary switches separately. */
 bool timing_was_preempted(struct timing *timing, uint64_t cycles) {
   uint64_t involuntary = involuntary_switches();
   bool preempted = involuntary != timing->involuntary;

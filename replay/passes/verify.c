@@ -21,7 +21,7 @@ struct acquisition {
 
 static struct acquisition *acquisitions;
 
-/* Where an op stands, for words and patterns. */
+/* Where an op is, for messages and patterns. */
 struct place {
   const struct replay_thread *thread;
   const struct op *op; /* NULL: after the last one */
@@ -38,7 +38,7 @@ static const char *call_name(uint8_t call) {
   return call_table[call & CALL_ID_MASK].name;
 }
 
-/* Position in the recorded order: exact under the recorded order, else that of the thread's last MARK, to 64 ops. */
+/* Position in the recorded order: exact under that order, else known from the thread's last MARK to 64 ops. */
 static void describe_position(const struct replay_thread *self, char *text, size_t bytes) {
   if (engine.result->setup.order == ORDER_RECORDED) {
     uint64_t position = 0;
@@ -51,7 +51,7 @@ static void describe_position(const struct replay_thread *self, char *text, size
   }
 }
 
-/* "op 7 of thread 0 (position 12), free(0x5581)". Ends the process. what: what is wrong. */
+/* "op 7 of thread 0 (position 12), free(0x5581)". Ends the process. what: the fault. */
 static __attribute__((noreturn)) void broken(const struct place *place, const char *what) {
   const struct op *op = place->op;
   char position[64], address[32] = "", size[40] = "";
@@ -89,7 +89,7 @@ static uint8_t pattern_byte(uint64_t pattern, uint64_t at) {
   return (uint8_t)((pattern + at / 8 * STEP) >> at % 8 * 8);
 }
 
-/* The first byte of [from, to) that is not the pattern's; to if there is none. */
+/* Returns the first byte of [from, to) that differs from the pattern; to if there is none. */
 static uint64_t find_change(const uint8_t *object, uint64_t pattern, uint64_t from, uint64_t to) {
   uint64_t at = from;
   for (; at < to && at % 8 != 0; at++) {
@@ -109,7 +109,7 @@ static uint64_t find_change(const uint8_t *object, uint64_t pattern, uint64_t fr
   return to;
 }
 
-/* The two parts of an object that carry its pattern; the second is empty for all but the largest. */
+/* The two parts of an object that have its pattern; the second is empty except in the largest objects. */
 struct parts {
   uint64_t first_end, second_begin, end;
 };
@@ -120,7 +120,7 @@ static struct parts parts_of(uint64_t bytes) {
   return (struct parts){FILLED_BYTES / 2, bytes - FILLED_BYTES / 2, bytes};
 }
 
-/* Are the first `bytes` of what was filled as an object of filled_bytes as they were? why: what it means if not. */
+/* Checks that the first `bytes` of an object that was filled with filled_bytes are unchanged. why: the error if not. */
 static void check_contents(const struct place *place, const uint8_t *object, uint64_t filled_bytes, uint64_t bytes,
                            const char *why) {
   struct parts parts = parts_of(filled_bytes);
@@ -169,23 +169,24 @@ static void check_placement(const struct place *place, struct call_plan plan, co
   char what[192];
   uint64_t address = (uint64_t)(uintptr_t)object, alignment = promised_alignment(plan, op);
   if (address % alignment != 0) {
-    snprintf(what, sizeof what, "gave %p, which is not aligned to %" PRIu64 " bytes", (const void *)object, alignment);
+    snprintf(what, sizeof what, "returned %p, which is not aligned to %" PRIu64 " bytes", (const void *)object,
+             alignment);
     broken(place, what);
   }
   uint64_t usable_bytes = call_usable_size((void *)(uintptr_t)object);
   if (usable_bytes < op->request_bytes) {
-    snprintf(what, sizeof what, "gave %p, for which malloc_usable_size returns only %" PRIu64 " bytes",
+    snprintf(what, sizeof what, "returned %p, for which malloc_usable_size returns only %" PRIu64 " bytes",
              (const void *)object, usable_bytes);
     broken(place, what);
   }
 }
 
-/* Bytes for which an object holds a claim: one at least, as objects of size 0 have addresses of their own too. */
+/* Returns the bytes that an object claims: at least one, as objects of size 0 have separate addresses, too. */
 static uint64_t claimed_bytes(uint64_t bytes) {
   return bytes ? bytes : 1;
 }
 
-/* Both are claimed as they are filled: the middle of the largest is not. */
+/* Claims the filled parts: not the middle of the largest objects. */
 static uint32_t claim(uint8_t *object, uint64_t bytes, uint32_t owner) {
   struct parts parts = parts_of(claimed_bytes(bytes));
   uint64_t address = (uint64_t)(uintptr_t)object;
@@ -208,31 +209,31 @@ static void check_overlap(const struct place *place, const uint8_t *object) {
     return;
   struct object there = engine.objects[other - 1];
   uint64_t mine = (uint64_t)(uintptr_t)object, theirs = (uint64_t)(uintptr_t)there.pointer;
-  /* Objects of less than 8 bytes may lie side by side in one piece. */
+  /* Objects of less than 8 bytes may be side by side in one piece. */
   if (there.pointer &&
       (mine >= theirs + claimed_bytes(there.size_bytes) || theirs >= mine + claimed_bytes(op->request_bytes)))
     return;
   char from[96], what[256];
   describe_acquisition(other - 1, from, sizeof from);
-  snprintf(what, sizeof what, "gave %p, which overlaps the live object of %" PRIu64 " bytes at %p %s",
+  snprintf(what, sizeof what, "returned %p, which overlaps the live object of %" PRIu64 " bytes at %p %s",
            (const void *)object, there.size_bytes, there.pointer, from);
   broken(place, what);
 }
 
 static void check_zeroes(const struct place *place, const uint8_t *object, uint64_t from, uint64_t to) {
-  /* Each byte equals the one before, and the first is 0: libc's comparison is the fast way to say so. */
+  /* Each byte equals the one before, and the first is 0: libc's comparison is the fast way to check that. */
   if (from == to || (object[from] == 0 && memcmp(object + from, object + from + 1, to - from - 1) == 0))
     return;
   uint64_t at = from;
   while (object[at] == 0)
     at++;
   char what[128];
-  snprintf(what, sizeof what, "gave memory that is not zero: byte %" PRIu64 " at %p is 0x%02x", at,
+  snprintf(what, sizeof what, "returned memory that is not zero: byte %" PRIu64 " at %p is 0x%02x", at,
            (const void *)object, object[at]);
   broken(place, what);
 }
 
-/* The call gave an object. */
+/* Checks and keeps the object that the call returned. */
 static void accept(const struct place *place, struct object *object, struct call_plan plan, uint8_t *answer) {
   const struct op *op = place->op;
   uint64_t old_bytes = op->pointer ? object->size_bytes : 0;
@@ -245,7 +246,7 @@ static void accept(const struct place *place, struct object *object, struct call
                              .op = place->number,
                              .thread = place->thread->number,
                              .call = op->call};
-  *object = (struct object){answer, op->request_bytes}; /* before the claim: whoever meets that looks here */
+  *object = (struct object){answer, op->request_bytes}; /* before the claim: a thread that finds the claim reads this */
   check_placement(place, plan, answer);
   check_overlap(place, answer);
   struct parts parts = parts_of(op->request_bytes);

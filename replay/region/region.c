@@ -16,7 +16,7 @@ enum {
   RUN_BYTES = 1 << RUN_BITS,
   RUNS = BLOCK_BYTES / RUN_BYTES,
   CLASS_MAX_BYTES = 16 << 10,
-  LONG_CLASS_BYTES = 1 << 10, /* from here on runs of a class are long: what is left over at the end weighs less */
+  LONG_CLASS_BYTES = 1 << 10, /* from this size on, runs of a class are long, so that the unused end weighs less */
   LONG_RUNS = 4,
   SPAN_MAX_BYTES = 2 << 20,
   CLASS_STEP_BYTES = 16,
@@ -25,13 +25,13 @@ enum {
   MOST_BLOCKS = 1 << 20, /* of one region: 4 TiB */
 };
 
-/* A run, or a span of several, as its block's first OS page describes it. */
+/* A run, or a span of several, as described in its block's first OS page. */
 struct run {
   struct run *next, *previous; /* runs of the class with room */
   void *freed;                 /* objects, each with the address of the next */
   uint32_t class_bytes;        /* 0: a span */
   uint32_t used, carved, room; /* objects: live; ever handed out; that fit */
-  uint32_t spans;              /* how many stand together: a span, or the long run of a class */
+  uint32_t spans;              /* how many runs belong together: a span, or the long run of a class */
   uint32_t back;               /* in a long run: how many before this one belong to it */
   uint32_t unused[4];
 };
@@ -39,19 +39,19 @@ _Static_assert(sizeof(struct run) * RUNS == 4096, "one OS page describes a block
 
 struct block {
   uint8_t *first;
-  uint64_t free_runs; /* a bit each; never run 0, which has the descriptions */
+  uint64_t free_runs; /* a bit each; never run 0, which holds the descriptions */
 };
 
 struct region {
   pthread_mutex_t lock;
   struct run *with_room[CLASSES];
-  struct run *empty; /* the one that is kept though nothing lives in it; NULL: none */
+  struct run *empty; /* the run that is kept although nothing lives in it; NULL: none */
   struct block *blocks;
   uint32_t block_count;
   uint32_t first_with_room; /* no block below has a free run */
 };
 
-/* Of each 4 MiB of address space: whose it is, and the OS pages of an object mapped by itself that begins there. */
+/* For each 4 MiB of address space: its region, and the OS pages of an object with its own mapping that begins there. */
 struct owner {
   uint32_t region : 4;
   uint32_t os_pages : 28; /* 0: a block */
@@ -77,8 +77,8 @@ int region_setup(void) {
   return 0;
 }
 
-/* Whole blocks of address space, aligned to align_bytes or a block. Huge OS pages would make a block resident at once.
- */
+/* Maps whole blocks of address space, aligned to align_bytes or a block. Not with huge OS pages, which would make a
+   block resident at once. */
 static void *map_aligned(size_t bytes, size_t align_bytes) {
   size_t align = align_bytes > BLOCK_BYTES ? align_bytes : BLOCK_BYTES;
   if (bytes > SIZE_MAX / 4 || align > SIZE_MAX / 4)
@@ -123,7 +123,7 @@ static struct block *add_block(struct region *region) {
   return block;
 }
 
-/* The first of so many free runs side by side; -1: none. */
+/* Returns the first of `count` adjacent free runs; -1: none. */
 static int find_runs(uint64_t free_runs, unsigned count) {
   for (unsigned i = 1; i < count && free_runs; i++)
     free_runs &= free_runs >> 1;
@@ -315,7 +315,7 @@ size_t region_usable_bytes(const void *object) {
   return run->class_bytes ? run->class_bytes : (size_t)run->spans << RUN_BITS;
 }
 
-/* In place only where a new object would be as large: else a region of objects that shrank would keep what they had. */
+/* In place only if a new object would be as large: else a region of objects that shrank would keep their old memory. */
 void *region_resize(void *object, size_t size_bytes) {
   size_t old_bytes = region_usable_bytes(object);
   size_t new_bytes = size_bytes <= CLASS_MAX_BYTES  ? class_of(size_bytes)

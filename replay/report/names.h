@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of passes, orders and touch policies, as options and results have them. */
+/* Names of passes, orders and touch policies, as in options and results. */
 #pragma once
 
 #include "replay/state/result.h"

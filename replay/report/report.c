@@ -27,7 +27,7 @@ static void add_allocator_stats(json_t *into, const struct allocator_stats *stat
   json_object_set_new(into, "reference_stats", counts);
 }
 
-/* As the option takes it. */
+/* Writes the order as the option takes it. */
 static void order_text(const struct run_request *request, char *text, size_t bytes) {
   const char *name = order_name(request->order);
   if (request->order == ORDER_WINDOW)
@@ -45,8 +45,8 @@ static int longer_first(const void *left, const void *right) {
   return a->cycles > b->cycles ? -1 : a->cycles < b->cycles;
 }
 
-/* What threads waited: in all, and those that did longest; share: of the cycles from a thread's first word to its last.
- */
+/* The threads' waits: in total, and of those that waited longest. share: of the cycles from a thread's first word to
+   its last. */
 static json_t *waits_json(struct replay_result *result) {
   json_t *threads = json_array();
   qsort(result->most_waits, WAITS_KEPT, sizeof *result->most_waits, longer_first);
@@ -106,7 +106,7 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
     break;
   case PASS_BARE:
     report_pmu(out, result);
-    /* Of whole streams, waits and counter reads left out. */
+    /* Of whole streams, without waits and counter reads. */
     json_set_count(out, "cycles_total", (uint64_t)((double)result->cpu_ns * run_cycles_hz() / 1e9));
     json_set_count(out, "cpu_ns", result->cpu_ns);
     break;

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* As in allocators/common/allocator.h, of which replay/ includes nothing. */
+/* As in allocators/common/allocator.h; replay/ includes nothing of allocators/. */
 struct allocator_stat {
   const char *name;
   uint64_t value;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the allocator itself counted, where it offers that: our own do, with their tunable stats.
+/* What the allocator itself counted, where it offers counts: our own allocators do, with their tunable stats.
 
-   Read in the engine's process after the last op, printed by the parent as "reference_stats": the key is older than the
-   other allocators of ours. */
+   Read in the engine's process after the last op, printed by the parent as "reference_stats": the key is older than our
+   other allocators. */
 #pragma once
 
 #include <stdint.h>
@@ -17,5 +17,5 @@ struct allocator_stats {
   } stats[ALLOCATOR_STATS];
 };
 
-/* Fills in the counts of this process's allocator, if it has any. Not while other threads start or end. */
+/* Fills in the counts of this process's allocator, if it has any. Do not call while other threads start or end. */
 void allocator_stats_read(struct allocator_stats *stats);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the blame pass is asked for and measures: plain types, which the shared result is made of (result.h,
-   docs/use/BLAME.md).
+/* Requests and figures of the blame pass: plain types for the shared result (result.h, docs/use/BLAME.md).
 
    Not its job: measuring (replay/blame/). Nothing here is a pointer. */
 #pragma once
@@ -13,14 +12,14 @@
 enum blame_grouping { BLAME_SITE, BLAME_FUNCTION, BLAME_THREAD, BLAME_SIZE, BLAME_PHASE, BLAME_AGE, BLAME_GROUPINGS };
 
 enum {
-  BLAME_EVEN_LIMIT = 250, /* each is a position of the memory map, too */
+  BLAME_EVEN_LIMIT = 250, /* each position is one of the memory map, too */
   BLAME_ASKED_LIMIT = 64,
   BLAME_POSITIONS = BLAME_EVEN_LIMIT + BLAME_ASKED_LIMIT + 2,
-  BLAME_ROWS = 2 << 20, /* sparse, as all of these: only what is written costs memory */
+  BLAME_ROWS = 2 << 20, /* sparse, like all of these tables: only written rows cost memory */
   BLAME_PEAK_ROWS = 1 << 20,
 };
 
-/* Why a position is there. */
+/* Why there is a row for a position. */
 enum blame_why {
   BLAME_BECAUSE_EVEN = 1,
   BLAME_BECAUSE_ASKED = 2,
@@ -29,11 +28,11 @@ enum blame_why {
   BLAME_BECAUSE_PEAK = 16,
 };
 
-/* Groups that are no group of objects. */
+/* Rows that are not a group of objects. */
 #define BLAME_OTHERS (-1)
 #define BLAME_BEYOND (-2)
 
-/* What a group holds. */
+/* The bytes that a group holds. */
 struct blame_sums {
   uint64_t objects, live_bytes, rounding_bytes, empty_bytes, os_pages, alone_bytes;
   uint64_t alone_empty_bytes; /* of alone_bytes */
@@ -42,7 +41,7 @@ struct blame_sums {
 struct blame_row {
   uint32_t at, grouping; /* at: index of its position */
   int64_t group;
-  uint64_t groups; /* 1; of BLAME_OTHERS, how many */
+  uint64_t groups; /* 1; for BLAME_OTHERS, their number */
   struct blame_sums sums;
 };
 
@@ -60,8 +59,8 @@ struct blame_asked {
 struct blame_setup {
   int origins_fd; /* -1: none */
   uint32_t even;
-  uint32_t end_why;     /* reasons for the end, beside itself */
-  uint32_t asked_count; /* by rising position, each once; none is the end */
+  uint32_t end_why;     /* further reasons for the end position */
+  uint32_t asked_count; /* in rising order, each once, without the end */
   struct blame_asked asked[BLAME_ASKED_LIMIT];
 };
 

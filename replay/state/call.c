@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/state/call.h"
 
-#include "replay/region/region.h"
 #include "replay/counters/null_allocator.h"
+#include "replay/region/region.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -37,8 +37,8 @@ static size_t no_usable_size(void *pointer) {
   return SIZE_MAX;
 }
 
-/* The table's members for calls without an object have no answers. Through void *, as compilers take the cast between
-   functions for a mistake. */
+/* The table's type for calls without an object has no result. Cast through void *, as compilers warn about a cast
+   between function types. */
 size_t call_usable_size(void *object) {
   if (region_owns(object))
     return region_usable_bytes(object);
@@ -102,7 +102,7 @@ static struct call_plan plan_for(unsigned byte) {
   const struct call_info *info = &call_table[plan.entry];
   bool takes = info->released != NOTHING && !(byte & CALL_NULL_IN);
   bool acquires = info->acquires && !(byte & CALL_NULL_OUT);
-  /* An op that gave no object is only in a workload where it freed: a realloc to size 0. */
+  /* An op that returned no object is in a workload only if it freed: a realloc to size 0. */
   if (!trace_call_is_legal((uint8_t)byte) || ((byte & CALL_NULL_OUT) && !takes)) {
     plan.traits = CALL_UNUSUAL | CALL_ILLEGAL;
     return plan;
@@ -118,7 +118,7 @@ static struct call_plan plan_for(unsigned byte) {
   return plan;
 }
 
-/* What stands in for calloc and realloc where all is malloc and free. */
+/* The substitutes of calloc and realloc if only malloc and free are called. */
 static void *calloc_by_malloc(size_t count, size_t size_bytes) {
   size_t bytes;
   void *object = allocator.malloc(__builtin_mul_overflow(count, size_bytes, &bytes) ? SIZE_MAX : bytes);
@@ -165,7 +165,7 @@ static void make_plans(bool as_malloc, bool have_memory) {
     substitute_all(have_memory);
 }
 
-/* As an entry point is called: through memory. */
+/* Called like an entry point: through memory. */
 static void (*volatile nothing)(void *object) = null_free;
 
 void call_nothing(uint64_t *cycles) {
@@ -180,8 +180,8 @@ bool call_setup_process(bool as_malloc) {
 #define ENTRY_OUT ENTRY_POINTER
 #include "replay/state/entry.def"
   /* Where another library provides malloc, an entry point that only libc has belongs to another heap: its objects must
-     not meet that library's free. libc's reallocarray is the exception: it calls the process's realloc, if that is not
-     libc's, too. */
+     not be passed to that library's free. libc's reallocarray is the exception: it calls the process's realloc, even if
+     that is not libc's. */
   void *libc = object_of((void *)getpid);
   bool of_libc = libc == object_of((void *)allocator.malloc);
   if (!of_libc) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the contention pass found, in memory that both processes share (result.h).
+/* The figures of the contention pass, in memory that both processes share (result.h).
 
    Job: the layout. Not its job: filling it in (replay/contention/), names and JSON (report_contention.c). Invariants:
    each wait is in exactly one row or one `overflow` cell, so sums by call, by size and by lock are the same. All-zero
@@ -13,16 +13,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How a thread waited: for a lock's word, by giving its processor away, for a time. */
+/* How a thread waited: for a lock's word, by yielding its processor, for a time. */
 enum wait_kind { WAIT_FUTEX, WAIT_YIELD, WAIT_SLEEP, WAIT_KINDS };
 
-/* at_once: those that the kernel refused, as the lock's word had changed meanwhile. */
+/* at_once: waits that the kernel refused, as the lock's word had changed meanwhile. */
 struct wait_sums {
   _Atomic uint64_t count, at_once, time_ns, max_ns;
 };
 
-/* Waits of one kind, in one kind of call, of one size class, at one place: the lock's word of a futex, else the
-   instruction that made the system call, or behind that which called sched_yield(). key 0: a free row. */
+/* Waits of one kind, in one kind of call, of one size class, at one address: a futex's lock word, else that of the
+   instruction that made the system call, or of the one behind the call of sched_yield(). key 0: a free row. */
 struct wait_row {
   _Atomic uint64_t key; /* wait_key */
   struct wait_sums sums;
@@ -31,12 +31,12 @@ struct wait_row {
 enum {
   WAIT_ROWS = 1 << 14,                   /* a power of two */
   WAIT_CLASSES = 32,                     /* size_class fits */
-  WAIT_CALL_THREAD_END = CALL_LIMIT - 1, /* no call: what the allocator does when a thread ends */
+  WAIT_CALL_THREAD_END = CALL_LIMIT - 1, /* not a call: the allocator's work when a thread ends */
   LOADED_OBJECTS = 64,
   ARENAS_LIMIT = 1024,
 };
 
-/* Never 0 but for addresses of 2^50 and more, which have no key. */
+/* Returns 0 only for addresses of 2^50 and more, which have no key. */
 static inline uint64_t wait_key(uint64_t address, enum wait_kind kind, uint8_t call, unsigned size_class) {
   uint64_t what = ((uint64_t)kind << 11 | (uint64_t)(call & (CALL_LIMIT - 1)) << 5 | size_class) << 1 | 1;
   return address >> 50 ? 0 : address << 14 | what;
@@ -54,7 +54,7 @@ static inline unsigned wait_key_size_class(uint64_t key) {
   return key >> 1 & (WAIT_CLASSES - 1);
 }
 
-/* A file that was loaded: its addresses, and what is to be subtracted of one to have the file's own. */
+/* A loaded file: its addresses, and what to subtract from one to get the file's own address. */
 struct loaded_object {
   uint64_t first, last, bias;
   char path[PATH_MAX];
@@ -62,12 +62,12 @@ struct loaded_object {
 
 struct contention {
   int filter_error;         /* why there is no filter: an errno; 0: there is one */
-  bool switches_known;      /* the kernel tells of context switches cheaply (os_switch.h) */
-  uint64_t trap_ns;         /* what seeing one wait costs beside the wait itself, measured before the first op */
-  _Atomic uint64_t outside; /* waits that were seen outside of calls: the engine's own, and others */
+  bool switches_known;      /* context switches can be detected cheaply (os_switch.h) */
+  uint64_t trap_ns;         /* the cost of observing one wait, measured before the first op */
+  _Atomic uint64_t outside; /* waits outside of calls: the engine's own, and others */
   _Atomic uint64_t voluntary[CALL_LIMIT], involuntary[CALL_LIMIT]; /* context switches within calls */
   struct wait_row rows[WAIT_ROWS];
-  struct wait_sums overflow[WAIT_KINDS][CALL_LIMIT][WAIT_CLASSES]; /* where the rows were full: of unknown address */
+  struct wait_sums overflow[WAIT_KINDS][CALL_LIMIT][WAIT_CLASSES]; /* no row was free: of unknown address */
   uint32_t arena_count;
   uint64_t arenas[ARENAS_LIMIT]; /* addresses of locks that are glibc's arenas (places.h) */
   uint32_t object_count;

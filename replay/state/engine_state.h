@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the engine's process knows while it replays: the workload, its objects, its threads, the shared result.
+/* The state of the engine's process while it replays: the workload, its objects, its threads, the shared result.
 
-   Job: the state that loop, orders, passes and memory figures share, and the one way in which all of them fail. Not its
+   Job: the state that loop, orders, passes and memory figures share, and the common way to fail. Not its
    job: filling it in (replay/engine/). Invariants: set up before the first op and not moved afterwards; a worker
    belongs to one live thread at a time; an object's entry is changed only by the thread whose op is on its slot. */
 #pragma once
@@ -11,8 +11,7 @@
 
 #include <pthread.h>
 
-/* An object of the workload. Two words in one cache line: finding the size costs nothing once the pointer was fetched.
- */
+/* An object of the workload. Two words in one cache line: the size costs nothing once the pointer was fetched. */
 struct object {
   void *pointer;
   uint64_t size_bytes; /* requested; OBJECT_MISSING: its acquire failed */
@@ -21,16 +20,16 @@ struct object {
 
 enum { SEEN_ENTRIES = 64 };
 
-/* What a live thread needs, kept in a pool and handed on when the thread ends. */
+/* The data of a live thread, kept in a pool and passed on when the thread ends. */
 struct worker {
   struct workload_stream stream;
   uint64_t ops, skipped, failed_calls, waits, wait_cycles, wait_cpu_ns, start_cpu_ns, cpu_ns, engine_faults;
-  uint64_t prepare_cpu_ns; /* accesses pass: what making accesses ready took */
+  uint64_t prepare_cpu_ns; /* accesses pass: spent on preparing accesses */
   struct replay_pace pace;
-  bool prefaulted;                                            /* its stack and buffer */
+  bool prefaulted;                                            /* stack and buffer are */
   uint64_t verified_objects, verified_bytes, verified_partly; /* verify.h */
   uint64_t substituted[CALL_LIMIT];
-  /* What other threads are known to have completed: true for good, so it may be handed on too. */
+  /* What other threads are known to have completed: stays true, so it may be passed on, too. */
   struct {
     uint32_t thread;
     uint64_t ops;
@@ -41,11 +40,11 @@ struct worker {
 
 /* A thread of the workload. */
 struct replay_thread {
-  struct gate position; /* of its next op, at least; UINT64_MAX once it has ended */
+  struct gate position; /* lower bound of its next op's; UINT64_MAX once it has ended */
   struct gate
-      granted;    /* ORDER_RECORDED: ops that it may have completed before it passes the turn; ORDER_RANDOM: turns */
-  uint64_t turns; /* ORDER_RANDOM: taken so far */
-  uint64_t awaited_ops; /* ORDER_RANDOM: its next op comes after so many of awaited_thread */
+      granted;    /* ORDER_RECORDED: ops that it may have completed before it passes the turn on; ORDER_RANDOM: turns */
+  uint64_t turns; /* ORDER_RANDOM: turns taken so far */
+  uint64_t awaited_ops; /* ORDER_RANDOM: its next op comes after this many of awaited_thread */
   uint32_t awaited_thread;
   uint32_t turn_index; /* ORDER_RANDOM: among the live threads (turns.c) */
   struct worker *worker;
@@ -73,8 +72,8 @@ extern struct engine engine;
 /* Fills in the result's error as "WORKLOAD: offset N: ..." and ends the process. word: where; NULL: no place. */
 __attribute__((noreturn, format(printf, 2, 3))) void engine_fail(const uint64_t *word, const char *format, ...);
 
-/* The calling thread replays self from now on; NULL: nothing any more. What engine_fail names words by. */
+/* The calling thread replays self from now on; NULL: no thread. engine_fail uses this to name the place of a word. */
 void engine_runs(const struct replay_thread *self);
 
-/* Number of the workload's thread that the calling thread replays, plus 1; 0: none. Async-signal-safe. */
+/* Returns the number of the workload's thread that the calling thread replays, plus 1; 0: none. Async-signal-safe. */
 uint32_t engine_running_thread(void);

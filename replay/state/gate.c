@@ -3,15 +3,15 @@
 
 #include "core/base/os.h"
 
-/* A sleeper's first sleep, and all later ones: by the end of the first every store buffer has drained, so that the
-   others are not needed to find a missed wake-up; that they end at all is caution. */
+/* A sleeper's first sleep, and all later ones: by the end of the first every store buffer has drained, so that later
+   sleeps are not needed to find a missed wake-up; they have a time limit only as a precaution. */
 static const uint64_t FIRST_SLEEP_NS = 100000, LATER_SLEEP_NS = 100000000;
 
-/* On its own stack, in its gate's list until somebody wakes it, or it finds its value itself. */
+/* On the sleeper's stack, in its gate's list until a thread wakes it, or until it finds that its value was reached. */
 struct gate_sleeper {
   struct gate_sleeper *next;
   uint64_t value;
-  _Atomic uint32_t woken; /* the futex word; 1: not in the list any more */
+  _Atomic uint32_t woken; /* the futex word; 1: no longer in the list */
 };
 
 static struct crowd crowd;
@@ -33,7 +33,7 @@ static void set_wake_at(struct gate *gate) {
   atomic_store(&gate->wake_at, gate->sleepers ? gate->sleepers->value : UINT64_MAX);
 }
 
-/* Takes those out of the list whose value is reached: returns them, linked as they were. */
+/* Takes the sleepers whose value is reached out of the list: returns them, still linked. */
 static struct gate_sleeper *take_due(struct gate *gate) {
   pthread_mutex_lock(&gate->lock);
   struct gate_sleeper *due = gate->sleepers, **end = &due;
@@ -53,7 +53,7 @@ void gate_wake(struct gate *gate) {
     next = sleeper->next;
     _Atomic uint32_t *woken = &sleeper->woken;
     atomic_store(woken, 1);
-    /* It may be gone from here on: a wake-up too many harms nobody, and the engine's stacks stay mapped. */
+    /* The sleeper may be gone from here on: a superfluous wake-up is harmless, and the engine's stacks stay mapped. */
     os_futex_wake((const uint32_t *)woken, 1, false);
   }
   wake_cpu_ns += os_thread_cpu_ns() - begin_ns;
@@ -87,7 +87,7 @@ static void join_sleepers(struct gate *gate, struct gate_sleeper *sleeper) {
   pthread_mutex_unlock(&gate->lock);
 }
 
-/* Returns false if somebody took it out before, and is about to wake it or has. */
+/* Returns false if another thread took it out before, and has woken it or is about to. */
 static bool leave_sleepers(struct gate *gate, struct gate_sleeper *sleeper) {
   pthread_mutex_lock(&gate->lock);
   struct gate_sleeper **place = &gate->sleepers;

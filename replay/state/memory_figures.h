@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the memory pass measures at one position: plain types, which the shared result is made of (result.h).
+/* The memory pass's figures at one position: plain types for the shared result (result.h).
 
    Not its job: measuring (replay/memory/). Nothing here is a pointer. */
 #pragma once
@@ -12,17 +12,17 @@ enum { FILL_CLASSES = 12 };
 struct os_pages_sum {
   uint64_t live_bytes;      /* of live requests, in resident OS pages */
   uint64_t rounding_bytes;  /* the allocator's rounding up of these */
-  uint64_t beside_bytes;    /* all else in OS pages in which either of them lies */
-  uint64_t empty_bytes;     /* resident OS pages in which neither does, but an object has been */
+  uint64_t beside_bytes;    /* all other bytes of OS pages that contain any of these */
+  uint64_t empty_bytes;     /* resident OS pages with neither, in which an object has been */
   uint64_t untouched_bytes; /* resident OS pages in which no object ever was */
-  uint64_t overlap_bytes;   /* of objects, that lie where others do: 0, or the allocator breaks its promise */
+  uint64_t overlap_bytes;   /* of objects that overlap others: 0, or the allocator is faulty */
   uint64_t os_pages[FILL_CLASSES];
 };
 
 /* States of an allocator's own heap walk (replay/memory/heap_walk.h). */
 enum { WALK_STATES = 12, WALK_STATE_NAME_BYTES = 24 };
 
-/* A state of the allocator's heap walk: all its bytes, and those of them that are resident. */
+/* A state of the allocator's heap walk: all its bytes, and the resident ones among them. */
 struct walked {
   uint64_t bytes, beside_bytes, empty_bytes; /* as in struct os_pages_split */
 };

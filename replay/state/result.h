@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* What the two processes of a run share: what the engine is to do, its progress, and what it measured.
+/* Shared by the two processes of a run: what the engine is to do, its progress, and what it measured.
 
    Job: the layout of the shared area. Not its job: making it (run.c), filling it in (engine.c and those below it),
-   printing it (report.c). Invariants: the area lies in a memfd mapped by both; the parent writes `setup` before the
-   engine starts and nothing after; the engine writes all else; what must be read while the engine runs is atomic.
-   Nothing here is a pointer. */
+   printing it (report.c). Invariants: the area is in a memfd mapped by both; the parent writes `setup` before the
+   engine starts and nothing afterwards; the engine writes everything else; fields that are read while the engine runs
+   are atomic. Nothing here is a pointer. */
 #pragma once
 
 #include "core/base/error.h"
 #include "core/sharing/line_sharing.h"
 #include "core/trace/event.h"
+#include "replay/counters/counter.h"
+#include "replay/counters/histogram.h"
+#include "replay/counters/pmu_count.h"
 #include "replay/state/allocator_stats.h"
 #include "replay/state/blame_figures.h"
 #include "replay/state/contention_figures.h"
-#include "replay/counters/counter.h"
-#include "replay/counters/histogram.h"
 #include "replay/state/memory_figures.h"
-#include "replay/counters/pmu_count.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -39,7 +39,7 @@ enum replay_pass {
 enum { PASSES = PASS_CONTENTION + 1 };
 enum replay_order { ORDER_RECORDED, ORDER_CAUSAL, ORDER_WINDOW, ORDER_PACED, ORDER_RANDOM };
 
-/* The memory pass, and the one that contains it. */
+/* The memory pass, and the pass that contains it. */
 static inline bool pass_samples_memory(enum replay_pass pass) {
   return pass == PASS_MEMORY || pass == PASS_BLAME;
 }
@@ -59,12 +59,12 @@ enum touch_policy { TOUCH_RECORDED, TOUCH_LINES, TOUCH_FIRST, TOUCH_PAGES, TOUCH
 /* How the accesses pass performs accesses (replay/accesses/perform.h). */
 enum access_mode { ACCESS_INDEPENDENT, ACCESS_DEPENDENT, ACCESS_OWN_SHARE };
 
-/* Where a run is, so that the parent knows whose system calls it counts and when the engine failed. */
+/* The phase of a run, from which the parent knows whose system calls it counts and when the engine failed. */
 enum replay_phase {
   PHASE_LOADING, /* dynamic linker and the allocator's constructors */
   PHASE_SETUP,   /* the engine maps its tables */
   PHASE_REPLAY,
-  PHASE_EMPTYING, /* memory pass: what is still live is freed, the allocator purged (held.h) */
+  PHASE_EMPTYING, /* memory pass: live objects are freed, the allocator is purged (held.h) */
   PHASE_DONE,
 };
 
@@ -79,7 +79,7 @@ enum {
 /* Passes instructions and misses: positions between which they count, strictly rising, at most the workload's ops. */
 enum { WINDOW_EDGES_LIMIT = 1 << 16 };
 struct window_edges {
-  uint32_t count; /* 0, or 2 and more */
+  uint32_t count; /* 0, or at least 2 */
   uint64_t positions[WINDOW_EDGES_LIMIT];
 };
 
@@ -93,11 +93,11 @@ struct replay_setup {
   bool as_malloc;         /* all calls become malloc and free (call.h) */
   uint64_t disturb_lines; /* time pass (disturb.h) */
   bool real_clock;        /* leave the allocator's clock alone (recorded_clock.h) */
-  bool threads_to_cores;  /* thread number i only runs on the i-th processor allowed, round and round */
+  bool threads_to_cores;  /* thread i runs only on the i-th allowed processor, cyclically */
   uint64_t window;        /* positions, ORDER_WINDOW */
   double speed;           /* ORDER_PACED */
   uint64_t seed;          /* ORDER_RANDOM */
-  uint64_t op_limit;      /* replay only the first so many positions, to 64 ops; not ORDER_RECORDED; 0: all */
+  uint64_t op_limit;      /* replay only this many positions, to 64 ops; not ORDER_RECORDED; 0: all */
   char path[PATH_MAX];    /* of the workload, for errors */
   struct blame_setup blame;
   char origins_path[PATH_MAX]; /* the same */
@@ -106,12 +106,12 @@ struct replay_setup {
   struct window_edges edges;    /* passes instructions and misses */
 };
 
-/* Read by the parent while the engine runs, written by each thread: a line each, so that threads do not fight for it.
- */
+/* Read by the parent while the engine runs, written by each thread: one cache line each, so that threads do not share
+   it. */
 struct gate {
   _Alignas(64) _Atomic uint64_t value; /* only rises */
-  _Atomic uint64_t wake_at;            /* the lowest value that a sleeper waits for; UINT64_MAX: none sleeps */
-  struct gate_sleeper *sleepers;       /* those who wait for the lowest first; under the lock, as wake_at is */
+  _Atomic uint64_t wake_at;            /* the lowest value for which a sleeper waits; UINT64_MAX: none sleeps */
+  struct gate_sleeper *sleepers;       /* lowest awaited value first; under the lock, like wake_at */
   pthread_mutex_t lock;
 };
 
@@ -122,7 +122,7 @@ struct replay_waits {
 };
 enum { WAITS_KEPT = 16 };
 
-/* How the paced order kept its times: `times` of them, of which it slept until `sleeps`. */
+/* How the paced order met its times: of `times`, it slept until `sleeps`. */
 struct replay_pace {
   uint64_t times, sleeps, late_ns, late_max_ns;
 };
@@ -135,8 +135,8 @@ struct replay_held {
   uint64_t rss_anon_bytes, vm_size_bytes;
 };
 
-/* Classes of sizes, in which calls are counted apart: 0 bytes, then up to 16, 32, 64, ... bytes, up to 4 MiB, and more.
-   An acquire's size is what it asks for, a release's the request of its object. */
+/* Size classes, in which calls are counted separately: 0 bytes, then up to 16, 32, 64, ... bytes, up to 4 MiB, and
+   more. An acquire's size is its request, a release's the request of its object. */
 enum { SIZE_CLASSES = 21 };
 
 static inline unsigned size_class(uint64_t bytes) {
@@ -146,19 +146,19 @@ static inline unsigned size_class(uint64_t bytes) {
   return class < SIZE_CLASSES ? class : SIZE_CLASSES - 1;
 }
 
-/* The largest size in the class; UINT64_MAX for the last. */
+/* Returns the largest size in the class; UINT64_MAX for the last. */
 static inline uint64_t size_class_last(unsigned class) {
   return class == 0 ? 0 : class == SIZE_CLASSES - 1 ? UINT64_MAX : (uint64_t)8 << class;
 }
 
-/* Ids of calls are below that; what is kept of each call is too large for CALL_LIMIT of them. */
+/* Ids of calls are below TIMED_CALLS; the data kept for each call is too large for CALL_LIMIT of them. */
 enum { TIMED_CALLS = 36, SLOW_CALLS = 64 };
 #define CALL(id, ident, name, acquires, released, size, param)                                                         \
   _Static_assert(id < TIMED_CALLS, "TIMED_CALLS is above all ids");
 #include "core/trace/calls.def"
 
-/* Cycles are as read: the cost of reading is not yet subtracted. Of `count` calls those that were not preempted; the
-   others are only counted. */
+/* Cycles as read: the cost of reading is not yet subtracted. They are of those of `count` calls that were not
+   preempted; preempted ones are only counted. */
 struct replay_call {
   uint64_t count, preempted, cycles_total, cycles_max;
   struct histogram histogram;
@@ -176,14 +176,14 @@ struct replay_touching {
   uint64_t objects, sampled, cycles;
 };
 
-/* Calls in which the thread was off its processor: because others ran (calls, cycles; not in the histograms), and
-   because it slept or took a signal (slept; in the histograms). */
+/* Calls in which the thread was off its processor: because other threads ran (calls, cycles; not in the histograms),
+   and because it slept or took a signal (slept; in the histograms). */
 struct replay_preempted {
   uint64_t calls, cycles, slept;
 };
 
-/* Accesses pass: of the stream, to objects among them; not performed; not where they were recorded; what the engine
-   read of its own in order of address. */
+/* Accesses pass: accesses of the stream, those to objects; not performed; not where they were recorded; the engine's
+   own reads in order of address. */
 struct replay_accesses {
   uint64_t all, to_objects, lost, outside, own_bytes;
 };
@@ -194,17 +194,17 @@ struct replay_result {
   _Atomic uint32_t phase;
   _Atomic uint32_t pacing_threads;                /* asleep until the recorded time */
   _Atomic uint32_t live_threads, blocked_threads; /* blocked: in a wait that only another thread ends */
-  _Atomic uint32_t failed;                        /* 1: `error` is being written, 2: it is there */
+  _Atomic uint32_t failed;                        /* 1: `error` is being written, 2: it is written */
   _Atomic uint64_t done;                          /* memory pass: ops done by all threads */
-  _Atomic uint32_t died_thread;                   /* thread that was hit by a fatal signal, plus 1 */
+  _Atomic uint32_t died_thread;                   /* thread that received a fatal signal, plus 1 */
   struct error error;
 
-  bool clock_recorded;                  /* the allocator's clock went as recorded (recorded_clock.h) */
+  bool clock_recorded;                  /* the allocator's clock followed recorded time (recorded_clock.h) */
   bool malloc_is_of_libc;               /* no preloaded library defines it */
   uint64_t preloads_missing;            /* bit i: entry i of LD_PRELOAD was not loaded */
   uint64_t linker_first, linker_last;   /* addresses of the dynamic linker's code */
   uint64_t file_first, file_last;       /* where the workload is mapped: madvise there is the engine's */
-  uint64_t origins_first, origins_last; /* the same of the origins */
+  uint64_t origins_first, origins_last; /* the same for the origins */
   uint64_t brk_at_setup;
 
   uint64_t ops;     /* done, skipped ones included */
@@ -212,7 +212,7 @@ struct replay_result {
   uint64_t failed_calls;
   uint64_t substituted[CALL_LIMIT]; /* calls replayed by a plainer entry point, by the call recorded */
   uint64_t waits, wait_cycles;
-  uint64_t life_cycles;                       /* of all threads, from first word to last */
+  uint64_t life_cycles;                       /* of all threads, from first to last word */
   struct replay_waits most_waits[WAITS_KEPT]; /* of the threads that waited longest, in no order */
   struct replay_pace pace;
   uint64_t verified_objects, verified_bytes, verified_partly, verified_at_end; /* verify.h; partly: objects */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A slow, obvious model of the blame pass on the placing allocator (placing_allocator.c), with every byte of an object
-touched: which OS page holds what is computed from the history alone.
+"""A slow, simple model of the blame pass on the placing allocator (placing_allocator.c), with every byte of an object
+touched: the contents of each OS page are computed from the history alone.
 """
 
 import itertools
@@ -18,7 +18,7 @@ GROUPINGS = ("site", "function", "thread", "size", "phase", "age")
 
 
 def random_history(seed: int, threads: int, steps: int) -> list[Step]:
-    """Objects of no bytes up to several OS pages; addresses that no two objects ever share."""
+    """Objects of 0 bytes up to several OS pages; no two objects ever have the same address."""
     return history(seed, threads, steps, bump_step=1 << 20, sizes=((0, 64), (1, 600), (1, 600), (1, 20_000)))
 
 
@@ -33,7 +33,7 @@ class Origins:
 
 @dataclass
 class Living:
-    """An object of the model; positions and addresses in bytes from the region's begin."""
+    """An object of the model. address: bytes from the region's start; birth: a position."""
 
     address: int
     size: int
@@ -51,10 +51,10 @@ class Model:
     next: int = 0
     live: dict[int, Living] = field(default_factory=dict)
     resident: set[int] = field(default_factory=set)  # OS pages
-    held: set[int] = field(default_factory=set)  # those in which an object has been
+    held: set[int] = field(default_factory=set)  # OS pages in which an object has been
 
     def take(self, position: int, step: Step, slot: int) -> None:
-        """The step at that position, on the object in that slot."""
+        """Applies the step at that position to the object in that slot."""
         if step.kind == "free":
             del self.live[step.object]
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Running the engine on made workloads, for the tests of this folder."""
+"""Runs the engine on generated workloads, for the tests of this folder."""
 
 import json
 import os
@@ -13,7 +13,7 @@ PLANTED = OUT / "test-programs/libplanted.so"
 
 
 def make(path: Path, **shape: int) -> dict:
-    """Writes a workload of that shape (generate.h); what it is made of."""
+    """Writes a workload of that shape (generate.h). Returns what it consists of."""
     command = [OUT / "test-programs/make_workload", path, *(f"{name}={value}" for name, value in shape.items())]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
@@ -25,20 +25,20 @@ def engine(
     environment: dict[str, str] | None = None,
     **plants: object,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs it; plants are what planted_allocator.c is asked to do."""
+    """Runs it; plants: settings of planted_allocator.c."""
     settings = [f"--env=PLANT_{name}={value}" for name, value in plants.items()]
     command = [str(a) for a in (program, *settings, *arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment)
 
 
 def replay(*arguments: object, **plants: Any) -> dict:  # noqa: ANN401
-    """The result of a run that must succeed."""
+    """Returns the result of a run that must succeed."""
     result = engine(*arguments, **plants)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
 
 def memory_pass(path: Path, *arguments: object, preload: Path | str | None = PLANTED, **plants: object) -> dict:
-    """The same of the memory pass; preload None: no allocator but the C library's."""
+    """The same for the memory pass; preload None: the C library's allocator."""
     preloads = ["--preload", preload] if preload else []
     return replay("--pass", "memory", *preloads, *arguments, path, **plants)

@@ -29,7 +29,7 @@ def names(functions: Sequence[int], marks: Sequence[int]) -> dict:
 def origins(
     workload: Path, sites: Sequence[int], functions: Sequence[int] = (0,), marks: Sequence[int] = (), text: bytes = b""
 ) -> bytes:
-    """The whole file. sites: of each op; functions: of each site; text: the JSON, if not that of `names`."""
+    """The whole file. sites: of each op; functions: of each site; text: the JSON, if not from `names`."""
     text = text or json.dumps(names(functions, marks)).encode()
     tables = struct.pack(f"<{len(sites)}I", *sites) + bytes(4 * (len(sites) % 2))
     tables += struct.pack(f"<{len(marks)}Q", *marks) + struct.pack(f"<{len(functions)}I", *functions)
@@ -37,7 +37,7 @@ def origins(
 
 
 def with_header(workload: Path, rest: bytes, ops: int, counts: tuple[int, int, int], json_bytes: int) -> bytes:
-    """rest with a header before it that fits the workload. counts: of sites, functions and marks."""
+    """`rest` behind a header that fits the workload. counts: of sites, functions and marks."""
     checksum = struct.unpack("<I", workload.read_bytes()[252:256])[0]
     header = HEADER.pack(b"HEAPORIG", 1, 64, 64 + len(rest), ops, *counts, 0, json_bytes, checksum)
     return header + struct.pack("<I", zlib.crc32(header)) + rest

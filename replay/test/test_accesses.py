@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The accesses pass: what is accessed is what was recorded, where the allocator put it, and the engine's own share is
-measured.
+"""The accesses pass: it accesses what was recorded, where the allocator put it, and measures the engine's own share.
 
 On the planted clock (planted_clock.h) an access takes ACCESS cycles and to another line LINE_CHANGE more, so figures
-are exact; the same engine logs the addresses.
+are exact; that engine also logs the addresses.
 """
 
 import itertools
@@ -43,7 +42,7 @@ def accesses_pass(work, items, *arguments, program=REPLAY, log=None):
 
 
 def accessed(work, items, *arguments, lost=0):
-    """The run, and the addresses that were accessed: of the engine's own share, independent, dependent."""
+    """The run, and the accessed addresses: for the engine's own share, independent, dependent."""
     log = work.with_suffix(".log")
     log.unlink(missing_ok=True)
     found = accesses_pass(work, items, *arguments, program=ON_PLANTED_CLOCK, log=log)
@@ -81,7 +80,7 @@ def with_accesses(steps, slots, draw):
 
 
 def placed(steps, round_bytes):
-    """Offset of what each step acquired, as the placing allocator gives it."""
+    """The offset of each step's object from the placing allocator."""
     offsets, used = {}, 0
     for number, step in enumerate(steps):
         if step.kind != "free":
@@ -93,7 +92,7 @@ def placed(steps, round_bytes):
 @examples(20)
 @given(seed=st.integers(0, 1 << 32), count=st.integers(1, 40), threads=st.integers(1, 3), data=st.data())
 def test_the_addresses_are_the_recorded_ones_where_the_allocator_put_the_objects(tmp_path, seed, count, threads, data):
-    """Objects at the places of their last acquire; other memory at a place of its own for each MiB, with its colour."""
+    """Objects at the places of their last acquire; other memory at a separate place for each MiB, with its colour."""
     steps = history(seed, threads, count)
     work, slots = compiled(tmp_path, steps)
     wanted = st.lists(st.tuples(st.booleans(), st.integers(0, 1 << 20)), max_size=12)
@@ -113,7 +112,7 @@ def test_the_addresses_are_the_recorded_ones_where_the_allocator_put_the_objects
 
 
 def test_the_engines_own_share_is_what_the_same_stream_costs_on_one_line(tmp_path):
-    """To the cycle; what is above it is the calls, and the accesses' lines."""
+    """Exact to the cycle; the difference is the calls, and the accesses' lines."""
     work, slots = compiled(tmp_path, mallocs([4096] * 50))
     events = [("event", STACK)] * 50
     items = events + [("object", slot, n % 256) for n, slot in enumerate(slots * 40)] + [("other", 7)] * 5
@@ -140,7 +139,7 @@ def test_pieces_of_the_stream_lose_nothing_where_they_meet(tmp_path, items):
 
 
 def test_an_access_to_an_object_that_its_allocator_refused_is_counted_as_lost(tmp_path):
-    """And one to an object without bytes; the rest is performed."""
+    """Also one to an object without bytes; all other accesses are performed."""
     work, slots = compiled(tmp_path, mallocs([64, 4096, 0]))
     items = [("event", STACK)] * 3 + [("object", slots[0], 0)] + [("object", slots[1], n) for n in range(5)]
     refusing = ("--preload", PLANTED, "--env=PLANT_REFUSE_FROM=4096")
@@ -152,7 +151,7 @@ def test_an_access_to_an_object_that_its_allocator_refused_is_counted_as_lost(tm
 
 
 def test_an_access_outside_its_object_is_to_the_nearest_byte_of_it(tmp_path):
-    """Memory beside an object need not be there."""
+    """Memory beside an object may be unmapped."""
     work, slots = compiled(tmp_path, mallocs([100]))
     items = [("event", STACK)] + [("object", slots[0], granule) for granule in (0, 6, 7, 1 << 20, -1, -(1 << 30))]
     found, _, independent, _ = accessed(work, items, "--preload", PLACING)
@@ -177,8 +176,8 @@ LEVELS = ("--caches", "32768:8,262144:8")
 
 
 def simulated_misses(work, items, *arguments):
-    """The program's misses by level, of the engine under the simulation of live programs: own share, independent,
-    dependent.
+    """The program's misses by level, when the engine runs under the simulation of live programs: own share,
+    independent, dependent.
     """
     out, accesses = work.with_name("simulated.json"), work.with_suffix(".accesses")
     for old in work.parent.glob("simulated.json*"):
@@ -186,7 +185,7 @@ def simulated_misses(work, items, *arguments):
     accesses.write_bytes(file(items))
     engine = (REPLAY, "--pass", "accesses", "--accesses", accesses, *arguments, work)
     succeed(OBSERVE, "--simulate", "--data-only", *LEVELS, "-o", out, "--", *engine)
-    # F.json.PID is an engine; F.json.PID.1 what it was before it became one.
+    # F.json.PID is an engine; F.json.PID.1 is the process before it became one.
     engines = [path for path in work.parent.glob("simulated.json.*") if path.name.count(".") == 2]
     counts = [json.loads(path.read_text()) for path in sorted(engines, key=lambda path: path.stat().st_mtime_ns)]
     return [[level["misses"] for level in each["program"]["caches"]] for each in counts]
@@ -196,27 +195,27 @@ def misses_pass(work, items, *arguments):
     """The program's misses by level, as the misses pass simulates them."""
     accesses = work.with_suffix(".accesses")
     accesses.write_bytes(file(items))
-    said = succeed(REPLAY, "--pass", "misses", "--accesses", accesses, *LEVELS, *arguments, work).stdout
-    return [level["misses"] for level in json.loads(said)["misses"]["program"]["caches"]]
+    output = succeed(REPLAY, "--pass", "misses", "--accesses", accesses, *LEVELS, *arguments, work).stdout
+    return [level["misses"] for level in json.loads(output)["misses"]["program"]["caches"]]
 
 
 @needs_tool
-def test_the_accesses_miss_what_the_misses_pass_says(tmp_path):
-    """The engine itself under the simulation: what accesses add to the misses of its runs on an allocator, less what
-    they add to those of its own share, against what they add in the misses pass. Up to a quarter more where, as here,
-    each access is to another line: a line of the engine's own for 8 accesses, and one of 8 objects' places, which take
-    room from them.
+def test_the_accesses_miss_what_the_misses_pass_predicts(tmp_path):
+    """The engine itself under the simulation: the misses that accesses add to its runs on an allocator, minus those
+    that they add to its own share, compared with those that they add in the misses pass. Up to a quarter more where, as
+    here, each access is to another line: one of the engine's own lines for 8 accesses, and one for 8 objects' places,
+    which take room in the cache.
     """
     count, rounds = 3000, 20
     work, slots = compiled(tmp_path, mallocs([208] * count))
     events = [("event", STACK)] * count
     visits = [("object", slots[n % count], n % 13) for n in range(count * rounds)]
     placing = ("--preload", PLACING, "--env=PLACE_ROUND_BYTES=208")
-    said = [misses_pass(work, items, *placing) for items in (events, events + visits)]
+    misses = [misses_pass(work, items, *placing) for items in (events, events + visits)]
     without, found = (simulated_misses(work, items, *placing) for items in (events, events + visits))
     for level in range(2):
         own, independent, dependent = (found[n][level] - without[n][level] for n in range(3))
-        predicted = said[1][level] - said[0][level]
+        predicted = misses[1][level] - misses[0][level]
         for performed in (independent, dependent):
             assert 0.97 * predicted - 500 < performed - own < 1.25 * predicted + 500, level
 
@@ -249,7 +248,7 @@ def test_a_recording_in_bursts_is_refused_in_one_clear_line(tmp_path):
     "wrong",
     ["--order=window", "--as-malloc", "--null", "--touch=none", "--touch=recorded", "--caches=32768:8", "--tlbs=64:64"],
 )
-def test_what_the_pass_can_not_do_is_said_before_it_starts(tmp_path, wrong):
+def test_what_the_pass_can_not_do_is_refused_before_it_starts(tmp_path, wrong):
     assert run(REPLAY, "--pass", "accesses", "--accesses", tmp_path / "x", wrong, CONVERT).status == 2
 
 
@@ -283,5 +282,5 @@ def test_a_recording_without_accesses_is_one_clear_line(tmp_path):
     work, _ = compiled(tmp_path, mallocs([64]))
     refused(
         *(HEAPTAPE_HERE, "replay", work, "-a", "glibc", "--passes", "accesses", "-o", tmp_path / "r"),
-        says="no data accesses, all of which the accesses pass needs: record with --accesses",
+        says="no data accesses; the accesses pass needs all of them: record with --accesses",
     )

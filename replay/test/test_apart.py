@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Objects that a workload has served apart: who serves them, what counts, and what is refused."""
+"""Objects of a workload in memory apart: who serves them, what counts, and what is refused."""
 
 import struct
 import zlib
@@ -18,7 +18,7 @@ def workload(folder: Path, lines: list[str], *groups: str) -> Path:
 
 
 def many(count: int, size: int) -> list[str]:
-    """As many objects, all released again."""
+    """`count` objects, all released again."""
     lines = [f"{i} 0 malloc({size}) = {hex(0x100000 + 0x10000 * i)}" for i in range(count)]
     return lines + [f"{count + i} 0 free({hex(0x100000 + 0x10000 * i)})" for i in range(count)]
 
@@ -30,7 +30,7 @@ def every_call() -> list[str]:
     return lines + ["9 1 free(0x1000)", "10 1 free(0x2000)", "11 0 new(24) = 0xa000", "12 1 delete(0xa000)"]
 
 
-def test_memory_apart_keeps_the_promises_of_malloc_in_every_call(tmp_path):
+def test_memory_apart_keeps_the_rules_of_malloc_in_every_call(tmp_path):
     work = workload(tmp_path, every_call(), "size=0..=segregate")
     found = replay("--pass", "verify", work)
     assert found["verified"]["live_objects_at_end"] == 3
@@ -55,7 +55,7 @@ def test_memory_apart_counts_as_resident_and_goes_when_it_is_freed(tmp_path):
     assert found["held"]["rss_anon_bytes"] < 0.02 * whole
 
 
-def test_what_is_live_at_the_end_is_freed_where_it_lies(tmp_path):
+def test_what_is_live_at_the_end_is_freed_where_it_is(tmp_path):
     lines = [line for line in many(3000, 90) if "free" not in line]
     found = replay("--pass", "memory", workload(tmp_path, lines, "size=90=segregate"))
     assert found["held"]["rss_anon_bytes"] < 256 << 10

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The blame pass: on an allocator whose every address is known, each figure of each group is what the layout says; on
-real ones the sums hold to the byte; damaged and foreign origins give one line. Long: sums of smaller objects, more
-damage.
+real ones the sums hold to the byte; damaged and foreign origins cause one line of error. Long: sums of smaller objects,
+more damage.
 """
 
 import base64
@@ -48,7 +48,7 @@ def blame_pass(work, *arguments, preload=None, **plants):
 
 
 def assert_sums(run):
-    """What must hold of every run."""
+    """Asserts what must hold for every run."""
     blame, rows = run["blame"], rows_of(run["blame"])
     assert blame["rows_lost"] == 0
     positions = [position["position"] for position in blame["positions"]]
@@ -69,7 +69,7 @@ def assert_sums(run):
 
 
 def random_origins(seed, steps, sites):
-    """With so many sites beside the unknown one."""
+    """With this many sites besides the unknown one."""
     rng = random.Random(seed)
     functions = [0, *(rng.randrange(rng.randint(1, 8)) for _ in range(sites))]
     functions = [sorted(set(functions)).index(function) for function in functions]
@@ -86,7 +86,7 @@ def compiled(tmp_path, steps):
 
 
 def folded(found, rows):
-    """The model's groups of one grouping, those that the engine keeps by number and the others in one."""
+    """The model's groups of one grouping: those that the engine keeps, by number, and the others as one."""
     kept = {group for group in rows["group"] if group >= 0}
     others = Counter()
     for group in found.keys() - kept:
@@ -103,13 +103,13 @@ def folded(found, rows):
     sites=st.integers(0, 60),
     round_bytes=st.sampled_from([16, 48, 160, 4096]),
 )
-def test_each_figure_is_what_the_layout_says(tmp_path, seed, threads, steps, sites, round_bytes):
-    """Of every group of every grouping, at positions asked for and at others; and what is kept apart is no smaller than
-    what is folded into the others."""
+def test_each_figure_follows_from_the_layout(tmp_path, seed, threads, steps, sites, round_bytes):
+    """For every group of every grouping, at requested positions and at others; and no kept group is smaller than a
+    folded one."""
     steps = blame_model.random_history(seed, threads, steps)
-    told = random_origins(seed, steps, sites)
+    drawn = random_origins(seed, steps, sites)
     work, path = compiled(tmp_path, steps), tmp_path / "h.origins"
-    path.write_bytes(origins(work, told.sites, told.functions, told.marks))
+    path.write_bytes(origins(work, drawn.sites, drawn.functions, drawn.marks))
     asked = {len(steps) // 3, len(steps) // 2, 0}
     run = blame_pass(
         work, "--touch", "all", "--origins", path, "--positions", 6, *(f"--at={position}" for position in asked),
@@ -123,7 +123,7 @@ def test_each_figure_is_what_the_layout_says(tmp_path, seed, threads, steps, sit
         for number in range(done, position["position"]):
             model.take(number, steps[number], slots[number])
         done = position["position"]
-        sums, found = blame_model.attribute(model, done, told)
+        sums, found = blame_model.attribute(model, done, drawn)
         assert {key: position[key] for key in sums} == dict(sums)
         resident = sum(position[state] for state in STATES[:-1])
         for index, grouping in enumerate(GROUPINGS):
@@ -141,7 +141,7 @@ def test_each_figure_is_what_the_layout_says(tmp_path, seed, threads, steps, sit
     assert set(named) == {group for group in rows[rows["grouping"] == 0]["group"] if group >= 0}
     frames = [frame["function"] for frame in run["blame"]["frames"]]
     assert [frames[number] for site in named for number in named[site]] == [
-        f"f{told.functions[site]}" for site in named
+        f"f{drawn.functions[site]}" for site in named
     ]
     assert len(set(frames)) == len(frames)
 
@@ -149,8 +149,8 @@ def test_each_figure_is_what_the_layout_says(tmp_path, seed, threads, steps, sit
 @pytest.mark.parametrize("preload", ALLOCATORS)
 @pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_sums_hold_to_the_byte_on_real_allocators(tmp_path, preload, seed):
-    """Workloads of all calls, threads that come and go, large and empty objects; without origins. The states are those
-    of the fragmentation rows at the same positions."""
+    """Workloads of all calls, threads that come and go, large and empty objects; without origins. The states equal
+    those of the fragmentation rows at the same positions."""
     path = tmp_path / "any.work"
     make(
         path, ops=10_000, threads=5, live_objects=400 * seed, remote_percent=30, size_limit=60_000 * seed**4, seed=seed
@@ -179,7 +179,7 @@ def test_the_recorded_order_gives_the_same_figures_twice(tmp_path):
     assert first == second
 
 
-def test_the_rest_is_that_of_the_memory_pass(tmp_path):
+def test_other_figures_are_those_of_the_memory_pass(tmp_path):
     """Time line, peaks, system calls; at the positions that both have, the same parts."""
     path = tmp_path / "mixed.work"
     make(path, ops=8_000, threads=4, live_objects=500, remote_percent=20, size_limit=40_000)
@@ -236,7 +236,7 @@ def test_origins_of_another_workload_are_refused(small, tmp_path):
     other, path = tmp_path / "other.work", tmp_path / "other.origins"
     make(other, ops=500, threads=2, live_objects=40, remote_percent=30, only_malloc_free=1, seed=2)
     path.write_bytes(origins(other, [0] * ops))
-    assert "of another workload" in refused(work, "--origins", path)
+    assert "belongs to another workload" in refused(work, "--origins", path)
     assert "can't open" in refused(work, "--origins", tmp_path / "missing.origins")
     path.write_bytes(b"malloc(10)\n" * 20)
     assert "not an origins file" in refused(work, "--origins", path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The contention pass: an allocator whose threads wait as often as planned is seen to, by call, size and lock."""
+"""The contention pass: the planned waits of an allocator's threads are all reported, by call, size and lock."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from .engine import OUT, engine, make
 
 WAITING = OUT / "test-programs/libwaiting.so"
 PROPERTY = examples(25)
-# By an object's size modulo 16, as waiting_allocator.c has it.
+# By an object's size modulo 16, as in waiting_allocator.c.
 HOLD, WAIT, MAPPED, INSIDE, YIELD, SLEEP, SLEEP_WHOLLY = range(1, 8)
 KIND = {WAIT: "futex", MAPPED: "futex", INSIDE: "futex", YIELD: "yield", SLEEP: "sleep"}
 
@@ -29,7 +29,7 @@ def size_class(size: int) -> int:
 
 @dataclass
 class Calls:
-    """Lines of heaptape text, and the waits that they are to make: call, size class, planted -> count."""
+    """Lines of heaptape text, and the waits that they cause: call, size class, planted -> count."""
 
     lines: list[str] = field(default_factory=list)
     waits: Counter = field(default_factory=Counter)
@@ -53,7 +53,7 @@ class Calls:
         return contention_pass(work, *arguments, **settings)
 
     def sums(self, by) -> dict:
-        """Counts of the planned waits by what `by` makes of (call, class, planted)."""
+        """Counts of the planned waits by the key that `by` returns for (call, class, planted)."""
         out: Counter = Counter()
         for key, count in self.waits.items():
             out[by(*key)] += count
@@ -121,7 +121,7 @@ def test_a_lock_that_is_held_until_a_thread_waits_is_seen_to_be_waited_for_each_
     assert_sums_agree(found)
 
 
-def test_each_kind_of_wait_is_told_apart_and_named(tmp_path):
+def test_each_kind_of_wait_is_distinguished_and_named(tmp_path):
     calls = Calls()
     for planted, times in ((MAPPED, 3), (INSIDE, 4), (YIELD, 5), (SLEEP, 6)):
         for number in range(times):
@@ -151,7 +151,7 @@ def test_each_kind_of_wait_is_told_apart_and_named(tmp_path):
     order=st.sampled_from(["window", "causal", "recorded", "random=3"]),
 )
 def test_any_waits_are_counted_in_their_call_and_size_class(tmp_path, steps, order):
-    """No holds: any thread may wait at any time. Nor sleeps of unknown number."""
+    """No holds, as any thread may wait at any time; and no sleeps whose number is unknown."""
     calls = Calls()
     for thread, size, released in steps:
         size += (size % 16 in (HOLD, WAIT, SLEEP_WHOLLY)) * 2
@@ -167,7 +167,7 @@ def test_any_waits_are_counted_in_their_call_and_size_class(tmp_path, steps, ord
 
 
 def test_waits_outside_of_calls_are_not_counted(tmp_path):
-    """The engine's own: threads wait for one another, start and end; and calls of which none waits."""
+    """The engine's own: threads wait for one another, start and end; no call waits."""
     path = tmp_path / "shared.work"
     made = make(path, ops=40000, threads=6, live_objects=200, remote_percent=50, run_ops=5)
     for order in ("window", "recorded"):
@@ -201,7 +201,7 @@ def test_what_the_allocator_does_when_threads_end_is_counted_as_that(tmp_path, p
     assert_sums_agree(found)
 
 
-def test_a_thread_that_sleeps_in_a_call_gives_its_processor_away_by_its_own_will(tmp_path):
+def test_a_thread_that_sleeps_in_a_call_switches_voluntarily(tmp_path):
     calls = Calls()
     for _ in range(20):
         calls.malloc(0, SLEEP_WHOLLY)
@@ -213,7 +213,7 @@ def test_a_thread_that_sleeps_in_a_call_gives_its_processor_away_by_its_own_will
 
 
 def test_more_locks_than_there_are_rows_lose_no_wait(tmp_path):
-    """Those for which no row is left have no address."""
+    """Waits for which no row is left have no address."""
     calls = Calls()
     calls.malloc(0, MAPPED)
     found = calls.run(tmp_path, WAITING_WORDS=20000)["contention"]
@@ -226,7 +226,7 @@ def test_more_locks_than_there_are_rows_lose_no_wait(tmp_path):
 
 @pytest.mark.parametrize("arenas", [1, 8])
 def test_glibc_arenas_are_named(tmp_path, arenas):
-    """The one of the C library's own memory, and those that it maps."""
+    """The arena in the C library's own memory, and those that it maps."""
     path = tmp_path / "busy.work"
     make(path, ops=400000, threads=8, live_objects=2000, remote_percent=20)
     setting = f"--env=GLIBC_TUNABLES=glibc.malloc.arena_max={arenas}:glibc.malloc.tcache_count=0"
@@ -237,12 +237,12 @@ def test_glibc_arenas_are_named(tmp_path, arenas):
     assert_sums_agree(found)
     assert all(lock["symbol"] == "arena" for lock in found["locks"] if "object" not in lock)
     if arenas == 1:
-        # Threads that begin or end at one time wait for the lock of the C library's list of arenas, too.
+        # Threads that begin or end at the same time wait for the lock of the C library's list of arenas, too.
         assert "main_arena" in {lock["symbol"] for lock in found["locks"]}
         assert all(lock["object"].startswith("libc.so") for lock in found["locks"])
 
 
-# Runs a program in which no seccomp filter can be installed any more.
+# Runs a program in which seccomp filters can no longer be installed.
 FORBIDDING = r"""
 #include <errno.h>
 #include <linux/filter.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The engine believes nothing that a workload says: any damage gives one error, or a replay of what is left.
+"""The engine checks everything in a workload: any damage causes one error, or a replay of what is left.
 
 Long: 60 more workloads with random damage.
 """
@@ -22,7 +22,7 @@ def workload(tmp_path_factory):
 
 
 def with_header(data: bytes, offset: int, form: str, value: int) -> bytes:
-    """The file with one field of the header replaced and the checksum put right."""
+    """The file with one field of the header replaced and the checksum corrected."""
     out = bytearray(data)
     struct.pack_into(form, out, offset, value)
     struct.pack_into("<I", out, 252, zlib.crc32(bytes(out[:252])))
@@ -60,7 +60,7 @@ def test_other_files_are_refused(tmp_path):
 
 @pytest.mark.parametrize(("seed", "mutants"), [(3, 15), pytest.param(7, 60, marks=pytest.mark.long)])
 def test_random_damage_never_crashes_the_engine(tmp_path, workload, seed, mutants):
-    """With the null allocator nothing but the engine can die. Ends well, or with one error."""
+    """With the null allocator only the engine can crash. It must succeed, or end with one error."""
     random_ = random.Random(seed)
     path = tmp_path / "random.work"
     for _ in range(mutants):

@@ -67,7 +67,8 @@ def test_every_pass_and_order_replays_every_op(mixed, pass_, order):
 
 @pytest.mark.parametrize("order", ["causal", "window=1", "window=100"])
 def test_no_object_is_freed_before_it_was_handed_out(tmp_path, order):
-    """The planted allocator aborts at a free of what is not alive, so a WAIT that were not kept would show."""
+    """The planted allocator aborts when an object that is not live is freed, so a WAIT that is not obeyed would
+    show."""
     path = tmp_path / "remote.work"
     for seed in range(2):
         made = make(path, ops=20000, threads=6, live_objects=60, remote_percent=90, run_ops=2, seed=seed)
@@ -115,7 +116,7 @@ def test_library_without_malloc_is_refused(single, tmp_path, which):
 
 
 def test_planted_cycles_are_measured(single):
-    """On the real counter: no malloc that spins until it shows so much is told to have taken less than half of that."""
+    """On the real counter: a malloc that spins for that many cycles is never reported with less than half of them."""
     path, _ = single
     planted = 4000
     calls = replay("--pass", "time", "--preload", PLANTED, path, SPIN_CYCLES=planted)["calls"]
@@ -196,8 +197,9 @@ def test_memory_map_holds_all_live_bytes(single):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_sum_of_timed_calls_is_what_the_bare_pass_says(tmp_path, threads):
-    """Of threads too: of their waiting for one another nothing is the allocator's, but the reading that begins it."""
+def test_sum_of_timed_calls_is_what_the_bare_pass_measures(tmp_path, threads):
+    """With threads, too: none of their waiting for one another counts as the allocator's, except the reading that
+    begins it."""
     path = tmp_path / "plain.work"
     made = make(path, ops=20000, threads=threads, only_malloc_free=1)
     flags = ("--touch", "none", "--preload", PLANTED, path)

@@ -25,7 +25,7 @@ from .engine import OUT, PLANTED, make
 REFERENCE = OUT / "lib/libreference.so"
 OS_PAGE = 4096
 COMPACT = Path("/proc/sys/vm/compact_memory")
-# RssAnon itself is exact from Linux 6.17 on, and residency without the kernel's zero page from 6.7 on.
+# RssAnon itself is exact since Linux 6.17, and residency without the kernel's zero page since 6.7.
 EXACT_RSS = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 17)
 needs_exact_rss = pytest.mark.skipif(not EXACT_RSS, reason="RssAnon is late before Linux 6.17")
 ALLOCATORS = [
@@ -48,12 +48,12 @@ def results_of(run):
 
 
 def history(path):
-    """Of a workload of one thread with malloc and free only: after each op, how many objects of at least one byte live,
-    their bytes, and how many objects there ever were, those of no bytes apart."""
+    """For a workload of one thread with malloc and free only, after each op: the number of live objects of at least one
+    byte, their bytes, and the number of objects so far, without those of 0 bytes."""
     ops = read_workload(path).ops_of(0)
     sizes, live, live_bytes, made, made_empty = {}, 0, 0, 0, 0
     rows = [(0, 0, 0, 0)]
-    mallocs = ops["call"] == ops["call"].iloc[0]  # the first op can be nothing else
+    mallocs = ops["call"] == ops["call"].iloc[0]  # the first op must be one
     for is_malloc, size, slot in zip(mallocs, ops["size"], ops["slot"]):
         if is_malloc:
             sizes[slot] = int(size)
@@ -75,8 +75,8 @@ def small(tmp_path_factory):
 
 @needs_exact_rss
 def test_every_os_page_of_a_known_layout_is_right_at_every_position(small):
-    """Each object has two OS pages, of which the second holds nothing, and freed ones stay resident: the first OS page
-    of a dead object is empty, the second ones were never used."""
+    """Each object has two OS pages, the second without content, and freed ones stay resident: the first OS page of a
+    dead object is empty, the second one was never used."""
     run = memory_pass(small, OS_PAGES=1, KEEP_FREED=1)
     found = fragmentation.decode(run)
     frame = found.frame
@@ -102,10 +102,10 @@ def test_every_os_page_of_a_known_layout_is_right_at_every_position(small):
 
 @needs_exact_rss
 def test_what_is_unmapped_is_forgotten(small):
-    """Nothing is empty where free gives all back, although new objects lie where old ones lay."""
+    """Nothing is empty where free gives all memory back, although new objects are where old ones were."""
     frame = fragmentation.decode(memory_pass(small, OS_PAGES=1)).frame
     live, _, _, _ = history(small)[frame["position"]].T
-    assert frame["empty_bytes"].max() <= OS_PAGE * 20  # live objects of no bytes
+    assert frame["empty_bytes"].max() <= OS_PAGE * 20  # live objects of 0 bytes
     assert (frame["os_pages_10"] + frame["os_pages_20"]).tolist() == live.tolist()
 
 
@@ -136,7 +136,7 @@ def pixels_of_column(figure, axes, share):
 
 @pytest.mark.parametrize("theme", [memory_figures.LIGHT, memory_figures.DARK])
 def test_every_second_os_page_empty_is_drawn_so(tmp_path, theme):
-    """The picture, read back: from the bottom up, cells of live and of resident-but-empty colour take turns."""
+    """The picture, read back: from the bottom up, cells of live and of resident-but-empty colour alternate."""
     path = tmp_path / "few.work"
     make(path, ops=3000, threads=1, live_objects=60, size_limit=512, only_malloc_free=1)
     run = memory_pass(path, OS_PAGES=1)
@@ -145,7 +145,7 @@ def test_every_second_os_page_empty_is_drawn_so(tmp_path, theme):
     figure = memory_figures.figure_memory(results_of(run), "it", theme=theme)
     figure.set_size_inches(8.2, 20)  # several pixels to an OS page
     column = pixels_of_column(figure, figure.axes[0], 0.97)
-    # The lightest live colour of all: objects are an eighth of their OS page at most.
+    # The lightest live colour: objects are at most an eighth of their OS page.
     colours = np.array([to_rgb(theme.paper), to_rgb(memory_plots.EMPTY_COLOUR), memory_plots.FULLNESS(0.06)[:3]])
     distance = np.abs(column[:, None] - colours).sum(axis=2)
     kind = np.where(distance.min(axis=1) < 0.25, distance.argmin(axis=1), -1)  # -1: a dashed line, an edge
@@ -154,7 +154,7 @@ def test_every_second_os_page_empty_is_drawn_so(tmp_path, theme):
     assert live == pytest.approx(empty, rel=0.25)
     runs = [k for k, before in zip(kind[1:], kind[:-1]) if k != before and k in (1, 2)]
     last = (compact.fullness[:, -2] > 0).sum()
-    assert len(runs) > 1.5 * last  # so many changes: they lie between one another, not on two heaps
+    assert len(runs) > 1.5 * last  # many changes: they are mixed, not in two heaps
 
 
 @pytest.mark.parametrize("preload", ALLOCATORS)
@@ -183,8 +183,8 @@ def test_parts_are_never_negative_and_add_up_to_rss(tmp_path, preload, seed):
 
 
 def test_the_heap_walk_covers_what_is_live(small):
-    """Of the reference allocator: the walk's blocks in use hold all requests and their rounding, and what is free
-    beside live objects is what the OS pages say, but for headers of 8 bytes each and blocks of its own."""
+    """For the reference allocator: the walk's used blocks hold all requests and their rounding, and the free bytes
+    beside live objects equal those of the OS pages, except headers of 8 bytes each and the allocator's own blocks."""
     run = memory_pass(small, preload=REFERENCE)
     found = fragmentation.decode(run)
     frame = found.frame
@@ -198,5 +198,5 @@ def test_the_heap_walk_covers_what_is_live(small):
     assert (frame["beside_live_bytes"] - free - own).abs().max() <= OS_PAGE  # the arena's own header
 
 
-def test_orders_that_run_threads_side_by_side_say_nothing(small):
+def test_orders_that_run_threads_side_by_side_report_nothing(small):
     assert memory_pass(small, "--order", "causal", preload=None)["fragmentation"] is None

@@ -57,7 +57,7 @@ def test_planted_instructions_are_counted_exactly(single, counter):
 @needs_valgrind
 @needs_tool
 def test_planted_startup_is_counted_exactly_and_is_no_calls(single):
-    """By the constructor, before the first op."""
+    """Executed by the constructor, before the first op."""
     few, many = (count(single[0], "--preload", PLANTED, STARTUP_LOOPS=10000 + extra) for extra in (0, 1000))
     more = many["startup_instructions"] - few["startup_instructions"]
     assert more % 1000 == 0
@@ -70,14 +70,14 @@ def test_planted_startup_is_counted_exactly_and_is_no_calls(single):
 @needs_valgrind
 @needs_tool
 def test_glibcs_startup_is_nothing_but_the_calls_made_before_the_first_op(single):
-    """It has no constructor; no library that the engine needs allocates when it is loaded."""
+    """glibc has no constructor; no library that the engine needs allocates when it is loaded."""
     run = count_once(single[0])
     assert run["startup_instructions"] == 0
     assert run["startup_process_instructions"] > 10000
 
 
 @needs_valgrind
-def test_callgrind_does_not_tell_the_startup(single):
+def test_callgrind_does_not_report_the_startup(single):
     assert "startup_instructions" not in count_once(single[0], "--counter", "callgrind")
 
 
@@ -95,7 +95,7 @@ def test_instructions_of_each_call_are_the_same_twice(single, counter):
 @needs_tool
 @pytest.mark.parametrize(("which", "order"), [("single", ()), ("threads", ("--order", "recorded"))])
 def test_the_tool_counts_what_callgrind_counts(which, order, request):
-    """Of threads too, where they take turns."""
+    """With threads, too, if they take turns."""
     path, _ = request.getfixturevalue(which)
     ours, theirs = (count_once(path, *order, "--counter", counter) for counter in ("heaptape", "callgrind"))
     assert ours["calls"] == theirs["calls"]
@@ -166,9 +166,9 @@ def test_planted_instructions_are_found_in_the_window_in_which_they_were_execute
         ("7\n", "has fewer than two positions"),
         ("7\n7\n", "line 2 is not above the line before it"),
         ("0\n5001\n", "line 2 is behind the workload's end"),
-        ("0\n-5\n", "line 2 is no position"),
-        ("0\n1 2\n", "line 2 is no position"),
-        ("0\n" + "9" * 40 + "\n", "line 2 is no position"),
+        ("0\n-5\n", "line 2 is not a position"),
+        ("0\n1 2\n", "line 2 is not a position"),
+        ("0\n" + "9" * 40 + "\n", "line 2 is not a position"),
     ],
 )
 def test_wrong_positions_are_one_clear_error(threads, tmp_path, text, message):
@@ -187,7 +187,7 @@ def test_wrong_positions_are_one_clear_error(threads, tmp_path, text, message):
         ("--pass", "instructions", "--counter", "callgrind"),
     ],
 )
-def test_windows_that_no_counter_can_tell_apart_are_refused(threads, tmp_path, arguments):
+def test_windows_that_no_counter_can_distinguish_are_refused(threads, tmp_path, arguments):
     run = engine(*arguments, threads[0], *edges(tmp_path, 0, 10))
     assert run.returncode == 2
     assert "--windows" in run.stderr.splitlines()[0]
@@ -200,7 +200,7 @@ def test_windows_without_our_tool_are_one_clear_error(threads, tmp_path):
 
 
 @needs_valgrind
-def test_a_prefix_is_said_to_be_one(single):
+def test_a_prefix_is_reported_as_one(single):
     path, made = single
     run = count(path, "--op-limit", 1000)
     assert run["op_limit"] == 1000
@@ -220,7 +220,7 @@ def test_missing_valgrind_is_one_clear_error(single, tmp_path):
 
 
 def install(folder, built_for):
-    """A copy of the engine, with a tool beside it that was built for that version of Valgrind; None: with no tool."""
+    """A copy of the engine, with a tool beside it that was built for that version of Valgrind; None: without a tool."""
     shutil.copy(ENGINE, folder / "heaptape-replay")
     if built_for:
         shutil.copytree(TOOL.parent, folder / "valgrind", symlinks=True)

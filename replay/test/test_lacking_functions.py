@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Libraries that define malloc, but not all of its family (lacking_allocator.c): what has a substitute is replayed, and
-what has none is told before the first op.
+"""Libraries that define malloc, but not all of its family (lacking_allocator.c): calls with a substitute are replayed,
+and a missing function without one is reported before the first op.
 """
 
 import json
@@ -20,17 +20,17 @@ def library(folder, *defined):
 
 
 def history(folder, *calls):
-    """A malloc in front, then these calls, all of which are freed."""
+    """A malloc first, then these calls; all their objects are freed."""
     lines = [f"{number} 0 {call} = {number << 16:#x}\n" for number, call in enumerate(("malloc(24)", *calls), 1)]
     lines += [f"{len(calls) + 1 + number} 0 free({number << 16:#x})\n" for number in range(1, len(calls) + 2)]
     return compile_trace(import_text(folder, "".join(lines)))
 
 
 @pytest.mark.parametrize("pass_", ["time", "bare", "memory", "verify", "instructions"])
-def test_a_lacking_function_is_told_before_the_first_op(pass_, tmp_path):
+def test_a_lacking_function_is_reported_before_the_first_op(pass_, tmp_path):
     path, without = history(tmp_path, CALLS[0]), library(tmp_path, *BASIC)
-    told = f"{without} defines none of what op 1 of thread 0 needs: memalign, posix_memalign, aligned_alloc"
-    refused(REPLAY, "--pass", pass_, "--preload", without, path, says=told)
+    expected = f"{without} defines none of what op 1 of thread 0 needs: memalign, posix_memalign, aligned_alloc"
+    refused(REPLAY, "--pass", pass_, "--preload", without, path, says=expected)
 
 
 @pytest.mark.parametrize(

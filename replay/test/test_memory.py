@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The memory pass: planted memory, peaks and system calls are found to be exactly what was planted."""
+"""The memory pass: planted memory, peaks and system calls are measured exactly."""
 
 import os
 import shutil
@@ -12,10 +12,10 @@ from .engine import PLANTED, make
 from .test_engine import map_rows
 
 OS_PAGE = 4096
-# Linux from 6.17 on sums what each processor has counted of RssAnon; earlier ones are up to 64 OS pages late.
+# Linux 6.17 and later sum each processor's counts for RssAnon; earlier versions are up to 64 OS pages late.
 EXACT_RSS = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 17)
 RSS_ERROR_BYTES = 0 if EXACT_RSS else 64 * OS_PAGE
-# What glibc's own start-up and the engine's stack may touch after the baseline was taken.
+# What glibc's own start-up and the engine's stack may touch after the baseline was measured.
 ENGINE_ERROR_BYTES = RSS_ERROR_BYTES + 4 * OS_PAGE
 
 
@@ -34,7 +34,8 @@ def mixed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """Objects of less than an OS page, only malloc and free: each has a mapping of two OS pages under OS_PAGES=1."""
+    """Objects of less than an OS page, only malloc and free: each has its own mapping of two OS pages under
+    OS_PAGES=1."""
     path = tmp_path_factory.mktemp("memory") / "small.work"
     return path, make(path, ops=6000, threads=1, live_objects=300, size_limit=512, only_malloc_free=1)
 
@@ -43,9 +44,9 @@ def small(tmp_path_factory):
 def test_recorded_order_gives_the_same_memory_twice(mixed, preload):
     """Bit for bit: position, RssAnon, VmSize and live bytes of each sample; peaks; each system call at its place.
 
-    Of allocators that do not look at the kernel's random numbers (mimalloc does), nor, as this workload tells no
-    times, at the clock (jemalloc does for its decay, hence the setting). The samples of RssAnon are exact on Linux from
-    6.17 on; before, only the rest is held to it.
+    For allocators that do not read the kernel's random numbers (mimalloc does) nor, as this workload has no times, the
+    clock (jemalloc does for its decay, hence the setting). The samples of RssAnon are exact since Linux 6.17; on
+    earlier versions only the other figures are compared.
     """
     path, made = mixed
     decay = "--env=MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1"
@@ -63,19 +64,20 @@ def test_recorded_order_gives_the_same_memory_twice(mixed, preload):
 
 @pytest.mark.parametrize("after_ms", [500, 1500])
 def test_allocators_clock_goes_as_it_was_recorded(tmp_path, after_ms):
-    """Recorded at an op per 100 us, what the allocator does after a time comes at that op, however fast the replay."""
+    """Recorded at an op per 100 us: what the allocator does after some time, it does at that op, however fast the
+    replay is."""
     path = tmp_path / "timed.work"
     make(path, ops=20000, threads=1, live_objects=300, size_limit=512, only_malloc_free=1, gap_ns=100000)
     run = memory_pass(path, "--touch", "none", HOLD_AFTER_MS=after_ms)
     assert run["clock"] == "recorded"
     held = [row for row in run["syscall_rows"] if row[1:] == ["mmap", 1 << 20]]
     assert len(held) == 1
-    assert held[0][0] == pytest.approx(10 * after_ms, abs=60)  # some ops are frees; clocks are told to 1 ms
+    assert held[0][0] == pytest.approx(10 * after_ms, abs=60)  # some ops are frees; times are exact to 1 ms
 
 
 @pytest.mark.parametrize("options", [("--clock", "real"), ("--order", "paced=1000")])
 def test_allocators_clock_is_real_on_demand(tmp_path, options):
-    """Recorded over 200,000 s; nobody waits so long."""
+    """Recorded over 200,000 s, which no replay waits for."""
     path = tmp_path / "timed.work"
     make(
         path,
@@ -101,7 +103,7 @@ def test_bytes_held_per_object_are_measured(small):
 
 
 def test_memory_returned_in_system_calls_is_measured(small):
-    """Each malloc maps, each free unmaps: kinds, bytes and positions are those of the calls."""
+    """Each malloc maps, each free unmaps: kinds, bytes and positions match the calls."""
     path, made = small
     run = memory_pass(path, OS_PAGES=1)
     mallocs, frees = made["calls"]["malloc"], made["calls"]["free"]
@@ -124,7 +126,7 @@ def test_memory_returned_in_system_calls_is_measured(small):
 
 @pytest.mark.parametrize("spike", [1 << 20, 32 << 20])
 def test_peak_inside_a_call_is_found_exactly(small, spike):
-    """Memory that comes and goes within one malloc: no sample is ever taken there."""
+    """Memory that is mapped and unmapped within one malloc, where no sample is ever taken."""
     path, made = small
     without, with_ = (memory_pass(path, SPIKE_AT=at, SPIKE_BYTES=spike) for at in (0, made["calls"]["malloc"] // 2))
     sampled = max(row[1] for row in with_["timeline"])
@@ -137,7 +139,7 @@ def test_peak_inside_a_call_is_found_exactly(small, spike):
 
 
 def test_peak_agrees_with_the_kernels_own(small):
-    """VmHWM counts the engine's shared and file memory too, of which there is less at the spike than at the end."""
+    """VmHWM also counts the engine's shared and file memory, of which there is less at the spike than at the end."""
     path, _ = small
     spike = 256 << 20
     run = memory_pass(path, SPIKE_AT=1000, SPIKE_BYTES=spike)
@@ -151,7 +153,7 @@ def test_held_memory_and_what_a_purge_gives_back_are_measured(mixed):
     hold = 8 << 20
     run = memory_pass(path, HOLD_BYTES=hold)
     held = run["held"]
-    # It never uses an address twice, so all that was ever touched is held.
+    # It never uses an address twice, so all memory that was ever touched is held.
     assert held["rss_anon_bytes"] == pytest.approx(run["rss_anon_end_bytes"], abs=ENGINE_ERROR_BYTES)
     assert held["purge_call"] == "malloc_trim(0)"
     assert held["rss_anon_bytes"] - held["purged_rss_anon_bytes"] == pytest.approx(hold, abs=RSS_ERROR_BYTES)
@@ -181,11 +183,11 @@ def test_each_known_allocator_is_purged_by_its_own_call(mixed, preload, call):
     assert held["purged_rss_anon_bytes"] <= held["rss_anon_bytes"] + RSS_ERROR_BYTES
 
 
-def test_page_cache_of_the_workload_is_nobodys_memory(tmp_path):
-    """A file of 23 MiB, in the page cache and not: the same RssAnon throughout, and little more of all RSS than a small
-    file takes.
+def test_page_cache_of_the_workload_is_not_counted_as_memory(tmp_path):
+    """A file of 23 MiB, in the page cache or not: RssAnon is the same throughout, and total RSS little more than with a
+    small file.
 
-    The words are read into buffers of fixed size, so a workload larger than memory is no matter either.
+    The words are read into buffers of fixed size, so a workload larger than memory works, too.
     """
     path = tmp_path / "long.work"
     make(path, ops=3_000_000, threads=2, live_objects=300, only_malloc_free=1, run_ops=1000)
@@ -203,8 +205,9 @@ def test_page_cache_of_the_workload_is_nobodys_memory(tmp_path):
         assert engine_bytes < small_bytes + (4 << 20)
 
 
-def test_counters_are_there_or_it_is_said_why_not(mixed):
-    """PMU or not: what is missing has a reason. Instructions are those of all threads, which make the calls."""
+def test_counters_are_there_or_the_reason_is_reported(mixed):
+    """With a PMU or without: missing counters have a reason. Instructions are those of all threads, which make the
+    calls."""
     path, made = mixed
     run = engine.replay("--pass", "bare", path)
     counted = set(run["counters"])
@@ -217,7 +220,7 @@ def test_counters_are_there_or_it_is_said_why_not(mixed):
 
 
 def test_residency_in_the_memory_map_adds_up_to_rss(small):
-    """Of the last position: every resident OS page that is not the engine's."""
+    """At the last position: every resident OS page that is not the engine's."""
     path, made = small
     run = memory_pass(path, OS_PAGES=1)
     map_ = run["memory_map"]
@@ -237,22 +240,24 @@ def test_the_memory_map_reaches_the_last_op_however_few_there_are(tmp_path):
 
 
 def not_cached(path):
-    """Has the kernel forget a file's pages: they come back from the disk, in other pieces than they were written."""
+    """Makes the kernel drop a file's pages from its cache: they are read back from the disk in other pieces than
+    written."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def pages_moved():
-    """OS pages that the kernel moved or tried to: it compacts memory where what is free is in small pieces."""
+    """OS pages that the kernel moved or tried to move: it compacts memory when free memory is in small pieces."""
     rows = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())
     return sum(int(count) for name, count in rows if name.startswith("pgmigrate_"))
 
 
 def undisturbed_page_faults(*arguments, **options):
-    """Of a run that the kernel moved no OS page in: one that is touched while it is moved faults once more.
+    """Page faults of a run in which the kernel moved no OS page: one that is touched while it is moved faults once
+    more.
 
-    Where it moves some in each of twenty, of the run of the fewest.
+    If it moves some in each of twenty runs, those of the run with the fewest.
     """
     found = []
     for _ in range(20):

@@ -38,11 +38,11 @@ pytestmark = [
 
 
 def misses_pass(work, items, *arguments, filter_bytes=0):
-    """items: of the stream, or the file's bytes."""
+    """items: of the stream; or the file's bytes."""
     accesses = work.with_suffix(".accesses")
     accesses.write_bytes(items if isinstance(items, bytes) else file(items, filter_bytes))
-    said = succeed(REPLAY, "--pass", "misses", "--accesses", accesses, *arguments, work).stdout
-    return json.loads(said)
+    output = succeed(REPLAY, "--pass", "misses", "--accesses", accesses, *arguments, work).stdout
+    return json.loads(output)
 
 
 def levels(side):
@@ -58,8 +58,8 @@ def program_without_accesses(work, content, events, arguments):
 
 def added_and_sequential(work, items, *arguments):
     """What the accesses added to the program's misses of caches, of TLBs and page faults, and to its sequential misses:
-    less those of a recording in which it accessed nothing, since the start-up of the process comes first, and what came
-    first takes no room from what is newer. Two runs, for both figures.
+    the misses minus those of a recording in which it accessed nothing, since the start-up of the process comes first,
+    and earlier lines take no room from newer ones. Two runs, for both figures.
     """
     events = tuple(item for item in items if item[0] == "event")
     without = program_without_accesses(work, work.read_bytes(), events, arguments)
@@ -80,7 +80,7 @@ def added_in_sequence(work, items, *arguments):
     return added_and_sequential(work, items, *arguments)[1]
 
 
-def test_objects_that_an_allocator_puts_into_one_set_drive_each_other_out(tmp_path):
+def test_objects_that_an_allocator_puts_into_one_set_evict_each_other(tmp_path):
     """Nine objects of an OS page each, their first bytes accessed in turn: too many for 8 ways, not for 9."""
     work, slots = compiled(tmp_path, mallocs([4096] * 9))
     calls = [("event", STACK)] * 9
@@ -137,7 +137,7 @@ def test_only_what_a_level_misses_is_sequential_there(one_object):
 
 
 def test_objects_side_by_side_are_a_stream_and_objects_apart_are_none(tmp_path):
-    """The same accesses, where an allocator puts objects of a line together, and in an OS page each."""
+    """The same accesses, if an allocator puts objects of a line side by side, and in an OS page each."""
     work, slots = compiled(tmp_path, mallocs([64] * 64))
     items = [("event", STACK)] * 64 + [("object", slot, 0) for slot in slots]
     assert added_in_sequence(work, items, "--null", "--caches", "65536:1024") == [61]
@@ -146,7 +146,7 @@ def test_objects_side_by_side_are_a_stream_and_objects_apart_are_none(tmp_path):
 
 
 def test_an_object_is_accessed_where_it_is_at_that_time(tmp_path):
-    """A slot that is used again and an object that realloc moves are at new addresses, from their call on."""
+    """A reused slot, and an object that realloc moves, are at new addresses from their call on."""
     steps = [
         Step("malloc", 0, 0, 64, 1 << 20),
         Step("free", 0, 0, 0, 0, 1 << 20),
@@ -179,7 +179,7 @@ def test_offsets_outside_an_object_are_its_owners(tmp_path):
 
 
 def test_the_stack_of_a_call_is_where_it_was_recorded(tmp_path):
-    """The call's return address is read at its end, so that line is in the cache then; a line further up is not."""
+    """The call's return address is read at its end, so its line is in the cache then; a line further up is not."""
     work, _ = compiled(tmp_path, mallocs([64]))
     behind = [[("event", STACK), ("other", address // GRANULE)] for address in (STACK, STACK + (1 << 20))]
     assert added(work, behind[0], "--preload", PLACING)[0] == [0, 0, 0, 0]
@@ -190,7 +190,7 @@ def test_the_stack_of_a_call_is_where_it_was_recorded(tmp_path):
 
 
 def test_the_allocators_start_up_counts(tmp_path):
-    """It holds a MiB from its constructor on, which it writes a byte of each OS page of."""
+    """From its constructor on it holds a MiB, and writes a byte of each of its OS pages."""
     work, _ = compiled(tmp_path, mallocs([64]))
     without, held = (
         misses_pass(work, [("event", STACK)], "--preload", PLANTED, f"--env=PLANT_HOLD_BYTES={size}")["misses"]
@@ -208,7 +208,7 @@ def test_nothing_of_the_engine_is_simulated(tmp_path):
     assert levels(found["program"]) == levels(misses_pass(one, [("event", STACK)], "--null")["misses"]["program"])
 
 
-def test_what_the_recording_counted_is_told(tmp_path):
+def test_what_the_recording_counted_is_reported(tmp_path):
     work, _ = compiled(tmp_path, mallocs([64]))
     totals = [("total", number, 1000 + number) for number in range(4)]
     found = misses_pass(work, [("event", STACK), *totals], "--preload", PLACING, filter_bytes=4096)["misses"]
@@ -224,7 +224,7 @@ def test_what_the_recording_counted_is_told(tmp_path):
 
 
 def test_threads_that_take_turns_have_one_stream(tmp_path):
-    """Each thread's objects of a line in a region of its own; accessed by whichever thread has the next call."""
+    """Each thread's objects of a line are in its own region; the thread with the next call accesses them."""
     work, slots = compiled(tmp_path, mallocs([64] * 200, threads=4))
     items = []
     for number in range(len(slots)):
@@ -234,11 +234,11 @@ def test_threads_that_take_turns_have_one_stream(tmp_path):
     assert (caches, faults) == ([200], 4)
 
 
-# Each example starts Valgrind, so none is made smaller.
+# Each example starts Valgrind, so examples are not shrunk.
 @settings(examples(15), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(seed=st.integers(0, 1 << 32), count=st.integers(1, 60), data=st.data())
 def test_any_stream_misses_what_the_model_misses(tmp_path, seed, count, data):
-    """On the null allocator, which puts objects one behind the other from the start of an OS page on."""
+    """On the null allocator, which puts objects one behind the other, beginning at the start of an OS page."""
     caches, tlbs = [(512, 1), (2048, 4), (8192, 2), (16384, 256)], [(2, 2), (8, 8)]
     steps = history(seed, 1, count, bump_step=16)
     work, slots = compiled(tmp_path, steps)
@@ -269,7 +269,7 @@ def test_any_stream_misses_what_the_model_misses(tmp_path, seed, count, data):
 @pytest.mark.parametrize(
     "wrong", ["--caches=1000:8", "--caches=32768", "--tlbs=64:0", "--tlbs=64:64,", "--order=window", "--as-malloc"]
 )
-def test_what_the_pass_can_not_do_is_said_before_it_starts(tmp_path, wrong):
+def test_what_the_pass_can_not_do_is_refused_before_it_starts(tmp_path, wrong):
     result = run(REPLAY, "--pass", "misses", "--accesses", tmp_path / "x", wrong, CONVERT)
     assert result.status == 2
 
@@ -281,8 +281,8 @@ def test_missing_valgrind_is_one_clear_error(tmp_path):
     refused(*command, says="valgrind is not installed", env={"PATH": str(tmp_path)})
 
 
-def test_heaptape_replay_has_the_pass_where_accesses_lie_beside_the_workload(tmp_path):
-    """By default; and its tables, results and figures agree with the engine's."""
+def test_heaptape_replay_has_the_pass_where_accesses_are_beside_the_workload(tmp_path):
+    """It makes the pass by default; its tables, results and figures agree with the engine's."""
     work, slots = compiled(tmp_path, mallocs([4096] * 9))
     items = [("event", STACK)] * 9 + [("object", slot, 0) for slot in slots] * 10 + [("total", 0, 5000)]
     engine = misses_pass(work, items, "--preload", PLACING, "--env=PLACE_ROUND_BYTES=4096", "--caches", "32768:8")
@@ -295,7 +295,7 @@ def test_heaptape_replay_has_the_pass_where_accesses_lie_beside_the_workload(tmp
     Draft202012Validator(json_schema()).validate(data)
     assert data["settings"]["passes"] == [*DEFAULT_PASSES, "misses"]
     found = next(run for run in data["runs"] if run["pass"] == "misses" and run["allocator"] != "glibc")
-    # The start-up reads the environment, which the two runs do not have in common.
+    # The start-up reads the environment, which differs between the two runs.
     for mine, other in zip(found["misses"]["program"]["caches"], engine["misses"]["program"]["caches"], strict=True):
         assert mine["misses"] == pytest.approx(other["misses"], abs=32)
     frame = heaptape.results(result).figures().set_index(["allocator", "metric"])["value"]
@@ -306,23 +306,23 @@ def test_heaptape_replay_has_the_pass_where_accesses_lie_beside_the_workload(tmp
     assert "Simulated misses, % of glibc" in done.stdout
 
 
-def test_the_pass_needs_accesses_and_says_so(tmp_path):
+def test_the_pass_needs_accesses_and_reports_that(tmp_path):
     work, _ = compiled(tmp_path, mallocs([64]))
     command = [HEAPTAPE_HERE, "replay", work, "-a", "glibc", "--passes", "misses", "-o", tmp_path / "r"]
     refused(*command, says="no data accesses")
 
 
-def test_the_allocators_system_calls_are_told_by_kind_with_its_start_ups(tmp_path):
+def test_the_allocators_system_calls_are_reported_by_kind_with_its_start_ups(tmp_path):
     work, _ = compiled(tmp_path, mallocs([1 << 20] * 5))
     items = [("event", STACK)] * 5
     allocator = misses_pass(work, items)["misses"]["allocator"]
     assert sum(allocator["syscalls_by_kind"].values()) == allocator["syscalls"]
-    assert allocator["syscalls_by_kind"]["mmap"] == 5  # above glibc's threshold, one each
+    assert allocator["syscalls_by_kind"]["mmap"] == 5  # above glibc's threshold: one each
     assert "syscalls_by_kind" not in misses_pass(work, items)["misses"]["program"]
 
 
 def test_libraries_may_be_loaded_behind_the_c_librarys_allocator(tmp_path):
-    """The C library by name, then what the program has, be it an allocator: that one would refuse the call."""
+    """The C library by name, then what the program has, even an allocator: that one would refuse the call."""
     work, _ = compiled(tmp_path, mallocs([4096]))
     items = [("event", STACK)]
     refusing = ("--preload", PLANTED, "--env=PLANT_REFUSE_FROM=4096")

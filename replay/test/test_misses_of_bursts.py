@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The misses pass on recordings in bursts: only what bursts did is counted, and what is not known of it is told."""
+"""The misses pass on recordings in bursts: only bursts are counted, and what is unknown is reported."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def bursts_pass(work, *bursts):
 @examples(10)
 @given(st.lists(st.lists(st.integers(0, 3000), max_size=300), min_size=1, max_size=3))
 def test_misses_of_bursts_are_bounded_by_their_first_accesses(tmp_path, bursts):
-    """Whatever the caches hold where a burst begins: misses that are no first access to a line are the same."""
+    """Whatever the caches hold where a burst begins: misses that are not a first access to a line are the same."""
     work, _ = compiled(tmp_path, mallocs([64]))
     granules = [[granule * 7 for granule in burst] for burst in bursts]
     found = bursts_pass(work, *granules)
@@ -52,8 +52,8 @@ def test_misses_of_bursts_are_bounded_by_their_first_accesses(tmp_path, bursts):
     assert found["data_accesses"] is None  # the recording doesn't say how many there were before the filter
 
 
-def test_what_lies_between_bursts_is_counted_apart(tmp_path):
-    """Calls outside of bursts, and the start-up, are in no figure but that of what is outside."""
+def test_what_is_between_bursts_is_counted_separately(tmp_path):
+    """Calls outside of bursts, and the start-up, are only in the figure for what is outside."""
     work, _ = compiled(tmp_path, mallocs([64, 64, 64, 1 << 20]))
     items = [NO_BURST, ("event", STACK), BEGINS, ("event", STACK), ENDS, ("event", STACK), ("event", STACK)]
     plain = [item for item in items if item[0] != "burst"]
@@ -105,8 +105,8 @@ def test_a_stream_of_bursts_that_can_not_be_is_one_error(tmp_path, items, says):
 
 
 def test_misses_of_a_burst_are_those_that_its_part_adds_to_the_live_program(tmp_path):
-    """The list is walked 6 times more; the first of these walks finds what the walk before it left, which the recording
-    doesn't have: what that may change is what is told as first accesses.
+    """The list is walked 6 times more; the first of these walks finds what the previous walk left in the caches, which
+    the recording doesn't have: what that may change is reported as first accesses.
     """
     program = compile_c(tmp_path / "bursts", REPOSITORY / "capture/test/accesses/bursts.c", "-O1", f"-I{REPOSITORY}")
     live = [_simulated(tmp_path, program, rounds) for rounds in (0, 6)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The order modes: which are kept, which are repeatable, and what they tell of it."""
+"""The order modes: which are obeyed, which are repeatable, and what they report."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_recorded_order_gives_the_same_memory_twice_to_the_bit(shared):
 
 
 def test_random_orders_are_legal(shared):
-    """The planted allocator aborts at a free of what is not alive."""
+    """The planted allocator aborts when an object that is not live is freed."""
     path, made = shared
     for seed in range(4):
         run = replay("--pass", "bare", "--order", f"random={seed}", "--preload", PLANTED, path)
@@ -41,8 +41,8 @@ def test_random_orders_are_legal(shared):
 
 
 def test_paced_order_takes_as_long_as_the_recording_divided_by_speed(shared):
-    """The planted clock goes on by sleeping only, so it ends where the last TIME was due: up to 100 µs before the end
-    of the 200 ms that were recorded."""
+    """The planted clock advances only by sleeping, so it ends where the last TIME was due: up to 100 µs before the end
+    of the recorded 200 ms."""
     path, made = shared
     wall_ns = {}
     for speed in (1, 0.5, 4):
@@ -60,7 +60,7 @@ def test_paced_order_waits_for_the_real_clock(shared):
     path, made = shared
     run = replay("--pass", "bare", "--order", "paced=1", "--preload", PLANTED, path)
     assert run["ops"] == made["ops"]
-    # No op is early; how late, the machine says.
+    # No op is early; how late they are depends on the machine.
     assert run["wall_ns"] >= 199_900_000
     assert run["pace"]["times"] > 1000
 
@@ -81,8 +81,8 @@ def test_a_thousand_threads_free_one_anothers_objects(tmp_path, order):
 
 
 def test_waiting_is_reported_by_thread(shared):
-    """Of the planted clock a wait takes one reading, whose cycles are those of all that the thread did. Which threads
-    wait, the machine says: one that is off its processor until its turn comes again finds it there.
+    """On the planted clock a wait takes one reading, and these cycles are all that the thread does. Which threads wait
+    depends on the machine: one that is off its processor until its next turn does not wait for it.
     """
     path, _ = shared
     waits = replay_on_planted_clock("--pass", "bare", "--order", "recorded", path)["waits"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The engine's own code under ThreadSanitizer, AddressSanitizer and UBSan: no report in any pass and order.
 
-SANITIZE_ROUNDS=N makes N times as much of it (`make sanitize`).
-Long: it needs two more builds of the engine. What the engine computes is tested without.
+SANITIZE_ROUNDS=N runs N times as much (`make sanitize`).
+Long: it needs two more builds of the engine. What the engine computes is tested without sanitizers.
 """
 
 import os
@@ -21,7 +21,7 @@ ORDERS = ["recorded", "causal", "window=64", "paced=50", "random=7"]
 @pytest.mark.parametrize("sanitizer", ["thread", "address"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_engine_is_clean_under_sanitizers(tmp_path, sanitizer, order):
-    """Generated workloads `delete` what they took from malloc, hence the two options of ASan that allow it."""
+    """Generated workloads `delete` objects from malloc, hence the two options of ASan that allow it."""
     path = tmp_path / "shared.work"
     for seed in range(ROUNDS):
         make(path, ops=3000 * ROUNDS, threads=12, threads_live=6, live_objects=150, remote_percent=40, run_ops=4,

@@ -25,19 +25,19 @@ def compiled(tmp_path, steps):
 def sharing_pass(work, *arguments, preload=PLACING, round_bytes=STEP, apart=0):
     environment = [f"--env=PLACE_ROUND_BYTES={round_bytes}", f"--env=PLACE_APART={apart}"]
     preloads = ["--preload", preload] if preload else []
-    said = succeed(REPLAY, "--pass", "sharing", *preloads, *environment, *arguments, work).stdout
-    return json.loads(said)
+    output = succeed(REPLAY, "--pass", "sharing", *preloads, *environment, *arguments, work).stdout
+    return json.loads(output)
 
 
 def in_turns(objects: int, size: int, threads: int = 2) -> list[Step]:
-    """That many objects, threads taking turns, one behind the other."""
+    """That many objects, acquired by the threads alternately, one behind the other."""
     return [Step("malloc", n % threads, n, size, (1 << 20) + n * size) for n in range(objects)]
 
 
 @pytest.mark.parametrize("order", ["recorded", "window"])
 @pytest.mark.parametrize("touch", ["none", "all"])
 def test_a_packing_allocator_shares_each_line_of_two_threads(tmp_path, order, touch):
-    """200 objects of 32 bytes in 100 lines; and the order of the threads does not change that each line has two."""
+    """200 objects of 32 bytes in 100 lines; under any order of the threads each line has two."""
     _, work = compiled(tmp_path, in_turns(200, 32))
     run = sharing_pass(work, "--touch", touch, "--order", order, round_bytes=32)
     found = run["line_sharing"]
@@ -51,7 +51,7 @@ def test_a_packing_allocator_shares_each_line_of_two_threads(tmp_path, order, to
 
 @pytest.mark.parametrize(("round_bytes", "apart"), [(32, 1), (64, 0)])
 def test_objects_kept_apart_share_nothing(tmp_path, round_bytes, apart):
-    """By a region for each thread, or by whole lines."""
+    """Apart by a region for each thread, or by whole lines."""
     _, work = compiled(tmp_path, in_turns(200, 32))
     found = sharing_pass(work, round_bytes=round_bytes, apart=apart)["line_sharing"]
     assert found["objects"] == 200
@@ -60,8 +60,8 @@ def test_objects_kept_apart_share_nothing(tmp_path, round_bytes, apart):
 
 @PROPERTY
 @given(seed=st.integers(0, 1 << 32), threads=st.integers(2, 5), steps=st.integers(1, 150))
-def test_replay_is_what_looking_at_every_pair_gives(tmp_path, seed, threads, steps):
-    """And what the profile of a trace with the same addresses says."""
+def test_replay_equals_a_comparison_of_every_pair(tmp_path, seed, threads, steps):
+    """Also compares the profile of a trace with the same addresses."""
     steps = history(seed, threads, steps, bump_step=STEP)
     tape, work = compiled(tmp_path, steps)
     found = sharing_pass(work)["line_sharing"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The time pass against an allocator whose costs are known: means, percentiles, slow calls, size classes.
 
-Costs are planted on a clock of the tests' own (planted_clock.h), so they are found again to the cycle, however busy the
-machine is. A reading of that clock takes READING cycles, as readings of the real one do.
+Costs are planted on the tests' own clock (planted_clock.h), so they are measured to the cycle, however busy the machine
+is. A reading of that clock takes READING cycles, as readings of the real one do.
 """
 
 import os
@@ -16,8 +16,8 @@ SMALLEST_OVERHEAD_SAMPLE = 200000 // 61
 
 
 def in_bucket(cycles, gross):
-    """Percentiles tell the middle of a bucket of the histogram of gross cycles, which is 1/32 wide; `gross` is the
-    first number of cycles in one."""
+    """Percentiles are the middle of a bucket of the histogram of gross cycles, which is 1/32 wide; `gross` is the first
+    number of cycles of a bucket."""
     return gross <= cycles + READING < gross + gross // 32
 
 
@@ -66,7 +66,7 @@ def test_slowest_calls_are_kept_with_their_place(plain):
 
 
 def test_positions_of_slow_calls_are_recorded_ones(tmp_path):
-    """Over threads: positions are different, and within the recording."""
+    """With threads: positions are different, and within the recording."""
     path = tmp_path / "threads.work"
     made = make(path, ops=20000, threads=5, live_objects=100)
     run = replay("--pass", "time", "--preload", PLANTED, path)
@@ -111,7 +111,7 @@ def test_cost_of_timing_is_reported_of_the_real_counter_too(plain):
 
 def test_preempted_calls_are_counted_separately_and_sleeping_ones_are_not(plain):
     """One malloc in 1,000 is preempted and one in 1,009 sleeps in a lock. The slow ones are all among the preempted, so
-    that their cycles must show nowhere else."""
+    that their cycles must not show elsewhere."""
     path, made = plain
     mallocs = made["calls"]["malloc"]
     plants = {"SPIN_CYCLES": 500, "SLOW_EVERY": 1000, "SLOW_CYCLES": 20_000, "PREEMPT_EVERY": 1000, "SLEEP_EVERY": 1009}
@@ -126,7 +126,7 @@ def test_preempted_calls_are_counted_separately_and_sleeping_ones_are_not(plain)
 
 
 def test_preemption_by_a_neighbour_on_the_same_processor_is_seen(tmp_path):
-    """The kernel's own word on it: what the planted clock leaves out."""
+    """As the kernel reports it, which the planted clock leaves out."""
     path = tmp_path / "few.work"
     made = make(path, ops=60000, threads=1, only_malloc_free=1, live_objects=500)
     processor = min(os.sched_getaffinity(0))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The verify pass: an allocator that breaks a promise is caught, and the op named. Each fault is planted once."""
+"""The verify pass: an allocator that breaks a rule of malloc is caught, and the op named. Each fault is planted
+once."""
 
 import json
 import os
@@ -13,20 +14,20 @@ OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[2] / 
 ENGINE = OUT / "libexec/heaptape-replay"
 FAULTY = OUT / "test-programs/libfaulty.so"
 AT = 60
-# fault -> what the error says, behind the op that it names
+# fault -> the error's text behind the op that it names
 FAULTS = {
-    "overlap": r"(malloc|operator new)\(\d+ bytes\): gave 0x\w+, which overlaps the live object of \d+ bytes at 0x\w+ "
-    r"from .*, op \d+ of thread \d+",
-    "misaligned": r"(malloc|operator new)\(\d+ bytes\): gave 0x\w+, which is not aligned to 16 bytes",
-    "unaligned": r"(posix_memalign|aligned_alloc|memalign|operator new\(align\))\(\d+ bytes\): gave 0x\w+, which is "
-    r"not aligned to \d+ bytes",
-    "dirty_calloc": r"calloc\((\d+) bytes\): gave memory that is not zero: byte \d+ at 0x\w+ is 0x01",
+    "overlap": r"(malloc|operator new)\(\d+ bytes\): returned 0x\w+, which overlaps the live object of \d+ bytes "
+    r"at 0x\w+ from .*, op \d+ of thread \d+",
+    "misaligned": r"(malloc|operator new)\(\d+ bytes\): returned 0x\w+, which is not aligned to 16 bytes",
+    "unaligned": r"(posix_memalign|aligned_alloc|memalign|operator new\(align\))\(\d+ bytes\): returned 0x\w+, which "
+    r"is not aligned to \d+ bytes",
+    "dirty_calloc": r"calloc\((\d+) bytes\): returned memory that is not zero: byte \d+ at 0x\w+ is 0x01",
     "free_neighbour": r".*: a live object was overwritten: byte \d+ of \d+ at 0x\w+ is .* \(1 are wrong\); from .*",
     "write_after_free": r".*: a live object was overwritten: byte 0 of \d+ at 0x\w+ is .* \(1 are wrong\); from .*",
     "realloc_loses": r"realloc\w*\(0x\w+, \d+ bytes\): contents were lost: byte \d+ of \d+ .* \(1 are wrong\); from .*",
     "realloc_shrinks": r"realloc\w*\(0x\w+, \d+ bytes\): contents were lost: byte \d+ of \d+ .*; from .*",
-    "realloc_overlap": r"realloc\w*\(0x\w+, \d+ bytes\): gave 0x\w+, which overlaps the live object of .*",
-    "usable_size": r".*\(.*\d+ bytes\): gave 0x\w+, for which malloc_usable_size returns only \d+ bytes",
+    "realloc_overlap": r"realloc\w*\(0x\w+, \d+ bytes\): returned 0x\w+, which overlaps the live object of .*",
+    "usable_size": r".*\(.*\d+ bytes\): returned 0x\w+, for which malloc_usable_size returns only \d+ bytes",
 }
 
 
@@ -65,7 +66,7 @@ def test_allocator_without_fault_passes(workload, preload, order):
     releases = sum(made["calls"][name] for name in ("free", "operator delete"))
     assert run["ops"] == made["ops"]
     assert run["verified"]["live_objects_at_end"] == made["live_end_objects"]
-    # Objects are counted at birth and at each realloc; free(NULL) is among the releases.
+    # Objects are counted at their acquire and at each realloc; free(NULL) is among the releases.
     assert run["verified"]["objects"] > releases / 2
     assert run["verified"]["partly_stamped_objects"] == 0
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A block: what the allocator hands out, with a header before the object. The header tells free() where the block
-   belongs, as libmtmalloc's does, and has a seal, so that a pointer which is none of ours, an overwritten header and a
-   second free are told apart.
+/* A block: what the allocator hands out, with a header before the object. The header shows free() where the block
+   belongs, as libmtmalloc's does, and has a seal to detect and distinguish an invalid pointer, an overwritten header
+   and a second free.
 
         block ->  | owner   address of the cache, of the oversize block, or of the object that an aligned one lies in;
                   |         its kind in the low two bits
@@ -65,10 +65,10 @@ static inline bool block_is_free(const struct block *block) {
   return block->seal == ~block_seal(block);
 }
 
-/* Ends the process: says what is wrong with the object that was handed to this function of the API. */
+/* Ends the process with a message on what is wrong with the object that was passed to this function of the API. */
 __attribute__((noreturn, cold)) void block_fault(const char *where, const void *object);
 
-/* The block of a living object of ours; anything else ends the process. */
+/* Returns the block of a live object; anything else ends the process. */
 static inline struct block *block_checked(const char *where, const void *object) {
   struct block *block = block_of(object);
   if (UNLIKELY(!is_aligned(object) || !block_is_used(block)))

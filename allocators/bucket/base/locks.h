@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The three kinds of lock, each counted for itself: of a bucket ("parent"), of a cache, of the oversize blocks. */
+/* The three kinds of lock, each counted separately: of a bucket ("parent"), of a cache, of the oversize blocks. */
 #pragma once
 
 #include "allocators/common/lock.h"

@@ -9,7 +9,7 @@ enum { WORD_BITS = 64, WORDS = NUMBERS / WORD_BITS };
 
 static struct lock lock;
 static uint64_t taken[WORDS];
-static unsigned beyond; /* numbers that were given from NUMBERS on */
+static unsigned beyond; /* how many numbers from NUMBERS on were assigned */
 
 int number_take(void) {
   numbers_lock();

@@ -5,7 +5,7 @@
 enum state {
   STATE_USED,
   STATE_CACHED,   /* free, in a cache */
-  STATE_UNUSED,   /* of a cache, never handed out so far */
+  STATE_UNUSED,   /* of a cache, never handed out yet */
   STATE_OVERSIZE, /* free, in the tree of oversize blocks */
   STATES
 };

@@ -6,19 +6,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* That many bytes, a multiple of an OS page, all zero. NULL: no memory. Leaves errno to its callers. */
+/* Maps bytes, a multiple of an OS page, all zero. NULL: no memory. Leaves errno to its callers. */
 void *system_map(size_t bytes);
 
 /* Gives OS pages back; they read as zeros afterwards. Returns whether the kernel took them. */
 bool system_purge(void *start, size_t bytes);
 
-/* All bytes that were mapped. */
+/* Returns all bytes that were mapped. */
 size_t system_bytes(void);
 
-/* Memory for the allocator's own tables, all zero, in steps of 64 bytes, never given back. NULL: none. */
+/* Returns memory for the allocator's own tables, all zero, in steps of 64 bytes, never given back. NULL: none. */
 void *system_own(size_t bytes);
 
-/* Around a fork. */
+/* Call around a fork. */
 void system_lock(void);
 void system_unlock(void);
 void system_after_fork(void);

@@ -23,13 +23,13 @@ static bool is_before(const struct tree_node *left, const struct tree_node *righ
   return left->bytes != right->bytes ? left->bytes < right->bytes : left < right;
 }
 
-/* By chance, but the same for the same node: a hash of its address. */
+/* Pseudo-random, but the same for the same node: a hash of its address. */
 static uintptr_t priority(const struct tree_node *node) {
   uintptr_t hash = ((uintptr_t)node >> 4) * 0x9E3779B97F4A7C15u;
   return (hash ^ hash >> 32) * 0xD6E8FEB86659FD93u;
 }
 
-/* A link to set: the root's or one of a node, which is sealed again then. */
+/* A link to set: the root's, or one in a node, which is then sealed again. */
 struct link {
   struct tree_node *node; /* NULL: the root */
   struct tree_node **place;
@@ -49,7 +49,7 @@ static struct link right_of(struct tree_node *node) {
   return (struct link){node, &node->right};
 }
 
-/* Sets two links: what of the subtree is before the node, and what is not. */
+/* Sets two links: to the part of the subtree before the node, and to the rest. */
 static void split(struct tree_node *subtree, const struct tree_node *node, struct link before, struct link behind) {
   while (checked(subtree)) {
     if (is_before(subtree, node)) {
@@ -66,7 +66,7 @@ static void split(struct tree_node *subtree, const struct tree_node *node, struc
   set(behind, NULL);
 }
 
-/* Sets a link to both subtrees, of which all of the first is before all of the second. */
+/* Sets a link to the union of both subtrees; all nodes of the first must be before all of the second. */
 static void merge(struct link to, struct tree_node *first, struct tree_node *second) {
   while (checked(first) && checked(second)) {
     if (priority(first) > priority(second)) {

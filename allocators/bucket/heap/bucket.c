@@ -12,14 +12,15 @@ static bool has_free(const struct row *row, uint32_t place) {
   return atomic_load_explicit(&row->counts[place], memory_order_relaxed) != 0;
 }
 
-/* A free block of the cache at a place that has some; the next request asks it first. NULL: a purge holds them. */
+/* Takes a free block from the cache at that place, which has some; the next request tries it first. NULL: a purge has
+   them. */
 static struct block *take_at(struct shelf *shelf, struct row *row, uint32_t place) {
   shelf->hint_row = row;
   shelf->hint = place;
   return cache_take(atomic_load_explicit(&row->caches[place], memory_order_relaxed));
 }
 
-/* From the first cache of the shelf that has a free block, beginning with the row that served last. */
+/* Takes from the first cache of the shelf that has a free block, beginning with the row that served last. */
 static struct block *search(struct shelf *shelf) {
   struct row *first = atomic_load_explicit(&shelf->first, memory_order_relaxed), *start = shelf->hint_row;
   struct row *row = start;

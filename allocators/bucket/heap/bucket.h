@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A bucket: for each size class the caches that requests of its threads are served from.
+/* A bucket: for each size class, the caches that serve requests of its threads.
 
-   Classes are the powers of two from 16 bytes to the tunable max_cached. Of each class a bucket has rows of caches,
-   with the numbers of free blocks side by side, so that a search for a cache with a free block passes few cache lines.
+   Classes are the powers of two from 16 bytes to the tunable max_cached. For each class a bucket has rows of caches,
+   with the numbers of free blocks side by side, so that a search for a cache with a free block reads few cache lines.
    A search starts at the cache that served the last request.
 
-   Not its job: which thread has which bucket (buckets.h). Only the thread that holds the bucket's lock, or whose own
-   bucket it is, may take; any may walk, for caches are only ever added. */
+   Not its job: which thread has which bucket (buckets.h). Only the thread that holds the bucket's lock, or that owns
+   the bucket, may take; any thread may walk, because caches are only added. */
 #pragma once
 
 #include "allocators/bucket/heap/cache.h"
@@ -33,11 +33,11 @@ struct shelf {
 
 struct bucket {
   _Alignas(64) struct lock lock; /* the parent lock: around each take, if threads share the bucket */
-  bool own;                      /* one thread's: nobody takes the lock for taking */
+  bool own;                      /* one thread's: taking needs no lock */
   struct shelf shelves[CLASSES];
 };
 
-/* The class of a request of at most max_cached bytes. */
+/* Returns the class of a request of at most max_cached bytes. */
 static inline unsigned class_of(size_t object_bytes) {
   return object_bytes <= 1 << CLASS_MIN_SHIFT
              ? 0
@@ -48,12 +48,12 @@ static inline size_t class_bytes(unsigned size_class) {
   return (size_t)1 << (CLASS_MIN_SHIFT + size_class);
 }
 
-/* A used block of that class, from a cache with a free one or from a new cache. NULL: no memory. */
+/* Returns a used block of that class, from a cache with a free block or from a new cache. NULL: no memory. */
 struct block *bucket_take(struct bucket *bucket, unsigned size_class);
 
-/* Calls visit for each cache, until it gives false; returns whether it never did. */
+/* Calls visit for each cache, until it returns false; returns whether it never did. */
 typedef bool bucket_visit(struct cache *cache, void *context);
 bool bucket_each_cache(struct bucket *bucket, bucket_visit *visit, void *context);
 
-/* In a forked child: makes whole what a thread that is gone may have left half done. */
+/* In a forked child: completes what a thread that is gone may have left half done. */
 void bucket_after_fork(struct bucket *bucket);

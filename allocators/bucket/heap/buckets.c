@@ -16,7 +16,7 @@ static struct bucket *shared, *owned;
 static unsigned shared_count, owned_count;
 static bool fork_among_threads;
 
-/* Processors that this process may run on: not sysconf, which opens files and may allocate. */
+/* Returns the number of processors on which this process may run. Not sysconf, which opens files and may allocate. */
 static unsigned processors(void) {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;

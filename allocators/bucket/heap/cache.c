@@ -11,7 +11,7 @@ enum {
   BLOCKS_ALIGNMENT = 64,
 };
 
-/* Are the bits changed by atomic operations? Else under the cache's lock, or by the only thread. */
+/* Whether the bits are changed by atomic operations: else under the cache's lock, or by the only thread. */
 static inline bool is_atomic(void) {
   return tunables.cache_lock == CACHE_LOCK_ATOMIC && threads_may_run();
 }
@@ -34,13 +34,13 @@ static size_t words_for(size_t blocks) {
   return (blocks + CACHE_WORD_BITS - 1) / CACHE_WORD_BITS;
 }
 
-/* The usual span, or room for one block if it is larger. */
+/* Returns the usual span, or room for one block if that is larger. */
 static size_t span_for(size_t block_bytes) {
   size_t least = round_up(head_bytes(1) + block_bytes, os_page_bytes);
   return least > SPAN_BYTES ? least : SPAN_BYTES;
 }
 
-/* The bits of a word that stand for blocks before that one. */
+/* Returns the bits of a word that are for blocks before that one. */
 static uint64_t bits_before(uint32_t index, uint32_t word) {
   uint32_t first = word * CACHE_WORD_BITS;
   return index - first >= CACHE_WORD_BITS ? UINT64_MAX : (UINT64_C(1) << (index - first)) - 1;
@@ -85,7 +85,7 @@ static inline void count_free(struct cache *cache, uint32_t change) {
   }
 }
 
-/* Clears these bits; gives those that were set. Acquires what was written before they were set. */
+/* Clears these bits; returns those that were set. Acquires what was written before they were set. */
 static inline uint64_t clear_bits(_Atomic uint64_t *word, uint64_t bits) {
   if (is_atomic()) {
     COUNT(atomics);
@@ -96,7 +96,7 @@ static inline uint64_t clear_bits(_Atomic uint64_t *word, uint64_t bits) {
   return before & bits;
 }
 
-/* Sets these bits; gives those that were set already. Releases what was written before. */
+/* Sets these bits; returns those that were set already. Releases what was written before. */
 static inline uint64_t set_bits(_Atomic uint64_t *word, uint64_t bits) {
   if (is_atomic()) {
     COUNT(atomics);
@@ -107,8 +107,8 @@ static inline uint64_t set_bits(_Atomic uint64_t *word, uint64_t bits) {
   return before & bits;
 }
 
-/* Clears one set bit, the lowest of a word, beginning with the word of the last one; gives its number, or block_count.
-   A purge may hold bits for a while, so that none is found although the count says that there is one. */
+/* Clears one set bit, the lowest of a word, beginning with the word of the last one; returns its number, or
+   block_count. A purge may hold bits for a while, so that none is found although the count is not 0. */
 static uint32_t take_bit(struct cache *cache) {
   uint32_t word = cache->hint;
   for (uint32_t tried = 0; tried < cache->words; tried++) {
@@ -154,22 +154,22 @@ void cache_release(struct cache *cache, struct block *block) {
   unlock_cache(cache);
 }
 
-/* Of the blocks from first to before end, which are free: gives their OS pages back. Headers are lost with them: a
-   header of zeros is that of a block which was never handed out. */
+/* Gives back the OS pages of the free blocks in [first, end). Their headers are lost: a header of zeros is that of a
+   block that was never handed out. */
 static bool purge_run(struct cache *cache, uint32_t first, uint32_t end) {
   uintptr_t start = round_up((uintptr_t)block_at(cache, first), os_page_bytes);
   uintptr_t stop = (uintptr_t)block_at(cache, end) & ~(os_page_bytes - 1);
   return start < stop && system_purge((void *)start, stop - start);
 }
 
-/* Of the blocks of one word, none of which anybody else can take meanwhile, those before `unused`. */
+/* Purges the blocks of one word before `unused`, which no other thread can take meanwhile. */
 static bool purge_word(struct cache *cache, uint32_t word, uint32_t unused) {
   bool any = false;
   uint32_t first = word * CACHE_WORD_BITS;
   uint64_t taken = clear_bits(&cache->free_bits[word], bits_before(unused, word));
   for (uint64_t left = taken; left != 0;) {
     uint32_t start = (uint32_t)__builtin_ctzll(left);
-    uint64_t beyond = ~(left >> start); /* its lowest set bit ends the run */
+    uint64_t beyond = ~(left >> start); /* its lowest set bit is the end of the run */
     uint32_t end = beyond ? start + (uint32_t)__builtin_ctzll(beyond) : CACHE_WORD_BITS;
     any |= purge_run(cache, first + start, first + end);
     left &= end < CACHE_WORD_BITS ? UINT64_MAX << end : 0;
@@ -201,7 +201,7 @@ void cache_walk(struct cache *cache, cache_visit *visit, void *context) {
   unlock_cache(cache);
 }
 
-/* Writes only what differs: an OS page that is not written to is shared with the parent. */
+/* Writes only differing words: an OS page that is not written stays shared with the parent. */
 void cache_after_fork(struct cache *cache) {
   uint32_t count = 0;
   if (atomic_load_explicit(&cache->lock.state, memory_order_relaxed) != LOCK_FREE)

@@ -39,7 +39,7 @@ static struct oversize *of_node(struct tree_node *node) {
   return at(node, -sizeof(struct oversize));
 }
 
-/* NULL: there is none. */
+/* Returns NULL if there is none. */
 static struct oversize *next_of(const struct oversize *oversize) {
   return oversize->tagged_bytes & OVERSIZE_LAST ? NULL : at(oversize, oversize_bytes(oversize));
 }
@@ -57,7 +57,8 @@ static void set_flags(struct oversize *oversize, size_t flags) {
   oversize->tag_seal = tag_seal(oversize);
 }
 
-/* Of a block and of the one behind it, whose own size is left as it is: its owner may be reading it. */
+/* Sets a block's size in its tags and in those of the block behind it, whose own size is not written: its owner may be
+   reading it. */
 static void set_bytes(struct oversize *oversize, size_t bytes, size_t flags) {
   oversize->tagged_bytes = bytes;
   set_flags(oversize, flags);
@@ -68,7 +69,7 @@ static void set_bytes(struct oversize *oversize, size_t bytes, size_t flags) {
   }
 }
 
-/* The tags are as they were written, and those on both sides say the same. */
+/* Checks that the tags are as written, and that those on both sides agree. */
 static void check_tags(const char *where, const struct oversize *oversize) {
   bool whole = oversize->tag_seal == tag_seal(oversize);
   const struct oversize *next = whole ? next_of(oversize) : NULL, *previous = whole ? before(oversize) : NULL;
@@ -77,16 +78,16 @@ static void check_tags(const char *where, const struct oversize *oversize) {
     fault(where, "overwritten size, of this oversize block or beside it", &oversize->block + 1);
 }
 
-/* Of a used or new block: makes it a free one, that the tree has. */
+/* Makes a used or new block free, and adds it to the tree. */
 static void put_into_tree(struct oversize *oversize) {
-  block_mark_used(&oversize->block, oversize, BLOCK_OVERSIZE); /* the owner, if the block is new */
+  block_mark_used(&oversize->block, oversize, BLOCK_OVERSIZE); /* sets the owner, if the block is new */
   block_mark_free(&oversize->block);
   struct tree_node *node = node_of(oversize);
   node->bytes = oversize_bytes(oversize);
   tree_insert(node);
 }
 
-/* Out of the tree; clean blocks become all zero again. */
+/* Takes a block out of the tree; clean blocks become all zero again. */
 static void take_from_tree(struct oversize *oversize) {
   struct tree_node *node = node_of(oversize);
   if (UNLIKELY(!block_is_free(&oversize->block) || node->bytes != oversize_bytes(oversize)))
@@ -100,7 +101,7 @@ static bool is_free(const struct oversize *oversize) {
   return oversize && block_is_free(&oversize->block);
 }
 
-/* The second, which stands behind the first and is in no tree, becomes a part of it: clean, if both are. */
+/* The second block, which is behind the first and in no tree, becomes part of it: clean, if both are. */
 static void join(struct oversize *first, struct oversize *second) {
   size_t bytes = oversize_bytes(first) + oversize_bytes(second);
   size_t clean = first->tagged_bytes & second->tagged_bytes & OVERSIZE_CLEAN;
@@ -118,7 +119,7 @@ static void join_free_next(struct oversize *oversize) {
   join(oversize, next);
 }
 
-/* Cuts off what is behind the first bytes, as a free block, if a request of this path could use it: as published. */
+/* Cuts off what is behind the first bytes, as a free block, if a request of this path could use it, as published. */
 static void cut_tail(struct oversize *oversize, size_t bytes) {
   size_t rest_bytes = oversize_bytes(oversize) - bytes, flags = oversize->tagged_bytes & OVERSIZE_FLAGS;
   if (rest_bytes <= tunables.max_cached)
@@ -130,7 +131,7 @@ static void cut_tail(struct oversize *oversize, size_t bytes) {
   put_into_tree(rest);
 }
 
-/* Merges a block that is in no tree with its free neighbours; what becomes of them all is free. */
+/* Merges a block that is in no tree with its free neighbours into one free block. */
 static void release_merged(struct oversize *oversize) {
   set_flags(oversize, oversize->tagged_bytes & OVERSIZE_LAST);
   join_free_next(oversize);
@@ -143,7 +144,7 @@ static void release_merged(struct oversize *oversize) {
   put_into_tree(oversize);
 }
 
-/* The new segment ends where the newest begins: they become one. The head of the latter becomes a part of the block. */
+/* The new segment ends where the newest begins: joins them. The head of the latter becomes part of the block. */
 static void append_newest(struct segment *segment, struct oversize *block) {
   struct segment *behind = newest;
   segment->bytes += behind->bytes;
@@ -152,7 +153,7 @@ static void append_newest(struct segment *segment, struct oversize *block) {
   set_bytes(block, oversize_bytes(block) + sizeof *behind, OVERSIZE_CLEAN);
 }
 
-/* A new block of at least that many bytes, in no tree. NULL: no memory. */
+/* Returns a new block of at least `bytes`, in no tree. NULL: no memory. */
 static struct oversize *grow(size_t bytes) {
   size_t segment_bytes = round_up(bytes + sizeof(struct segment), SEGMENT_STEP_BYTES);
   struct segment *segment = system_map(segment_bytes);

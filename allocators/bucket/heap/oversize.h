@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Oversize blocks: those of requests above max_cached, all behind one lock.
+/* Oversize blocks: blocks for requests above max_cached, all under one lock.
 
    Memory is mapped in segments and divided into blocks with boundary tags; a free block is merged with its free
    neighbours and found again by size (tree.h). A segment that the kernel happens to place directly before the newest
-   one becomes one with it. Nothing is given back to the system but by a purge, as in libmtmalloc.
+   one is joined with it. Memory is given back to the system only by a purge, as in libmtmalloc.
 
         block ->  | tagged_bytes  size of this block, and flags
                   | before_bytes  size of the block before it; 0: the first of its segment
@@ -32,28 +32,28 @@ static inline size_t oversize_bytes(const struct oversize *oversize) {
   return oversize->tagged_bytes & ~(size_t)OVERSIZE_FLAGS;
 }
 
-/* Bytes that the program may use. */
+/* Returns the usable bytes. */
 static inline size_t oversize_object_bytes(const struct oversize *oversize) {
   return oversize_bytes(oversize) - sizeof(struct oversize);
 }
 
-/* A used block for an object of that many bytes, at most PTRDIFF_MAX. NULL: no memory. */
+/* Returns a used block for an object of object_bytes, at most PTRDIFF_MAX. NULL: no memory. */
 struct oversize *oversize_take(size_t object_bytes);
 
-/* Frees a used block. Faults are told as those of `where`. */
+/* Frees a used block. Faults are reported under the name `where`. */
 void oversize_release(const char *where, struct oversize *oversize);
 
-/* Makes the block large enough where it stands, by what is free behind it, and cuts off what is left over. Returns
-   whether it is. */
+/* Makes the block large enough in place, with the free block behind it, and cuts off the excess. Returns whether it is
+   large enough. */
 bool oversize_resize(struct oversize *oversize, size_t object_bytes);
 
-/* Gives the OS pages back that lie in free blocks. Returns whether there were any. */
+/* Gives back the OS pages in free blocks. Returns whether there were any. */
 bool oversize_purge(void);
 
 /* Calls visit for each block, under the lock. */
 void oversize_walk(cache_visit *visit, void *context);
 
-/* Around a fork. */
+/* Call around a fork. */
 void oversize_lock(void);
 void oversize_unlock(void);
 void oversize_after_fork(void);

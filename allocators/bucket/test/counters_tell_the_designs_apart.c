@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a pair of malloc and free costs in locks and atomic operations under each switch, exactly; and which threads own
-   a bucket. */
+/* The exact cost of a pair of malloc and free in locks and atomic operations under each switch; and which threads own a
+   bucket. */
 #include "allocators/common/entry.h"
 #include "allocators/test/counted.h"
 
@@ -11,7 +11,7 @@
 
 enum { PAIRS = 1000 };
 
-/* Of PAIRS calls of malloc and free. */
+/* The cost of PAIRS calls of malloc and free. */
 struct cost {
   uint64_t parent_locks, cache_locks, oversize_locks, atomics;
 };
@@ -26,7 +26,7 @@ static void make_pairs(size_t object_bytes) {
 }
 
 static struct cost cost_of_pairs(size_t object_bytes) {
-  allocator_free(allocator_malloc(object_bytes)); /* gets the thread a bucket, and maps what is needed */
+  allocator_free(allocator_malloc(object_bytes)); /* gives the thread a bucket, and maps what is needed */
   struct cost before = all_so_far();
   make_pairs(object_bytes);
   struct cost after = all_so_far();
@@ -39,7 +39,7 @@ static void *run_pairs(void *cost) {
   return NULL;
 }
 
-/* In a thread of its own, the second that allocates. */
+/* In a new thread, the second that allocates. */
 static struct cost cost_in_thread(void) {
   struct cost cost;
   pthread_t thread;
@@ -63,8 +63,8 @@ static bool is_cost(const char *what, struct cost cost, const uint64_t per_pair[
   return right;
 }
 
-/* A lock is an atomic operation to take and one to drop. Of a pair, malloc takes the parent lock; both take the
-   cache's, or change a bit and a count. */
+/* A lock costs an atomic operation to take and one to drop. In a pair, malloc takes the parent lock; both calls take
+   the cache's, or change a bit and a count. */
 static const struct {
   const char *tunables, *what;
   uint64_t per_pair[4];
@@ -75,7 +75,7 @@ static const struct {
     {"exclusive=1:cache_lock=atomic", "small", {0, 0, 0, 4}},
     {"cache_lock=atomic", "large", {0, 0, 2, 4}},
     {"cache_lock=atomic:max_cached=131072", "large", {1, 0, 0, 6}},
-    /* Numbers 0 and 1 own a bucket, number 1 whichever thread has it. */
+    /* Numbers 0 and 1 own a bucket, whichever thread has number 1. */
     {"exclusive=1:buckets=2", "thread", {0, 0, 0, 4}},
     {"exclusive=1:buckets=2", "second thread", {0, 0, 0, 4}},
     {"exclusive=1:buckets=1", "thread", {1, 0, 0, 6}},

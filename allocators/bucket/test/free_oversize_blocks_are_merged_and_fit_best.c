@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Of random oversize objects: no two free blocks are neighbours, and all memory is in one block for each segment once
-   all are freed; and a request is served from the smallest free block that is large enough. */
+/* For random oversize objects: no two free blocks are neighbours; once all objects are freed, each segment is one
+   block; and a request is served from the smallest free block that is large enough. */
 #include "allocators/bucket/base/states.h"
 #include "allocators/common/allocator.h"
 #include "allocators/common/entry.h"
@@ -63,7 +63,7 @@ static void check_merging(void) {
     model_fail("%u blocks are used at the end", seen.used_blocks);
 }
 
-/* Free blocks of several sizes, kept apart by used ones, all in one segment, whose free end is larger. */
+/* Free blocks of several sizes, separated by used ones, all in one segment, whose free end is larger. */
 static void check_best_fit(void) {
   static const size_t steps[FITS] = {3, 0, 5, 1, 4, 2};
   void *objects[FITS], *apart[FITS];
@@ -83,7 +83,7 @@ static void check_best_fit(void) {
 }
 
 int main(void) {
-  check_best_fit(); /* first: then the heap is empty */
+  check_best_fit(); /* first, while the heap is empty */
   check_merging();
   return 0;
 }

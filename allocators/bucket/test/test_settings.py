@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is set of the bucket allocator: limits are kept and told, the names that libmtmalloc's settings have work."""
+"""Settings of the bucket allocator: limits are enforced and reported, and libmtmalloc's names of settings work."""
 
 import pytest
 
@@ -25,15 +25,16 @@ print(after["oversize_hits"] - before["oversize_hits"] >= 100, after["parent_loc
 """
 
 
-def told(**settings: str) -> list[str]:
-    """What the library says to these variables of the environment."""
+def stderr_lines(**settings: str) -> list[str]:
+    """The lines that the library prints for these variables of the environment."""
     done = run("true", env={"LD_PRELOAD": str(OUT / "lib/libbucket.so"), **settings})
     assert done.status == 0
     return done.stderr.splitlines()
 
 
 def oversize_and_parent_locks(**settings: str) -> list[str]:
-    """Of objects of 100,000 bytes: "True" or "False", whether they are oversize, and whether they take parent locks."""
+    """For objects of 100,000 bytes: "True" or "False", whether they are oversize, and whether they take parent
+    locks."""
     tunables = "stats=1:single_thread=0:" + settings.pop("BUCKET_TUNABLES", "")
     preload = {"LD_PRELOAD": str(OUT / "lib/libbucket.so"), "BUCKET_TUNABLES": tunables}
     done = run("/usr/bin/python3", "-c", PROGRAM, env={**preload, **settings})
@@ -44,28 +45,28 @@ def oversize_and_parent_locks(**settings: str) -> list[str]:
 @pytest.mark.parametrize(
     ("wanted", "line"),
     [
-        ("1000", "bucket: max_cached is taken as its lowest value: 65536"),
-        ("99999999", "bucket: max_cached is taken as its highest value: 2097152"),
-        ("65537", "bucket: max_cached is no power of two, the next one is taken: 131072"),
+        ("1000", "bucket: max_cached is set to its lowest value: 65536"),
+        ("99999999", "bucket: max_cached is set to its highest value: 2097152"),
+        ("65537", "bucket: max_cached is not a power of two; the next one is used: 131072"),
     ],
 )
-def test_max_cached_is_clamped_and_says_so(wanted, line):
-    assert told(BUCKET_TUNABLES=f"max_cached={wanted}") == [line]
+def test_max_cached_is_clamped_and_that_is_reported(wanted, line):
+    assert stderr_lines(BUCKET_TUNABLES=f"max_cached={wanted}") == [line]
 
 
 @pytest.mark.parametrize("shift", [*range(16, 22)])
-def test_each_exponent_of_libmtmalloc_is_taken_without_a_word(shift):
-    assert told(MTMAXCACHE=str(shift)) == []
+def test_each_exponent_of_libmtmalloc_is_accepted_without_a_message(shift):
+    assert stderr_lines(MTMAXCACHE=str(shift)) == []
 
 
 @pytest.mark.parametrize(("shift", "end"), [("15", "lowest value: 65536"), ("-1", "lowest value: 65536")])
-def test_too_low_an_exponent_is_clamped_and_says_so(shift, end):
-    assert told(MTMAXCACHE=shift) == [f"bucket: max_cached is taken as its {end}"]
+def test_too_low_an_exponent_is_clamped_and_that_is_reported(shift, end):
+    assert stderr_lines(MTMAXCACHE=shift) == [f"bucket: max_cached is set to its {end}"]
 
 
 @pytest.mark.parametrize("shift", ["22", "63", "64", "99999999999999999999"])
-def test_too_high_an_exponent_is_clamped_and_says_so(shift):
-    assert told(MTMAXCACHE=shift) == ["bucket: max_cached is taken as its highest value: 2097152"]
+def test_too_high_an_exponent_is_clamped_and_that_is_reported(shift):
+    assert stderr_lines(MTMAXCACHE=shift) == ["bucket: max_cached is set to its highest value: 2097152"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What all of the allocator's code uses: branch hints, and the alignment that every object has. */
+/* Used by all of the allocator's code: branch hints, and the alignment of every object. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
-/* On the declaration of a variable: it is of this library, so reaching it takes no look at the table of others. */
+/* On the declaration of a variable: it is of this library, so accessing it does not go through the GOT. */
 #define HIDDEN __attribute__((visibility("hidden")))
 
 enum { OBJECT_ALIGNMENT = 16 };

@@ -10,11 +10,11 @@
 
 enum { PROC_BYTES_MAX = 16384 };
 
-/* Mapped when it is needed, which is seldom: in .bss it would part variables that share an OS page without it. */
+/* Mapped when needed, which is seldom: in .bss it would separate variables that otherwise share an OS page. */
 static char *proc_environment;
 static size_t proc_bytes;
 
-/* The value in an entry NAME=VALUE; NULL: another variable's. */
+/* Returns the value in an entry NAME=VALUE; NULL: another variable's. */
 static const char *value_in(const char *entry, const char *name) {
   size_t length = strlen(name);
   return strncmp(entry, name, length) == 0 && entry[length] == '=' ? entry + length + 1 : NULL;
@@ -35,7 +35,7 @@ static void read_proc(void) {
   close(fd);
 }
 
-/* The first call may come from the dynamic linker, before libc knows the environment: then the kernel's copy. */
+/* The first call may come from the dynamic linker, before libc has the environment: then reads the kernel's copy. */
 static const char *from_proc(const char *name) {
   if (proc_bytes == 0)
     read_proc();

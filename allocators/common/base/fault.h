@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How the allocator stops a program whose heap is corrupt: one line on stderr, then abort().
+/* Stops a program whose heap is corrupt: one line on stderr, then abort().
 
    Takes no lock and allocates nothing, so it may be called with any lock held. */
 #pragma once

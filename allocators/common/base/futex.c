@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A lock is held for some tens of ns, waking a sleeper costs some thousands: spin about as long as that first. */
+/* A lock is held for tens of ns, waking a sleeper costs thousands: first spin for about that long. */
 enum { SPINS = 100 };
 
 void lock_wait(struct lock *lock) {

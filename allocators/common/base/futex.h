@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The word of a lock: a futex when contended. Leaves errno as it is.
+/* The word of a lock: a futex when contended. Preserves errno.
 
-   Not its job: counting what it costs, and doing without where there is one thread (lock.h). Not recursive. */
+   Not its job: counting its cost, and skipping the lock where there is only one thread (lock.h). Not recursive. */
 #pragma once
 
 #include "allocators/common/base/basics.h"
@@ -38,7 +38,7 @@ static inline void lock_drop_uncounted(struct lock *lock) {
     lock_wake(lock);
 }
 
-/* Forgets holder and waiters: in a forked child. */
+/* Resets the lock in a forked child: no holder, no waiters. */
 static inline void lock_reset(struct lock *lock) {
   atomic_store_explicit(&lock->state, LOCK_FREE, memory_order_relaxed);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Words that differ from process to process, which a program has in its own data by no chance. */
+/* Words that differ from process to process, and that a program's data does not contain by chance. */
 #pragma once
 
 #include <stdint.h>
 
-/* Gives two words, odd, so that they are never a pointer. The same at each call. */
+/* Returns two odd words, which are therefore never a pointer. The same at each call. */
 void secret_words(uintptr_t words[2]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The aligned forms: what each refuses, and what it says then. */
+/* The aligned forms: which arguments each refuses, and how it reports that. */
 #include "allocators/common/calls/arguments.h"
 #include "allocators/common/entry.h"
 #include "allocators/common/hooks.h"
@@ -27,7 +27,7 @@ static bool is_power_of_two(size_t value) {
 int allocator_posix_memalign(void **object, size_t alignment, size_t object_bytes) {
   if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
     return EINVAL;
-  int error = errno; /* this function reports by its result */
+  int error = errno; /* this function returns its error */
   void *taken = take(alignment, object_bytes);
   errno = error;
   if (!taken)
@@ -44,7 +44,7 @@ void *allocator_aligned_alloc(size_t alignment, size_t object_bytes) {
   return take_or_fail(alignment, object_bytes);
 }
 
-/* As glibc's: alignments that are no power of two are rounded up to one. */
+/* As in glibc: alignments that are not a power of two are rounded up to one. */
 void *allocator_memalign(size_t alignment, size_t object_bytes) {
   if (alignment > PTRDIFF_MAX / 2) {
     errno = EINVAL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of arguments and steps of calls that are the same in each of our allocators, inlined where time counts. */
+/* Checks of arguments and steps of calls that all our allocators share, inlined where time matters. */
 #pragma once
 
 #include "allocators/common/base/basics.h"
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* No object is larger than PTRDIFF_MAX: then errno is ENOMEM. */
+/* Returns whether the size exceeds PTRDIFF_MAX, the largest object: then errno is ENOMEM. */
 static inline bool size_is_too_large(size_t object_bytes) {
   if (LIKELY(object_bytes <= PTRDIFF_MAX))
     return false;
@@ -17,7 +17,7 @@ static inline bool size_is_too_large(size_t object_bytes) {
   return true;
 }
 
-/* The size of an array; false: too large for an object, errno is ENOMEM. */
+/* Computes the size of an array; false: too large for an object, errno is ENOMEM. */
 static inline bool array_bytes(size_t count, size_t element_bytes, size_t *object_bytes) {
   if (LIKELY(!__builtin_mul_overflow(count, element_bytes, object_bytes) && *object_bytes <= PTRDIFF_MAX))
     return true;
@@ -25,7 +25,7 @@ static inline bool array_bytes(size_t count, size_t element_bytes, size_t *objec
   return false;
 }
 
-/* realloc of no object, to size 0, or to more than there can be: does it, gives the result, and returns true. */
+/* realloc of NULL, to size 0, or to more than an object can have: does it, stores the result, and returns true. */
 static inline bool realloc_is_special(void *object, size_t object_bytes, void **result) {
   *result = NULL;
   if (!object) {
@@ -39,8 +39,8 @@ static inline bool realloc_is_special(void *object, size_t object_bytes, void **
   return size_is_too_large(object_bytes);
 }
 
-/* realloc where nothing else will do: a new object, the old one's bytes, and the old one freed. NULL: no memory, errno
-   is ENOMEM, the old one stays. */
+/* realloc where nothing else works: makes a new object with the old one's bytes, and frees the old one. NULL: no
+   memory, errno is ENOMEM, the old one stays. */
 static inline void *realloc_by_copy(void *object, size_t usable_bytes, size_t object_bytes) {
   void *moved = allocator_malloc(object_bytes);
   if (!moved)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the malloc API tells of the heap: all from the heap walk, and what the allocator adds to it. */
+/* The malloc API's figures of the heap: all from the heap walk and the allocator's additions to it. */
 #include "allocators/common/allocator.h"
 #include "allocators/common/entry.h"
 #include "allocators/common/hooks.h"
@@ -45,7 +45,7 @@ struct mallinfo allocator_mallinfo(void) {
   };
 }
 
-/* Sums first, then prints: stdio allocates. */
+/* Computes all sums before printing, as stdio allocates. */
 int allocator_malloc_info(int options, FILE *stream) {
   if (options != 0) {
     errno = EINVAL;

@@ -2,15 +2,16 @@
 /* C++'s operator new and delete, under the names of the Itanium ABI, through malloc and free.
 
    In C, so that no C++ library is needed. Where one is loaded, its new-handler is called and its std::bad_alloc thrown,
-   through weak references; -fexceptions lets it pass through these frames. Where none is, nobody could catch: abort. */
-#include "allocators/common/entry.h"
+   through weak references; -fexceptions lets it pass through these frames. Where none is loaded, no code could catch
+   it: abort. */
 #include "allocators/common/base/fault.h"
+#include "allocators/common/entry.h"
 
 typedef void (*new_handler)(void);
 extern new_handler get_new_handler(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
 extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
 
-/* alignment 0: malloc's. Calls the handler until there is memory or it throws; without one, throws or gives NULL. */
+/* alignment 0: malloc's. Calls the handler until there is memory or it throws; without one, throws or returns NULL. */
 static __attribute__((noinline)) void *new_again(size_t object_bytes, size_t alignment, bool throws) {
   for (;;) {
     new_handler handler = get_new_handler ? get_new_handler() : NULL;
@@ -38,7 +39,7 @@ static inline void *new_aligned_object(size_t object_bytes, size_t alignment, bo
   return __builtin_expect(object != NULL, 1) ? object : new_again(object_bytes, alignment, throws);
 }
 
-#pragma GCC diagnostic ignored "-Wunused-parameter" /* tags, and what delete is given but does not need */
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* tags, and arguments of delete that are not needed */
 
 /* Parameters after the first two (new) or the first (delete) select the overload. */
 #define SYMBOL(result, name, symbol, ...)                                                                              \
@@ -67,7 +68,7 @@ NEW_ALIGNED(new_array_at, "_ZnamSt11align_val_t", true)
 NEW_ALIGNED(new_at_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t", false, const void *tag)
 NEW_ALIGNED(new_array_at_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t", false, const void *tag)
 
-/* Sizes are not checked: deleting a derived object through a base without a virtual destructor states a wrong one, and
+/* Sizes are not checked: deleting a derived object through a base without a virtual destructor passes a wrong size, and
    happens in programs that otherwise work. */
 DELETE(delete_plain, "_ZdlPv")
 DELETE(delete_array, "_ZdaPv")

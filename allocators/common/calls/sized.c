@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls that are a check before another one: frees that say what they free, and realloc of an array. */
-#include "allocators/common/calls/arguments.h"
+/* Calls that add a check to another one: frees with the object's size, and realloc of an array. */
 #include "allocators/common/base/fault.h"
+#include "allocators/common/calls/arguments.h"
 
 void allocator_free_sized(void *object, size_t object_bytes) {
   if (object && UNLIKELY(is_aligned(object) && object_bytes > allocator_malloc_usable_size(object)))
-    fault("free_sized", "the object is smaller than that", object);
+    fault("free_sized", "the object is smaller than the given size", object);
   allocator_free(object);
 }
 
 void allocator_free_aligned_sized(void *object, size_t alignment, size_t object_bytes) {
   if (object && UNLIKELY((uintptr_t)object & (alignment - 1)))
-    fault("free_aligned_sized", "the object is not aligned so", object);
+    fault("free_aligned_sized", "the object does not have the given alignment", object);
   allocator_free_sized(object, object_bytes);
 }
 

@@ -9,8 +9,7 @@
 
 enum { ZONES = 100, OBJECT_BYTES = 40000 /* a zone each */ };
 
-/* Zones are taken one by one; each burst that this makes must be the next of those expected, the last of them for ever.
- */
+/* Zones are taken one by one; each burst that this causes must be the next expected one, and the last one repeats. */
 static int check_bursts(const char *expected) {
   for (int zone = 0; zone < ZONES; zone++) {
     uint64_t mapped = counted("zones_mapped"), calls = counted("mmaps");
@@ -30,7 +29,7 @@ static int check_bursts(const char *expected) {
   return 0;
 }
 
-/* The magazine holds 64 zones: the 65th free sheds 16, and each 16th after it. */
+/* The magazine holds 64 zones: the 65th free sheds 16, and so does each 16th free after it. */
 static int check_shedding(void) {
   static void *objects[ZONES];
   for (int zone = 0; zone < ZONES; zone++)
@@ -50,7 +49,7 @@ static int check_shedding(void) {
 int main(int argument_count, char **arguments) {
   if (argument_count > 1)
     return strcmp(arguments[1], "shed") == 0 ? check_shedding() : check_bursts(arguments[1]);
-  /* The first burst is made by what libc and the test itself allocate, so these begin with the second. */
+  /* Allocations of libc and of the test itself cause the first burst, so these begin with the second. */
   return run_under(arguments, "stats=1", "8 4 2 1") | run_under(arguments, "stats=1:burst=1", "1") |
          run_under(arguments, "stats=1:burst=6:burst_scale=subtract", "6 5 4 3 2 1") |
          run_under(arguments, "stats=1:burst_scale=none", "8") | run_under(arguments, "stats=1:zone_cache=0", "1") |

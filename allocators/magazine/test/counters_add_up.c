@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every request is counted as served from exactly one place, and every object that is freed goes to exactly one. */
+/* Every request is counted as served from exactly one place, and every freed object as going to exactly one place. */
 #include "allocators/common/entry.h"
 #include "allocators/test/counted.h"
 
@@ -13,7 +13,7 @@ struct counts {
 };
 
 static struct counts now(void) {
-  /* What a magazine that is drained gives back was freed into it before. */
+  /* Objects from drained magazines were freed into these before. */
   uint64_t drained = counted("slab_frees");
   return (struct counts){counted("magazine_hits") + counted("slab_hits") + counted("large_hits"),
                          counted("magazine_frees") + (counted("magazine_frees") ? 0 : drained)};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Magazines of a class double in size each time that its depot's lock was found taken 16 times, where magazine_grow is
-   on; never where it is off, and those of other classes stay as they are. */
+/* Magazines of a class double in size each time that its depot's lock was found taken 16 times, if magazine_grow is on;
+   never if it is off, and magazines of other classes do not change. */
 #include "allocators/common/entry.h"
 #include "allocators/magazine/depot.h"
 #include "allocators/magazine/zone/class.h"
@@ -19,7 +19,7 @@ struct user {
   atomic_uint turns; /* calls that have returned */
 };
 
-/* Goes to the depot of the class again and again, until told. */
+/* Goes to the depot of the class repeatedly, until stopped. */
 static void *use_depot(void *argument) {
   struct user *user = argument;
   void *objects[OBJECTS];
@@ -37,7 +37,7 @@ static void *use_depot(void *argument) {
   return NULL;
 }
 
-/* The user finds the lock taken once, and is past it when this returns. */
+/* Makes the user find the lock taken once; when this returns, the user has passed it. */
 static void contend_once(struct user *user) {
   uint64_t before = counted("depot_contended");
   depot_lock(class_for(BYTES));
@@ -60,7 +60,7 @@ static void contend(int times) {
   pthread_join(thread, NULL);
 }
 
-/* Allocates and frees many. Returns how many full magazines went to the depot. */
+/* Allocates and frees many objects. Returns how many full magazines went to the depot. */
 static uint64_t full_magazines(size_t object_bytes) {
   void *objects[OBJECTS];
   for (int index = 0; index < OBJECTS; index++)
@@ -71,8 +71,8 @@ static uint64_t full_magazines(size_t object_bytes) {
   return counted("depot_frees") - before;
 }
 
-/* Objects in a magazine. The first time, smaller ones that the depot has are used up. Of the last time two, and what is
-   left of one, stay with the thread. */
+/* Returns the objects per magazine. The first time uses up smaller magazines in the depot. The last time, two full
+   magazines and a partial one stay with the thread. */
 static unsigned magazine_size(size_t object_bytes) {
   for (int time = 0; time < 4; time++)
     full_magazines(object_bytes);

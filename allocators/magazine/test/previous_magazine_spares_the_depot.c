@@ -13,8 +13,8 @@ static uint64_t visits(void) {
   return counted("depot_hits") + counted("depot_misses") + counted("depot_frees");
 }
 
-/* Frees three objects and requests three, TURNS times; and again with one object more in the magazines, ROUNDS times,
-   so that the edge of a magazine lies between the three at some time. */
+/* Frees three objects and requests three, TURNS times; repeats this with one object more in the magazines, ROUNDS
+   times, so that the edge of a magazine is between the three at some time. */
 static uint64_t visits_at_the_edge(void) {
   static void *objects[6 * ROUNDS];
   for (int index = 0; index < 6 * ROUNDS; index++)

@@ -6,11 +6,11 @@
 
 enum { CLASS_STEP_BYTES = 16, CLASS_ALIGNMENT_MAX = 4096 };
 
-/* class_numbers[n]: of the class for n * 16 bytes. */
+/* class_numbers[n]: number of the class for n * 16 bytes. */
 extern uint8_t class_numbers[SMALL_MAX_BYTES / CLASS_STEP_BYTES + 1] HIDDEN;
 extern uint32_t class_bytes[CLASSES] HIDDEN;
 
-/* At most SMALL_MAX_BYTES. */
+/* object_bytes: at most SMALL_MAX_BYTES. */
 static inline unsigned class_for(size_t object_bytes) {
   return class_numbers[(object_bytes + CLASS_STEP_BYTES - 1) / CLASS_STEP_BYTES];
 }
@@ -21,5 +21,5 @@ static inline uint32_t class_alignment(unsigned number) {
   return power < CLASS_ALIGNMENT_MAX ? power : CLASS_ALIGNMENT_MAX;
 }
 
-/* Before all else here. */
+/* Call before anything else here. */
 void class_setup(void);

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-enum { MOVE_BYTES_MIN = 256 << 10 /* from here on moving OS pages costs less than copying */ };
+enum { MOVE_BYTES_MIN = 256 << 10 /* from here on, moving OS pages costs less than copying */ };
 
 static _Atomic size_t objects, objects_bytes;
 
@@ -18,7 +18,7 @@ static void note(ptrdiff_t count, size_t bytes) {
   sum_add(&objects_bytes, bytes);
 }
 
-/* A run for that many bytes from its header on, whose place is lead_bytes before a multiple of alignment. */
+/* Takes a run for that many bytes from its header on, lead_bytes before a multiple of alignment. */
 static struct zone *take_run(size_t bytes, size_t alignment) {
   size_t run_bytes = round_up(bytes, ZONE_BYTES);
   bool anywhere = alignment < ZONE_BYTES;
@@ -38,7 +38,7 @@ static struct zone *take_run(size_t bytes, size_t alignment) {
   return zone;
 }
 
-/* What the program may use: whole OS pages. */
+/* Returns the usable bytes: whole OS pages. */
 static size_t usable_bytes(size_t first, size_t object_bytes) {
   return round_up(first + object_bytes, os_page_bytes) - first;
 }
@@ -48,7 +48,7 @@ void *large_take(size_t object_bytes, size_t alignment, bool *zeroed) {
   if (object_bytes > PTRDIFF_MAX - 2 * ZONE_BYTES || alignment > PTRDIFF_MAX / 2)
     return NULL;
   if (object_bytes == 0)
-    object_bytes = 1; /* free() looks at its first word */
+    object_bytes = 1; /* free() reads its first word */
   struct zone *zone = take_run(first + object_bytes, alignment);
   if (!zone)
     return NULL;

@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-enum { SLACK_SHARE = 4 /* a run serves requests down to three quarters of it */ };
+enum { SLACK_SHARE = 4 /* a run serves requests down to 3/4 of its size */ };
 
 static struct lock lock;
 static struct zone *kept; /* newest first */

@@ -10,7 +10,7 @@
 
 struct slab {
   _Alignas(64) struct lock lock;
-  struct zone *partial; /* zones with room: the first is the one at hand */
+  struct zone *partial; /* zones with room: the first is the current one */
   struct zone *last;    /* of them */
   struct zone *full;
 };
@@ -36,7 +36,7 @@ void slab_after_fork(unsigned number) {
   lock_reset(&slabs[number].lock);
 }
 
-/* At the end: the zone at hand stays so until it is full. */
+/* Adds a zone at the end: the current zone stays current until it is full. */
 static void add_partial(struct slab *slab, struct zone *zone) {
   zone->next = NULL;
   zone->prev = slab->last;
@@ -78,14 +78,14 @@ static struct zone *new_zone(struct slab *slab) {
   zone->used = 0;
   zone->fresh = 0;
   zone->check = key_of(zone, zone_secret);
-  if (!slab->full) /* few of this size: the zone may never be filled */
+  if (!slab->full) /* few objects of this size: the zone may never be filled */
     zone_purge(zone, zone->first + FEW_BYTES);
   add_partial(slab, zone);
   return zone;
 }
 
-/* Safe-linking: a link is stored exclusive-or the place where it stands, without the 12 bits that are the same in every
-   process. Who overwrites it without knowing the address makes a pointer to where no object of the zone begins. */
+/* Safe-linking: a link is stored exclusive-or its own address, without the 12 bits that are the same in every process.
+   Overwriting it without knowing the address makes a pointer to where no object of the zone begins. */
 static uintptr_t hide(const struct freed *place, const struct freed *next) {
   return (uintptr_t)place >> 12 ^ (uintptr_t)next;
 }

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-/* Where the next mapping is tried: before the last one, where the kernel would put it too, but for its alignment. */
+/* Where the next mapping is tried: before the last one, where the kernel would also put it, except for alignment. */
 static _Atomic uintptr_t hint;
 
 static char *map_at(uintptr_t address, size_t bytes) {
@@ -33,7 +33,7 @@ void *system_map(size_t bytes, size_t alignment, size_t lead_bytes) {
     wanted = ((last - bytes + lead_bytes) & ~(alignment - 1)) - lead_bytes;
   char *memory = map_at(wanted, bytes);
   if (memory && !fits(memory, alignment, lead_bytes)) {
-    /* Somebody else is there: more than is needed, and what is before and behind goes back. */
+    /* That place is taken: maps more than is needed, and unmaps what is before and behind. */
     system_unmap(memory, bytes);
     size_t padded;
     if (__builtin_add_overflow(bytes, alignment, &padded) || !(memory = map_at(0, padded)))

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Gives zeroed memory, bytes a multiple of ZONE_BYTES, at a place that is lead_bytes before a multiple of alignment (a
-   power of two, at least ZONE_BYTES). NULL: none. */
+/* Returns zeroed memory, lead_bytes before a multiple of alignment (a power of two, at least ZONE_BYTES). bytes: a
+   multiple of ZONE_BYTES. NULL: none. */
 void *system_map(size_t bytes, size_t alignment, size_t lead_bytes);
 
 void system_unmap(void *memory, size_t bytes);
@@ -13,5 +13,5 @@ void system_unmap(void *memory, size_t bytes);
 /* Gives the OS pages of that memory back; it is zero then. */
 void system_purge(void *memory, size_t bytes);
 
-/* Moves the OS pages of a mapping to a larger one that system_map gave, whose own are lost. False: nothing happened. */
+/* Moves the OS pages of a mapping to a larger one from system_map, whose own are lost. False: nothing happened. */
 int system_move(void *from, size_t from_bytes, void *to, size_t to_bytes);

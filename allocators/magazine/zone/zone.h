@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A zone: 64 KiB of address space at a multiple of 64 KiB, which begins with this header. So an object's zone is found
-   by a mask, and by the zone what the object is:
+/* A zone: 64 KiB of address space at a multiple of 64 KiB, which begins with this header. So a mask finds an object's
+   zone, and the zone shows what the object is:
 
      a slab     objects of one size class, side by side from `first` on
      a large object's first zone: one object at `first`, in a run of one or more zones
 
-   What free() reads without a lock is set before the first object is handed out, and has a cache line of its own. The
-   rest changes under the lock of the size class. */
+   Fields that free() reads without a lock are set before the first object is handed out, and have their own cache line.
+   The other fields change under the lock of the size class. */
 #pragma once
 
 #include "allocators/common/base/basics.h"
@@ -19,10 +19,10 @@ enum {
   CLASS_LARGE = CLASSES, /* the number of a large object's zone */
 };
 
-/* What a free object holds. */
+/* The content of a free object. */
 struct freed {
   uintptr_t next; /* in a slab's list: hidden (slab.c) */
-  uintptr_t key;  /* where it is free: tells a double free, a write after free, and the heap walk */
+  uintptr_t key;  /* where it is free: for the heap walk, and to detect double frees and writes after free */
 };
 
 struct zone {
@@ -35,11 +35,11 @@ struct zone {
 
   _Alignas(64) struct zone *next; /* in a list of the class, or of runs */
   struct zone *prev;
-  struct freed *free;  /* objects given back */
+  struct freed *free;  /* list of objects given back */
   uint32_t used;       /* objects not in the slab: with the program or in magazines */
   uint32_t fresh;      /* number of the first object that was never handed out */
-  size_t dirty_bytes;  /* from here on nothing was ever written: it is zero */
-  size_t object_bytes; /* large: what the program may use */
+  size_t dirty_bytes;  /* bytes from here on were never written: they are zero */
+  size_t object_bytes; /* large: usable size */
   size_t run_bytes;    /* large: address space, from the header on */
 };
 _Static_assert(sizeof(struct zone) <= ZONE_HEADER_BYTES, "objects begin behind it");
@@ -56,7 +56,7 @@ static inline struct zone *zone_of(const void *object) {
   return (struct zone *)(((uintptr_t)object - 1) & ~(uintptr_t)(ZONE_BYTES - 1));
 }
 
-/* Nothing but a zone in use begins so. */
+/* Returns whether the zone is in use: nothing else begins with this value. */
 static inline bool zone_is_in_use(const struct zone *zone) {
   return zone->check == key_of(zone, zone_secret);
 }
@@ -65,7 +65,7 @@ static inline void *zone_object(const struct zone *zone, uint32_t index) {
   return (char *)(uintptr_t)zone + zone->first + (size_t)index * zone->size_bytes;
 }
 
-/* Does an object begin there? Exact, for the offset of one that does has 17 bits. */
+/* Returns whether an object begins there. Exact, because the offset of an object that does has 17 bits. */
 static inline bool zone_has_object_at(const struct zone *zone, const void *object) {
   uint32_t offset = (uint32_t)((uintptr_t)object - (uintptr_t)zone) - zone->first;
   uint32_t index = (uint32_t)(offset * zone->reciprocal >> 32);

@@ -15,7 +15,7 @@ enum { SCALE_HALVE, SCALE_SUBTRACT, SCALE_NONE }; /* the words of the tunable bu
 static struct lock lock;
 static struct zone *kept[KEPT_MAX]; /* newest last */
 static size_t kept_count;
-static size_t burst; /* zones of the last burst; 0: there was none */
+static size_t burst; /* zones of the last burst; 0: none yet */
 static size_t mapped_bytes, mapped_bytes_max;
 
 static size_t next_burst(void) {
@@ -35,8 +35,8 @@ static void note_mapped(size_t zones) {
     mapped_bytes_max = mapped_bytes;
 }
 
-/* Keeps all but the first zone of such a run, to be taken in order of address. The header of a zone that was never
-   written stays so: it says that nothing is dirty. */
+/* Keeps all but the first zone of a run, to be taken in order of address. The header of a never written zone is not
+   written: as zeros, it says that nothing is dirty. */
 static struct zone *divide(char *memory, size_t bytes, size_t dirty_bytes) {
   for (size_t at = bytes - ZONE_BYTES; at > 0; at -= ZONE_BYTES) {
     struct zone *zone = (struct zone *)(memory + at);
@@ -85,7 +85,7 @@ static void unmap(size_t from, size_t to) {
   mapped_bytes -= (to - from) * ZONE_BYTES;
 }
 
-/* The newest stay: the processor may have them in its caches. */
+/* Keeps the newest zones, which may be in the processor's caches. */
 static void shed(size_t keep) {
   size_t count = kept_count - keep;
   COUNT_MANY(zones_shed, count);

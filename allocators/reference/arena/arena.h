@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* An arena: heaps, the lists of what is free in them, and a lock. Threads share arenas; a chunk returns to its own.
+/* An arena: heaps, the lists of free chunks in them, and a lock. Threads share arenas; a chunk returns to its own
+   arena.
 
-   The main arena grows by the break. Each other one has heaps of HEAP_BYTES at multiples of HEAP_BYTES, so that a
-   chunk's heap, and by it its arena, is found by a mask. Arenas live for ever: they are few, and are used again. */
+   The main arena grows by the break. Each other arena has heaps of HEAP_BYTES at multiples of HEAP_BYTES, so that a
+   mask finds a chunk's heap, and through it the arena. Arenas live forever: they are few, and are reused. */
 #pragma once
 
 #include "allocators/common/lock.h"
@@ -10,11 +11,11 @@
 
 enum { HEAP_BYTES = 64 << 20 };
 
-/* Stands at the start of each heap: of 64 MiB, or what the main arena got from the break or from mmap. */
+/* The header of each heap: of 64 MiB, or of memory that the main arena got from the break or from mmap. */
 struct heap {
   struct arena *arena;
-  struct heap *prev;     /* the one that was full before this one */
-  size_t bytes;          /* from here on, readable and writable */
+  struct heap *prev;     /* the heap that was full before this one */
+  size_t bytes;          /* readable and writable, from here on */
   size_t reserved_bytes; /* address space; 0: of the main arena */
 };
 
@@ -25,7 +26,7 @@ struct arena {
   _Atomic bool have_fast;
   struct cached *_Atomic fast[FAST_BINS];
   struct chunk *top; /* the end of the newest heap, in no list; NULL: no heap yet */
-  uintptr_t fresh;   /* from here to the end of the newest heap, nothing has been written: it is zero */
+  uintptr_t fresh;   /* from here to the end of the newest heap, nothing has been written: all zero */
   struct heap *heap;
   size_t chunk_flag;           /* CHUNK_OTHER_ARENA or 0, in the heads of its chunks */
   _Atomic size_t system_bytes; /* changed under the lock */
@@ -46,12 +47,12 @@ static inline void arena_unlock(struct arena *arena) {
   lock_drop(&arena->lock);
 }
 
-/* The next one, in an order that never changes; the first is main_arena. */
+/* Returns the next arena, in an order that never changes; the first is main_arena. */
 static inline struct arena *arena_next(struct arena *arena) {
   return atomic_load_explicit(&arena->next, memory_order_acquire);
 }
 
-/* Whose chunk this is; not for mapped ones. Ends the process if the heap has no arena. */
+/* Returns the arena of a chunk that is not mapped. Ends the process if the heap has no arena. */
 static inline struct arena *arena_of(struct chunk *chunk, size_t head);
 struct arena *arena_of_heap(struct chunk *chunk);
 

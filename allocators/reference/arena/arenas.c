@@ -9,13 +9,13 @@
 
 enum {
   ARENAS_PER_PROCESSOR = 8,
-  CONTENDED_LIMIT = 16, /* waits in a row after which a thread looks for another arena */
+  CONTENDED_LIMIT = 16, /* consecutive waits after which a thread searches for another arena */
 };
 
-static struct lock list_lock; /* of the list's end, and of making arenas */
+static struct lock list_lock; /* for the list's end, and for making arenas */
 static unsigned arena_count = 1;
 
-/* Processors that this process may run on: not sysconf, which opens files and may allocate. */
+/* Returns the number of processors on which this process may run. Not sysconf, which opens files and may allocate. */
 static unsigned processors(void) {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
@@ -30,7 +30,7 @@ static unsigned arena_limit(void) {
   return limit;
 }
 
-/* The arena with the fewest threads, the main one if there are several. */
+/* Returns the arena with the fewest threads; of several, the main one. */
 static struct arena *least_used(void) {
   struct arena *best = &main_arena;
   for (struct arena *arena = arena_next(best); arena; arena = arena_next(arena))
@@ -59,9 +59,9 @@ static void attach(struct arena *arena) {
   thread.contended = 0;
 }
 
-/* An arena that no thread uses, else a new one, else the one that the fewest threads share. */
+/* Attaches to an arena that no thread uses, else to a new one, else to the one that the fewest threads share. */
 static void attach_first_time(void) {
-  if (thread.ended) { /* its last calls, not worth a count that nobody takes back */
+  if (thread.ended) { /* its last calls: not counted, as the count would not be taken back */
     thread.arena = &main_arena;
     return;
   }
@@ -73,7 +73,7 @@ static void attach_first_time(void) {
   }
   attach(arena);
   lock_drop(&list_lock);
-  thread_end_watch(); /* may call calloc: the thread has an arena, and does not come here again */
+  thread_end_watch(); /* may call calloc: the thread has an arena then, and does not come here again */
 }
 
 void arena_detach(void) {
@@ -84,7 +84,7 @@ void arena_detach(void) {
   thread.arena = NULL;
 }
 
-/* Moves the thread to an arena that has fewer threads than its own and is free right now. */
+/* Moves the thread to an arena that has fewer threads than its own and whose lock is free right now. */
 static struct arena *move_to_idle(struct arena *from) {
   thread.contended = 0;
   struct arena *to = least_used();

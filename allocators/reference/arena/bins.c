@@ -9,7 +9,7 @@ void bins_setup(struct bins *bins) {
     bins->lists[number] = (struct links){&bins->lists[number], &bins->lists[number]};
 }
 
-/* Takes a chunk of a large bin out of the ring of sizes, unless another of its size stands in for it. */
+/* Takes a chunk of a large bin out of the ring of sizes, unless another chunk of its size is in the ring. */
 void bins_leave_sizes(struct bins *bins, struct chunk *chunk) {
   struct chunk *before = chunk->prev_size, *after = chunk->next_size;
   if (UNLIKELY(after->prev_size != chunk || before->next_size != chunk))
@@ -64,7 +64,7 @@ struct chunk *bins_best_fit(struct links *list, size_t bytes) {
     return NULL;
   while (chunk_bytes(at) < bytes)
     at = at->next_size;
-  /* Rather the second of its size: the ring needs no change then. */
+  /* Prefer the second chunk of its size: then the ring needs no change. */
   struct chunk *second = at->links.next == list ? NULL : chunk_of_links(at->links.next);
   return second && !second->next_size ? second : at;
 }

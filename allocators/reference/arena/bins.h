@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Bins: an arena's lists of free, coalesced chunks by size.
 
-   Small bins hold one size each, oldest last. A large bin covers an eighth of a power of two, sorted by size, and the
-   first chunk of each size is in a ring of sizes, so that the best fit is found over distinct sizes, not over chunks.
+   Small bins hold one size each, oldest last. A large bin covers an eighth of a power of two, sorted by size; the first
+   chunk of each size is in a ring of sizes, so that the search for the best fit visits distinct sizes, not chunks.
    (ptmalloc's bins get coarser with size; eight per doubling keep the rings short at 1.6 KB more per arena.) The
-   remainder bin has one chunk at most: what the last small request left of the chunk that it was cut from. A bit per
+   remainder bin has at most one chunk: what the last small request left of the chunk from which it was cut. A bit per
    bin is set while it has chunks.
 
    Everything here needs the arena's lock. */
@@ -16,7 +16,7 @@
 
 enum {
   SMALL_LIMIT_BYTES = 1024, /* chunks below are in small bins */
-  REMAINDER_BIN = 0,        /* no chunk is small enough for it by its size */
+  REMAINDER_BIN = 0,        /* no chunk is so small that it belongs there by size */
   SMALL_BINS = SMALL_LIMIT_BYTES / CHUNK_ALIGNMENT,
   SIZES_PER_DOUBLING = 8,
   DOUBLINGS = 17, /* 1 KiB to 128 MiB; the last bin has no upper end */
@@ -29,12 +29,13 @@ struct bins {
   struct links lists[BINS];
 };
 
-/* Number of the bin for chunks of that many bytes. */
+/* Returns the number of the bin for chunks of `bytes`. */
 static inline unsigned bin_number(size_t bytes) {
   if (bytes < SMALL_LIMIT_BYTES)
     return (unsigned)(bytes / CHUNK_ALIGNMENT);
   unsigned doubling = 63 - (unsigned)__builtin_clzll(bytes);
-  size_t eighths = bytes >> (doubling - 3); /* of the power of two, 8 to 15: so the first doubling adds one too many */
+  size_t eighths = bytes >> (doubling - 3); /* of the power of two, 8 to 15: one doubling too many, hence 11 below, not
+                                               10 */
   size_t number = SMALL_BINS + (doubling - 11) * SIZES_PER_DOUBLING + eighths;
   return number < BINS ? (unsigned)number : BINS - 1;
 }
@@ -53,11 +54,11 @@ static inline void list_insert_after(struct links *place, struct links *links) {
 /* Empties all bins: for a new arena. */
 void bins_setup(struct bins *bins);
 
-/* The parts of the functions below that are for large bins with other chunks in them. */
+/* Parts of the functions below, for large bins that contain other chunks. */
 void bins_leave_sizes(struct bins *bins, struct chunk *chunk);
 void bins_add_large(struct links *list, struct chunk *chunk, size_t bytes);
 
-/* The part of bins_unlink for the only chunk of its list. */
+/* Part of bins_unlink, for the only chunk of its list. */
 static inline void bins_leave_empty(struct bins *bins, struct chunk *chunk, size_t bytes) {
   size_t number = (size_t)(chunk->links.next - bins->lists);
   if (UNLIKELY(number >= BINS))
@@ -67,7 +68,7 @@ static inline void bins_leave_empty(struct bins *bins, struct chunk *chunk, size
   bins->map[number / 64] &= ~((uint64_t)1 << number % 64);
 }
 
-/* Takes a free chunk out of whatever list it is in, after checking that its neighbours in list and heap agree. */
+/* Takes a free chunk out of the list it is in, after checking that its neighbours in list and heap agree. */
 static inline void bins_unlink(struct bins *bins, struct chunk *chunk) {
   size_t bytes = chunk_bytes(chunk);
   if (UNLIKELY(bytes != chunk_next(chunk)->prev_bytes))
@@ -83,7 +84,7 @@ static inline void bins_unlink(struct bins *bins, struct chunk *chunk) {
   prev->next = next;
 }
 
-/* To the bin of its size. The chunk is that large and marked free (chunk_set_free). */
+/* Adds a chunk to the bin of its size. The chunk has that size and is marked free (chunk_set_free). */
 static inline void bins_add(struct bins *bins, struct chunk *chunk, size_t bytes) {
   HT_ASSERT(bytes == chunk_bytes(chunk) && bytes >= CHUNK_MIN_BYTES && !chunk_prev_used(chunk_next(chunk)));
   unsigned number = bin_number(bytes);
@@ -101,24 +102,24 @@ static inline void bins_add(struct bins *bins, struct chunk *chunk, size_t bytes
   list_insert_after(list, &chunk->links);
 }
 
-/* The chunk of the remainder bin, or NULL. */
+/* Returns the chunk of the remainder bin, or NULL. */
 static inline struct chunk *bins_remainder(struct bins *bins) {
   struct links *list = &bins->lists[REMAINDER_BIN];
   return list_is_empty(list) ? NULL : chunk_of_links(list->next);
 }
 
-/* To the remainder bin, which must be empty. The chunk is marked free. */
+/* Adds a chunk to the remainder bin, which must be empty. The chunk is marked free. */
 static inline void bins_set_remainder(struct bins *bins, struct chunk *chunk) {
   HT_ASSERT(!bins_remainder(bins));
-  if (chunk_bytes(chunk) >= SMALL_LIMIT_BYTES) /* smaller chunks may not have these words */
+  if (chunk_bytes(chunk) >= SMALL_LIMIT_BYTES) /* smaller chunks may lack these words */
     chunk->next_size = chunk->prev_size = chunk;
   list_insert_after(&bins->lists[REMAINDER_BIN], &chunk->links);
 }
 
-/* The best fit of a large bin that is not empty, still in it; NULL: what it has is smaller. */
+/* Returns the best fit of a large bin that is not empty, still in the bin; NULL: all its chunks are smaller. */
 struct chunk *bins_best_fit(struct links *list, size_t bytes);
 
-/* The first bin from that number on that has chunks; BINS: none. */
+/* Returns the first bin from `number` on that has chunks; BINS: none. */
 static inline unsigned bins_first_used(const struct bins *bins, unsigned number) {
   _Static_assert(BINS < MAP_WORDS * 64, "the bin behind the last one is in the map, and is empty");
   unsigned word = number / 64;
@@ -131,8 +132,8 @@ static inline unsigned bins_first_used(const struct bins *bins, unsigned number)
   return word * 64 + (unsigned)__builtin_ctzll(bits);
 }
 
-/* The smallest chunk of at least that many bytes, unlinked, or NULL. Looks neither at the remainder nor, for a small
-   request, at the bin of its size. */
+/* Returns the smallest chunk of at least `bytes`, unlinked, or NULL. Searches neither the remainder nor, for a small
+   request, the bin of its size. */
 static inline struct chunk *bins_take(struct bins *bins, size_t bytes) {
   unsigned number = bin_number(bytes);
   struct links *list = &bins->lists[number];
@@ -141,7 +142,7 @@ static inline struct chunk *bins_take(struct bins *bins, size_t bytes) {
     number = bins_first_used(bins, number + 1);
     if (number == BINS)
       return NULL;
-    /* A small bin's oldest, for it is most likely to have been coalesced already; a large bin's smallest. */
+    /* A small bin's oldest chunk, which is most likely to have been coalesced already; a large bin's smallest. */
     list = &bins->lists[number];
     chunk = chunk_of_links(number < SMALL_BINS ? list->prev : list->next);
   }

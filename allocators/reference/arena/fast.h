@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Fast bins: per arena and size, a list of small objects that were freed and not coalesced. Any thread pushes without
-   the lock; only its holder pops, so a popped object can't come back meanwhile and be mistaken (no ABA).
+   the lock; only its holder pops, so a popped object can't return meanwhile and be mistaken (no ABA).
 
-   Tunable fastchunks: how a push tells that there is something to consolidate. relaxed: an atomic store, no
-   read-modify-write, which may be repeated by many threads; atomic: an exchange, as one would write it first. */
+   Tunable fastchunks: how a push marks that there is something to consolidate. relaxed: an atomic store, not a
+   read-modify-write, which many threads may repeat; atomic: an exchange, the obvious first version. */
 #pragma once
 
 #include "allocators/common/base/fault.h"
@@ -13,7 +13,7 @@ static inline unsigned fast_number(size_t bytes) {
   return (unsigned)((bytes - CHUNK_MIN_BYTES) / CHUNK_ALIGNMENT);
 }
 
-/* Pushes the list from first to last, linked to one another, all chunks of that size and of this arena. */
+/* Pushes the linked list from first to last, all chunks of that size and of this arena. */
 static inline void fast_push(struct arena *arena, size_t bytes, struct cached *first, struct cached *last) {
   struct cached *_Atomic *list = &arena->fast[fast_number(bytes)];
   struct cached *old = atomic_load_explicit(list, memory_order_relaxed);
@@ -37,7 +37,7 @@ static inline void fast_push(struct arena *arena, size_t bytes, struct cached *f
   }
 }
 
-/* Pops up to count objects as a list; *got: how many. NULL: empty. Needs the lock. */
+/* Pops up to count objects as a list; *got: their number. NULL: empty. Needs the lock. */
 static inline struct cached *fast_pop(struct arena *arena, size_t bytes, unsigned count, unsigned *got) {
   struct cached *_Atomic *list = &arena->fast[fast_number(bytes)];
   struct cached *first = atomic_load_explicit(list, memory_order_acquire), *rest;

@@ -18,7 +18,7 @@ enum {
   ARENA_OFFSET = 64, /* of an arena in its first heap */
 };
 
-/* Where the next heap of 64 MiB is tried: behind the last one, as reserving twice as much to find an aligned place
+/* Where the next heap of 64 MiB is tried: next to the last one, as reserving twice as much to find an aligned place
    costs three calls. */
 static _Atomic uintptr_t heap_hint;
 
@@ -59,7 +59,7 @@ static void set_top(struct arena *arena, struct chunk *top) {
     arena->fresh = written;
 }
 
-/* The top becomes a free chunk with a fence behind it: two heads marked used, so that nothing coalesces or looks beyond
+/* The top becomes a free chunk with a fence behind it: two heads marked used, so that nothing coalesces or reads beyond
    the end. */
 static void retire_top(struct arena *arena) {
   struct chunk *top = arena->top;
@@ -102,7 +102,7 @@ static char *move_break(size_t bytes) {
   return before;
 }
 
-/* The break is not where it was left (or this is the first time): a new heap there. */
+/* The break is not where it was left (or this is the first time): begins a new heap there. */
 static bool start_at_break(struct arena *arena, char *at, size_t got, size_t need) {
   char *start = (char *)round_up((uintptr_t)at, 64);
   char *end = start + sizeof(struct heap) + need;
@@ -122,7 +122,7 @@ static bool grow_by_break(struct arena *arena, size_t need) {
   char *end = have ? (char *)arena->heap + arena->heap->bytes : NULL;
   if (need > PTRDIFF_MAX - growth_unit())
     return false;
-  /* To a boundary of the unit, wherever the break is now. */
+  /* Up to a boundary of the unit, wherever the break is now. */
   size_t bytes = need > have ? need - have : 0;
   bytes = end ? round_up((uintptr_t)end + bytes, growth_unit()) - (uintptr_t)end : round_up(bytes, growth_unit());
   char *at = move_break(bytes);
@@ -148,8 +148,8 @@ static void unmap(void *memory, size_t bytes) {
   munmap(memory, bytes);
 }
 
-/* Bytes to ask for beyond the need: top_pad, but a sixteenth of a large heap, as a growing one would ask all the time.
-   Address space only: nothing of it is touched. Not where the tunables were set. */
+/* Returns the bytes to request beyond the need: top_pad, but a sixteenth of a large heap, which would otherwise request
+   memory very often while it grows. Address space only: it is not touched. Not if the tunables were set. */
 static size_t growth_pad(const struct arena *arena) {
   size_t share = dynamic_thresholds ? arena_system_bytes(arena) / GROWTH_SHARE : 0;
   if (share > GROWTH_BYTES_MAX)
@@ -175,7 +175,7 @@ static bool grow_main(struct arena *arena, size_t bytes) {
   return true;
 }
 
-/* HEAP_BYTES of address space at a multiple of HEAP_BYTES, not accessible. */
+/* Reserves HEAP_BYTES of address space at a multiple of HEAP_BYTES, not accessible. */
 static struct heap *reserve_heap(void) {
   uintptr_t hint = atomic_load_explicit(&heap_hint, memory_order_relaxed);
   char *memory = NULL;
@@ -210,8 +210,7 @@ static bool make_accessible(struct heap *heap, size_t from, size_t to) {
   return true;
 }
 
-/* Bytes of a heap to make accessible: what is needed and pad, or what is needed if that is all that fits. 0: too
-   much for a heap. */
+/* Returns the bytes of a heap to make accessible: need and pad, or only need if pad doesn't fit. 0: too much. */
 static size_t heap_extent(size_t need, size_t pad) {
   if (need > HEAP_BYTES)
     return 0;
@@ -285,7 +284,7 @@ static bool trim_main(struct arena *arena, uintptr_t from) {
   return true;
 }
 
-/* The address space stays; its OS pages go. What was never written has none. */
+/* Keeps the address space, gives back its OS pages. Memory that was never written has none. */
 static bool trim_other(struct arena *arena, uintptr_t from) {
   uintptr_t dirty_end = round_up(arena->fresh, os_page_bytes);
   if (dirty_end <= from)

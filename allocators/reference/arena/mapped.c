@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocators/reference/arena/mapped.h"
 
-#include "allocators/common/counters.h"
 #include "allocators/common/base/fault.h"
+#include "allocators/common/counters.h"
 #include "allocators/reference/arena/heap.h"
 #include "allocators/reference/base/settings.h"
 

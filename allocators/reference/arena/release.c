@@ -7,8 +7,8 @@
 
 #include <errno.h>
 
-/* A used chunk in a heap of this arena has a used flag behind it and neighbours of possible size. Gives the head behind
-   it. */
+/* Checks a used chunk in a heap of this arena: it has a used flag behind it and neighbours of possible size. Returns
+   the head behind it. */
 static size_t check_used(const struct arena *arena, const struct chunk *chunk, size_t bytes) {
   if (UNLIKELY(chunk >= arena->top && (uintptr_t)chunk < (uintptr_t)arena->heap + arena->heap->bytes))
     fault("free", "double free: the object is in the top chunk", chunk);
@@ -70,7 +70,7 @@ void arena_consolidate(struct arena *arena) {
   }
 }
 
-/* Bytes of the top that have ever been written: the others cost nothing. */
+/* Returns the bytes of the top that were ever written: other bytes cost nothing. */
 static size_t top_dirty_bytes(const struct arena *arena) {
   return arena->fresh - (uintptr_t)arena->top;
 }
@@ -85,8 +85,8 @@ static __attribute__((noinline)) void trim(struct arena *arena, size_t limit) {
   errno = error;
 }
 
-/* Half of top_pad above the threshold, and down to top_pad: a program that takes and frees at the top should not move
-   the break each time. (All of top_pad saves postgres one sbrk in seven, at 0.6 % more memory.) */
+/* Trims from half of top_pad above the threshold, down to top_pad: a program that takes and frees at the top should not
+   move the break each time. (All of top_pad saves postgres one sbrk in seven, at 0.6 % more memory.) */
 void arena_trim(struct arena *arena, size_t merged_bytes) {
   size_t limit = tunable_now(&tunables.trim_threshold) + tunables.top_pad / 2;
   bool at_top = merged_bytes == chunk_bytes(arena->top);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Gives a chunk back to its arena: merged with its free neighbours, then into a bin or the top; and gives memory back
-   to the system where that is due. All need the arena's lock. */
+/* Gives a chunk back to its arena: merges it with its free neighbours, and puts it into a bin or the top; and gives
+   memory back to the system where that is due. All functions need the arena's lock. */
 #pragma once
 
 #include "allocators/reference/arena/arena.h"
 
-/* Coalesces and bins a used chunk that is in no list; returns the size of the free chunk or top that it is part
-   of now. Keeps errno. */
+/* Coalesces and bins a used chunk that is in no list; returns the size of the free chunk or top of which it is now a
+   part. Keeps errno. */
 size_t arena_release(struct arena *arena, struct chunk *chunk);
 
 /* Gives memory back if the top has become too large. Keeps errno. */
 void arena_trim(struct arena *arena, size_t merged_bytes);
 
-/* A free chunk this large is worth emptying the fast bins and looking at the top. */
+/* For a free chunk this large, it is worth emptying the fast bins and checking the top. */
 enum { LARGE_FREE_BYTES = 65536 };
 
 /* Gives memory back if that is due after a release that returned merged_bytes. Keeps errno. */

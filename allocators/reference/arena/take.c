@@ -9,7 +9,7 @@
 #include "allocators/reference/base/settings.h"
 #include "core/base/split_mix.h"
 
-enum { AHEAD_BYTES_MAX = 4096 }; /* to split off ahead for the cache: an OS page, whatever the size */
+enum { AHEAD_BYTES_MAX = 4096 }; /* to split off ahead for the cache: an OS page, for any size */
 
 static void *take_fast(struct arena *arena, size_t bytes, struct tcache_bin *bin);
 static void *take_small(struct arena *arena, size_t bytes, struct tcache_bin *bin);
@@ -28,7 +28,7 @@ void *arena_take(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
     if ((object = take_small(arena, bytes, bin)))
       return object;
   } else if (UNLIKELY(atomic_load_explicit(&arena->have_fast, memory_order_relaxed))) {
-    /* A large request: small free chunks may make up what it needs, and would fragment the heap if they stayed. */
+    /* A large request: small free chunks may coalesce to what it needs, and would fragment the heap if they stayed. */
     arena_consolidate(arena);
   }
   do {
@@ -44,7 +44,7 @@ void *arena_take(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
   return object;
 }
 
-/* Where there was nothing: whether it is worth looking again. If not, *mapping is an object, or NULL: no memory. */
+/* After a failed search: returns whether to search again. If not, *mapping is an object, or NULL: no memory. */
 static __attribute__((noinline)) bool make_room(struct arena *arena, size_t bytes, void **mapping) {
   if (atomic_load_explicit(&arena->have_fast, memory_order_relaxed)) {
     arena_consolidate(arena);
@@ -73,7 +73,7 @@ static void *take_fast(struct arena *arena, size_t bytes, struct tcache_bin *bin
   return object;
 }
 
-/* A free chunk, unlinked, is used as it is. */
+/* Uses a free, unlinked chunk as a whole. */
 static void *use_whole(struct chunk *chunk) {
   chunk_set_prev_used(chunk_next(chunk));
   return chunk_object(chunk);
@@ -102,8 +102,8 @@ static void check_remainder(const struct arena *arena, const struct chunk *chunk
     fault("malloc", "a free chunk is in use", chunk);
 }
 
-/* Small requests that follow one another are cut from one chunk, so that they lie side by side. For another request
-   the remainder is a free chunk like any other, and goes to its bin. */
+/* Consecutive small requests are cut from one chunk, so that their objects are side by side. For another request the
+   remainder is a free chunk like any other, and goes to its bin. */
 static struct chunk *take_remainder(struct arena *arena, size_t bytes) {
   struct chunk *chunk = bins_remainder(&arena->bins);
   if (!chunk)
@@ -126,7 +126,7 @@ static inline struct chunk *take_larger(struct arena *arena, size_t bytes) {
   return chunk;
 }
 
-/* How many objects of that size to split off ahead for the cache, out of room_bytes. */
+/* Returns how many objects of that size to split off ahead for the cache, out of room_bytes. */
 static unsigned ahead_count(struct tcache_bin *bin, size_t bytes, size_t room_bytes) {
   if (!bin)
     return 0;
@@ -196,16 +196,16 @@ static inline void *take_top(struct arena *arena, size_t bytes, struct tcache_bi
   return carve(arena, top, bytes, bin, ahead);
 }
 
-/* A number of the sequence that the seed begins (splitmix64). One sequence for all arenas: a program of one thread gets
-   the same layout each time. */
+/* Returns the next number of the seed's sequence (splitmix64). One sequence for all arenas: a program with one thread
+   gets the same layout each time. */
 static uint64_t next_random(void) {
   static _Atomic uint64_t drawn;
   return split_mix(tunables.placement_seed * SPLIT_MIX_STEP +
                    atomic_fetch_add_explicit(&drawn, 1, memory_order_relaxed) * 0xd1342543de82ef95u);
 }
 
-/* From behind a gap of random length. The gap is released as a free chunk, so that later requests fill it: which
-   address an object gets is random, and hardly any memory is lost. */
+/* Takes from behind a gap of random length. The gap is released as a free chunk, so that later requests fill it:
+   objects get random addresses, and hardly any memory is lost. */
 static __attribute__((noinline)) void *take_top_at_random(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
   uint64_t random = next_random();
   size_t skipped =

@@ -5,6 +5,6 @@
 #include "allocators/reference/arena/arena.h"
 #include "allocators/reference/arena/thread.h"
 
-/* Takes a used chunk of that many bytes, or NULL. bin: where to put objects that are cheap to take at the
-   same time; or NULL. Needs the lock; errno is undefined afterwards. */
+/* Takes a chunk of `bytes`, marked used, or returns NULL. bin: where to put objects that are cheap to take at the same
+   time; or NULL. Needs the lock; errno is undefined afterwards. */
 void *arena_take(struct arena *arena, size_t bytes, struct tcache_bin *bin);

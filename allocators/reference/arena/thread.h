@@ -14,29 +14,29 @@ struct arena;
 struct tcache_bin {
   struct cached *first;
   uint32_t room;   /* objects that may be added */
-  uint32_t refill; /* objects that the next miss may split off ahead: doubles with a miss, so that a size that is asked
-                      for once costs no memory, and is halved when the bin is full */
+  uint32_t refill; /* objects that the next miss may split off ahead: doubles with a miss, so that a size that is
+                      requested once costs no memory, and is halved when the bin is full */
 };
 
 struct tcache {
   size_t inline_limit_bytes; /* the inlined path of malloc takes requests below this */
-  size_t inline_chunk_bytes; /* the inlined path of free takes chunks whose bytes beyond the smallest are below this */
+  size_t inline_chunk_bytes; /* the inlined path of free takes chunks whose size minus the smallest is below this */
   size_t bin_count;
   struct tcache_bin bins[];
 };
 
-/* Of the calling thread. */
+/* The data of the calling thread. */
 struct thread {
   struct tcache *cache;
   struct arena *arena;
-  unsigned contended; /* lock acquisitions in a row that had to wait */
-  bool ended;         /* the thread's destructors are running: no cache any more */
+  unsigned contended; /* consecutive lock acquisitions that had to wait */
+  bool ended;         /* the thread's destructors are running: no more cache */
 };
 
 extern __thread struct thread thread __attribute__((tls_model("initial-exec"))) HIDDEN;
 extern struct tcache no_cache HIDDEN;
 
-/* Keys of the objects in any tcache and any fast bin: random, so that a program has them in its own data by no chance.
+/* Keys of the objects in any tcache and any fast bin: random, so that a program's data does not contain them by chance.
    Odd, so that they are never a pointer. */
 extern uintptr_t tcache_key HIDDEN, fast_key HIDDEN;
 
@@ -54,7 +54,7 @@ static inline struct cached *tcache_pop(struct tcache_bin *bin) {
   return object;
 }
 
-/* There must be room. */
+/* Puts an object in. There must be room. */
 static inline void tcache_push(struct tcache_bin *bin, struct cached *object) {
   HT_ASSERT(bin->room > 0);
   cached_set_key(object, tcache_key);
@@ -63,14 +63,14 @@ static inline void tcache_push(struct tcache_bin *bin, struct cached *object) {
   bin->room--;
 }
 
-/* How many objects to put into a bin at once beside the one that a miss hands out: to half its size, as frees should
-   find room too. More cost locality: objects that are requested one after another are apart then. Counted only:
-   earlier, noisy comparisons of cycles at 7 instead of 3 had a replay of CPython's json 15 % slower, of perl's hashes
-   20 %, and were not repeated. */
+/* Returns how many objects to put into a bin at once besides the one that a miss hands out: up to half the bin's size,
+   as frees should find room, too. More would cost locality, as objects that are requested one after another are then
+   apart. This was only counted: earlier, noisy comparisons of cycles at 7 instead of 3 had a replay of CPython's json
+   15 % slower, of perl's hashes 20 %, and were not repeated. */
 static inline uint32_t tcache_refill_count(const struct tcache_bin *bin) {
   uint32_t half = (uint32_t)tunables.tcache_count / 2;
   return bin->room < half ? bin->room : half;
 }
 
-/* Before the first call of anything else here. */
+/* Call before anything else here. */
 void thread_setup(void);

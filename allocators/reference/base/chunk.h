@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A chunk: the unit that heaps are divided into, with a boundary tag at its head (Knuth; Lea).
+/* A chunk: the unit into which heaps are divided, with a boundary tag at its head (Knuth; Lea).
 
        chunk ->  | prev_bytes   size of the chunk before, only while that one is free; else its last 8 bytes of object
                  | head         own size in bytes, a multiple of 16, and flags in the low four bits
@@ -7,13 +7,13 @@
                  | ...
    next chunk -> | prev_bytes   the last 8 bytes of the object while this chunk is used
 
-   So an object costs 8 bytes beyond its own, at least 32 in all, and both neighbours of a chunk are found in one step.
-   Whether a chunk is free stands in its successor's head (CHUNK_PREV_USED). Chunks in a tcache or a fast bin count as
-   used: nobody coalesces them.
+   So an object costs 8 bytes beyond its own, at least 32 in total, and both neighbours of a chunk are found in one
+   step. Whether a chunk is free is in its successor's head (CHUNK_PREV_USED). Chunks in a tcache or a fast bin count as
+   used: they are not coalesced.
 
    Heads are read by free() without a lock while the flag of a neighbour may change under one: all accesses are relaxed
-   atomics, which cost nothing, and all changes of a chunk that is in a heap happen under its arena's lock or by the
-   thread that the chunk belongs to. */
+   atomics, which cost nothing, and a chunk in a heap is changed only under its arena's lock or by the thread to which
+   it belongs. */
 #pragma once
 
 #include "allocators/common/base/basics.h"
@@ -29,13 +29,13 @@ enum {
 
 enum {
   CHUNK_PREV_USED = 1,   /* the chunk before is not free: its prev_bytes is the program's */
-  CHUNK_MAPPED = 2,      /* a mapping of its own (mapped.h); prev_bytes is its distance from the mapping's start */
+  CHUNK_MAPPED = 2,      /* its own mapping (mapped.h); prev_bytes is its distance from the mapping's start */
   CHUNK_OTHER_ARENA = 4, /* not the main arena's: its heap starts at a multiple of HEAP_BYTES */
   CHUNK_NO_FLAG = 8,     /* never set: a head that has it was overwritten */
   CHUNK_FLAGS = 15,
 };
 
-/* Links of a list of free chunks; the list's sentinel is one too. */
+/* Links of a list of free chunks, and of the list's sentinel. */
 struct links {
   struct links *next, *prev;
 };
@@ -44,18 +44,18 @@ struct chunk {
   size_t prev_bytes;
   size_t head;
   struct links links;
-  /* Large bins only: the neighbouring sizes of the bin, in a ring, through the first chunk of each size. NULL in the
-     other chunks of that size. */
+  /* Large bins only: the ring of the bin's sizes, through the first chunk of each size. NULL in the other chunks of
+     that size. */
   struct chunk *next_size, *prev_size;
 };
 
-/* What a free object holds in a tcache or a fast bin. */
+/* The content of a free object in a tcache or a fast bin. */
 struct cached {
   uintptr_t next; /* hidden: see cached_hide */
-  uintptr_t key;  /* which kind of list it is in: tells a double free, and the heap walk */
+  uintptr_t key;  /* which kind of list it is in: for the heap walk, and to detect double frees */
 };
 
-/* Size of the chunk for an object of that many bytes, at most PTRDIFF_MAX. */
+/* Returns the size of the chunk for an object of object_bytes, at most PTRDIFF_MAX. */
 static inline size_t chunk_bytes_for(size_t object_bytes) {
   size_t bytes = (object_bytes + CHUNK_OVERHEAD + CHUNK_ALIGNMENT - 1) & ~(size_t)(CHUNK_ALIGNMENT - 1);
   return bytes < CHUNK_MIN_BYTES ? CHUNK_MIN_BYTES : bytes;
@@ -93,7 +93,7 @@ static inline size_t chunk_bytes(const struct chunk *chunk) {
   return head_bytes(chunk_head(chunk));
 }
 
-/* Bytes that the program may use. */
+/* Returns the usable bytes. */
 static inline size_t chunk_usable_bytes(const struct chunk *chunk) {
   size_t head = chunk_head(chunk);
   return head_bytes(head) - (head & CHUNK_MAPPED ? CHUNK_OBJECT_OFFSET : CHUNK_OVERHEAD);
@@ -111,7 +111,7 @@ static inline void chunk_set_prev_used(struct chunk *chunk) {
   chunk_set_head(chunk, chunk_head(chunk) | CHUNK_PREV_USED);
 }
 
-/* Makes [chunk, chunk + bytes) free in the eyes of its successor. */
+/* Marks [chunk, chunk + bytes) as free in its successor's head. */
 static inline void chunk_set_free(struct chunk *chunk, size_t bytes, size_t flags) {
   struct chunk *next = chunk_at(chunk, (ptrdiff_t)bytes);
   chunk_set_head(chunk, bytes | flags);
@@ -119,14 +119,14 @@ static inline void chunk_set_free(struct chunk *chunk, size_t bytes, size_t flag
   chunk_set_head(next, chunk_head(next) & ~(size_t)CHUNK_PREV_USED);
 }
 
-/* Safe-linking: a link is stored exclusive-or the place where it stands, without the 12 bits that are the same in every
-   process. Who overwrites it without knowing the address makes a pointer that is misaligned 15 times out of 16. */
+/* Safe-linking: a link is stored exclusive-or its own address, without the 12 bits that are the same in every process.
+   Overwriting it without knowing the address makes a pointer that is misaligned 15 times out of 16. */
 static inline uintptr_t cached_hide(const struct cached *place, const struct cached *next) {
   return (uintptr_t)place >> 12 ^ (uintptr_t)next;
 }
 
-/* Atomic: a heap walk of another thread may be reading it. (It also keeps the compiler from making one vector of link
-   and key first, which is two instructions more than two stores.) */
+/* Atomic: a heap walk of another thread may be reading it. (It also keeps the compiler from first building one vector
+   of link and key, which takes two instructions more than two stores.) */
 static inline void cached_set_key(struct cached *object, uintptr_t key) {
   __atomic_store_n(&object->key, key, __ATOMIC_RELAXED);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What follows from the tunables, and changes while the program runs: by mallopt, or as the thresholds adapt
- * (mapped.h).
- */
+/* Settings derived from the tunables, which change while the program runs: by mallopt, or as thresholds adapt
+   (mapped.h). */
 #pragma once
 
 #include "allocators/common/base/basics.h"
@@ -11,5 +10,5 @@ extern size_t fast_max_bytes HIDDEN;   /* largest chunk that goes to a fast bin;
 extern size_t quick_max_bytes HIDDEN;  /* largest chunk that may go to a tcache or a fast bin */
 extern bool dynamic_thresholds HIDDEN; /* neither threshold was set, so they follow the program */
 
-/* After the tunables were read. */
+/* Call after the tunables were read. */
 void settings_setup(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Of free chunks of any sizes, a request gets the smallest that is large enough: the bins are sorted, and the bits that
-   say which of them hold anything are true. */
+/* Among free chunks of any sizes, a request gets the smallest that is large enough: the bins are sorted, and the bits
+   for non-empty bins are correct. */
 #include "allocators/common/entry.h"
 #include "allocators/test/counted.h"
 
@@ -14,13 +14,13 @@ struct hole {
   size_t usable_bytes;
 };
 
-/* Sizes of all orders of magnitude up to 64 KiB. */
+/* Returns a size of any order of magnitude up to 64 KiB. */
 static size_t random_bytes(unsigned *seed) {
   unsigned bits = 5 + (unsigned)rand_r(seed) % 12;
   return (size_t)rand_r(seed) % (1u << bits);
 }
 
-/* Usable bytes of the smallest hole that has room; SIZE_MAX: none has. */
+/* Returns the usable bytes of the smallest hole that has room; SIZE_MAX: none. */
 static size_t best_fit(const struct hole *holes, size_t object_bytes) {
   size_t best = SIZE_MAX;
   for (const struct hole *hole = holes; hole < holes + HOLES; hole++)
@@ -49,7 +49,7 @@ static int check_request(const struct hole *holes, size_t object_bytes) {
 
 static int check_round(unsigned seed) {
   struct hole holes[HOLES];
-  void *between[HOLES]; /* keep them apart when they are free */
+  void *between[HOLES]; /* separate them when they are free */
   for (int index = 0; index < HOLES; index++) {
     char *object = allocator_malloc(random_bytes(&seed));
     holes[index] = (struct hole){object, allocator_malloc_usable_size(object)};

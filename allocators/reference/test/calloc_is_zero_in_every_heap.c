@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of calloc is zero, whichever heap it comes from: in a thread with heaps of 64 MiB, of which the newest lies
-   below the others, and in the main arena where the break can't be moved. */
+/* Memory of calloc is zero, from any heap: in a thread with heaps of 64 MiB, the newest below the others, and in the
+   main arena when the break can't be moved. */
 #include "allocators/common/entry.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ enum { OBJECTS = 15000, OBJECT_BYTES = 11000 }; /* 165 MB: three heaps and more 
 
 static char *objects[OBJECTS];
 
-/* For all code of this program, as it comes first. */
+/* Used by all code of this program, as the linker finds it first. */
 void *sbrk(intptr_t bytes) {
   (void)bytes;
   errno = ENOMEM;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The heap walk leaves no gap: a chunk begins where the one before ends, or in another heap. And threads that come and
-   go use the arenas of those that went. */
+/* The heap walk leaves no gap: a chunk begins where the previous one ends, or in another heap. And threads that come
+   and go reuse the arenas of ended threads. */
 #include "allocators/common/allocator.h"
 #include "allocators/reference/arena/arenas.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every request is counted as served from exactly one place; what a free into a fast bin costs in atomic operations is
-   what the documentation says. */
+/* Every request is counted as served from exactly one place; a free into a fast bin costs as many atomic operations as
+   documented. */
 #include "allocators/common/entry.h"
 #include "allocators/test/counted.h"
 
@@ -35,7 +35,7 @@ static int check_served(void) {
   return 1;
 }
 
-/* Atomic read-modify-writes of CALLS frees, none of which finds its thread's cache full. */
+/* Checks the atomic read-modify-writes of CALLS frees, none of which finds its thread's cache full. */
 static int check_atomics(const char *expected_per_free) {
   static void *objects[CALLS];
   for (int index = 0; index < CALLS; index++)

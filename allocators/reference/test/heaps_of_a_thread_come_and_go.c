@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A thread fills several heaps of 64 MiB, empties them from either end, and does so again: what is free is used again,
-   what is whole is given back. */
+/* A thread fills several heaps of 64 MiB, empties them from either end, and does so again: free memory is reused,
+   completely free heaps are given back. */
 #include "allocators/common/entry.h"
 #include "allocators/reference/arena/arenas.h"
 

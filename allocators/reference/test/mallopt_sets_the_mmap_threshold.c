@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From the threshold on that mallopt sets, an object that fits nowhere gets a mapping of its own. */
+/* From the threshold that mallopt sets on, an object that fits nowhere gets its own mapping. */
 #include "allocators/common/entry.h"
 
 #include <malloc.h>

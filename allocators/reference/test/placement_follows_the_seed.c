@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The same requests under the same seed get the same places, under another seed others; without one, objects of one
-   size lie side by side, as ever. No seed makes them overlap, and hardly any memory is lost. */
+/* The same requests get the same places under the same seed, and other places under another seed; without a seed,
+   objects of one size are side by side, as usual. No seed makes them overlap, and hardly any memory is lost. */
 #include "allocators/common/entry.h"
 #include "core/test/check.h"
 
@@ -17,7 +17,7 @@ struct layout {
   uintptr_t offsets[OBJECTS]; /* from the first object */
 };
 
-/* In the child: makes the objects, checks them, writes where they lie. */
+/* In the child: makes the objects, checks them, writes where they are. */
 static int report(void) {
   static char *objects[OBJECTS];
   static struct layout layout;

@@ -8,7 +8,7 @@
 
 enum { SMALL_BYTES = 200, CHUNK_BYTES = SMALL_BYTES + 8, HOLE_BYTES = 3000 };
 
-/* An object, and one behind it that keeps it apart when it is free. */
+/* Returns an object, with one behind it that separates it when it is free. */
 static char *apart(size_t object_bytes) {
   char *object = allocator_malloc(object_bytes);
   allocator_malloc(24);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The program is wrong about what it frees. */
+/* The program states a wrong alignment. */
 #include "allocators/test/expect_fault.h"
 
 #include <string.h>
@@ -12,5 +12,5 @@ static void corrupt(void) {
 
 int main(int argument_count, char **arguments) {
   (void)argument_count;
-  return expect_fault(arguments, "", corrupt, "the object is not aligned so");
+  return expect_fault(arguments, "", corrupt, "the object does not have the given alignment");
 }

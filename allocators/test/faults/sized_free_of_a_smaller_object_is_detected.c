@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The program is wrong about what it frees. */
+/* The program states a wrong size. */
 #include "allocators/test/expect_fault.h"
 
 #include <string.h>
@@ -11,5 +11,5 @@ static void corrupt(void) {
 
 int main(int argument_count, char **arguments) {
   (void)argument_count;
-  return expect_fault(arguments, "", corrupt, "the object is smaller than that");
+  return expect_fault(arguments, "", corrupt, "the object is smaller than the given size");
 }

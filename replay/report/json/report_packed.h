@@ -4,5 +4,5 @@
 
 #include <stddef.h>
 
-/* A new string, the caller's to free; NULL: no memory. */
+/* Returns a new string, which the caller frees; NULL: no memory. */
 char *report_packed(const void *bytes, size_t count);

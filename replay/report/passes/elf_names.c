@@ -16,7 +16,7 @@ struct image {
   uint64_t size;
 };
 
-/* NULL: it does not lie in the file. */
+/* Returns NULL if the part is not in the file. */
 static const void *part(const struct image *image, uint64_t offset, uint64_t bytes) {
   return offset <= image->size && bytes <= image->size - offset && offset % 4 == 0 ? image->bytes + offset : NULL;
 }
@@ -39,7 +39,7 @@ static void unmap_file(const struct image *image) {
   munmap((void *)(uintptr_t)image->bytes, image->size);
 }
 
-/* The section headers; *count 0: none. */
+/* Returns the section headers; *count 0: none. */
 static const Elf64_Shdr *sections_of(const struct image *image, unsigned *count) {
   const Elf64_Ehdr *header = part(image, 0, sizeof *header);
   *count = 0;
@@ -57,7 +57,7 @@ struct found {
   uint64_t size, offset; /* of the symbol; size 0: none yet */
 };
 
-/* Of several symbols that cover the address the smallest is the nearest to it. */
+/* Of several symbols that cover the address, the smallest is the nearest to it. */
 static void search_table(const struct image *image, const Elf64_Shdr *table, const Elf64_Shdr *names, uint64_t address,
                          struct found *found) {
   const Elf64_Sym *symbols = part(image, table->sh_offset, table->sh_size);
@@ -88,7 +88,7 @@ static void search_file(const struct image *image, uint64_t address, struct foun
   }
 }
 
-/* Where a debug package has the file's symbols; false: the file has no build id. */
+/* Finds where a debug package has the file's symbols; false: the file has no build id. */
 static bool debug_path(const struct image *image, char *path, size_t bytes) {
   unsigned count;
   const Elf64_Shdr *sections = sections_of(image, &count);
@@ -107,7 +107,7 @@ static bool debug_path(const struct image *image, char *path, size_t bytes) {
   return false;
 }
 
-/* The C++ library is loaded when a name needs it: linked to, it would be loaded into the engine's process, too. */
+/* The C++ library is loaded when a name needs it. If linked, it would be loaded into the engine's process, too. */
 static void demangle(char *name, size_t bytes) {
   typedef char *demangler(const char *mangled, char *buffer, size_t *length, int *status);
   void *library = strncmp(name, "_Z", 2) == 0 ? dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL) : NULL;

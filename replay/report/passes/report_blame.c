@@ -14,7 +14,7 @@ static const char *const grouping_names[BLAME_GROUPINGS] = {"site", "function", 
 /* The positions in order, with the peak among them. */
 struct sequence {
   const struct blame_result *blame;
-  bool peak_apart;      /* it is no other position too */
+  bool peak_apart;      /* it is not another position, too */
   uint32_t peak, count; /* peak: its index */
   bool has_peak;
 };
@@ -30,7 +30,7 @@ static struct sequence sequence_of(const struct blame_result *blame) {
   return sequence;
 }
 
-/* Where the peak is another position too, its rows stand for both. */
+/* Where the peak is another position too, its rows are used for both. */
 static const struct blame_position *position_at(const struct sequence *sequence, uint32_t index) {
   if (sequence->has_peak && index == sequence->peak)
     return &sequence->blame->peak;
@@ -136,7 +136,7 @@ static void add_row(struct table *table, const struct blame_row *row, uint32_t a
   table->used++;
 }
 
-/* Rows of the position that the peak is too are left out. */
+/* If the peak is another position too, that position's rows are left out. */
 static bool is_replaced(const struct sequence *sequence, const struct blame_row *row) {
   return sequence->has_peak && !sequence->peak_apart && row->at == sequence->peak;
 }
@@ -166,7 +166,7 @@ static bool make_table(struct table *table, const struct sequence *sequence) {
 struct frames {
   const json_t *all;
   json_t *kept;
-  int64_t *place; /* of each of all among those kept; negative: not there */
+  int64_t *place; /* of each frame, among the kept ones; negative: not kept */
 };
 
 static bool frames_begin(struct frames *frames, const json_t *all) {
@@ -205,7 +205,7 @@ static json_t *named_json(const json_t *names, size_t number, struct frames *fra
   return frames && json_is_object(entry) ? site_json(entry, frames) : json_incref(entry);
 }
 
-/* Of the functions in the table; where frames are given, of the sites. */
+/* Names of the functions in the table; where frames are given, of the sites. */
 static json_t *names_json(const json_t *names, const struct table *table, struct frames *frames) {
   json_t *object = json_object();
   uint64_t grouping = frames ? BLAME_SITE : BLAME_FUNCTION;

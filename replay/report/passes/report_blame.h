@@ -6,5 +6,5 @@
 
 #include <jansson.h>
 
-/* names: of the origins file; NULL: there is none. */
+/* names: of the origins file; NULL: no file. */
 json_t *report_blame(const struct replay_result *result, const struct baseline *baseline, const json_t *names);

@@ -134,7 +134,7 @@ static bool is_arena(const struct contention *contention, uint64_t address) {
   return false;
 }
 
-/* "object" and "offset" of what lies in a loaded file, "symbol" where it has a name. */
+/* "object" and "offset" of an address in a loaded file, "symbol" where it has a name. */
 static void add_place(json_t *lock, const struct contention *contention, uint64_t address) {
   const struct loaded_object *object = object_of(contention, address);
   bool arena = is_arena(contention, address);
@@ -153,7 +153,7 @@ static void add_place(json_t *lock, const struct contention *contention, uint64_
   }
 }
 
-/* The waits from first on that are on the same lock; *next: behind them. */
+/* The waits on one lock, which begin at first; *next: behind them. */
 static json_t *lock_json(const struct contention *contention, const struct waits *waits, size_t first, size_t *next) {
   struct wait all = {0}, calls[CALL_LIMIT] = {{0}};
   const struct wait *lock = &waits->rows[first];
@@ -197,7 +197,7 @@ static json_t *locks_json(const struct contention *contention, const struct wait
   return array;
 }
 
-/* In ns: of all threads from their first word to their last, less what the order made them wait. */
+/* The ns of all threads from their first word to their last, minus waits for the order. */
 static uint64_t thread_ns(const struct run *run) {
   const struct replay_result *result = run->result;
   return (uint64_t)((double)above(result->life_cycles, result->wait_cycles) * 1e9 / run_cycles_hz());

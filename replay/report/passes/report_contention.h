@@ -6,6 +6,6 @@
 
 #include <jansson.h>
 
-/* The run's "contention" (docs/formats/RESULTS.md): a new object, the caller's. The locks are named by files of this
-   machine. NULL: no memory. */
+/* Returns the run's "contention" (docs/formats/RESULTS.md): a new object, the caller's. Names of locks are from this
+   machine's files. NULL: no memory. */
 json_t *report_contention(const struct run *run);

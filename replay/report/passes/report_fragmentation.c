@@ -19,7 +19,7 @@ struct columns {
   size_t used;
 };
 
-/* Adds the column of the u64 that lies so many bytes into each row. */
+/* Adds the column of the u64 at that offset in each row. */
 static void add_column(struct columns *columns, const char *name, size_t offset) {
   json_array_append_new(columns->names, json_string(name));
   for (uint64_t row = 0; row < columns->result->fragmentation_count; row++)

@@ -10,7 +10,7 @@ json_t *window_positions_json(const struct window_edges *edges) {
   return positions;
 }
 
-/* Between each two edges, of the calls that the run made at all. */
+/* Counts between each two edges, for the kinds of calls that the run made. */
 static json_t *windows_json(const struct run *run, const struct window_edges *edges) {
   json_t *calls = json_object(), *instructions = json_object();
   for (int id = 0; id < CALL_LIMIT; id++) {
@@ -28,7 +28,7 @@ static json_t *windows_json(const struct run *run, const struct window_edges *ed
                    instructions);
 }
 
-/* Of the allocator alone, as Valgrind counted them; the count is the engine's. */
+/* Instructions are the allocator's only, as counted under Valgrind; numbers of calls are counted by the engine. */
 void report_instructions(json_t *into, const struct run *run) {
   json_t *calls = json_object();
   uint64_t total = 0;

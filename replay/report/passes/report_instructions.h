@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The instructions pass in a result: keys "calls", "instructions_total" and what belongs to them, "windows". Not its
-   job: counting (replay/parent/instruction_counter.h). */
+/* The instructions pass in a result: keys "calls", "instructions_total" and related ones, "windows". Not its job:
+   counting (replay/parent/instruction_counter.h). */
 #pragma once
 
 #include "replay/parent/run.h"
 
 #include <jansson.h>
 
-/* The positions of "windows". */
+/* Returns the positions of "windows". */
 json_t *window_positions_json(const struct window_edges *edges);
 
 void report_instructions(json_t *into, const struct run *run);

@@ -5,7 +5,7 @@
 #include "replay/report/passes/report_fragmentation.h"
 #include "replay/report/passes/report_map.h"
 
-/* Each sample stands for the ops up to the next one. */
+/* Each sample counts for the ops up to the next one. */
 static double mean_over_positions(const struct replay_result *result, uint64_t baseline) {
   double sum = 0;
   uint64_t last = result->timeline[result->rows - 1].position;
@@ -32,8 +32,8 @@ static void add_timeline(json_t *into, const struct replay_result *result, const
     json_set_count(into, "timeline_rows_lost", result->rows_lost);
 }
 
-/* The larger of the samples' maxima and of those before system calls; exact where the latter are there and no two
-   threads ran at the same time. */
+/* The larger of the maxima of the samples and of the readings before system calls; exact where the latter exist and no
+   two threads ran at the same time. */
 static void add_peaks(json_t *into, const struct run *run, const struct baseline *baseline) {
   const struct replay_result *result = run->result;
   uint64_t rss = run->syscalls.peak.rss_anon_bytes, vm = run->syscalls.peak.vm_size_bytes;
@@ -51,7 +51,7 @@ static void add_peaks(json_t *into, const struct run *run, const struct baseline
   json_set_count(into, "rss_anon_peak_position", position);
   json_set_count(into, "vm_size_peak_bytes", above(vm, baseline->vm_size_bytes));
   json_object_set_new(into, "peaks", json_string(exact ? "exact" : "sampled"));
-  /* The kernel's own, of the whole process: to check the others by. */
+  /* The kernel's own maximum, of the whole process: to check the other peaks. */
   json_set_count(into, "vm_hwm_bytes", result->vm_hwm_bytes);
 }
 
@@ -80,7 +80,7 @@ static void add_syscalls(json_t *into, const struct syscalls *syscalls) {
     json_set_count(into, "syscall_rows_lost", syscalls->rows_lost);
 }
 
-/* What the allocator holds with nothing live, before and after its purge call. */
+/* The memory that the allocator holds with nothing live, before and after its purge call. */
 static void add_held(json_t *into, const struct run *run, const struct baseline *baseline) {
   const struct replay_result *result = run->result;
   json_t *held = json_object();

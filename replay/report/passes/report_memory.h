@@ -6,5 +6,5 @@
 
 #include <jansson.h>
 
-/* Adds them to the run's object. */
+/* Adds the figures to the run's object. */
 void report_memory(json_t *into, const struct run *run, const struct baseline *baseline);

@@ -4,7 +4,7 @@
 #include "replay/report/json/report_json.h"
 #include "replay/report/passes/report_instructions.h"
 
-/* What was made of the program is its recording's: the replay executes none of it. NULL: the recording doesn't say. */
+/* Totals of the program are from its recording: the replay executes nothing of it. NULL: not in the recording. */
 static json_t *total_json(const struct access_stream *stream, enum access_total total) {
   return stream->totals_known >> total & 1 ? json_unsigned(stream->totals[total]) : json_null();
 }
@@ -15,7 +15,7 @@ static json_t *sum_json(const json_t *left, const json_t *right) {
   return json_integer(json_integer_value(left) + json_integer_value(right));
 }
 
-/* The recording begins after the dynamic linker's work: that of the engine's process stands for the program's. It lies
+/* The recording begins after the dynamic linker's work: that of the engine's process is used for the program's. It is
    outside of all bursts. */
 static json_t *with_startup(const struct access_stream *stream, enum access_total total, const json_t *startup) {
   json_t *recorded = total_json(stream, total);
@@ -24,7 +24,7 @@ static json_t *with_startup(const struct access_stream *stream, enum access_tota
   return recorded;
 }
 
-/* Rows of caches or TLBs: their size, ways and data misses; of caches the sequential ones among them. */
+/* Rows of caches or TLBs: their size, ways and data misses; for caches, also the sequential misses among them. */
 static json_t *levels_json(const json_t *levels, const char *size) {
   json_t *rows = json_array();
   size_t index;
@@ -40,7 +40,7 @@ static json_t *levels_json(const json_t *levels, const char *size) {
   return rows;
 }
 
-/* Of each cache or TLB how much had missed at each edge. */
+/* The misses of each cache or TLB up to each edge. */
 static json_t *until_edges_json(const json_t *levels, const char *size) {
   json_t *rows = json_array(), *level;
   size_t index;
@@ -55,7 +55,7 @@ static json_t *windows_json(const struct run *run) {
                    until_edges_json(json_object_get(run->simulated, "tlbs"), "entries"));
 }
 
-/* As simulated: of both sides, or one. */
+/* Figures as simulated: of both sides, or one. */
 static json_t *simulated_json(const json_t *from) {
   json_t *out = json_object();
   for (const char *const *key = (const char *const[]){"instructions", "data_accesses", "page_faults", "syscalls", NULL};
@@ -70,7 +70,7 @@ static json_t *simulated_json(const json_t *from) {
   return out;
 }
 
-/* What there is to know of a recording in bursts, of which alone the other figures are. */
+/* What is known of a recording in bursts; all other figures are of the bursts only. */
 static json_t *bursts_json(const struct access_stream *stream, const json_t *simulated) {
   json_t *bursts = json_object();
   json_set_count(bursts, "count", stream->bursts);
@@ -100,13 +100,13 @@ void report_misses(json_t *into, const struct run *run) {
   json_object_del(out, "instructions");
   json_object_set(out, "program_instructions", json_object_get(program, "instructions"));
   json_object_set(out, "allocator_instructions", json_object_get(allocator, "instructions"));
-  /* Which of the program's there were, its recording doesn't say. */
+  /* The recording doesn't say which the program's were. */
   if (json_object_get(json_object_get(run->simulated, "allocator"), "syscalls_by_kind"))
     json_object_set(allocator, "syscalls_by_kind",
                     json_object_get(json_object_get(run->simulated, "allocator"), "syscalls_by_kind"));
   json_object_set_new(out, "allocator", allocator);
   json_object_set_new(out, "program", program);
-  json_object_del(out, "unsure_page_faults"); /* among those of bursts */
+  json_object_del(out, "unsure_page_faults"); /* they are among those of bursts */
   if (stream->has_bursts)
     json_object_set_new(out, "bursts", bursts_json(stream, run->simulated));
   if (run->result->setup.edges.count > 0)

@@ -6,9 +6,9 @@
 
 #include <jansson.h>
 
-/* Adds "counters" {name: value}, "counters_share" {name: share} of those that took turns, and, where some are missing,
-   "counters_missing_because". */
+/* Adds "counters" {name: value}, "counters_share" {name: share} for counters that took turns, and, where some are
+   missing, "counters_missing_because". */
 void report_pmu(json_t *into, const struct replay_result *result);
 
-/* The same counts per op: a new object, the caller's. What is missing is left out. */
+/* Returns the same counts per op: a new object, the caller's, without missing counters. */
 json_t *report_pmu_per_op(const struct replay_result *result);

@@ -7,12 +7,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Fewer empty calls than that among the timed ones are too few for a mean: then those taken before the first op are
- * used. */
+/* Fewer empty calls among the timed ones do not suffice for a mean: then those taken before the first op are used. */
 enum { ENOUGH_EMPTY_CALLS = 1000 };
 
-/* A single reading less the counter's cost, in whole cycles. Single calls may come out below it by chance; they are 0
-   then, and counted as `below_overhead`. Sums are never cut off. */
+/* Returns a single reading minus the counter's cost, in whole cycles. Some calls are below that cost by chance: they
+   become 0, and are counted as `below_overhead`. Sums are never cut off at 0. */
 static uint64_t net(uint64_t cycles, double overhead) {
   return above(cycles, (uint64_t)(overhead + 0.5));
 }
@@ -21,7 +20,7 @@ static double mean(const struct replay_call *call, double overhead) {
   return call->count ? (double)call->cycles_total / (double)call->count - overhead : 0;
 }
 
-/* As if those that were preempted had taken as long as the others. */
+/* Returns the total as if preempted calls had taken as long as the others. */
 static int64_t net_total(const struct replay_call *call, double overhead) {
   return llround(mean(call, overhead) * (double)(call->count + call->preempted));
 }
@@ -117,7 +116,7 @@ static int slower_first(const void *left, const void *right) {
   return a->cycles > b->cycles ? -1 : a->cycles < b->cycles;
 }
 
-/* Recorded positions of the calls, which know their number in their thread: walks the schedule. UINT64_MAX where it
+/* Finds the recorded positions of calls, given by their number in their thread: walks the schedule. UINT64_MAX where it
    can't be read. */
 static void find_positions(const struct run_request *request, const struct slow_call *calls, size_t count,
                            uint64_t *positions) {
@@ -175,7 +174,7 @@ static json_t *preempted_json(const struct replay_result *result, double overhea
                    (json_int_t)llround(cycles), "slept", json_unsigned(preempted->slept));
 }
 
-/* All touching, from the part of it that was timed. */
+/* Estimates the cost of all touching from the timed part. */
 static double touch_cycles(const struct replay_touching *touching, double overhead) {
   if (touching->sampled == 0)
     return 0;

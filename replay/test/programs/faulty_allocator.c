@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A malloc library that breaks one promise, once, for the tests of the verify pass. Without a fault it keeps them all.
+/* A malloc library that breaks one rule of malloc, once, for the tests of the verify pass. Without a fault it keeps all
+   rules.
 
-   Environment: FAULT names the promise (the table below), FAULT_AT the call that breaks it, counted from 1 among calls
-   of the kind that the fault is about. Blocks come from a bump of fresh memory; the last freed one is used again where
-   it is large enough. One lock. */
+   Environment: FAULT names the rule (the table below), FAULT_AT the call that breaks it, counted from 1 among calls of
+   the kind that the fault is about. Blocks are bumped from fresh memory; the last freed one is reused if it is large
+   enough. One lock. */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -16,16 +17,16 @@
 
 enum fault {
   NO_FAULT,
-  OVERLAP,          /* malloc gives a part of the block that it gave last */
-  MISALIGNED,       /* malloc gives an address that is only a multiple of 8 */
-  UNALIGNED,        /* posix_memalign and its like give an address aligned to 16 only */
+  OVERLAP,          /* malloc returns a part of the block that it returned last */
+  MISALIGNED,       /* malloc returns an address that is only a multiple of 8 */
+  UNALIGNED,        /* posix_memalign and its like return an address aligned to 16 only */
   DIRTY_CALLOC,     /* calloc leaves a byte that is not zero */
-  FREE_NEIGHBOUR,   /* free writes to the end of the block given last */
-  WRITE_AFTER_FREE, /* the allocator writes to a block that it took back, after having given it out again */
+  FREE_NEIGHBOUR,   /* free writes to the end of the block returned last */
+  WRITE_AFTER_FREE, /* the allocator writes to a freed block after having handed it out again */
   REALLOC_LOSES,    /* realloc copies a byte too few */
-  REALLOC_SHRINKS,  /* realloc says the block had less in it than it had */
-  REALLOC_OVERLAP,  /* realloc gives a part of the block that was given last */
-  USABLE_SIZE,      /* malloc_usable_size is one less than what was asked for */
+  REALLOC_SHRINKS,  /* realloc treats the block as smaller than it was */
+  REALLOC_OVERLAP,  /* realloc returns a part of the block that was returned last */
+  USABLE_SIZE,      /* malloc_usable_size is one less than the request */
 };
 
 static const char *const names[] = {"",
@@ -69,7 +70,7 @@ static struct header *header_of(void *object) {
   return (struct header *)object - 1;
 }
 
-/* Is this the call that breaks that promise? */
+/* Returns whether this is the call that breaks that rule. */
 static int breaks(enum fault which) {
   return fault == which && ++calls_of_kind == fault_at;
 }

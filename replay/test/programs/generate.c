@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 struct slot {
-  uint32_t last_thread; /* whose op touched it last; UINT32_MAX: nobody's yet */
+  uint32_t last_thread; /* whose op touched it last; UINT32_MAX: none yet */
   uint64_t last_op;     /* number of ops that thread had done then */
   uint64_t size_bytes;
 };
@@ -19,7 +19,7 @@ struct generator {
   uint32_t slot_count, slot_room;
   uint32_t *live, *idle; /* slot numbers */
   uint32_t live_count, idle_count;
-  uint32_t *thread_ids; /* those alive */
+  uint32_t *thread_ids; /* of live threads */
   uint32_t alive, born, current;
   uint64_t random, live_bytes;
   struct workload_totals totals;
@@ -43,7 +43,7 @@ static uint64_t draw_size(struct generator *generator) {
   return below(generator, 16) ? below(generator, small) : below(generator, limit);
 }
 
-/* Ends a thread now and then, lets the next one be born, or goes on with another. */
+/* Ends a thread now and then, starts the next one, or switches to another. */
 static void choose_thread(struct generator *generator) {
   const struct shape *shape = generator->shape;
   uint32_t room = shape->threads_live ? shape->threads_live : shape->threads;
@@ -66,7 +66,7 @@ static void begin_op(struct generator *generator) {
   workload_put_time(generator->writer, thread, workload_position(generator->writer) * generator->shape->gap_ns);
 }
 
-/* Begins an op of the current thread on that slot, with the wait that it needs. */
+/* Begins an op of the current thread on that slot, with its wait if it needs one. */
 static void begin(struct generator *generator, uint32_t number) {
   uint32_t thread = generator->thread_ids[generator->current];
   struct slot *slot = &generator->slots[number];
@@ -126,7 +126,7 @@ static void acquire(struct generator *generator) {
     generator->totals.peak_live_objects = generator->live_count;
 }
 
-/* A live object of the current thread, or of any one where the draw is for a remote release. */
+/* Chooses a live object of the current thread, or of any thread where a remote release was drawn. */
 static uint32_t choose_victim(struct generator *generator) {
   bool remote = below(generator, 100) < generator->shape->remote_percent;
   uint32_t thread = generator->thread_ids[generator->current];
@@ -199,7 +199,7 @@ struct generated generate_workload(const char *path, const struct shape *shape) 
     exit(1);
   }
   uint32_t run_ops = shape->run_ops ? shape->run_ops : 1;
-  /* Births are spread over the ops, so that each thread gets some. */
+  /* Thread starts are spread over the ops, so that each thread gets some ops. */
   uint64_t until_birth = shape->ops / (shape->threads + 1);
   for (uint64_t op = 0, next_birth = until_birth; op < shape->ops; op++) {
     if (op > 0 && shape->threads > 1 && generator.born < shape->threads && op >= next_birth) {

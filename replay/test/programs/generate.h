@@ -11,14 +11,14 @@
 
 struct shape {
   uint64_t ops;
-  uint32_t threads;        /* in all */
+  uint32_t threads;        /* in total */
   uint32_t threads_live;   /* at the same time; 0: all of them from their first op to the end */
-  uint32_t live_objects;   /* about so many */
-  uint64_t size_limit;     /* requests are below that, most of them small */
-  unsigned remote_percent; /* of the releases, those by another thread than the object's last */
-  uint32_t run_ops;        /* consecutive ops of one thread, about; 0: 1 */
+  uint32_t live_objects;   /* about this many */
+  uint64_t size_limit;     /* requests are below this, most of them small */
+  unsigned remote_percent; /* of the releases: by another thread than the object's last */
+  uint32_t run_ops;        /* consecutive ops of one thread, on average; 0: 1 */
   bool only_malloc_free;
-  bool steady;     /* once live_objects live, frees and acquires alternate, as in larson; else they come at random */
+  bool steady;     /* once live_objects live, frees and acquires alternate, as in larson; else they are random */
   bool free_all;   /* nothing is live at the end */
   uint64_t gap_ns; /* recorded time between two ops; 0: times are not known */
   uint64_t seed;

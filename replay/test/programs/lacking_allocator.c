@@ -11,7 +11,7 @@
 static _Alignas(4096) char heap[64 << 20];
 static size_t used;
 
-/* The request's size stands before the object. */
+/* The request's size is stored before the object. */
 static void *aligned(size_t alignment, size_t size_bytes) {
   size_t least = alignment < 16 ? 16 : alignment;
   size_t place = (used + sizeof size_bytes + least - 1) & ~(least - 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes a generated workload and prints what is in it as JSON. For the engine's tests, and for trying it by hand.
+/* Writes a generated workload and prints its contents as JSON. For the engine's tests, and for manual trials.
    make_workload OUT.work NAME=VALUE...: the members of struct shape. */
 #include "replay/test/programs/generate.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A malloc library whose layout is known beforehand, for the tests of the passes sharing and blame: nothing is used
-   twice, and what an object was rounded up to is usable.
+/* A malloc library whose layout is known beforehand, for the tests of the passes sharing and blame: no memory is used
+   twice, and an object's rounded size is usable.
 
-   PLACE_ROUND_BYTES=N (default 16): each malloc and realloc takes the next N-fold of bytes that holds the request, all
-   threads one behind the other, from an address that is a multiple of 1 MiB: the first object lies at offset 0.
-   PLACE_APART=1: each thread takes them from a region of its own instead. calloc and aligned calls have a region of
-   their own, so that what the C library asks for at pthread_create does not disturb. */
+   PLACE_ROUND_BYTES=N (default 16): each malloc and realloc takes the next bytes, the request rounded up to a multiple
+   of N, all threads one behind the other, from an address that is a multiple of 1 MiB: the first object is at offset 0.
+   PLACE_APART=1: each thread takes them from its own region instead. calloc and aligned calls have a separate region,
+   so that the C library's requests at pthread_create do not disturb. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdatomic.h>

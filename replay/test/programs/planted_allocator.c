@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* A malloc library whose costs and faults are known beforehand, for the engine's tests. It hands out each address once,
-   so that whatever is freed twice, early or never was handed out is found, and the process aborted.
+   so it detects objects that are freed twice, too early or were never handed out, and aborts the process.
 
    Environment: PLANT_SPIN_CYCLES (each malloc takes at least that long; exactly that long where the engine's clock is
-   the planted one), PLANT_SLOW_EVERY and PLANT_SLOW_CYCLES (and one in so many that much longer), PLANT_PREEMPT_EVERY
-   and PLANT_SLEEP_EVERY (in one malloc in so many, after its cycles, the thread is told to have been preempted or to
-   have slept: planted clock only), PLANT_HOLD_BYTES (held resident from the start), PLANT_MAP_EVERY (every so many
+   the planted one), PLANT_SLOW_EVERY=N and PLANT_SLOW_CYCLES (one malloc in N takes that much longer),
+   PLANT_PREEMPT_EVERY=N and PLANT_SLEEP_EVERY=N (in one malloc in N, after its cycles, the thread counts as preempted
+   or as having slept: planted clock only), PLANT_HOLD_BYTES (held resident from the start), PLANT_MAP_EVERY=N (every N
    mallocs: one mmap of 64 KiB, one madvise, one munmap), PLANT_REFUSE_FROM (requests from that size on get NULL),
-   PLANT_CRASH_AT (that malloc, counted from 1, writes to an address below 4096), PLANT_HANG_AT (that one sleeps),
-   PLANT_OS_PAGES (each object has a mapping of its own, of that many OS pages more than it needs, all written: resident
-   memory is live objects times OS pages), PLANT_KEEP_FREED (and free does not unmap it), PLANT_SPIKE_AT and
-   PLANT_SPIKE_BYTES (that malloc maps, writes and unmaps so many, all before it returns), PLANT_LOOPS (each malloc goes
-   round a loop of a few instructions so often), PLANT_STARTUP_LOOPS (and the constructor), PLANT_HOLD_AFTER_MS (the
-   first malloc so long after the first of all, by the clock, maps 1 MiB and keeps it). malloc_trim gives the held bytes
+   PLANT_CRASH_AT=N (the Nth malloc writes to an address below 4096), PLANT_HANG_AT=N (the Nth malloc sleeps),
+   PLANT_OS_PAGES=N (each object has its own mapping, of N OS pages more than it needs, all written: resident memory is
+   live objects times OS pages), PLANT_KEEP_FREED (free does not unmap it), PLANT_SPIKE_AT=N and PLANT_SPIKE_BYTES (the
+   Nth malloc maps, writes and unmaps that many bytes before it returns), PLANT_LOOPS (how often each malloc runs a loop
+   of a few instructions), PLANT_STARTUP_LOOPS (the same for the constructor), PLANT_HOLD_AFTER_MS (the first malloc
+   that many ms after the very first one, by the clock, maps 1 MiB and keeps it). malloc_trim gives the held bytes
    back in one madvise. */
 #include "core/base/os.h"
 
@@ -86,7 +86,7 @@ static void die(const char *why) {
   abort();
 }
 
-/* Resident anonymous memory that is no transparent huge page. */
+/* Maps resident anonymous memory without transparent huge pages. */
 static uint8_t *map_resident(uint64_t bytes) {
   uint8_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
@@ -96,7 +96,7 @@ static uint8_t *map_resident(uint64_t bytes) {
   return memory;
 }
 
-/* A whole mapping: header and object, rounded up to OS pages, and os_pages more. */
+/* Returns the size of a mapping: header and object, rounded up to OS pages, plus os_pages. */
 static uint64_t mapping_bytes(uint64_t alignment, uint64_t bytes) {
   uint64_t whole = (alignment + bytes + OS_PAGE_BYTES - 1) & ~(uint64_t)(OS_PAGE_BYTES - 1);
   return whole + os_pages * OS_PAGE_BYTES;
@@ -157,7 +157,7 @@ static void hold_when_time_comes(uint64_t number) {
   hold_after_ms = 0;
 }
 
-/* The engine's, where it runs on planted_clock.h. */
+/* The engine's, if it runs on planted_clock.h. */
 __attribute__((weak)) void planted_spend(uint64_t cycles);
 __attribute__((weak)) void planted_switch(int involuntary);
 

@@ -2,16 +2,16 @@
 /* A malloc library whose threads wait exactly as often as planned, for the contention pass's tests. Memory is handed
    out once and never taken back.
 
-   What a call does besides is told by the size of the object that it makes, or frees, modulo 16:
+   What else a call does depends on the size of the object that it makes, or frees, modulo 16:
      1  holds `waiting_lock` until another thread has come to wait for it (as it makes the object, not as it frees it)
-     2  waits for `waiting_lock`, once: until a thread holds it, and then until that gives it back
+     2  waits for `waiting_lock`, once: until a thread holds it, and then until that thread gives it back
      3  waits for a word of mapped memory that has changed already (the kernel refuses), or for WAITING_WORDS of them
      4  the same for a word of this library that only its full symbol table names: `waiting_inside`
      5  sched_yield()
      6  nanosleep() of 1 ns
-     7  the same until the kernel has counted that it gave the processor away: a timer may expire before the thread sleeps
-   So there must be as many holds by one thread as waits by another. Environment: WAITING_AT_END=1: each thread that
-   called ends with a sched_yield() in a destructor. WAITING_BACKGROUND=1: the first call starts a thread with all
+     7  the same until the kernel has counted that it gave the processor away: a timer may expire before the thread
+   sleeps So there must be as many holds by one thread as waits by another. Environment: WAITING_AT_END=1: each thread
+   that called ends with a sched_yield() in a destructor. WAITING_BACKGROUND=1: the first call starts a thread with all
    signals blocked, and returns when that has yielded 1000 times. */
 #include <errno.h>
 #include <linux/futex.h>
@@ -71,7 +71,7 @@ static void futex(_Atomic uint32_t *word, int operation, uint32_t value) {
   syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
 }
 
-/* poll, as the pass looks at neither that nor a spinning thread, and this must not count. */
+/* poll, as the pass observes neither that nor a spinning thread, and this wait must not count. */
 static void let_others_run(void) {
   poll(NULL, 0, 1);
 }
@@ -82,7 +82,7 @@ static void hold(void) {
     let_others_run();
   atomic_store(&waiting_lock, 0);
   futex(&waiting_lock, FUTEX_WAKE_PRIVATE, 1);
-  while (atomic_load(&waiters) > 0) /* or it would find the next hold's lock */
+  while (atomic_load(&waiters) > 0) /* else it would find the lock of the next hold */
     let_others_run();
 }
 
@@ -96,11 +96,11 @@ static void wait_for_lock(void) {
   atomic_fetch_sub(&waiters, 1);
 }
 
-/* What a C++ compiler calls the function quiet::yields(). */
+/* A C++ compiler's name for the function quiet::yields(). */
 __attribute__((noinline)) void _ZN5quiet6yieldsEv(void);
 void _ZN5quiet6yieldsEv(void) {
   sched_yield();
-  __asm__ volatile(""); /* keeps the call from being a jump */
+  __asm__ volatile(""); /* keeps the call from becoming a jump */
 }
 
 static long switches_of_thread(void) {
@@ -177,7 +177,7 @@ static void start_background(void) {
     let_others_run();
 }
 
-/* Starting a thread allocates: the second time it is not started. */
+/* Starting a thread allocates: in that nested call none is started. */
 static void before_call(void) {
   if (background && !atomic_exchange(&background_started, true))
     start_background();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* An access leaves no byte 0 and changes no other; other memory has a place for each MiB, at its colour, without
-   zeroes: what is read is never the kernel's page of zeroes. */
+   zeroes: reads are never of the kernel's page of zeroes. */
 #include "core/base/os.h"
 #include "replay/accesses/access_byte.h"
 #include "replay/accesses/other_memory.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* As many cache lines as asked, of memory of its own that is larger than asked for, and again from its start: told by
-   the page faults of the first reading, of which a second reading of the same has none. */
+/* It reads the requested number of cache lines of its own buffer, which is larger, and wraps around: shown by the page
+   faults of the first reading; a second reading of the same lines has none. */
 #include "core/base/os.h"
 #include "replay/passes/disturb.h"
 
@@ -31,7 +31,7 @@ int main(void) {
   disturb();
   long first = faults() - before;
   if (first < SLACK) {
-    printf("huge OS pages for shared memory: faults tell nothing\n");
+    printf("huge OS pages for shared memory: faults show nothing\n");
     return 77;
   }
   before = faults();

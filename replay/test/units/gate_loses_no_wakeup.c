@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Two threads that wait for each other's every step, and several that wait for every 3rd, 5th, ...: all come to the
-   end, however the sleeps and wake-ups fall. A lost wake-up would hang; the alarm turns that into a failure. */
+/* Two threads that wait for each other's every step, and several that wait for every 3rd, 5th, ...: all finish,
+   whatever the timing of sleeps and wake-ups. A lost wake-up would hang; the alarm turns that into a failure. */
 #include "replay/state/gate.h"
 
 #include <pthread.h>
@@ -34,7 +34,7 @@ static void *watcher(void *argument) {
 
 int main(void) {
   alarm(240);
-  /* As if there were a processor for each, and for none of them. */
+  /* As if there were a processor for no thread, and for each of them. */
   for (uint32_t processors = 0; processors <= 2 + WATCHERS; processors += 2 + WATCHERS) {
     gate_setup((struct crowd){&live, &blocked, processors});
     gate_init(&gates[0], 0);
@@ -47,7 +47,7 @@ int main(void) {
     for (int index = 0; index < 2 + WATCHERS; index++)
       pthread_join(threads[index], NULL);
     if (gate_value(&gates[0]) != STEPS || gate_value(&gates[1]) != STEPS || blocked != 0) {
-      puts("a gate did not come to its end");
+      puts("a gate did not reach its last value");
       return 1;
     }
   }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Random values of many magnitudes: every percentile asked of the histogram lies within 1/32 of the one found by
-   sorting. */
+/* Random values of many magnitudes: every percentile of the histogram is within 1/32 of the one found by sorting. */
 #include "replay/counters/histogram.h"
 
 #include <inttypes.h>

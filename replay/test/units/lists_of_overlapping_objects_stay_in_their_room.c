@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* An allocator that hands out one place to everybody: 70,000 objects of 256 OS pages each, more entries than there is
-   room for in the lists of all OS pages. Each list has its first objects, at least one, in their order; together they
-   have no more than there is room for; and the next moment's lists are whole. */
+/* An allocator that returns the same address for all: 70,000 objects of 256 OS pages each, more entries than fit into
+   the lists of all OS pages. Each list has its first objects, at least one, in their order; together they have no more
+   than fit; and the next moment's lists are complete. */
 #include "replay/blame/page_lists.h"
 #include "replay/memory/os_pages.h"
 

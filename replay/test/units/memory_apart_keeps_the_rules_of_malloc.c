@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Objects of memory apart (replay/region/region.h) do not overlap, are aligned, keep what is written to them, are zero
-   where that was asked for; and what is freed goes back to the kernel. */
+   if requested; and freed memory goes back to the kernel. */
 #include "core/base/os.h"
 #include "core/test/check.h"
 #include "replay/region/region.h"
@@ -21,7 +21,7 @@ static uint64_t random_below(uint64_t limit) {
   return test_below(&state, limit);
 }
 
-/* Mostly small, some of each kind: classes, spans, mappings of their own. */
+/* Mostly small, some of each kind: classes, spans, separate mappings. */
 static size_t some_size(void) {
   static const size_t limits[] = {1, 17, 130, 130, 300, 300, 5000, 17 << 10, 100 << 10, 3 << 20};
   size_t limit = limits[random_below(sizeof limits / sizeof *limits)];
@@ -99,7 +99,7 @@ int main(void) {
   for (unsigned slot = 0; slot < SLOTS; slot++)
     if (slots[slot].object)
       release(slot);
-  /* What stays: a run of each region, and an OS page of each block. */
+  /* What remains: a run of each region, and an OS page of each block. */
   uint64_t left = rss_anon_bytes() - before;
   CHECK(left < (uint64_t)3 * (256 << 10) + (1 << 20));
   CHECK(left < peak);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Random claims and releases against a table of every byte's owner: a claim says that somebody is there exactly when a
-   piece of 8 bytes that it needs belongs to another, it never takes such a piece, and what is released is free again.
- */
+/* Random claims and releases against a table of every byte's owner: a claim reports an owner exactly when a piece of 8
+   bytes that it needs has another owner, it never takes such a piece, and released pieces are free again. */
 #include "replay/passes/claims.h"
 
 #include <inttypes.h>
@@ -24,8 +23,8 @@ static uint64_t draw(uint64_t limit) {
   return random_state % limit;
 }
 
-static void fail(unsigned step, uint32_t said, uint32_t expected) {
-  printf("step %u: claims_add said %" PRIu32 ", where %" PRIu32 " was\n", step, said, expected);
+static void fail(unsigned step, uint32_t found, uint32_t expected) {
+  printf("step %u: claims_add returned %" PRIu32 ", not %" PRIu32 "\n", step, found, expected);
   exit(1);
 }
 
@@ -70,7 +69,7 @@ int main(void) {
     overlaps += claims[owner].bytes > 64;
   }
   if (claims_add((uint64_t)1 << 50, 100, 1) != 0 || claims_add(BASE, 0, 7) != 0) {
-    puts("addresses that are not watched, or no bytes at all, belong to nobody");
+    puts("addresses that are not checked, and empty ranges, must have no owner");
     return 1;
   }
   return overlaps > 0 ? 0 : 1;

@@ -58,8 +58,8 @@ static void check_before_realloc(enum touch_policy policy, uint64_t old_bytes, u
   }
 }
 
-/* An object of which so many OS pages were seen touched, wherever it begins: all of those, and where that is all that
-   it has, the one in which it ends. */
+/* An object of which os_pages OS pages were recorded as touched, wherever it begins: writes all of these, and if the
+   object has no more, also the one in which it ends. */
 static void check_known(uint64_t bytes, uint64_t os_pages) {
   memset(memory, 0, bytes + 5000);
   touch_object(TOUCH_RECORDED, memory, 0, bytes, os_pages + 1);
@@ -81,7 +81,7 @@ int main(void) {
   unsigned count = sizeof sizes / sizeof *sizes;
   for (unsigned bound = 0; bound < sizeof bounds / sizeof *bounds; bound++) {
     touch_bound_bytes = bounds[bound];
-    /* The bound is of the first two policies only. */
+    /* The bound applies to the first two policies only. */
     for (enum touch_policy policy = TOUCH_RECORDED; policy <= (bound ? TOUCH_LINES : TOUCH_NONE); policy++) {
       for (unsigned old = 0; old < count; old++) {
         for (unsigned new = 0; new < count; new ++) {

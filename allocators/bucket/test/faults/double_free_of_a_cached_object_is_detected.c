@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The header says so, before the bit does. */
+/* The header shows it, before the bit does. */
 #include "allocators/test/expect_fault.h"
 
 static void corrupt(void) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Not merged with anything: an object keeps it from the rest. */
+/* Not merged with anything: an object separates it from other free memory. */
 #include "allocators/test/expect_fault.h"
 
 static void corrupt(void) {

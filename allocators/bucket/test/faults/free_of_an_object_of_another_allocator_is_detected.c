@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What lies before it is no header of ours. */
+/* There is no header of ours before it. */
 #include "allocators/test/expect_fault.h"
 
 static void corrupt(void) {

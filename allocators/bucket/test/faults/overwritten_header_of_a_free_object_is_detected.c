@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* It is met when the block is handed out again: the lowest free one is the next. */
+/* Detected when the block is handed out again: the lowest free block is the next. */
 #include "allocators/test/expect_fault.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* By an overflow from the object before; met when the block is handed out again. */
+/* By an overflow from the object before; detected when the block is handed out again. */
 #include "allocators/test/expect_fault.h"
 
 #include <stdlib.h>

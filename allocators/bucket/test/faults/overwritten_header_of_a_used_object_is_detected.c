@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One that the object before it overflows into. */
+/* By an overflow from the object before it. */
 #include "allocators/test/expect_fault.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* It must not be copied, nor grown in place. */
+/* It must neither be copied nor grown in place. */
 #include "allocators/test/expect_fault.h"
 
 static void corrupt(void) {

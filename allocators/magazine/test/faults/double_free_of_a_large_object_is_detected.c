@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Its run of zones is kept. */
+/* Its run of zones is still kept. */
 #include "allocators/test/expect_fault.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Its magazine went to the depot meanwhile. */
+/* Its magazine has gone to the depot meanwhile. */
 #include "allocators/test/expect_fault.h"
 
 #include <string.h>

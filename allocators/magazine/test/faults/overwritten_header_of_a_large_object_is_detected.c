@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The object is written from before its begin. */
+/* A write begins before the object. */
 #include "allocators/test/expect_fault.h"
 
 #include <string.h>

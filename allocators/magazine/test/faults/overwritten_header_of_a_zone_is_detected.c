@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A write that goes far before the object. */
+/* A write far before the object. */
 #include "allocators/test/expect_fault.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Only the link: the key is as it was. */
+/* Only the link: the key is unchanged. */
 #include "allocators/test/expect_fault.h"
 
 #include <string.h>

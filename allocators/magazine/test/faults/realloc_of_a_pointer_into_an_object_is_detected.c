@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The program is wrong about what it resizes. */
+/* The program passes a wrong pointer. */
 #include "allocators/test/expect_fault.h"
 
 #include <string.h>

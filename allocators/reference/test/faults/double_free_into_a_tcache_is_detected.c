@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Not the last one freed: the whole list is looked through. */
+/* Not the last one freed: the whole list is searched. */
 #include "allocators/test/expect_fault.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Its chunk is in a large bin, and the next one says so. */
+/* Its chunk is in a large bin, which the next chunk's head shows. */
 #include "allocators/test/expect_fault.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The size of the free chunk before is read from behind it: a write after free changed it. */
+/* The size of the free chunk before is read from its copy behind it, which a write after free has changed. */
 #include "allocators/test/expect_fault.h"
 
 #include <string.h>

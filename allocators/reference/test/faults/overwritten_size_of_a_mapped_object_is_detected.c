@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* munmap would take away a neighbour, or fail. */
+/* munmap would unmap a neighbour, or fail. */
 #include "allocators/test/expect_fault.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rest of a chunk that a small request was cut from: the next small request would be cut from beyond its end. */
+/* The rest of a chunk from which a small request was cut: the next small request would be cut from beyond its end. */
 #include "allocators/test/expect_fault.h"
 
 static void corrupt(void) {
