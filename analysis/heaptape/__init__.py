@@ -58,7 +58,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-# In Debian's package, what Debian lacks lies beside heaptape; the system's Python finds heaptape alone, by a link.
+# In Debian's package, packages that Debian lacks are beside heaptape; the system's Python finds only heaptape, by a
+# link.
 _FOLDER = str(Path(__file__).resolve().parent.parent)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`python -m heaptape`, and pip's script: for those who have no launcher."""
+"""`python -m heaptape`, and pip's script: for installations without the launcher."""
 
 import sys
 
@@ -8,7 +8,7 @@ from heaptape.common.home import default_home
 
 
 def run() -> int:
-    """Runs the command; its exit status."""
+    """Runs the command and returns its exit status."""
     return main(sys.argv[1:], default_home())
 
 

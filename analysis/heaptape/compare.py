@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape.compare(results, ...)`, which is a module, too: `from heaptape.compare import relative`. The work is in
+"""`heaptape.compare(results, ...)`, also a module: `from heaptape.compare import relative`. The implementation is in
 heaptape.comparing.compare.
 """
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A real browser for the tests of the report: headless Chromium, driven by Selenium, with an empty profile and no
-network of its own.
+"""A real browser for the tests of the report: headless Chromium, driven by Selenium, with an empty profile and without
+network access of its own.
 """
 
 import json
@@ -22,13 +22,13 @@ FLAGS = (
 
 
 class Browser:
-    """`open` a page at a size and in a colour scheme; then ask it. `downloads`: the folder where files are saved."""
+    """`open` a page at a size and in a colour scheme; then query it. `downloads`: the folder where files are saved."""
 
     def __init__(self, driver: webdriver.Chrome, downloads: Path) -> None:
         self.driver, self.downloads = driver, downloads
 
     def open(self, path: Path, width: int = 1280, height: int = 900, scheme: str = "light") -> None:
-        """Loads a file; what earlier pages logged is forgotten."""
+        """Loads a file; discards earlier pages' log."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
@@ -38,22 +38,22 @@ class Browser:
         self.driver.get(path.as_uri())
 
     def ask(self, script: str, *arguments: object) -> object:
-        """What the JavaScript returns; promises are waited for."""
+        """The result of the JavaScript, after its promises."""
         return self.driver.execute_script(script, *arguments)
 
     def said(self) -> list[dict]:
-        """What stands in the console: warnings and errors."""
+        """The console's warnings and errors."""
         return self.driver.get_log("browser")
 
     def requests(self) -> list[str]:
-        """Addresses of everything that was asked for since the page was opened."""
+        """Addresses of all requests since the page was opened."""
         events = (json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance"))
         return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
 
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A browser of its own, ended and its profile removed afterwards."""
+    """A separate browser; it is ended and its profile removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="heaptape-browser-", ignore_cleanup_errors=True) as folder:
         options = webdriver.ChromeOptions()
         options.binary_location = CHROMIUM

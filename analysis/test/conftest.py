@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of this folder share."""
+"""Fixtures of this folder's tests."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ def out() -> Path:
 
 @pytest.fixture(scope="session")
 def write_random_trace(out):
-    """Calls the C writer: (seed, events, path) -> what the C reader reads back, as CSV text."""
+    """Calls the C writer: (seed, events, path) -> the C reader's output, as CSV text."""
     program = out / "test-programs" / "write_random_trace"
 
     def write(seed, events, path):
@@ -51,10 +51,10 @@ def heaptape(out):
 
 @pytest.fixture(scope="session")
 def small_tape(tmp_path_factory):
-    """A small trace, made from text by the importer: two threads in turns, 4,000 blocks that come and go."""
+    """A small trace, made from text by the importer: two threads alternately, 4,000 objects that come and go."""
     lines, live, address = [], [], 0x10000
     for i in range(4000):
-        thread = 1 + i // 40 % 2  # with turns of a call each, half of a replay in recorded order is waking threads
+        thread = 1 + i // 40 % 2  # with turns of one call, half of a replay in recorded order is waking threads
         lines.append(f"{thread}: malloc {address:#x} {16 + i % 900}")
         live.append(address)
         address += 1024
@@ -67,7 +67,7 @@ def small_tape(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def small_results(tmp_path_factory, small_tape):
-    """Real results of it under two allocators."""
+    """Real results of the small trace on two allocators."""
 
     def make(path):
         done = call_heaptape("replay", small_tape, "-a", "glibc", "-a", "glibc:no-tcache", "-n", "2", "-o", path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How often 95 % intervals of a mean hold the truth: ours, Student's t, and what scipy.stats.bootstrap offers.
+"""How often 95 % intervals of a mean hold the truth: ours, Student's t, and those of scipy.stats.bootstrap.
 
 `python analysis/test/coverage_of_intervals.py` prints the table of comparing/bootstrap.py (half a minute).
 """

@@ -45,7 +45,7 @@ library = "libplanted.so"
 
 
 def archive(members: dict[str, str | tarfile.TarInfo]) -> bytes:
-    """A compressed tar archive of files by name, or of members as they are."""
+    """A compressed tar archive of files by name, or of given members."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as tar:
         for name, content in members.items():
@@ -59,13 +59,13 @@ def archive(members: dict[str, str | tarfile.TarInfo]) -> bytes:
 
 
 def crate(release: str, source: str = ALLOCATOR) -> bytes:
-    """planted-sys of that release, with an allocator in C."""
+    """planted-sys with this release and an allocator in C."""
     top = f"planted-sys-{release}"
     return archive({f"{top}/Cargo.toml": "[package]\n", f"{top}/c/planted.c": source})
 
 
 def registry(folder: Path, releases: dict[str, bytes]) -> Path:
-    """A local registry as cargo knows it: the archives, and the index beside them."""
+    """A local registry in cargo's format: the archives, and the index beside them."""
     index = folder / "index" / "pl" / "an" / "planted-sys"
     index.parent.mkdir(parents=True, exist_ok=True)
     lines = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Results that a test writes down by hand: a value for each allocator and repetition."""
+"""Results written by hand in a test: a value for each allocator and repetition."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ def runs_of(pass_: str, key: str, table: Mapping[str, Iterable]) -> list[dict]:
 
 
 def file_of(runs: Iterable[dict], name: str = "w", **workload: Any) -> Results:  # noqa: ANN401
-    """Those runs as a results file. `workload`: what else it says of the workload."""
+    """The runs as a results file. `workload`: further keys of the workload."""
     return Results(f"{name}.json", {"schema": 1, "workload": {"name": name, **workload}, "runs": list(runs)})
 
 
@@ -31,5 +31,5 @@ def cycles_and_rss(
 
 
 def series(values: Sequence[float], first: int = 0) -> pd.Series:
-    """The values of one metric as heaptape.results has them: by number of the file and of the repetition."""
+    """The values of one metric as in heaptape.results: by number of the file and of the repetition."""
     return pd.Series(values, index=[f"0:{first + i}" for i in range(len(values))], dtype=float)

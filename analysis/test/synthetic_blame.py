@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs with "blame", made up from layouts: objects at addresses in OS pages. What the pass would say of them is
-computed here, from docs/use/BLAME.md alone, so that readers have something to be held to.
+"""Runs with "blame", made up from layouts: objects at addresses in OS pages. The pass's result for them is computed
+here, from docs/use/BLAME.md alone, as a reference for the readers.
 """
 
 import base64
@@ -28,7 +28,7 @@ FUNCTIONS = {"0": "no stack known", "1": "make_survivor", "2": "make_temporary"}
 
 @dataclass(frozen=True)
 class Thing:
-    """A live object: its first byte, request and rounding, who acquired it, when."""
+    """A live object: its first byte, request and rounding; where and when it was acquired."""
 
     address: int
     bytes: int
@@ -41,7 +41,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Layout:
-    """A position: what lives, which OS pages (numbers) are resident, and which of those held an object ever."""
+    """A position: live objects, resident OS pages (numbers), and which of these ever held an object."""
 
     position: int
     things: Sequence[Thing]
@@ -53,17 +53,17 @@ class Layout:
 
 
 def size_bucket(size: int) -> int:
-    """Four to each power of two."""
+    """The size bucket: four to each power of two."""
     return size if size < 4 else size >> (size.bit_length() - 3) << (size.bit_length() - 3)
 
 
 def age_class(age: int) -> int:
-    """A power of two, or 0."""
+    """The age class: a power of two, or 0."""
     return 0 if age == 0 else 1 << (age.bit_length() - 1)
 
 
 def group_of(thing: Thing, position: int) -> tuple[int, ...]:
-    """Its group in each of GROUPINGS."""
+    """The object's group in each of GROUPINGS."""
     age = age_class(max(position - 1 - thing.birth, 0))
     return (thing.site, SITES[thing.site]["function"], thing.thread, size_bucket(thing.bytes), thing.phase, age)
 
@@ -142,7 +142,7 @@ def _frames(name: str) -> list[int]:
 
 
 def make_run(allocator: str, layouts: Sequence[Layout], **options: object) -> dict:
-    """A whole run, with the keys of a memory pass that figures need."""
+    """A complete run, with the keys of a memory pass that figures need."""
     found = make_blame(layouts, **options)  # type: ignore[arg-type]
     timeline = [
         [p["position"], p["rss_anon_bytes"], p["rss_anon_bytes"] * 2, p["live_bytes"]] for p in found["positions"]
@@ -153,7 +153,7 @@ def make_run(allocator: str, layouts: Sequence[Layout], **options: object) -> di
 
 
 def planted(kind: str, positions: int = 9, pages: int = 64) -> list[Layout]:
-    """A leak, retention, fragmentation or none of them, in small: 16 objects of 240 bytes to an OS page."""
+    """A leak, retention, fragmentation or none of them, on a small scale: 16 objects of 240 bytes to an OS page."""
 
     def things(count: int, every: int = 1) -> list[Thing]:
         return [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Results files made up for tests: plainly not measured, but of the shape that the replay engine gives.
+"""Results files made up for tests: not measured, but in the format of the replay engine.
 
 `python analysis/test/synthetic_results.py FOLDER` writes 9 workloads x 8 allocators x 10 repetitions, for timing.
 """
@@ -20,7 +20,7 @@ CALLS = {"malloc": 90.0, "calloc": 160.0, "realloc": 210.0, "free": 70.0}
 
 
 def deflated(raw: bytes) -> str:
-    """The engine's encoding of binary tables. Level 1: half of the time that a made-up result takes was compression."""
+    """The engine's encoding of binary tables. Level 1, as compression took half of the time for making results."""
     return base64.b64encode(zlib.compress(raw, 1)).decode()
 
 
@@ -41,7 +41,7 @@ def encode_resident_map(region_bytes: int, positions: list[int], cells: list[dic
 
 
 def encode_memory_map(region_bytes: int, positions: list[int], cells: list[dict[int, int]]) -> dict:
-    """The engine's encoding before it knew residency: per position u32 n, then n x (u64 region, u32 live bytes)."""
+    """The engine's encoding before it had residency: per position u32 n, then n x (u64 region, u32 live bytes)."""
     raw = b"".join(
         struct.pack("<I", len(c)) + b"".join(struct.pack("<QI", r, live) for r, live in sorted(c.items()))
         for c in cells
@@ -65,7 +65,7 @@ def encode_fragmentation(positions: Iterable[int], rows: list[dict[str, int]], w
 
 
 def histogram(random_source: random.Random, mean: float, count: int) -> list[list[int]]:
-    """A log-linear histogram of about that mean: [lower bound in cycles, count]."""
+    """A log-linear histogram with about the mean `mean`: [lower bound in cycles, count]."""
     buckets: dict[int, int] = {}
     for _ in range(400):
         value = random_source.lognormvariate(math.log(mean) - 0.3, 0.8)
@@ -143,13 +143,13 @@ def make_results(
     ops: int = 1_000_000,
     allocators: Sequence[str] | None = None,
 ) -> dict:
-    """A whole results object, of all ALLOCATORS or of some: each costs a page's maker a second."""
+    """A complete results object, of all ALLOCATORS or of some: each adds a second to making a page."""
     return json.loads(_results_text(name, seed, repeats, ops, tuple(ALLOCATORS if allocators is None else allocators)))
 
 
 @functools.cache
 def _results_text(name: str, seed: int, repeats: int, ops: int, allocators: tuple[str, ...]) -> str:
-    """As text: tests change what they are given, and many ask for the same."""
+    """The results as text: tests change their copy, and many use the same."""
     source = random.Random(seed)
     runs = []
     for repeat in range(repeats):

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes a random trace with the C writer, and what the C reader makes of it as CSV on stdout: the other side of
-   test_tape_format.py. Usage: write_random_trace SEED EVENTS OUT.tape. Even seeds: any legal events, odd ones: a small
+/* Writes a random trace with the C writer, and the C reader's output for it as CSV to stdout: the counterpart of
+   test_tape_format.py. Usage: write_random_trace SEED EVENTS OUT.tape. Even seeds: any legal events, odd seeds: a small
    allocator with last-in-first-out bins, so that the address predictor is often right. Every third seed: with latency,
-   usable size and stacks, whose nodes go as CSV to OUT.tape.nodes. */
+   usable size and stacks, whose nodes are written as CSV to OUT.tape.nodes. */
 #include "core/test/generate.h"
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"

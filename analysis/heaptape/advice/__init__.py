@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Advice: which allocator a program should use, from exact replays, and what live runs say of it."""
+"""Advice: which allocator a program should use, from exact replays; and live runs that confirm it."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The whole of an advice: what is tried, replayed and held to malloc's promises, and what follows."""
+"""Makes the advice: tries candidates, replays them, checks them against malloc's contract, and decides."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -23,13 +23,13 @@ from heaptape.measure.registry import Choice
 from heaptape.model.penalties import penalties as checked_penalties
 from heaptape.results import margins, replay_errors
 
-REFERENCE = "today"  # what limits are held against
+REFERENCE = "today"  # what limits refer to
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked. `names`: candidates, as of -a (none: all that are found); `baseline`: what the program runs on
-    today (None: what it was recorded on); `limits`: what a candidate has to keep.
+    """The request. `names`: candidates, as of -a (none: all that are found); `baseline`: the allocator that the program
+    runs on today (None: the one it was recorded on); `limits`: what a candidate has to keep.
     """
 
     objective: str
@@ -40,7 +40,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Source:
-    """A trace or workload, and what to call it. `cpu_ns`: CPU time of the recorded program, where it is known."""
+    """A trace or workload, and its name in the advice. `cpu_ns`: CPU time of the recorded program, where known."""
 
     path: Path
     name: str
@@ -49,7 +49,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Place:
-    """Where it is done, and who hears what is under way."""
+    """Where the work is done, and who is notified of its progress."""
 
     home: Home
     scratch: Path
@@ -58,7 +58,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Found:
-    """The advice and what it is made of. `about`: the workload (measure.replay.describe_workload)."""
+    """The advice and its sources. `about`: the workload (measure.replay.describe_workload)."""
 
     advice: Advice
     tried: Sequence[Tried]
@@ -67,8 +67,8 @@ class Found:
 
 @dataclass
 class _Job:
-    """One workload under candidates. `broken`: library -> the promise that it breaks, empty: none; of those that were
-    held to them.
+    """One workload under candidates. `broken`: for each library that was checked against malloc's contract, the rule
+    that it breaks; empty: none.
     """
 
     bench: Bench
@@ -81,16 +81,16 @@ class _Job:
 
 
 def advise(source: Source, wish: Wish, place: Place) -> Found:
-    """Raises HeaptapeError where the source can't be read or today's allocator can't be replayed."""
+    """Makes the advice. Raises HeaptapeError where the source can't be read or today's allocator can't be replayed."""
     home, on_progress = place.home, place.on_progress
     workload = replay.prepare(str(source.path), home, place.scratch)
     about = replay.describe_workload(workload, source.name)
     if not about["ops"]:
-        raise HeaptapeError(f"{source.path}: no calls of malloc are in it")
+        raise HeaptapeError(f"{source.path}: contains no calls of malloc")
     if one := margins.stand_in(about):
         raise HeaptapeError(
-            f"{source.path}: a {one.kind} tells nothing of the program's own memory and CPU time, which an advice "
-            "needs; 'heaptape replay' and 'heaptape compare' say what it tells of allocators, with margins"
+            f"{source.path}: a {one.kind} has nothing of the program's own memory and CPU time, which advice needs; "
+            "'heaptape replay' and 'heaptape compare' compare allocators by it, with margins"
         )
     known = registry.load(home)
     info = read_workload(workload).info
@@ -112,13 +112,13 @@ def advise(source: Source, wish: Wish, place: Place) -> Found:
     picks, refused = _decide(job, tried, wish, judge, on_progress)
     rows = [_row(one) for one in tried if not one.failure]
     by_label = {one.label: one.choice for one in tried}
-    told = _about(about, tried)
-    advice = Advice(told, now.label, rows, picks, judge, by_label, doubt, refused, _sure(job, tried, picks, wish))
+    summary = _about(about, tried)
+    advice = Advice(summary, now.label, rows, picks, judge, by_label, doubt, refused, _sure(job, tried, picks, wish))
     return Found(advice, tried, about)
 
 
 def _bounds(with_accesses: bool, home: Home) -> Bounds:
-    """The passes, and what things cost here. A machine that can't be measured gets no prediction of CPU time."""
+    """The passes, and this machine's penalties. A machine that can't be measured gets no prediction of CPU time."""
     passes = ("memory", "instructions", *(["misses"] if with_accesses else []))
     try:
         return Bounds(passes, checked_penalties(penalties.of_this_machine(home)))
@@ -129,8 +129,9 @@ def _bounds(with_accesses: bool, home: Home) -> Bounds:
 def _decide(
     job: _Job, tried: Sequence[Tried], wish: Wish, judge: Judge, on_progress: Callable[[str, float], None]
 ) -> tuple[list[Pick], dict[str, str]]:
-    """The picks, each of an allocator that kept malloc's promises on this workload, and label -> why others are not
-    advised. Only what would be picked is held to them; with it all of its allocator's settings stand or fall.
+    """The picks, each of an allocator that kept malloc's contract on this workload, and label -> why another candidate
+    is not advised. Only candidates that would be picked are checked; the verdict holds for all settings of an
+    allocator.
     """
     refused = {one.label: one.failure for one in tried if one.failure}
     refused |= _beyond_limits(tried, job.now.label, wish.limits)
@@ -171,7 +172,7 @@ def _beyond_limits(tried: Sequence[Tried], now: str, limits: Sequence[Condition]
 
 
 def figure_of(one: Tried, name: str) -> float | None:
-    """A figure by its name in measure.exact: memory of the whole program, the others of its allocator."""
+    """A figure by its name in measure.exact: memory is the whole program's, other figures are the allocator's."""
     whole = {"rss-peak": one.peak_bytes, "rss-mean": one.mean_bytes}
     return whole.get(name, one.figures.get(name))
 
@@ -187,7 +188,7 @@ def _row(one: Tried) -> Row:
 
 
 def _error(figure: str, a: str, b: str) -> float:
-    """Of allocators that no program was tried on: that of all together."""
+    """The larger error of the two; for an allocator without its own errors, that of all allocators together."""
     return max(replay_errors.errors_of([figure], [a, b]).values(), default=0.0) if a != b else 0.0
 
 
@@ -211,13 +212,13 @@ def _sure(job: _Job, tried: Sequence[Tried], picks: Sequence[Pick], wish: Wish) 
     if CPU in AIMS[wish.objective] and counted is None:
         said.append("CPU time is not predicted, as instructions could not be counted")
     elif CPU in AIMS[wish.objective] and "misses" not in job.bounds.passes:
-        unknown = ", and how much of the program's it is, is not known" if job.cpu_ns is None else ""
+        unknown = ", and its share of the program's is not known" if job.cpu_ns is None else ""
         said.append(f"CPU time leaves out cache misses, which --accesses counts{unknown}")
     return f"How sure: {'; '.join(said)}." if said else ""
 
 
 def as_json(found: Found, confirmed: Sequence[Confirmed] = ()) -> dict:
-    """For programs. Bytes, ns; percentages of today's figure."""
+    """The advice for programs to read. Bytes, ns; percentages of today's figure."""
     advice = found.advice
     kept = ("name", "sha256", "ops", "threads", "program", "allocator")
     return {
@@ -258,6 +259,6 @@ def _tried_json(advice: Advice, one: Tried) -> dict:
     return about | memory | {"figures": dict(one.figures), "cpu_change": cpu}
 
 
-def with_next_step(found: Found, told: Sequence[str]) -> Found:
-    """The same with what else is to be said at its end."""
-    return replace(found, advice=replace(found.advice, next_step=tuple(told)))
+def with_next_step(found: Found, lines: Sequence[str]) -> Found:
+    """The same advice with these lines at its end."""
+    return replace(found, advice=replace(found.advice, next_step=tuple(lines)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is tried for a program: which allocators with which settings, and which of them it runs on today."""
+"""Which allocators with which settings are tried for a program, and which of them it runs on today."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,8 +11,8 @@ C_LIBRARY = "glibc"
 
 
 def candidates(names: Sequence[str], registry: Mapping[str, Allocator], threads: int) -> list[Choice]:
-    """Those that are named; else each allocator that is found and not for study only, by itself and with those variants
-    that the registry marks for advice, and each installed candidate by itself. Raises as `choose_all`.
+    """The named candidates; else each allocator that is found and not for study only, alone and with the variants that
+    the registry marks for advice, and each installed candidate alone. Raises as `choose_all`.
     """
     known = dict(registry)
     if names:
@@ -28,8 +28,8 @@ def candidates(names: Sequence[str], registry: Mapping[str, Allocator], threads:
 
 
 def recorded_on(info: Mapping, registry: Mapping[str, Allocator]) -> Choice | None:
-    """The allocator that the recording says it was made on. `info`: of the workload. None: it says nothing, or names
-    a library that is no allocator of the registry here.
+    """The allocator that the recording names as its own. `info`: of the workload. None: it names none, or a library
+    that is not an allocator of the registry here.
     """
     library = info.get("allocator")
     for allocator in registry.values():
@@ -43,16 +43,16 @@ def recorded_on(info: Mapping, registry: Mapping[str, Allocator]) -> Choice | No
 
 
 def today(name: str | None, info: Mapping, registry: Mapping[str, Allocator]) -> tuple[Choice, str]:
-    """What the program is compared with, and what is to be said of that choice; empty where nothing is: `name` if one
-    is given, else what the program was recorded on, else the C library's.
+    """The allocator to compare with, and why it is only assumed (else empty): `name` if one is given, else the
+    allocator that the program was recorded on, else the C library's.
     """
     if name is not None:
         return choose(name, dict(registry)), ""
     recorded = recorded_on(info, registry)
     if recorded:
         return recorded, ""
-    told = info.get("allocator")
-    why = f"its own allocator ({told}) is not known here" if told else "the recording does not say its allocator"
+    library = info.get("allocator")
+    why = f"its own allocator ({library}) is not known here" if library else "the recording does not name its allocator"
     if C_LIBRARY not in registry:
         raise HeaptapeError(f"{why}: name one by --baseline")
     return choose(C_LIBRARY, dict(registry)), why

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Which candidate to use, for memory and for CPU time: figures and their errors in, one pick for each aim out.
+"""Which candidate to use, for memory and for CPU time: from figures and their errors to one pick for each aim.
 
-For memory the candidate of the least peak RSS; for CPU time that of the least predicted time. Candidates that are not
-apart from it by more than the error are ties. Of ties the one that is best in the other aim is picked, so that an
-advice that can't tell by its own aim costs least. Today's allocator is left only for what is better beyond the error,
-by WORTH_PERCENT at least: a change costs work, too.
+For memory the candidate with the least peak RSS; for CPU time the one with the least predicted time. Candidates that do
+not differ from it by more than the error are ties. Of ties, the one that is best in the other aim is picked. Today's
+allocator is replaced only by one that is better beyond the error, by at least WORTH_PERCENT: a change costs work, too.
 """
 
 import math
@@ -15,7 +14,7 @@ from heaptape.model.counts import Counts
 from heaptape.model.time_model import changes
 
 WORTH_PERCENT = 2.0
-NOTHING_PERCENT = 0.05  # what rounds to less is not told as a saving
+NOTHING_PERCENT = 0.05  # a smaller saving is not reported as one
 MEMORY, CPU, BOTH = "memory", "cpu", "both"
 AIMS = {MEMORY: (MEMORY,), CPU: (CPU,), BOTH: (MEMORY, CPU)}
 # (figure, a, b) -> percent by which a comparison of two labels may be off
@@ -24,7 +23,7 @@ ErrorOf = Callable[[str, str, str], float]
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of a candidate. `counts`: None where CPU time can't be predicted."""
+    """A candidate's figures. `counts`: None where CPU time can't be predicted."""
 
     label: str
     peak_bytes: float
@@ -34,8 +33,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Change:
-    """Of the program's CPU time, from one candidate to another: in ns, and in percent where the program's time is
-    known, else NaN. `row`: as of the model of time.
+    """The change of the program's CPU time, from one candidate to another: in ns, and in percent where the program's
+    time is known, else NaN. `row`: from the model of time.
     """
 
     ns: float
@@ -56,8 +55,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Pick:
-    """The advice for one aim. `best`: label of the best other candidate, which `label` is unless today's stays; None:
-    there is no other. `ties`: labels that are as good as `label`, as far as can be told. `why`: of staying.
+    """The advice for one aim. `best`: label of the best other candidate, equal to `label` unless today's stays; None:
+    there is no other. `ties`: labels that are as good as `label`, within the error. `why`: the reason to stay.
     """
 
     aim: str
@@ -97,7 +96,7 @@ class Judge:
         return self.gains_memory(row, now) or self.gains_cpu(row, now)
 
     def change(self, before: Row, after: Row) -> Change | None:
-        """None: not known of one of them."""
+        """The change of CPU time; None: not known for one of the two."""
         if before.counts is None or after.counts is None:
             return None
         row = changes([before.counts], [after.counts])[0]
@@ -108,8 +107,8 @@ class Judge:
 
 
 def decide(rows: Sequence[Row], today: str, objective: str, judge: Judge, kept: Sequence[str]) -> list[Pick]:
-    """One pick for each aim of `objective`; none for CPU time where it can't be predicted. `rows`: today's among them,
-    in the order in which equals are preferred; `kept`: labels of those that keep the limits.
+    """One pick for each aim of `objective`; none for CPU time where it can't be predicted. `rows`: with today's, in the
+    order in which equals are preferred; `kept`: labels of the rows that keep the limits.
     """
     now = next(row for row in rows if row.label == today)
     others = [row for row in rows if row.label != today and row.label in kept]
@@ -119,8 +118,8 @@ def decide(rows: Sequence[Row], today: str, objective: str, judge: Judge, kept: 
 
 
 def between(rows: Sequence[Row], now: Row, judge: Judge) -> list[Row]:
-    """Those that no other needs less peak RSS and less CPU time than, least RSS first: what there is to choose from
-    between the two aims. CPU time is held against that of `now`.
+    """The rows for which no other row needs both less peak RSS and less CPU time, least RSS first: the choices between
+    the two aims. CPU time is compared with that of `now`.
     """
     costs = {row.label: change.ns for row in rows if (change := judge.change(now, row))}
     able = sorted((row for row in rows if row.label in costs), key=lambda row: (row.peak_bytes, costs[row.label]))
@@ -152,7 +151,7 @@ def _for_memory(now: Row, others: Sequence[Row], judge: Judge) -> Pick:
 
 
 def _least_cpu(rows: Sequence[Row], now: Row, judge: Judge) -> Row:
-    """The first of them where nothing is known of CPU time."""
+    """The row with the least CPU time; the first where CPU time is not known."""
 
     def cost(row: Row) -> float:
         change = judge.change(now, row)
@@ -185,6 +184,6 @@ def _for_cpu(now: Row, others: Sequence[Row], judge: Judge) -> Pick | None:
 
 
 def _is_tie(row: Row, best: Row, now: Row, judge: Judge) -> bool:
-    """As good as the best, as far as can be told, and better than today's."""
+    """Is it as good as the best, within the error, and better than today's?"""
     apart = judge.change(best, row)
     return apart is not None and not apart.is_clear and judge.gains_cpu(row, now)

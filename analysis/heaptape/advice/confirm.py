@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Does the advice hold? What is advised and today's allocator, in turns, in the live program."""
+"""Does the advice hold? The live program on the advised allocator and on today's, alternately."""
 
 import statistics
 import time
@@ -20,14 +20,13 @@ from heaptape.measure.recipes import Finished, Recipe
 from heaptape.measure.registry import Choice
 
 MEMORY_RUNS = 2
-HELD_SHARE = 0.5  # of the predicted saving, at least, is a prediction that held
+HELD_SHARE = 0.5  # a prediction held if at least this share of the predicted saving was measured
 
 
 @dataclass(frozen=True)
 class Command:
-    """The program as it is run live. `name`: of the process that is meant; empty: that of the command. `status`: what
-    it exits with when all is well; None: what its first run exits with. `budget_s`: CPU time for the runs that measure
-    CPU time; 0: none are made.
+    """The program as it is run live. `name`: of the process to observe; empty: the command's. `status`: its exit status
+    on success; None: that of its first run. `budget_s`: CPU time for the runs that measure CPU time; 0: no such runs.
     """
 
     command: tuple[str, ...]
@@ -40,8 +39,8 @@ class Command:
 
 @dataclass(frozen=True)
 class Confirmed:
-    """What live runs say of one pick. `held`: None where they could not decide. `line`: in words; `figures`: what was
-    measured.
+    """The result of live runs for one pick. `held`: None where they could not decide. `line`: in words; `figures`: the
+    measurements.
     """
 
     aim: str
@@ -52,7 +51,7 @@ class Confirmed:
 
 
 def confirm(advice: Advice, command: Command) -> list[Confirmed]:
-    """One for each pick that is not today's. Raises HeaptapeError where the program fails live."""
+    """A result for each pick that is not today's. Raises HeaptapeError where the program fails live."""
     picks = [pick for pick in advice.picks if pick.label != advice.today]
     with scratch_folder() as scratch:
         observe = _Observer(command, scratch)
@@ -86,7 +85,7 @@ class _Observer:
 
 
 def _peaks(advice: Advice, labels: Iterable[str], observe: _Observer) -> dict[str, list[float]]:
-    """label -> peak RSS in bytes of each run, today's allocator among them; nothing where no label is given."""
+    """label -> peak RSS in bytes of each run, for `labels` and today's allocator; no runs where no label is given."""
     peaks: dict[str, list[float]] = {label: [] for label in (advice.today, *labels)}
     for _ in range(MEMORY_RUNS if len(peaks) > 1 else 0):
         for label, found in peaks.items():
@@ -95,25 +94,25 @@ def _peaks(advice: Advice, labels: Iterable[str], observe: _Observer) -> dict[st
 
 
 def _memory(advice: Advice, pick: Pick, peaks: Mapping[str, Sequence[float]]) -> Confirmed:
-    told, figures = _change_of_peak(advice, pick.label, peaks)
+    words, figures = _change_of_peak(advice, pick.label, peaks)
     held = -figures["change_percent"] >= max(HELD_SHARE * -figures["predicted_percent"], WORTH_PERCENT)
-    return Confirmed(MEMORY, pick.label, held, f"Live, memory: {pick.label} {told}: {_verdict(held)}.", figures)
+    return Confirmed(MEMORY, pick.label, held, f"Live, memory: {pick.label} {words}: {_verdict(held)}.", figures)
 
 
 def _change_of_peak(advice: Advice, label: str, peaks: Mapping[str, Sequence[float]]) -> tuple[str, dict]:
-    """In words, and as figures: peaks in bytes, change and its prediction in percent of today's."""
+    """In words, and as figures: peaks in bytes, change and its prediction in percent of today's peak."""
     before, after = (statistics.median(peaks[one]) for one in (advice.today, label))
     predicted = -advice.judge.saves(advice.row(label), advice.row(advice.today))
     change = 100 * (after / before - 1) if before else 0.0
-    told = f"peaks at {size(after)} instead of {size(before)} ({change:+.1f} %, predicted {predicted:+.1f} %)"
+    words = f"peaks at {size(after)} instead of {size(before)} ({change:+.1f} %, predicted {predicted:+.1f} %)"
     kept = {one: list(peaks[one]) for one in (advice.today, label)}
-    return told, {"rss_anon_peak_bytes": kept, "change_percent": change, "predicted_percent": predicted}
+    return words, {"rss_anon_peak_bytes": kept, "change_percent": change, "predicted_percent": predicted}
 
 
 def _cpu(advice: Advice, pick: Pick, peaks: Mapping[str, Sequence[float]], observe: _Observer) -> Confirmed:
-    told, memory = _change_of_peak(advice, pick.label, peaks)
+    words, memory = _change_of_peak(advice, pick.label, peaks)
     if not observe.command.budget_s:
-        line = f"Live: {pick.label} {told}; CPU time was not measured."
+        line = f"Live: {pick.label} {words}; CPU time was not measured."
         return Confirmed(CPU, pick.label, None, line, {"memory": memory})
     data: dict = {
         "app": {"name": observe.command.name},
@@ -135,7 +134,7 @@ def _cpu(advice: Advice, pick: Pick, peaks: Mapping[str, Sequence[float]], obser
     held = None if decision.verdict == UNDECIDED else decision.verdict == DIFFERENT and decision.percent < 0
     span = f"{decision.percent:+.1f} % ({decision.low:+.1f} to {decision.high:+.1f})"
     rounds = f"{span} in {decision.rounds} rounds: {_verdict(held)}"
-    line = f"Live, CPU time: {pick.label} {rounds}; it {told}."
+    line = f"Live, CPU time: {pick.label} {rounds}; it {words}."
     figures = {"cpu_ns": [one["cpu_ns"] for one in data["live"]], "change_percent": decision.percent, "memory": memory}
     return Confirmed(CPU, pick.label, held, line, figures | {"low": decision.low, "high": decision.high})
 

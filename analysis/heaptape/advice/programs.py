@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A command line of the user's, run here as it is: recorded, or live on an allocator."""
+"""The user's command line, run here unchanged: recorded, or live on an allocator."""
 
 import contextlib
 import os
@@ -17,15 +17,15 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.measure.capture import Trace
 
-KEPT_BYTES = 2000  # of what a program prints
+KEPT_BYTES = 2000  # of a program's output
 NOT_STARTED = (126, 127)
-LAST_WORDS_S = 2  # how long to wait for them: a daemon that the program left keeps the pipe open
+LAST_WORDS_S = 2  # how long to wait for the last output: a daemon that the program left keeps the pipe open
 
 
 @dataclass(frozen=True)
 class Program:
-    """A recorded command. `trace`: of the process that made most calls, or bears the name that was asked for;
-    `status`: what the command exited with; `processes`: how many were recorded.
+    """A recorded command. `trace`: of the process that made most calls, or that has the requested name;
+    `status`: exit status of the command; `processes`: how many were recorded.
     """
 
     command: tuple[str, ...]
@@ -35,12 +35,12 @@ class Program:
 
     @property
     def cpu_ns(self) -> float | None:
-        """User and system time of that process while it was recorded; None where the trace does not say."""
+        """User and system time of that process while it was recorded; None where the trace lacks it."""
         return cpu_ns_of(self.trace.about)
 
 
 def cpu_ns_of_file(path: Path, home: Home) -> float | None:
-    """The same of a recording; None where it is of another kind, or no file. What is wrong with it, others tell."""
+    """The same for a recording; None where it is of another kind, or not a file. Its faults are reported elsewhere."""
     try:
         return cpu_ns_of(convert_json(home, "info", str(path)))
     except HeaptapeError:
@@ -49,16 +49,16 @@ def cpu_ns_of_file(path: Path, home: Home) -> float | None:
 
 @dataclass(frozen=True)
 class Ended:
-    """A run that ended: exit status (negative: by that signal), and the last of what it printed on stderr."""
+    """A run that ended: exit status (negative: by that signal), and the end of its stderr output."""
 
     status: int
     last_words: bytes
 
 
 def record(command: Sequence[str], folder: Path, home: Home, options: Sequence[str] = (), name: str = "") -> Program:
-    """Records it into `folder`. `options`: of `heaptape record`; `name`: base name of the process meant. A Ctrl-C while
-    it runs is the program's: a server is ended so. Raises HeaptapeError where it can't be started or recorded, or no
-    process of that name made a call.
+    """Records the command into `folder`. `options`: of `heaptape record`; `name`: base name of the wanted process. A
+    Ctrl-C while it runs is left to the program: this is how servers are ended. Raises HeaptapeError where it can't be
+    started or recorded, or no process of that name made a call.
     """
     wrapper = [str(home.program("record")), "-o", str(folder / "first.tape"), *options, "--"]
     with _interrupts_are_its_own():
@@ -78,7 +78,7 @@ def record(command: Sequence[str], folder: Path, home: Home, options: Sequence[s
 
 
 def cpu_ns_of(about: Mapping) -> float | None:
-    """`about`: what `heaptape info --json` says of a trace."""
+    """`about`: a trace's output of `heaptape info --json`."""
     recorded = about.get("recorded")
     if not isinstance(recorded, Mapping) or "user_ns" not in recorded:
         return None
@@ -86,9 +86,9 @@ def cpu_ns_of(about: Mapping) -> float | None:
 
 
 def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Ended:
-    """Runs it in this folder and environment to its end. What it prints is read, not shown: some programs do less where
-    their output goes nowhere. A file on standard input is read from its start each time. It is ended where anything is
-    raised here.
+    """Runs the command in this folder and environment to its end. Its output is read, not shown: some programs do less
+    where their output is discarded. A file on standard input is read from its start each time. If an exception is
+    raised here, the command is terminated.
     """
     with contextlib.closing(os.fdopen(_standard_input(), "rb")) as source:
         process = subprocess.Popen(
@@ -120,7 +120,7 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
 
 
 def last_line(text: bytes) -> str:
-    """Without the name of a program of ours."""
+    """The last line, without the prefix of a heaptape program."""
     line = (text.decode(errors="replace").strip().splitlines() or [""])[-1]
     return line.removeprefix("heaptape-record: ").removeprefix("heaptape: ")
 
@@ -134,7 +134,7 @@ def _drain(stream: IO[bytes], kept: bytearray | None) -> None:
 
 
 def _standard_input() -> int:
-    """A descriptor: a file anew, anything else as it is; nothing where it is closed."""
+    """A descriptor of standard input: a file is opened again, anything else duplicated; /dev/null if it is closed."""
     try:
         is_file = stat.S_ISREG(os.fstat(0).st_mode)
     except OSError:

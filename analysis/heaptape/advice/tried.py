@@ -20,9 +20,9 @@ from heaptape.results.schema import Results
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate and its figures. Bytes are of the whole program: the allocator's, which are replayed, and what is the
-    program's own. `figures`: those of measure.exact that its passes give, of the allocator alone. `counts`: for the
-    model of time; None where instructions can't be counted here. `failure`: why there is nothing; empty: there is.
+    """A candidate and its figures. Bytes are of the whole program: the allocator's, which are replayed, and the
+    program's own. `figures`: those of measure.exact that its passes yield, of the allocator alone. `counts`: for the
+    model of time; None where instructions can't be counted here. `failure`: why there are no figures; else empty.
     """
 
     choice: Choice
@@ -39,8 +39,8 @@ class Tried:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a recording says of the program's memory. `samples`: when it was looked at, `rss` its RssAnon in bytes then;
-    None: it does not say. Where it has no times, calls stand for them.
+    """A recording's samples of the program's memory. `samples`: when it was sampled, `rss`: its RssAnon in bytes then;
+    None: there are none. Where it has no times, calls stand for them.
     """
 
     samples: Samples | None = None
@@ -49,7 +49,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Bounds:
-    """How replays are made. `passes`: which; `penalties`: what things cost here, None where that is not known."""
+    """How replays are made: which `passes`; this machine's `penalties`, None where they are not known."""
 
     passes: tuple[str, ...]
     penalties: Penalties | None
@@ -68,12 +68,12 @@ def read_recorded(source: Path, workload: Path, about: Mapping) -> Recorded:
 
 
 def _has_samples(source: Path) -> bool:
-    """Was the program looked at while it ran, and is it known when?"""
+    """Was the program's memory sampled while it ran, with times?"""
     try:
         with open_trace(source) as trace:
             return "times" not in trace.info.get("lacks", ()) and "user_ns" in trace.samples()
     except (HeaptapeError, OSError):
-        return False  # of another format, which compiled
+        return False  # another format, which could be compiled
 
 
 def replay_all(
@@ -103,7 +103,7 @@ def replay_all(
 
 
 def _without_impossible(by_label: Mapping[str, dict[str, dict | HeaptapeError]]) -> None:
-    """Takes out a pass other than memory that failed on each: it can't be made here, and no allocator is at fault."""
+    """Removes a pass other than memory that failed on every allocator: it can't be run here, so no allocator failed."""
     for pass_ in {pass_ for made in by_label.values() for pass_ in made} - {"memory"}:
         if all(isinstance(made[pass_], HeaptapeError) for made in by_label.values()):
             for made in by_label.values():
@@ -132,8 +132,8 @@ def _tried(choice: Choice, made: Mapping[str, dict | HeaptapeError], bounds: Bou
 def with_own_memory(
     tried: Sequence[Tried], runs: Mapping[str, Mapping], recorded: Recorded, base: str | None
 ) -> list[Tried]:
-    """The candidates' bytes as the program's: what the recording has above the replay of the allocator that it was made
-    on (`base`; None: not known) is the program's own, and is added to each.
+    """The candidates with the whole program's bytes. The program's own memory is the recording's memory less the replay
+    of the allocator that it was made on (`base`; None: not known); it is added to each candidate.
     """
     if recorded.samples is None or recorded.rss is None:
         return list(tried)

@@ -20,9 +20,9 @@ AIM = {MEMORY: "Memory", CPU: "CPU time"}
 
 @dataclass(frozen=True)
 class Advice:
-    """All that was found. `about`: the workload, in words. `today`: label of what the program runs on; `doubt`: why
-    that is only assumed. `refused`: label -> why it is not advised. `sure`: a sentence on errors. `next_step`: what
-    else can be done, or what live runs said: a line or two.
+    """All findings. `about`: the workload, in words. `today`: label of the allocator that the program runs on; `doubt`:
+    why that is only assumed. `refused`: label -> why it is not advised. `sure`: a sentence on errors. `next_step`: what
+    else can be done, or the result of live runs: a line or two.
     """
 
     about: str
@@ -41,13 +41,13 @@ class Advice:
 
 
 def lines(advice: Advice, c_library: str) -> list[str]:
-    """At most LINES of them. `c_library`: path of the C library, which is what goes back to its allocator."""
+    """At most LINES lines. `c_library`: path of the C library, to be preloaded for its allocator."""
     doubt = f" ({advice.doubt})" if advice.doubt else ""
     out = [f"{advice.about}; today: {advice.today}{doubt}."]
-    told: set[str] = set()
+    shown: set[str] = set()
     for pick in advice.picks:
-        out += _of_pick(advice, pick, told, c_library)
-        told.add(pick.label)
+        out += _of_pick(advice, pick, shown, c_library)
+        shown.add(pick.label)
     out += _between(advice)
     if advice.refused:
         out.append(f"Not advised: {_refused(advice.refused)}.")
@@ -56,18 +56,18 @@ def lines(advice: Advice, c_library: str) -> list[str]:
 
 
 def environment(choice: Choice, today: str, c_library: str) -> dict[str, str]:
-    """What to set: LD_PRELOAD and the allocator's own variables."""
+    """The variables to set: LD_PRELOAD and the allocator's own."""
     library = choice.preload or (c_library if today.partition(":")[0] != choice.allocator else "")
     return ({"LD_PRELOAD": library} if library else {}) | choice.environment
 
 
-def _of_pick(advice: Advice, pick: Pick, told: set[str], c_library: str) -> list[str]:
-    """One line where today's stays or another aim has said all, else what it brings and how to set it."""
+def _of_pick(advice: Advice, pick: Pick, shown: set[str], c_library: str) -> list[str]:
+    """One line where today's stays or an earlier aim's lines say it already, else its benefit and how to set it."""
     aim = AIM[pick.aim]
     if pick.label == advice.today:
         return [f"{aim}: stay with {advice.today}: {pick.why}."]
     ties = f" As good, within the error: {_names(pick.ties)}." if pick.ties else ""
-    if pick.label in told:
+    if pick.label in shown:
         return [f"{aim}: {pick.label} as well.{ties}"]
     parts = {MEMORY: _memory(advice, pick.label), CPU: _cpu(advice, pick.label)}
     order = sorted(parts, key=lambda one: one != pick.aim)
@@ -98,7 +98,7 @@ def _cpu(advice: Advice, label: str) -> str:
 
 
 def _between(advice: Advice) -> list[str]:
-    """Candidates that no other beats in both, beside those that are picked."""
+    """Candidates that are not picked and that no other candidate beats in both aims."""
     if {pick.aim for pick in advice.picks} != set(AIMS[BOTH]):
         return []
     named = {advice.today, *(label for pick in advice.picks for label in (pick.label, *pick.ties))}
@@ -122,13 +122,13 @@ def _cpu_short(advice: Advice, row: Row) -> str:
 
 
 def _refused(refused: Mapping[str, str]) -> str:
-    """Those of one reason together, the first few reasons."""
+    """Labels grouped by reason; the first few reasons."""
     by_reason: dict[str, list[str]] = {}
     for label, why in refused.items():
         by_reason.setdefault(why[:MOST_OF_A_REASON], []).append(label)
-    told = [f"{_names(labels)}: {why}" for why, labels in by_reason.items()]
-    more = f"; {len(told) - MOST_NAMES} more reasons" if len(told) > MOST_NAMES else ""
-    return "; ".join(told[:MOST_NAMES]) + more
+    parts = [f"{_names(labels)}: {why}" for why, labels in by_reason.items()]
+    more = f"; {len(parts) - MOST_NAMES} more reasons" if len(parts) > MOST_NAMES else ""
+    return "; ".join(parts[:MOST_NAMES]) + more
 
 
 def _names(labels: Sequence[str]) -> str:

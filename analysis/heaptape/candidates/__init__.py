@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Candidates: versions of allocators brought from package registries or checkouts, built, checked and recorded."""
+"""Candidates: versions of allocators from package registries or checkouts: fetched, built, checked and recorded."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Builds a library from sources by a shell script, and looks at what came out."""
+"""Builds a library from sources by a shell script, and checks the result."""
 
 import os
 import re
@@ -15,12 +15,12 @@ from heaptape.common.processors import processors
 COMPILERS = {"cc": ("CC", "cc"), "c++": ("CXX", "c++")}
 PACKAGES = {"cc": "gcc", "c++": "g++", "make": "make", "cmake": "cmake", "readelf": "binutils", "dpkg-deb": "dpkg"}
 NEEDED = ("malloc", "free")
-# Of each row one does, as replays call it for the others.
+# One of each row suffices, as replays call it for the others.
 WANTED = (("calloc",), ("realloc",), ("memalign", "posix_memalign", "aligned_alloc"))
 
 
 def missing(tools: Sequence[str]) -> str:
-    """Those of the tools that are not here, and how to get them, in a line; empty if all are."""
+    """The missing tools and how to install them, in a line; empty if none is missing."""
     absent = [tool for tool in tools if not shutil.which(_command(tool))]
     if not absent:
         return ""
@@ -29,13 +29,13 @@ def missing(tools: Sequence[str]) -> str:
 
 
 def _command(tool: str) -> str:
-    """A compiler may be given by the environment, with options behind it."""
+    """The tool's command: a compiler may be set in the environment, followed by options."""
     variable, usual = COMPILERS.get(tool, ("", tool))
     return (os.environ.get(variable, "").split() or [usual])[0]
 
 
 def compilers(tools: Sequence[str]) -> tuple[str, ...]:
-    """First line of what each compiler among the tools says of itself."""
+    """First line of each compiler's --version."""
     lines = []
     for tool in tools:
         if tool in COMPILERS:
@@ -45,8 +45,8 @@ def compilers(tools: Sequence[str]) -> tuple[str, ...]:
 
 
 def surroundings(version: str, flags: str, folder: Path) -> dict[str, str]:
-    """The environment of a build script that runs in the folder. What it makes shall depend neither on the day nor on
-    the folder's name.
+    """The environment of a build script that runs in the folder. Its result must depend neither on the day nor on the
+    folder's name.
     """
     kept = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "MAKEFLAGS", "MAKELEVEL")}
     own = {variable: os.environ.get(variable) or usual for variable, usual in COMPILERS.values()}
@@ -57,10 +57,10 @@ def surroundings(version: str, flags: str, folder: Path) -> dict[str, str]:
 
 
 def run(script: str, folder: Path, environment: Mapping[str, str], log: Path) -> str:
-    """Runs a script (sh -e) in the folder, its output into the log. Returns what went wrong, in a line; empty: nothing.
-    Ended from outside, all that it started is ended too.
+    """Runs a script (sh -e) in the folder, its output into the log. Returns an error in one line, else empty. If this
+    is ended from outside, all processes that the script started are ended too.
     """
-    # It begins when it is told so: a signal that ends us before we know its process must not leave it running.
+    # It waits for a line before it begins: a signal that ends us before we know its process must not leave it running.
     waiting = f"read -r begin\nexec </dev/null\n{script}"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -83,7 +83,7 @@ def run(script: str, folder: Path, environment: Mapping[str, str], log: Path) ->
 
 
 def _last_line(log: Path) -> str:
-    """The last that a compiler calls an error, as the last of all may be make's; else the last."""
+    """The last line with a compiler's error, as the very last may be make's; else the last line."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - (1 << 16)))
         lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
@@ -92,20 +92,20 @@ def _last_line(log: Path) -> str:
 
 
 def library(folder: Path, pattern: str) -> Path:
-    """The file of the pattern in the folder. Raises HeaptapeError if there is none, or it leads out of the folder."""
+    """The file that matches the pattern. Raises HeaptapeError if there is none, or it leads out of the folder."""
     if pattern.startswith("/") or ".." in Path(pattern).parts:
         raise HeaptapeError(f"library {pattern}: has to be a path in the folder of the sources")
     found = sorted(folder.glob(pattern))
     if not found:
         raise HeaptapeError(f"the build made no {pattern}")
     if not found[-1].resolve().is_relative_to(folder.resolve()) or not found[-1].is_file():
-        raise HeaptapeError(f"{pattern} is no file in the folder of the sources")
+        raise HeaptapeError(f"{pattern} is not a file in the folder of the sources")
     return found[-1]
 
 
 def check_library(path: Path) -> tuple[str, tuple[str, ...]]:
     """The build id of a library (empty: it has none), and which functions it lacks, so that workloads that call them
-    are refused. Raises HeaptapeError for what is no shared library, or has no malloc or free.
+    are refused. Raises HeaptapeError for a file that is not a shared library, or has no malloc or free.
     """
     done = subprocess.run(
         ["readelf", "-W", "--dyn-syms", "-n", str(path)],
@@ -120,7 +120,7 @@ def check_library(path: Path) -> tuple[str, tuple[str, ...]]:
         if len(words) == 8 and words[3] in ("FUNC", "IFUNC") and words[4] != "LOCAL" and words[6] != "UND":
             symbols.add(words[7].split("@")[0])
     if done.returncode != 0 or not symbols:
-        raise HeaptapeError(f"{path.name} is no shared library that defines functions")
+        raise HeaptapeError(f"{path.name} is not a shared library that defines functions")
     lacking = [name for name in NEEDED if name not in symbols]
     if lacking:
         raise HeaptapeError(f"{path.name} defines no {' and no '.join(lacking)}")

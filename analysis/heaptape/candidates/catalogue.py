@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The recipes of allocators/candidates.toml, and what NAME[@VERSION] means there."""
+"""The recipes of allocators/candidates.toml, and which one NAME[@VERSION] selects."""
 
 import os
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from heaptape.measure.installed import matches, version_key
 
 
 class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where one version is: what it leaves empty is the recipe's."""
+    """Where one version is; empty values are taken from the recipe."""
 
     release: str = ""
     package: str = ""
@@ -24,7 +24,7 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One table of the file, whose head says what its keys mean."""
+    """One table of the file; the file's head describes the keys."""
 
     registry: Literal["crates.io", "debian"]
     licence: str
@@ -67,8 +67,8 @@ def read(file: Path) -> dict[str, Recipe]:
 
 
 def choose(text: str, recipes: dict[str, Recipe], release: str = "") -> Candidate:
-    """The newest known version of NAME, or of the series VERSION. `release`: of the package, for a version that is not
-    known: built as the newest known one is. Raises HeaptapeError that lists what is known.
+    """The newest known version of NAME, or of the series VERSION. `release`: of the package, for an unknown version,
+    which is built like the newest known one. Raises HeaptapeError that lists the known ones.
     """
     name, _, version = text.partition("@")
     if name not in recipes:

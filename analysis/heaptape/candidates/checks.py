@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Holds a candidate to the rules of malloc: the pass `verify` on a few workloads, of which one asks for alignments."""
+"""Checks a candidate against the rules of malloc: the pass `verify` on a few workloads, one of them with alignments."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ TIMEOUT_S = 600
 
 
 def verify(choice: Choice, home: Home, tell: Callable[[str], None] = lambda what: None) -> tuple[Checked, ...]:
-    """What each of the workloads that are here says of it. Raises HeaptapeError where there is none."""
+    """The result of each available workload. Raises HeaptapeError where there is none."""
     found = []
     with scratch_folder() as scratch:
         for name, source in _sources(home, scratch).items():
@@ -31,15 +31,15 @@ def verify(choice: Choice, home: Home, tell: Callable[[str], None] = lambda what
 
 
 def _broken(choice: Choice, workload: Path, home: Home) -> str:
-    """The rule that it breaks, in words."""
+    """The rule that the candidate breaks, in words; empty: none."""
     bench = exact.Bench(workload, home, [choice], timeout_s=TIMEOUT_S)
     try:
         bench.run(choice, "verify")
     except HeaptapeError as error:
-        # Scratch folders' names tell nobody anything.
-        said = str(error).removeprefix(f"{choice.label}, verify pass: ").removeprefix(f"{workload.name}: ")
-        said = said.replace(f"{choice.path.parent}/", "")
-        return said.partition("the allocator is at fault: ")[2] or said
+        # Names of scratch folders are of no use.
+        text = str(error).removeprefix(f"{choice.label}, verify pass: ").removeprefix(f"{workload.name}: ")
+        text = text.replace(f"{choice.path.parent}/", "")
+        return text.partition("the allocator is at fault: ")[2] or text
     return ""
 
 

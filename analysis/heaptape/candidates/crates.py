@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Archives of crates.io, kept once they are here. Speaks the sparse protocol of its index, or reads a local registry;
-cargo's configuration says which stands in for crates.io (`[source.crates-io] replace-with`), and the environment which
-proxy (HTTPS_PROXY) and which certificates (SSL_CERT_FILE).
+"""Archives of crates.io, kept after the first download. Uses the sparse protocol of its index, or a local registry.
+Cargo's configuration determines the replacement of crates.io (`[source.crates-io] replace-with`), the environment the
+proxy (HTTPS_PROXY) and the certificates (SSL_CERT_FILE).
 """
 
 import json
@@ -30,7 +30,7 @@ TIMEOUT_S = 60
 
 
 def fetch(package: str, release: str, kept: Path) -> tuple[Path, Source]:
-    """The archive of a crate's release, from `kept` if it is there unharmed, else from the registry, its checksum
+    """The archive of a crate's release, from `kept` if it is there undamaged, else from the registry; its checksum is
     compared with the index. Raises HeaptapeError.
     """
     archive = kept / f"{package}-{release}.crate"
@@ -82,7 +82,7 @@ def _download(package: str, release: str, checksum: str, into: Path) -> None:
 
 
 def _archive_url(source: str, package: str, release: str, checksum: str) -> str:
-    """By the template of the registry's config.json."""
+    """The URL by the template of the registry's config.json."""
     try:
         template = json.loads(_read(f"{source}config.json", "the registry's config.json"))["dl"]
     except (ValueError, KeyError, TypeError):
@@ -103,7 +103,7 @@ def _archive_url(source: str, package: str, release: str, checksum: str) -> str:
 
 
 def _index_path(package: str) -> str:
-    """Where the index has a crate: a/b/ from its name's first letters."""
+    """A crate's path in the index: a/b/ from its name's first letters."""
     name = package.lower()
     if len(name) < 4:
         return f"{len(name)}/{name[0] + '/' if len(name) == 3 else ''}{name}"
@@ -136,7 +136,7 @@ def _cargo_configuration() -> dict:
 def _opened(url: str, what: str) -> Iterator[IO[bytes]]:
     if not url.startswith(("http://", "https://")):
         raise HeaptapeError(f"{what}: {url}: neither http nor https")
-    # The registry's rules ask for a name.
+    # The registry's rules require a name.
     request = urllib.request.Request(url, headers={"User-Agent": f"heaptape/{__version__}"})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:

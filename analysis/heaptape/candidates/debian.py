@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Packages of Debian, by apt-get, which compares them with the signed index; kept once they are here."""
+"""Packages of Debian, by apt-get, which compares them with the signed index; kept after the first download."""
 
 import re
 import shutil
@@ -13,8 +13,8 @@ from heaptape.measure.registry import sha256_of
 
 
 def fetch(package: str, release: str, kept: Path) -> tuple[Path, Source]:
-    """The package (of that release, if one is named), from `kept` if it is there unharmed, else by `apt-get download`.
-    Raises HeaptapeError with the last line of apt-get.
+    """The package (of `release`, if given), from `kept` if it is there undamaged, else by `apt-get download`. Raises
+    HeaptapeError with the last line of apt-get.
     """
     archive = next((path for path in _there(package, kept) if not release or _release(path) == release), None)
     if archive is None:
@@ -23,14 +23,14 @@ def fetch(package: str, release: str, kept: Path) -> tuple[Path, Source]:
 
 
 def _there(package: str, kept: Path) -> list[Path]:
-    """The unharmed ones, the newest first."""
+    """The undamaged packages, newest first."""
     found = sorted(kept.glob(f"{package}_*.deb"), key=lambda path: version_key(_release(path)), reverse=True)
     notes = {path: path.with_suffix(".sha256") for path in found}
     return [path for path in found if notes[path].is_file() and notes[path].read_text().strip() == sha256_of(path)]
 
 
 def _release(archive: Path) -> str:
-    """Of the name PACKAGE_RELEASE_ARCHITECTURE.deb, in which apt writes a colon as %3a."""
+    """The release from a name PACKAGE_RELEASE_ARCHITECTURE.deb, in which apt writes a colon as %3a."""
     return archive.stem.split("_")[1].replace("%3a", ":")
 
 
@@ -45,8 +45,8 @@ def _download(package: str, release: str, kept: Path) -> Path:
         )
         parts = list(scratch.glob("*.deb"))
         if done.returncode != 0 or not parts:
-            told = [line for line in done.stderr.splitlines() if re.match("[EW]:", line)]
-            why = told[-1][2:].strip() if told else f"exit status {done.returncode}"
+            lines = [line for line in done.stderr.splitlines() if re.match("[EW]:", line)]
+            why = lines[-1][2:].strip() if lines else f"exit status {done.returncode}"
             raise HeaptapeError(f"apt-get download {wanted}: {why} (apt-get update?)")
         archive = kept / parts[0].name
         note = archive.with_suffix(".sha256")

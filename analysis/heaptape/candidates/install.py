@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Installs a candidate: sources, build, checks, record; whole or not at all."""
+"""Installs a candidate atomically: sources, build, checks, record."""
 
 import fcntl
 import os
@@ -26,8 +26,8 @@ BUILDING = ".building-"
 
 @dataclass(frozen=True)
 class Wishes:
-    """`folder`: where candidates are put; `verify`: hold them to the rules of malloc; `rebuild`: one that is there is
-    built anew; `tell`: is given a line at each step.
+    """`folder`: where candidates are put; `verify`: check them against the rules of malloc; `rebuild`: build again a
+    candidate that is there; `tell`: called with a line at each step.
     """
 
     folder: Path
@@ -37,9 +37,9 @@ class Wishes:
 
 
 def install(plan: Plan, home: Home, wishes: Wishes) -> tuple[Installed, bool]:
-    """The candidate, and whether it was built just now. Raises HeaptapeError, and leaves what was there before."""
+    """The candidate, and whether it was built now. If it raises HeaptapeError, an earlier candidate stays."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*@[A-Za-z0-9][\w.+-]*", plan.label):
-        raise HeaptapeError(f"'{plan.label}' is no name: letters, digits, '.', '+', '-' and '_', NAME@VERSION")
+        raise HeaptapeError(f"'{plan.label}' is not a name: letters, digits, '.', '+', '-' and '_', NAME@VERSION")
     there = [one for one in installed.find_all(wishes.folder) if one.record.label == plan.label]
     if there and not wishes.rebuild:
         return there[0], False
@@ -59,7 +59,7 @@ def install(plan: Plan, home: Home, wishes: Wishes) -> tuple[Installed, bool]:
 
 
 def _make(plan: Plan, room: Path, result: Path, home: Home, wishes: Wishes) -> Record:
-    """Builds the library into the folder `result`, and says what it is."""
+    """Builds the library into the folder `result`, and returns its record."""
     sources = room / "sources"
     sources.mkdir()
     wishes.tell(f"{plan.label}: fetching the sources")
@@ -116,8 +116,8 @@ def _record(plan: Plan, source: Source, library: Path, flags: str, home: Home) -
 
 @contextmanager
 def _room(folder: Path) -> Iterator[Path]:
-    """A folder beside the result's place, gone at the end. It is locked, so that who comes next knows those that a
-    killed process left, and takes them away.
+    """A temporary folder beside the result's place. It is locked, so that a later process recognises and removes the
+    folders that a killed process left.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for left in folder.glob(f"{BUILDING}*"):
@@ -130,7 +130,7 @@ def _room(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[bool]:
-    """Whether nobody else has it locked, in which case it is ours as long as the context lasts."""
+    """Yields whether the lock was free; then it is held within the context."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
@@ -146,7 +146,7 @@ def _locked(folder: Path) -> Iterator[bool]:
 
 
 def _put(result: Path, place: Path, room: Path) -> Path:
-    """Moves the finished folder to its place; what was there goes with the room."""
+    """Moves the finished folder to its place; an earlier one is moved to the room, which is removed."""
     if place.exists():
         place.rename(room / "before")
     result.rename(place)

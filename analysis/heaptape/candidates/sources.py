@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where a candidate's sources come from: a registry, or an archive or a folder of the user's."""
+"""Sources of a candidate: from a registry, or from an archive or a folder of the user."""
 
 import contextlib
 import hashlib
@@ -20,7 +20,7 @@ from heaptape.measure.registry import sha256_of
 @dataclass(frozen=True)
 class Plan:
     """What is to be installed under NAME@VERSION, and how: `bring(folder, kept)` puts the sources into the folder and
-    says what they are and where in it the build runs; archives of registries are in `kept`.
+    returns what they are and where in it the build runs; archives of registries are in `kept`.
     """
 
     name: str
@@ -62,7 +62,7 @@ def of_recipe(candidate: Candidate) -> Plan:
 
 
 def of_own(place: Path, name: str, build: str, library: str) -> Plan:
-    """The plan for a folder or an archive of the user's. `name`: NAME[@VERSION]; by default the place's name, and the
+    """The plan for a folder or an archive of the user. `name`: NAME[@VERSION]; by default the place's name and the
     first digits of the sources' hash. Raises HeaptapeError.
     """
     if not place.exists():
@@ -73,7 +73,7 @@ def of_own(place: Path, name: str, build: str, library: str) -> Plan:
 
     def bring(folder: Path, kept: Path) -> tuple[Source, Path]:
         if place.is_dir():
-            # A copy: what the build leaves behind is not the checkout's.
+            # A copy, so that the build's files are not in the checkout.
             shutil.copytree(place, folder / "source", symlinks=True)
             return Source("folder", place.resolve().name, "", digest), folder / "source"
         _unpack_archive(place, folder)
@@ -100,7 +100,7 @@ def _unpack_package(archive: Path, folder: Path) -> None:
 
 
 def _hash_of_folder(folder: Path) -> str:
-    """Of the names and contents of its files, but for git's own."""
+    """Hash of the names and contents of its files, except git's own."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)

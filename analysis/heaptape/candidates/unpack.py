@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Unpacks archives of others: nothing outside the folder, no more than a bounded amount. By hand, as the filters of
-tarfile came with Python 3.11.4 and Debian 12 has 3.11.2.
+"""Unpacks untrusted archives: nothing outside the folder, and only a bounded amount. Without tarfile's filters, as
+these came with Python 3.11.4 and Debian 12 has 3.11.2.
 """
 
 import shutil
@@ -12,15 +12,15 @@ from typing import IO
 
 from heaptape.common.errors import HeaptapeError
 
-# Of the sources known, LLVM's runtime package is the largest: some 100 MB, 1,000 files.
+# LLVM's runtime package is the largest of the known sources: about 100 MB, 1,000 files.
 MOST_BYTES = 2 << 30
 MOST_FILES = 100_000
 
 
 def unpack(name: str, archive: IO[bytes], into: Path) -> None:
-    """A tar archive, compressed or not, from a stream. `name`: for errors. A link that leads out of the folder is left
-    out, and so are devices. Raises HeaptapeError for what is no tar, has a path that leads out of the folder, or too
-    much in it.
+    """Unpacks a tar archive, compressed or not, from a stream. `name`: for errors. Links that lead out of the folder
+    and devices are left out. Raises HeaptapeError where it is not a tar archive, has a path that leads out of the
+    folder, or is too large.
     """
     root = into.resolve()
     total = 0
@@ -54,7 +54,7 @@ def _extract(name: str, tar: tarfile.TarFile, member: tarfile.TarInfo, root: Pat
 
 
 def _inside(name: str, text: str, root: Path) -> Path:
-    """A member's path below the folder, links on the way followed."""
+    """A member's path below the folder, with links followed."""
     pure = PurePosixPath(text)
     if not pure.parts:
         return root
@@ -65,6 +65,6 @@ def _inside(name: str, text: str, root: Path) -> Path:
 
 
 def top(folder: Path) -> Path:
-    """The one folder that an archive consists of, or where it was unpacked to if there are several things."""
+    """The archive's single top folder, or the folder it was unpacked to if there are several entries."""
     found = list(folder.iterdir())
     return found[0] if len(found) == 1 and found[0].is_dir() else folder

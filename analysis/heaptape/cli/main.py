@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The `heaptape` command: which subcommand is meant.
+"""The `heaptape` command: chooses the subcommand.
 
 Exit status: 0 done, 1 failed (one line on stderr), 2 wrong usage (one line), 128 + N ended by signal N. What a
 subcommand needs is imported when it runs: `heaptape --help` must not wait for numpy.
@@ -55,14 +55,14 @@ TAKE_ANOTHERS_OPTIONS = (("workloads", "write"), ("advise",), ("demo",), ("tune"
 
 
 def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
-    """The whole command line. C programs' subcommands are here for the help only: they read their own arguments.
-    With the name of a command, the options of it alone: all of them are 10 ms of CPU time.
+    """The parser of the whole command line. Subcommands that are C programs are here for the help only: they read their
+    own arguments. With the name of a command, only its options are added: adding all takes 10 ms of CPU time.
     """
     parser = Parser(
         prog="heaptape",
         description="Record what a program asks of malloc, replay it into any allocator, report what each one costs.",
         epilog="Example: heaptape record -o redis.tape -- redis-server; heaptape replay redis.tape -o redis.json; "
-        "heaptape report redis.json. First look: heaptape demo. 'heaptape help COMMAND' tells of one command.",
+        "heaptape report redis.json. First look: heaptape demo. 'heaptape help COMMAND' describes one command.",
     )
     parser.add_argument("--version", action="version", version=f"heaptape {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
@@ -77,14 +77,14 @@ def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str], home: Home) -> int:
-    """Of a process of its own: the command, with the process's signals as it needs them. Returns its exit status."""
-    if sys.stdout is None:  # closed: in its place one to which every write fails
+    """Runs the command in a process that has no other job, and sets the process's signals. Returns its exit status."""
+    if sys.stdout is None:  # closed: replace it by a file to which every write fails
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: not all locales have all our signs
     # Python ignores SIGPIPE; a filter whose reader went away should just end, and programs that we exec inherit it.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    # Ended by others, we too stop the engine and remove our files. What is ignored (nohup) stays ignored.
+    # Ended by a signal, we still stop the engine and remove our files. An ignored signal (nohup) stays ignored.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
@@ -121,7 +121,7 @@ def _run(line: Sequence[str], home: Home) -> int:
 
 
 def parser_of(parser: argparse.ArgumentParser, command: str) -> Parser:
-    """The parser of a command; all of its options are known there. The whole line's where there is no such command."""
+    """The parser of a command, with all of its options. The whole line's parser if there is no such command."""
     found = parsers_of_commands(parser).get(command, parser)
     assert isinstance(found, Parser)
     return found
@@ -133,5 +133,5 @@ def parsers_of_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.A
 
 
 def _own_options(argv: Sequence[str]) -> bool:
-    """What comes after -- is the pattern's, or a program's; argparse would take it for names."""
+    """Whether the words after -- belong to a pattern or a program; argparse would take them for names."""
     return "--" in argv and any(list(argv[: len(words)]) == list(words) for words in TAKE_ANOTHERS_OPTIONS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The subcommands that are C programs of their own: they read their own arguments, and print their own help."""
+"""The subcommands that are C programs: they read their own arguments, and print their own help."""
 
 import os
 import signal
@@ -11,10 +11,10 @@ from heaptape.common import console
 from heaptape.common.home import Home
 from heaptape.common.output import flush_standard_output
 
-# name -> (program, leading arguments, what `heaptape --help` says of it)
+# name -> (program, leading arguments, its line in `heaptape --help`)
 PROGRAMS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "record": ("record", (), "run a program and record its malloc calls"),
-    "info": ("convert", ("info",), "say what a trace or workload holds"),
+    "info": ("convert", ("info",), "show what a trace or workload holds"),
     "dump": ("convert", ("dump",), "print events, one per line"),
     "check": ("convert", ("check",), "prove that a trace or workload is a legal history"),
     "convert": ("convert", ("convert",), "translate between formats"),
@@ -24,7 +24,7 @@ PROGRAMS: dict[str, tuple[str, tuple[str, ...], str]] = {
 
 
 def run(name: str, arguments: Sequence[str], home: Home) -> int:
-    """Replaces the process by the program. Returns only after what is written in Python: some conversions, observe."""
+    """Replaces the process by the program. Returns only for commands written in Python: some conversions, observe."""
     if name == "observe":
         return observe.run(arguments, home)
     status = _convert(arguments, home) if name == "convert" and arguments else None
@@ -37,7 +37,7 @@ def run(name: str, arguments: Sequence[str], home: Home) -> int:
 
 
 def _convert(arguments: Sequence[str], home: Home) -> int | None:
-    """None: this is for the C program."""
+    """The exit status. None: the C program has to do this conversion."""
     from heaptape.export.targets import convert, wanted
 
     if "--help" in arguments or "-h" in arguments:

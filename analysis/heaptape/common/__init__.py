@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What every sub-package may use: errors, where files lie, output, progress, work in several processes."""
+"""What every sub-package may use: errors, locations of files, output, progress, work in several processes."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""C programs that run for a command in Python: what they say is passed on as its own."""
+"""C programs that run for a command in Python, whose errors become that command's errors."""
 
 import json
 import os
@@ -10,15 +10,15 @@ from heaptape.common.home import Home
 
 
 def convert_json(home: Home, *arguments: str) -> dict:
-    """What heaptape-convert prints with --json. Raises HeaptapeError with its one line."""
+    """What heaptape-convert prints with --json, parsed. Raises HeaptapeError with its error message."""
     result: dict = json.loads(convert_output(home, *arguments, "--json"))
     return result
 
 
 def convert_output(home: Home, *arguments: str) -> bytes:
-    """What heaptape-convert prints. Raises HeaptapeError with its one line."""
+    """What heaptape-convert prints. Raises HeaptapeError with its error message."""
     command = [str(home.program("convert")), *arguments]
-    # Into files in memory, not pipes: to be woken for each 64 KiB costs more CPU time than decoding them.
+    # Into files in memory, not pipes: a wakeup for each 64 KiB costs more CPU time than decoding them.
     with os.fdopen(os.memfd_create("out"), "w+b") as out, os.fdopen(os.memfd_create("errors"), "w+b") as errors:
         status = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, close_fds=False
@@ -27,11 +27,11 @@ def convert_output(home: Home, *arguments: str) -> bytes:
         errors.seek(0)
         if status == 0:
             return out.read()
-        said = last_message(errors.read().decode(errors="replace"), "convert")
-    raise HeaptapeError(said or f"heaptape-convert {arguments[0]} failed")
+        message = last_message(errors.read().decode(errors="replace"), "convert")
+    raise HeaptapeError(message or f"heaptape-convert {arguments[0]} failed")
 
 
 def last_message(stderr: str, program: str) -> str:
-    """A program's last line, without its name, as it was not the user who called it."""
+    """A program's last line on stderr, without its name, as the user did not call it."""
     last = (stderr.strip().splitlines() or [""])[-1]
     return last.removeprefix(f"heaptape-{program}: ").removesuffix(f" (heaptape-{program} --help)")

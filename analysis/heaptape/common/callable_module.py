@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Modules that can be called: `heaptape.compare(results)` is the short way to what the module `heaptape.compare` is
-about, and the module stays one: `from heaptape.compare import relative`.
+"""Modules that can be called: `heaptape.compare(results)` calls the main function of the module `heaptape.compare`,
+which can still be imported from: `from heaptape.compare import relative`.
 
-A function of that name in the package would be hidden as soon as anybody imports the module, as importing sets the
-package's attribute; Python's way out is a module of a class of its own.
+A function of that name in the package would be hidden as soon as the module is imported, as an import sets the
+package's attribute. Python's solution is a module with its own class.
 """
 
 import functools
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def make_callable(name: str, function: Callable[..., Any]) -> None:
-    """Calling the (imported) module of that name calls the function from now on."""
+    """Makes calls of the (imported) module `name` call the function."""
 
     @functools.wraps(function)
     def call(self: types.ModuleType, *arguments: object, **named: object) -> object:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Data from files, checked against msgspec structs. What does not fit is one line that names file and place."""
+"""Data from files, checked against msgspec structs. Data that do not fit raise an error that names file and place."""
 
 import tomllib
 from pathlib import Path
@@ -13,17 +13,17 @@ T = TypeVar("T")
 
 
 def checked(path: str | Path, data: object, kind: type[T]) -> T:
-    """The data as that type. Raises HeaptapeError, `PATH: runs[3].timeline: Expected ...`, where it is of another."""
+    """The data as type `kind`. Raises HeaptapeError, `PATH: runs[3].timeline: Expected ...`, if they do not fit it."""
     try:
         return msgspec.convert(data, kind)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half of a surrogate pair is no text
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half of a surrogate pair is not text
         what, _, place = str(error).partition(" - at `$")
         where = f"{place[:-1].lstrip('.')}: " if place else ""
         raise HeaptapeError(f"{path}: {where}{what}") from None
 
 
 def read_toml(path: Path) -> dict:
-    """What a file holds. Raises HeaptapeError, naming it, if that can't be read."""
+    """The contents of a TOML file. Raises HeaptapeError, which names the file, if it can't be read."""
     try:
         return tomllib.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:

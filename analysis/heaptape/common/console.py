@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Lines on standard error, and how a user wants them: --color and --quiet, which every command takes. The C programs'
-part is core/command/diagnostics.h, which says the same.
+"""Lines on standard error, and the options for them, --color and --quiet, which every command takes. For the C
+programs, core/command/diagnostics.h does the same.
 
-Errors and warnings are always printed; notes and progress not with --quiet. Colour: with --color auto, at a terminal
-that is not "dumb", unless NO_COLOR is set and not empty; so never into a pipe or a file.
+Errors and warnings are always printed; notes and progress are not with --quiet. With --color auto, there is colour at
+a terminal that is not "dumb", unless NO_COLOR is set and not empty; so never in a pipe or a file.
 """
 
 import argparse
@@ -42,7 +42,7 @@ class _Quiet(argparse.Action):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The two options. They hold from where they are read, whatever is wrong with the rest of the line."""
+    """Adds the two options. They take effect as soon as they are read, even if the rest of the line is wrong."""
     group = parser.add_argument_group("messages")
     group.add_argument(
         "--color",
@@ -61,12 +61,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def reset() -> None:
-    """What holds where a line has none of the options."""
+    """Sets the options to their defaults."""
     _wanted.color, _wanted.quiet = "auto", False
 
 
 def printable(name: str) -> str:
-    """A name that others chose, without what would move a terminal's cursor, set its title, or is no text at all."""
+    """A foreign name with "?" for each character that would control a terminal or is not printable."""
     return "".join(letter if letter.isprintable() else "?" for letter in name)
 
 
@@ -80,7 +80,7 @@ def words() -> list[str]:
 
 
 def split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """The options before the command, and the rest."""
+    """The options before the command, and the words after them."""
     count = 0
     while count < len(argv) and (argv[count] in ("--quiet", "--color") or argv[count].startswith("--color=")):
         count += 2 if argv[count] == "--color" else 1
@@ -94,7 +94,7 @@ def is_coloured(stream: IO[str]) -> bool:
 
 
 def rich_console(stream: IO[str], width: int | None = None) -> "Console":
-    """A console of rich, with colours where they are wanted: rich itself would also look at other variables."""
+    """A console of rich, coloured as `is_coloured` decides: rich alone would also read other environment variables."""
     from rich.console import Console
 
     coloured = is_coloured(stream)
@@ -116,22 +116,22 @@ def line(kind: Kind, text: str, name: str = "heaptape") -> str:
 
 
 def error(text: str) -> None:
-    """What ended the command, or a part of its work."""
+    """Prints why the command, or a part of its work, ended."""
     print(line("error", text), file=sys.stderr, flush=True)
 
 
 def warning(text: str) -> None:
-    """What the user should know before trusting the result."""
+    """Prints what the user should know before trusting the result."""
     print(line("warning", text), file=sys.stderr, flush=True)
 
 
 def note(text: str) -> None:
-    """What is under way, or done."""
+    """Prints what is in progress, or done."""
     if not _wanted.quiet:
         print(line("note", text), file=sys.stderr, flush=True)
 
 
 def verdict(text: str, good: bool) -> None:
-    """The answer of a command whose exit status gives it, too; with --quiet only a bad one."""
+    """Prints the verdict of a command whose exit status shows it, too; with --quiet only a bad one."""
     if not (good and _wanted.quiet):
         print(line("good" if good else "error", text), file=sys.stderr, flush=True)

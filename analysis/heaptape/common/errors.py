@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What can go wrong for a reason that the user can act on. Anything else is a bug and shows a traceback."""
+"""Errors that the user can act on. Any other exception is a bug and shows a traceback."""
 
 
 class HeaptapeError(Exception):
@@ -11,7 +11,7 @@ class UsageError(HeaptapeError):
 
 
 class FormatError(HeaptapeError, ValueError):
-    """A malformed file: which file, at which byte, what is wrong. `offset` is None where no place is to blame."""
+    """A malformed file: which file, at which byte, what is wrong. `offset` is None where there is no single place."""
 
     def __init__(self, path: str, offset: int | None, what: str) -> None:
         self.path, self.offset, self.what = path, offset, what
@@ -19,5 +19,5 @@ class FormatError(HeaptapeError, ValueError):
         super().__init__(f"{where}: {what}")
 
     def __reduce__(self) -> tuple:
-        """For another process's: what the constructor wants is not what the message says."""
+        """For pickling between processes: the constructor's arguments differ from the message."""
         return FormatError, (self.path, self.offset, self.what)

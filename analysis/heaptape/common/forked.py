@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Work that is done piece by piece, by as many processes as there are processors.
+"""Work divided into pieces, done by as many processes as there are processors.
 
-Forked, not spawned: what a piece needs (hundreds of MiB of results) is there already, and only what it makes comes
-back. Not a ProcessPoolExecutor: its workers outlive a parent that is killed. Here each ends after its share at the
-latest, and with the parent's end of its pipe.
+Forked, not spawned: the input of a piece (hundreds of MiB of results) is in memory already, and only its result is
+sent back. Not a ProcessPoolExecutor, whose workers outlive a parent that is killed. Here each worker ends after its
+share at the latest, or when the parent's end of its pipe is closed.
 """
 
 import gc
@@ -20,11 +20,11 @@ Made = TypeVar("Made")
 
 
 def in_order(work: Callable[[int], Made], count: int, most: int | None = None) -> Iterator[Made]:
-    """work(0), ..., work(count - 1), each as soon as it and those before it are done.
+    """Yields work(0), ..., work(count - 1), each as soon as it and all before it are done.
 
-    What one raises is raised here in its turn, and the others are stopped; they are, too, where the iterator is closed.
-    Raises HeaptapeError if a process is lost. Without a second processor, or piece, all is done in this process.
-    `most`: so many processes, instead of as many as there are processors.
+    An exception of a piece is raised here in its place, and the other processes are stopped; so they are when the
+    iterator is closed. Raises HeaptapeError if a process is lost. Without a second processor or piece, all work is done
+    in this process. `most`: the largest number of processes; by default one for each processor.
 
     >>> list(in_order(lambda n: n * n, 3))
     [0, 1, 4]
@@ -42,7 +42,7 @@ def in_order(work: Callable[[int], Made], count: int, most: int | None = None) -
             share = range(first, count, workers)
             process = fork.Process(target=_work, args=(work, share, theirs, [*ends, ours]), daemon=True)
             process.start()
-            theirs.close()  # else its end would never be seen
+            theirs.close()  # else we would never see the end of the pipe
             processes.append(process)
             ends.append(ours)
         for index in range(count):
@@ -62,12 +62,12 @@ def in_order(work: Callable[[int], Made], count: int, most: int | None = None) -
 
 
 def _work(work: Callable[[int], object], share: range, pipe: Connection, others: list[Connection]) -> None:
-    # Ctrl-C reaches the whole group, but to stop us is the parent's job; nor are we to remove its files.
+    # Ctrl-C reaches the whole group, but the parent stops us; and we must not remove its files.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for end in others:
         end.close()
-    gc.freeze()  # what was there before is not ours to search: that would copy it
+    gc.freeze()  # a collection that searched the parent's objects would copy their pages
     for index in share:
         try:
             outcome = (True, work(index))

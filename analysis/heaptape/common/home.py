@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Where the command's other files lie: in a checkout, or installed under a prefix. A wheel is the package with a prefix
+"""Where the command's other files are: in a checkout, or installed under a prefix. A wheel is the package with a prefix
 in it.
 
-| what | checkout | installed |
+| files | checkout | installed |
 |---|---|---|
 | C programs | out/libexec | PREFIX/libexec/heaptape |
 | libraries | out/lib | PREFIX/lib/heaptape |
 | synthetic patterns | out/workloads | PREFIX/libexec/heaptape/workloads |
-| allocators.toml, recipes, corpus | as they lie there | PREFIX/share/heaptape, as in a checkout |
+| allocators.toml, recipes, corpus | their folders | PREFIX/share/heaptape, as in a checkout |
 """
 
 import os
@@ -47,12 +47,12 @@ class Home:
         raise HeaptapeError(f"its program heaptape-{name} is missing from {self.directory / 'libexec'}: run 'make'")
 
     def command(self) -> list[str]:
-        """What runs `heaptape`; its arguments follow."""
+        """The words that run `heaptape`, without its arguments."""
         path = self.directory / "bin" / "heaptape"
         return [str(path)] if path.is_file() else [sys.executable, "-m", "heaptape"]
 
     def library_directories(self) -> list[Path]:
-        """Where allocators of our own are found, before the system's directories."""
+        """Where our own allocators are searched for, before the system's directories."""
         return [self.directory / "lib", self.directory / "lib" / "heaptape"]
 
     def pattern_directories(self) -> list[Path]:

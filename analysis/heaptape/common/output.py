@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where a command's output goes: standard output, or a file that appears whole or not at all."""
+"""A command's output: to standard output, or to a file that appears whole or not at all."""
 
 import json
 import os
@@ -18,7 +18,7 @@ STANDARD_OUTPUT = "-"
 
 
 def check_writable(output: str) -> None:
-    """Before the work, not after it. Raises HeaptapeError if the file could not be written."""
+    """Raises HeaptapeError if the file could not be written. To be called before the work."""
     if output == STANDARD_OUTPUT:
         return
     path = Path(output)
@@ -39,23 +39,23 @@ def write_text(output: str, text: str) -> None:
 
 
 def write_json(output: str, value: object) -> None:
-    """`write_text` of a file for programs: JSON without white space, which is most of the bytes of R.json otherwise."""
+    """Writes JSON for programs, as `write_text`: without white space, which would be most of R.json's bytes."""
     write_text(output, json.dumps(value, separators=(",", ":")) + "\n")
 
 
 def print_json(value: Mapping) -> None:
-    """What a command's --json prints, with the version of its shape (docs/formats/schemas/). Raises HeaptapeError."""
+    """Prints a command's --json output, with the version of its shape (docs/formats/schemas/). Raises HeaptapeError."""
     write_text(STANDARD_OUTPUT, json.dumps({"schema": 1} | dict(value), indent=1) + "\n")
 
 
 def records(frame: "pd.DataFrame") -> list[dict]:
-    """Its rows for JSON: what is not known is null."""
+    """The frame's rows for JSON. A missing value is null."""
     rows: list[dict] = json.loads(frame.to_json(orient="records", double_precision=15))
     return rows
 
 
 def write_bytes(output: str, data: bytes) -> None:
-    """`write_text` for a file of bytes; `output` is no standard output."""
+    """`write_text` for a file of bytes. `output` must not be standard output."""
     path = Path(output)
     try:
         if path.exists() and not path.is_file():  # a pipe or a device can't be renamed onto
@@ -67,8 +67,8 @@ def write_bytes(output: str, data: bytes) -> None:
 
 
 def flush_standard_output(text: str = "") -> None:
-    """Writes out what was printed, and `text` behind it. Raises HeaptapeError if that can't be done, and leaves nothing
-    for the interpreter to try again.
+    """Writes out what was printed, then `text`. If that fails, raises HeaptapeError and discards the output, so that
+    the interpreter does not try again.
     """
     try:
         sys.stdout.write(text)
@@ -85,8 +85,8 @@ def replace_whole(path: Path, data: bytes, durable: bool = False) -> None:
 
 @contextmanager
 def whole_file(path: Path, durable: bool = False) -> Iterator[IO[bytes]]:
-    """A regular file, written beside its place and renamed when the context ends well. `durable`: it is on the disk
-    before it has its name, so that a crash of the machine leaves no part of it either. Raises OSError.
+    """A regular file, written beside its place and renamed when the context ends without an exception. `durable`: it is
+    on the disk before it has its name, so that even a crash of the machine leaves no part of it. Raises OSError.
     """
     import tempfile
 
@@ -106,7 +106,7 @@ def whole_file(path: Path, durable: bool = False) -> Iterator[IO[bytes]]:
 
 
 def _umask() -> int:
-    """As the kernel tells it: asking by setting would change it for other threads meanwhile."""
+    """The umask, from /proc: os.umask() would change it for other threads for a moment."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("Umask:"):
             return int(line.split()[1], 8)

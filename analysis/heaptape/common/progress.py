@@ -17,7 +17,7 @@ QUIET_S = 2.0
 
 
 class WorkProgress:
-    """Shows what is under way and how long all of it will take; nothing where stderr is no terminal."""
+    """Shows what is in progress and the time left; nothing if stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
@@ -35,7 +35,7 @@ class WorkProgress:
             self._bar.stop()
 
     def update(self, what: str, share: float) -> None:
-        """`what` is under way, and `share` (0 to 1) of the whole is done."""
+        """Shows that `what` is in progress, and `share` (0 to 1) of the whole is done."""
         if not self._wanted or time.monotonic() - self._begin < QUIET_S:
             return
         if self._bar is None or self._task is None:
@@ -52,7 +52,7 @@ class WorkProgress:
 
     @contextmanager
     def _hidden(self) -> Iterator[None]:
-        """Without the bar, which is drawn anew below what was printed."""
+        """Hides the bar for the context, and draws it again below what was printed."""
         if self._bar:
             self._bar.stop()
         yield

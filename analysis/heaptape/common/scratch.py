@@ -9,8 +9,8 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def scratch_folder(below: Path | None = None, prefix: str = "heaptape.") -> Iterator[Path]:
-    """A new folder, in TMPDIR or `below`, removed at the end, an interrupt's too: its name is known before it is there.
-    Python's tempfile leaves the folder where an interrupt comes between making it and noting that. Raises OSError.
+    """A new folder, in TMPDIR or `below`, removed at the end, even after an interrupt: its name is known before it is
+    made. (Python's tempfile leaves the folder if an interrupt comes before it has stored the name.) Raises OSError.
     """
     import base64  # here, as every command imports this module, and few need a folder
     import shutil
@@ -24,6 +24,6 @@ def scratch_folder(below: Path | None = None, prefix: str = "heaptape.") -> Iter
     finally:
         try:
             shutil.rmtree(folder, ignore_errors=True)
-        except BaseException:  # an interrupt, in the midst of it
+        except BaseException:  # an interrupt during the removal
             shutil.rmtree(folder, ignore_errors=True)
             raise

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Tables for people: as text for a terminal, and as Markdown. Without pandas, whose import takes half a second of CPU
-time: `heaptape observe` and `heaptape machine` need no more than this.
+time and which `heaptape observe` and `heaptape machine` do not need.
 """
 
 import sys
@@ -30,7 +30,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table; the first `text_columns` columns are text, the others figures. Without columns: only notes."""
+    """A titled table. The first `text_columns` columns are text, the next ones figures. Without columns: only notes."""
 
     title: str
     columns: list[str]
@@ -40,13 +40,13 @@ class Table:
 
 
 def rounded(value: float) -> str:
-    """About three digits, never fewer than the integer has."""
+    """The value with about three digits, but all digits of its integer part."""
     decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 0.1 or value == 0 else 4
     return f"{value:,.{decimals}f}"
 
 
 def render_text(tables: Sequence[Table], width: int | None = None) -> str:
-    """For a terminal (rich finds out its width and whether it has colours), or FILE_WIDTH wide where there is none."""
+    """Text for a terminal (rich finds its width and colours), or FILE_WIDTH wide if stdout is not a terminal."""
     from rich.table import Table as RichTable
     from rich.text import Text
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What results say of one allocator against another: ratios, intervals, verdicts, proposals. DataFrames, no text."""
+"""Compares one allocator with another by results: ratios, intervals, verdicts, proposals. DataFrames, no text."""

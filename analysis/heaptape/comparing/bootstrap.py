@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The studentised bootstrap ("bootstrap-t") of a weighted sum of means.
 
-Each sample is drawn anew with replacement, and the sum's deviation is divided by its own estimated error: the quantiles
-of that take the place of Student's. After Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 12.5.
-scipy.stats.bootstrap offers percentile, basic and BCa intervals only, and these cover too little. Of intervals of 95 %,
-so many held the truth (median width; `python analysis/test/coverage_of_intervals.py`, 2,000 samples each):
+Each sample is redrawn with replacement, and the sum's deviation is divided by its own estimated error: the quantiles
+of that replace Student's. After Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 12.5.
+scipy.stats.bootstrap offers percentile, basic and BCa intervals only, which cover too little. Coverage of 95 %
+intervals (and median width; `python analysis/test/coverage_of_intervals.py`, 2,000 samples each):
 
     noise, repetitions    this            Student's t     BCa
     normal, 5             96.1 % (3.03)   95.8 % (2.28)   84.7 % (1.44)
@@ -12,7 +12,7 @@ so many held the truth (median width; `python analysis/test/coverage_of_interval
     exponential, 5        93.3 % (2.95)   89.5 % (1.89)   82.0 % (1.23)
     exponential, 10       93.5 % (1.54)   89.6 % (1.24)   86.2 % (1.03)
 
-So it is worth having where noise is skewed, and costs wider intervals: a third with 5 repetitions, 7 % with 10.
+So it pays where noise is skewed, at the cost of wider intervals: a third with 5 repetitions, 7 % with 10.
 
 The draws are seeded: the same results give the same interval.
 """
@@ -22,22 +22,22 @@ from functools import lru_cache
 import numpy as np
 
 RESAMPLES = 9_999
-FEWEST = 5  # of three or four values, every 9th or 64th draw is one value only, and has no error to divide by
+FEWEST = 5  # of three or four values, every 9th or 64th draw repeats a single value, and has no error to divide by
 SEED = 20_170_106
 
 Parts = tuple[tuple[float, np.ndarray], ...]
 
 
 def enough(parts: Parts) -> bool:
-    """Can these (weight, values) be resampled: FEWEST values or all the same in each, and not the same in all?"""
+    """Can these (weight, values) be resampled? Each has at least FEWEST values, or equal ones, and not all have equal
+    ones.
+    """
     varied = _varied(parts)
     return bool(varied) and all(len(values) >= FEWEST for _, values in varied)
 
 
 def quantiles(parts: Parts, level: float) -> tuple[float, float]:
-    """The two quantiles of the resampled statistic that hold `level` between them, an equal share left out on both
-    sides.
-    """
+    """The two quantiles of the resampled statistic with the share `level` between them, and equal shares outside."""
     least, most = np.quantile(_statistics(parts), [(1 - level) / 2, (1 + level) / 2])
     return float(least), float(most)
 
@@ -66,5 +66,5 @@ def _statistics(parts: Parts) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _draws(count: int, number: int) -> np.ndarray:
-    """Indices, RESAMPLES x count; other ones for each part, as parts are independent of one another."""
+    """Indices, RESAMPLES x count; different ones for each part, as parts are independent."""
     return np.random.default_rng([SEED, count, number]).integers(0, count, (RESAMPLES, count))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Comparison tables: what each allocator cost per workload, and the same as percentages of a baseline.
 
-The shape is that of the tcache benchmarks: Total, mean cycles per malloc, calloc, realloc and free, RSS; then
-percentages with their mean over the workloads.
+They are shaped like the tables of the tcache benchmarks: Total, mean cycles per malloc, calloc, realloc and free, RSS;
+then percentages with their mean over the workloads.
 """
 
 import math
@@ -22,7 +22,7 @@ MAIN_CALLS = ("malloc", "calloc", "realloc", "free")
 
 
 def choose_baseline(files: Sequence[Results], wanted: str | None) -> str:
-    """The allocator that percentages refer to: the one wanted, else glibc, else the first. Raises HeaptapeError if
+    """The allocator that percentages refer to: `wanted`, else glibc, else the first. Raises HeaptapeError if it is
     unknown.
     """
     labels = allocator_order(files)
@@ -43,12 +43,12 @@ def allocator_order(files: Sequence[Results]) -> list[str]:
 def absolute(table: pd.DataFrame) -> pd.DataFrame:
     """Mean of each metric over the repetitions.
 
-    From `results_file.figures`; one row per (workload, allocator), one column per metric, in units of the metric
+    From `schema.figures`; one row per (workload, allocator), one column per metric, in units of the metric
     (cycles, bytes, calls, ns). NaN: missing.
     """
     if table.empty:
         return pd.DataFrame(index=pd.MultiIndex.from_arrays([[], []], names=["workload", "allocator"]))
-    with np.errstate(over="ignore"):  # of a damaged file's figures, the mean may be infinite
+    with np.errstate(over="ignore"):  # the mean of a damaged file's figures may be infinite
         wide = table.pivot_table(
             index=["workload", "allocator"], columns="metric", values="value", aggfunc="mean", sort=False
         )
@@ -56,7 +56,7 @@ def absolute(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def repetitions(table: pd.DataFrame) -> pd.DataFrame:
-    """How many repetitions stand behind each figure of `absolute`; same shape, 0 where there is none."""
+    """The number of repetitions of each figure of `absolute`; same shape, 0 where there is none."""
     wide = table.pivot_table(
         index=["workload", "allocator"], columns="metric", values="value", aggfunc="count", sort=False
     )
@@ -66,13 +66,13 @@ def repetitions(table: pd.DataFrame) -> pd.DataFrame:
 def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.DataFrame:
     """Each figure as a percentage of the baseline's, with the 95 % interval (of Student's t, or bootstrapped).
 
-    From `results_file.figures`. Columns: workload, allocator, metric, percent, low, high (percent; NaN if one
-    repetition or none), repetitions, supported (True: the interval leaves out 100; False: it doesn't; None: one
-    repetition, no telling), reason (why the percentage should not be shown as a number: the interval spans a
-    factor of two or more; else empty), exact (the same in every repetition, of both). The last rows have the workloads
-    "geometric mean" and "arithmetic mean". A metric that the baseline lacks, or where it is zero, has no row. Of
-    workloads that stand for another (results/margins.py) margin_percent is that of either figure (else 0; of the mean
-    rows that of the geometric mean, or the largest), low and high have both, and nothing is exact.
+    From `schema.figures`. Columns: workload, allocator, metric, percent, low, high (percent; NaN if one
+    repetition or none), repetitions, supported (True: the interval does not include 100; False: it does; None: not
+    known, with one repetition), reason (why the percentage should not be shown as a number: the interval spans a
+    factor of two or more; else empty), exact (the same in every repetition, for both). The last rows have the workloads
+    "geometric mean" and "arithmetic mean". A metric that the baseline lacks, or where it is zero, has no row. For
+    workloads that stand for another (results/margins.py), margin_percent is the margin of either figure (else 0; in
+    the mean rows that of the geometric mean, or the largest), low and high include both, and nothing is exact.
     """
     rows: list[dict] = []
     of_figure = margins.by_figure(table)
@@ -108,8 +108,8 @@ def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.Dat
 
 
 def exactness(table: pd.DataFrame) -> pd.DataFrame:
-    """Which figures of `absolute` were the same in every repetition, of two at least; same shape. None is that has a
-    margin.
+    """Which figures of `absolute` were the same in every repetition, of at least two; same shape. A figure with a
+    margin is not exact.
     """
     rows: dict[tuple[str, str], dict[str, bool]] = {}
     estimated = margins.by_figure(table)
@@ -125,7 +125,7 @@ def long_table(files: Sequence[Results], baseline: str, method: Method = "t") ->
 
     Columns: workload, allocator, metric, unit, value (mean over repetitions), repetitions, percent, low, high,
     supported, reason, exact (of the percentage), as in `relative`, margin_percent (of the value), as in
-    `results_file.figures`. The mean rows have no value of their own. The baseline's percent is 100 without an interval.
+    `schema.figures`. The mean rows have no value. The baseline's percent is 100 without an interval.
     """
     table = figures(files)
     keys = ["workload", "allocator", "metric"]
@@ -148,8 +148,8 @@ def long_table(files: Sequence[Results], baseline: str, method: Method = "t") ->
 
 
 def as_shown(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table with `reason` as CSV and JSON have it: no percentage and no interval where there is a reason; nor an
-    interval of a mean that spans as much as one that has a reason.
+    """A table with `reason` as for CSV and JSON: without percentage and interval where there is a reason, and without
+    the interval of a mean that spans as much.
     """
     if "mean_low" in frame.columns:
         wide = [bool(too_noisy(low, high, 0)) for low, high in zip(frame["mean_low"], frame["mean_high"])]
@@ -163,17 +163,17 @@ def as_shown(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def percent_row(ratio: LogRatio, method: Method = "t", margin: float = 0.0) -> dict:
-    """The keys percent, low, high, repetitions, supported, reason, margin_percent of `relative`. `margin`: of
-    either figure, in percent.
+    """The keys percent, low, high, repetitions, supported, reason, margin_percent of `relative`. `margin`: of each
+    figure, in percent.
     """
     low, high = ratio.interval(method=method)
     return _row((100 * ratio.ratio, 100 * low, 100 * high), ratio.repetitions, margin)
 
 
 def arithmetic_row(ratios: list[LogRatio], method: Method = "t", margin: float = 0.0) -> dict:
-    """`percent_row` of the mean of the percentages.
+    """`percent_row` for the mean of the percentages.
 
-    A ratio's error is about the ratio times that of its logarithm.
+    A ratio's error is about the ratio times its logarithm's error.
     """
     percents = [100 * r.ratio for r in ratios]
     mean = combined(sum(percents) / len(percents), [(p / len(percents), r) for p, r in zip(percents, ratios)])
@@ -182,7 +182,7 @@ def arithmetic_row(ratios: list[LogRatio], method: Method = "t", margin: float =
 
 
 def _row(interval: tuple[float, float, float], count: int, margin: float) -> dict:
-    """`interval`: percent, and its ends over the repetitions."""
+    """`interval`: percent, and the ends of its interval over the repetitions."""
     percent, least, most = interval
     reason = too_noisy(least, most, count)
     low, high = margins.widened(least, most, margin)
@@ -192,11 +192,11 @@ def _row(interval: tuple[float, float, float], count: int, margin: float) -> dic
 
 
 def compared(*files: Results | str | Path, baseline: str | None = None) -> pd.DataFrame:
-    """What each allocator costs, and the same as a percentage of the baseline's: `heaptape.compare(...)` is this.
+    """What each allocator costs, and the same as a percentage of the baseline's: `heaptape.compare(...)` calls this.
 
-    `files`: results, or paths of results files and reports; several are several workloads. `baseline`: an allocator of
-    theirs; glibc if none is named, else the first. Returns `long_table`: one row per workload, allocator and metric.
-    Raises HeaptapeError for an unknown baseline, and what `heaptape.all_results` does.
+    `files`: results, or paths of results files and reports; several are several workloads. `baseline`: one of
+    their allocators; by default glibc, else the first. Returns `long_table`: one row per workload, allocator and
+    metric. Raises HeaptapeError for an unknown baseline, and what `heaptape.all_results` raises.
 
     >>> import heaptape
     >>> table = heaptape.compare("small.json", baseline="glibc")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The four-corner matrix: two switches of an allocator, and what each brings with and without the other.
+"""The four-corner matrix: two switches of an allocator, and the effect of each with and without the other.
 
-The shape is that of the tcache benchmarks, whose switches were fast bins (A) and the per-thread cache (B): Neither, A,
-B, Both; then A+ (A against neither), B+ (B against neither), A:B+ (both against A alone: what B adds to A), B:A+ (both
-against B alone) and B/A.
+It is shaped like that of the tcache benchmarks, whose switches were fast bins (A) and the per-thread cache (B):
+Neither, A, B, Both; then A+ (A against neither), B+ (B against neither), A:B+ (both against A alone: what B adds to A),
+B:A+ (both against B alone) and B/A.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ COMPARISONS: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Corners:
-    """The labels of the four variants, as `results_file.label` gives them."""
+    """The labels of the four variants, as `schema.label` returns them."""
 
     neither: str
     a: str
@@ -56,11 +56,11 @@ def parse_corners(text: str, known: Sequence[str]) -> Corners:
 def four_corners(table: pd.DataFrame, metric: str, corners: Corners, method: Method = "t") -> pd.DataFrame:
     """The matrix of one metric, in long form.
 
-    From `results_file.figures`. Columns: workload, column (of CORNERS: the mean over repetitions, in the metric's unit;
+    From `schema.figures`. Columns: workload, column (of CORNERS: the mean over repetitions, in the metric's unit;
     of COMPARISONS: percent), low, high, repetitions, supported, reason, margin_percent (as in
-    `compare.relative`; of CORNERS NaN, None, empty). After the workloads, the rows
-    "geometric mean" and "arithmetic mean" of the percentages, over the workloads that have them. A workload that lacks
-    a corner lacks what needs it.
+    `compare.relative`; for CORNERS NaN, None, empty). After the workloads, the rows
+    "geometric mean" and "arithmetic mean" of the percentages, over the workloads that have them. If a workload lacks a
+    corner, the comparisons with it are missing.
     """
     rows: list[dict] = []
     of_figure = margins.by_figure(table)

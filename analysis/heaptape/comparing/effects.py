@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Effect sizes: how large a difference is beside the noise of single repetitions, and how often it would be seen.
 
-An interval says how well a mean is known, and narrows with every repetition; an effect size doesn't.
+An interval shows how well a mean is known, and narrows with every repetition; an effect size doesn't.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ import scipy
 
 
 def hedges_g(differences: np.ndarray) -> float:
-    """Mean of paired differences in their standard deviations (Cohen's d_z), freed of its bias in small samples.
+    """Mean of paired differences in their standard deviations (Cohen's d_z), corrected for its bias in small samples.
 
     d_z: Lakens, Calculating and reporting effect sizes, Frontiers in Psychology 4:863 (2013); the correction, exact:
     Hedges, Distribution theory for Glass's estimator of effect size, Journal of Educational Statistics 6:107 (1981).
@@ -26,7 +26,7 @@ def hedges_g(differences: np.ndarray) -> float:
 
 
 def hedges_g_unpaired(one: np.ndarray, two: np.ndarray) -> float:
-    """Difference of the means (two - one) in pooled standard deviations, freed of its bias (Hedges 1981)."""
+    """Difference of the means (two - one) in pooled standard deviations, corrected for its bias (Hedges 1981)."""
     a, b = np.asarray(one, float), np.asarray(two, float)
     freedom = len(a) + len(b) - 2
     if min(len(a), len(b)) < 2:
@@ -39,15 +39,15 @@ def hedges_g_unpaired(one: np.ndarray, two: np.ndarray) -> float:
 
 
 def correction(freedom: int) -> float:
-    """Hedges' J: the factor that takes the bias out of a standardised mean difference of so many degrees of freedom."""
+    """Hedges' J: the factor that removes the bias of a standardised mean difference. `freedom`: degrees of freedom."""
     if freedom < 2:
-        return float("nan")  # of two values there is no unbiased estimate
+        return float("nan")  # two values have no unbiased estimate
     log_ratio = scipy.special.gammaln(freedom / 2) - scipy.special.gammaln((freedom - 1) / 2)
     return float(np.exp(log_ratio) / np.sqrt(freedom / 2))
 
 
 def cliffs_delta(one: np.ndarray, two: np.ndarray) -> float:
-    """P(a value of `two` is larger than one of `one`) less P(it is smaller), over all pairs: -1 to 1.
+    """P(a value of `two` is larger than one of `one`) minus P(it is smaller), over all pairs: -1 to 1.
 
     Cliff, Dominance statistics: ordinal analyses to answer ordinal questions, Psychological Bulletin 114:494 (1993).
     NaN where either is empty.

@@ -2,8 +2,8 @@
 """Intervals of ratios over a handful of repetitions.
 
 Ratios are compared as logarithms, where a ratio and its inverse weigh the same. The interval is Student's t, or on
-demand a studentised bootstrap (bootstrap.py). It is never a percentile bootstrap, nor BCa: with three to five
-repetitions these can only resample what they saw, and cover about 70 to 85 % where they say 95
+request a studentised bootstrap (bootstrap.py). It is never a percentile bootstrap, nor BCa: with three to five
+repetitions these can only resample what they saw, and cover about 70 to 85 % instead of 95
 (`test_interval_covers_the_truth_as_often_as_it_says`, `test_the_studentised_bootstrap_covers_where_bca_does_not`).
 """
 
@@ -20,9 +20,9 @@ from heaptape.comparing import bootstrap
 
 LEVEL = 0.95
 LARGEST_LOG = 700.0  # exp of more overflows
-# An interval whose upper end is so many times its lower says too little of the figure to be shown as a number.
+# With an interval whose upper end is this many times its lower, a figure is not shown as a number.
 NOISY_FACTOR = 2.0
-# Counted instructions of runs in one order: an allocator that looks at the clock differs by up to 0.006 % from run to
+# Counted instructions of runs in one order: an allocator that reads the clock differs by up to 0.006 % from run to
 # run. Within this share of the figure they count as the same.
 COUNTED_AGREES = 1e-4
 
@@ -35,7 +35,7 @@ def _ratio_of(log: float) -> float:
 
 @dataclass(frozen=True)
 class LogRatio:
-    """Mean log ratio, its variance and degrees of freedom. `variance` is NaN where there was no repetition to tell.
+    """Mean log ratio, its variance and degrees of freedom. `variance` is NaN with fewer than two repetitions.
 
     `parts`: the logarithms that the mean is made of, as (weight, values): mean = sum of weight * values.mean().
     """
@@ -47,7 +47,7 @@ class LogRatio:
     parts: tuple[tuple[float, np.ndarray], ...] = field(default=(), compare=False, repr=False)
 
     def half_width(self, level: float = LEVEL) -> float:
-        """Half the width of Student's interval, as a log ratio; NaN if there is no telling."""
+        """Half the width of Student's interval, as a log ratio; NaN if the variance is not known."""
         if math.isnan(self.variance):
             return math.nan
         if self.variance <= 0:
@@ -56,8 +56,8 @@ class LogRatio:
         return scipy.special.stdtrit(self.freedom, (1 + level) / 2) * math.sqrt(self.variance)
 
     def bounds(self, level: float = LEVEL, method: Method = "t") -> tuple[float, float]:
-        """Bounds of the mean itself; NaN, NaN if there is no telling. Where repetitions are too few to be resampled
-        (bootstrap.FEWEST), "bootstrap" gives Student's.
+        """Bounds of the mean itself; NaN, NaN if the variance is not known. With too few repetitions to resample
+        (bootstrap.FEWEST), "bootstrap" returns Student's.
         """
         if method == "bootstrap" and self.variance > 0 and bootstrap.enough(self.parts):
             least, most = bootstrap.quantiles(self.parts, level)
@@ -67,7 +67,7 @@ class LogRatio:
         return self.mean - half, self.mean + half
 
     def interval(self, level: float = LEVEL, method: Method = "t") -> tuple[float, float]:
-        """Bounds of the ratio (not of its logarithm); NaN, NaN if there is no telling."""
+        """Bounds of the ratio (not of its logarithm); NaN, NaN if the variance is not known."""
         low, high = self.bounds(level, method)
         return _ratio_of(low), _ratio_of(high)
 
@@ -77,7 +77,9 @@ class LogRatio:
         return _ratio_of(self.mean)
 
     def p_value(self, method: Method = "t") -> float:
-        """How often chance alone would give a ratio at least that far from 1, two-sided; NaN if there is no telling."""
+        """How often chance alone gives a ratio at least this far from 1, two-sided; NaN if the variance is not
+        known.
+        """
         if math.isnan(self.variance):
             return math.nan
         if self.variance == 0:
@@ -89,8 +91,8 @@ class LogRatio:
 
 
 def steadied(values: pd.Series, metric: str) -> pd.Series:
-    """The figures of a metric as they are compared: counted instructions that agree within COUNTED_AGREES are all their
-    mean.
+    """The figures of a metric for comparison: counted instructions that agree within COUNTED_AGREES are replaced by
+    their mean.
     """
     if "instructions" not in metric or len(values) < 2 or values.max() - values.min() > COUNTED_AGREES * values.max():
         return values
@@ -103,7 +105,7 @@ def is_exact(values: pd.Series) -> bool:
 
 
 def too_noisy(low: float, high: float, repetitions: int) -> str:
-    """Why a figure with that interval (of a ratio, or in percent) is not shown as a number; empty where it can be."""
+    """Why a figure with this interval (of a ratio, or in percent) is not shown as a number; empty if it is shown."""
     if math.isnan(low) or high < NOISY_FACTOR * low:
         return ""
     factor = high / low if low > 0 else math.inf
@@ -117,10 +119,9 @@ def too_noisy(low: float, high: float, repetitions: int) -> str:
 def log_ratio(baseline: pd.Series, other: pd.Series) -> LogRatio | None:
     """other / baseline; both are values indexed by round.
 
-    In pairs where at least two rounds are common to both (a round's runs stood next to one another, so that what
-    disturbed one is likely to have disturbed the other), else Welch's; Welch's too where all values of one are the
-    same, as then there is nothing to pair, and rounds that only the other has count. None where a value is not positive
-    or nothing is there.
+    Paired if both have at least two rounds in common (a round's runs are next to one another, so that a disturbance of
+    one has probably disturbed the other), else Welch's. Welch's also if all values of one are the same: then pairing
+    gains nothing, and rounds that only the other has count, too. None if a value is not positive or there are none.
     """
     before, after = baseline.to_numpy(float), other.to_numpy(float)
     if len(before) == 0 or len(after) == 0 or before.min() <= 0 or after.min() <= 0:
@@ -140,15 +141,13 @@ def log_ratio(baseline: pd.Series, other: pd.Series) -> LogRatio | None:
 
 
 def mean_of(ratios: list[LogRatio]) -> LogRatio:
-    """The geometric mean over workloads (one or more): the mean of log ratios, whose errors are independent of one
-    another.
-    """
+    """The geometric mean over workloads (one or more): the mean of log ratios, whose errors are independent."""
     share = 1 / len(ratios)
     return combined(sum(r.mean for r in ratios) * share, [(share, r) for r in ratios])
 
 
 def combined(mean: float, weighted: list[tuple[float, LogRatio]]) -> LogRatio:
-    """A figure of that mean, whose error is the weighted sum of the errors of these, independent of one another."""
+    """A figure with this mean, whose error is the weighted sum of the independent errors of `weighted`."""
     repetitions = min(r.repetitions for _, r in weighted)
     if any(math.isnan(r.variance) for _, r in weighted):
         return LogRatio(mean, math.nan, math.nan, repetitions)
@@ -162,7 +161,7 @@ def _constant(values: np.ndarray) -> bool:
 
 
 def _common(one: pd.Index, two: pd.Index) -> tuple[np.ndarray, np.ndarray]:
-    """Places in both of the rounds that both have."""
+    """The indices, in both, of the rounds that both have."""
     if one.equals(two):
         return (every := np.arange(len(one))), every
     places = {name: place for place, name in enumerate(two)}
@@ -172,7 +171,7 @@ def _common(one: pd.Index, two: pd.Index) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sum(mean: float, parts: list[tuple[float, np.ndarray]], repetitions: int) -> LogRatio:
-    # The logarithm of one and the same number may differ from their mean by rounding: that is no variance.
+    # Logarithms of equal numbers may differ from their mean by rounding, which is not variance.
     variances = [
         (0.0 if _constant(x) else weight * weight * float(x.var(ddof=1)) / len(x), len(x) - 1) for weight, x in parts
     ]

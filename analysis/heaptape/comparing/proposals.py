@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Which experiments of `heaptape whatif` promise to save resident memory, by what the blame pass found: the rule is
-that of docs/use/BLAME.md, "Proposals". Nothing is replayed here; `heaptape blame --try` does, and `tried` compares.
+"""Which experiments of `heaptape whatif` promise to save resident memory, by the figures of the blame pass:
+docs/use/BLAME.md, "Proposals", has the rule. Nothing is replayed here: `heaptape blame --try` runs experiments, and
+`tried` compares them with the estimates.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,20 +15,20 @@ from heaptape.results import holders
 from heaptape.results.blame import FIGURES, Blame, size_last
 from heaptape.results.schema import Results, figures
 
-# Of RSS at the position: an experiment that promises less is none.
+# Share of RSS at the position: an experiment that promises less is not proposed.
 LEAST_SAVING = 0.01
-# The same of one that is told at all, for other allocators' sake.
+# The same for experiments that are estimated at all: under another allocator they may save more.
 LEAST_TOLD = 0.001
-# Of live objects, over all positions: a group of more is not a part of the program, but all of it, and can only leak.
+# Share of live objects, over all positions: a larger group is the whole program, and can only be a leak.
 MOST_OBJECTS = 0.95
-# Of what a function's objects promise: a call stack that promises so much is proposed instead.
+# Share of what a function's objects promise: a call stack that promises this much is proposed instead.
 ENOUGH_OF_FUNCTION = 0.9
-# Another action than segregation has to promise so much more to be a group's first.
+# Another action than segregation has to promise this many times as much to be a group's first.
 BETTER = 1.1
-# Of what live bytes grew by in the second half of a leak: who has less is not its cause.
+# Share of the growth of live bytes in the second half of a leak: a group with less is not its cause.
 LEAST_OF_LEAK = 0.25
 ROUNDING_BYTES = 8  # requests rounded up to 16 bytes, on average
-RUN_BYTES = 64 << 10  # memory apart gives back so much at once
+RUN_BYTES = 64 << 10  # memory apart gives back memory in units of this
 POOL_BYTES = 64 << 10
 MOST_POOLED_BYTES = POOL_BYTES // 4
 SMALL_BYTES = 16 << 10  # larger objects take whole OS pages of memory apart
@@ -49,26 +50,26 @@ FOUND = (
 @dataclass(frozen=True)
 class Group:
     """A group of objects over the attributed positions: arrays, one value per position; 0 where it was too small to be
-    told. `births`: objects it ever had; None: not known. `grown_bytes`: live bytes gained in the second half.
+    listed. `births`: objects it ever had; None: not known.
     """
 
     expression: str
     name: str
     objects: np.ndarray
     live: np.ndarray  # requests and rounding, resident
-    empty: np.ndarray  # of OS pages that hold nothing else
+    empty: np.ndarray  # in OS pages that hold no other objects
     births: int | None
 
     @property
     def mean_bytes(self) -> np.ndarray:
-        """Of an object; 1 where there is none."""
+        """Bytes per object; 1 where there is none."""
         return np.maximum(self.live / np.maximum(self.objects, 1), 1)
 
 
 def estimates(found: Blame, allocator: str, position: int) -> pd.DataFrame:
     """What each experiment promises to save of RSS at the position, of its peak, and of its mean over the positions, in
-    bytes (negative: it would cost so much). Columns COLUMNS; each group's best (`first`) before all other actions,
-    within these the largest saving at the position first.
+    bytes (negative: cost). Columns COLUMNS. Each group's best action (`first`) comes before all other actions; within
+    both, the largest saving at the position comes first.
     """
     at = int(np.flatnonzero(found.positions["position"] == position)[0])
     rss = found.positions["rss_anon_bytes"].to_numpy()
@@ -87,19 +88,19 @@ def estimates(found: Blame, allocator: str, position: int) -> pd.DataFrame:
 
 
 def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """Each group's best first, removal after what keeps the objects, then the largest savings."""
+    """Each group's best action first, removal after actions that keep the objects, then by saving."""
     kept = frame.assign(kept=frame["action"] != "remove")
     order = kept.sort_values(["first", "kept", "saving_bytes"], ascending=False, kind="stable").index
     return frame.loc[order].reset_index(drop=True)
 
 
 def promising(frame: pd.DataFrame) -> pd.DataFrame:
-    """Of `estimates` those that promise LEAST_SAVING of RSS at the position."""
+    """The rows of `estimates` that promise LEAST_SAVING of RSS at the position."""
     return frame[frame["saving_bytes"] >= LEAST_SAVING * frame["rss_bytes"]].reset_index(drop=True)
 
 
 def _best(savings: dict[str, float], least: float) -> str:
-    """Segregation, unless another action promises BETTER times as much; removal if no other promises `least`."""
+    """Segregation, unless another action promises BETTER times as much; removal if no other action promises `least`."""
     others = {action: saving for action, saving in savings.items() if action != "remove"}
     if not others or ("remove" in savings and max(others.values()) < least):
         return next((action for action in savings if action == "remove"), "")
@@ -108,8 +109,8 @@ def _best(savings: dict[str, float], least: float) -> str:
 
 
 def _groups(found: Blame, at: int) -> Iterator[Group]:
-    """Those that an experiment can be about, at a position: functions, or a call stack that has nearly all that its
-    function promises; without call stacks sizes, threads and phases. Of those that are the same objects the first.
+    """The groups that an experiment can be about, at a position: functions, or a call stack that has nearly all that
+    its function promises; without call stacks, sizes, threads and phases. Of groups with the same objects, the first.
     """
     seen = set()
     for group in _others(found, at) if holders.without_stacks(found) else _functions(found, at):
@@ -147,7 +148,7 @@ def _function_of(found: Blame, site: int) -> int:
 
 
 def _numbers(found: Blame, grouping: str, at: int) -> list[int]:
-    """Of the groups that could save LEAST_TOLD of RSS at the position."""
+    """The numbers of groups that could save LEAST_TOLD of RSS at the position."""
     rows = found.groups[(found.groups["at"] == at) & (found.groups["grouping"] == grouping)]
     place = found.positions.iloc[at]
     leaks = holders.grows(found.positions["position"], found.positions["live_bytes"])
@@ -170,14 +171,14 @@ def _group(found: Blame, grouping: str, number: int) -> Group:
 
 
 def _value(found: Blame, grouping: str, number: int) -> str:
-    """As group expressions have it: names with commas or ampersands are written with asterisks there."""
+    """The group's value in a group expression, which has asterisks in place of a name's commas and ampersands."""
     if grouping == "function":
         return found.name(grouping, number).replace(",", "*").replace("&", "*")
     return f"{number}..{size_last(number)}" if grouping == "size" and size_last(number) > number else str(number)
 
 
 def _births(found: Blame, grouping: str, number: int) -> int | None:
-    """Of a function, those of the call stacks that were found at any position."""
+    """The group's births; for a function, those of its call stacks that were found at any position."""
     sites = [site for key, site in found.sites.items() if key == number or grouping == "function"]
     if grouping not in ("site", "function"):
         return None
@@ -186,7 +187,7 @@ def _births(found: Blame, grouping: str, number: int) -> int | None:
 
 
 def _savings(found: Blame, group: Group) -> Iterator[tuple[str, np.ndarray]]:
-    """Of each action but removal that makes sense the bytes that it saves at each position."""
+    """For each action that makes sense, except removal, the bytes that it saves at each position."""
     os_page = found.os_page_bytes
     now = group.empty + group.live
     most = np.maximum.accumulate(group.objects)
@@ -205,8 +206,8 @@ def _savings(found: Blame, group: Group) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _kept(group: Group, ever: np.ndarray, unit_bytes: int) -> np.ndarray:
-    """What memory that is given back by units keeps, if of so many objects that it ever had those of now are left, by
-    chance: the units in which at least one of them lies.
+    """Bytes that memory keeps if it is given back in units, and today's objects are a random selection of the `ever`
+    objects that it had: the units that hold at least one of them.
     """
     share = group.objects / np.maximum(ever, 1)
     units = np.maximum(unit_bytes / group.mean_bytes, 1)
@@ -214,7 +215,7 @@ def _kept(group: Group, ever: np.ndarray, unit_bytes: int) -> np.ndarray:
 
 
 def _before_last_mark(found: Blame, group: Group) -> np.ndarray:
-    """Of the group's objects the share that can have been born before the last mark: what `late` puts off to it."""
+    """The share of the group's objects that can have been born before the last mark, to which `late` delays them."""
     position = found.positions["position"].to_numpy()
     marks = np.array([place for place, _ in found.marks])
     passed = np.searchsorted(marks, position, side="right")
@@ -224,7 +225,9 @@ def _before_last_mark(found: Blame, group: Group) -> np.ndarray:
 
 
 def _leaks(found: Blame, group: Group) -> bool:
-    """Is this a leak's cause: of one that the sentence tells, a group that grows in the same way, and much of it?"""
+    """Is this the cause of a leak? The run has to be one that the sentence calls a leak, and the group has to grow in
+    the same way, and be a large part of the growth.
+    """
     places = found.positions["position"]
     if not holders.grows(places, found.positions["live_bytes"]):
         return False
@@ -234,7 +237,7 @@ def _leaks(found: Blame, group: Group) -> bool:
 
 
 def best(promising: pd.DataFrame, count: int) -> list[str]:
-    """The experiments that promise most over all allocators, each group's first before the others."""
+    """The experiments that promise most over all allocators; each group's first action before other actions."""
     by = promising.groupby("experiment", sort=False, as_index=False)
     sums = by.agg(first=("first", "any"), action=("action", "first"), saving_bytes=("saving_bytes", "sum"))
     return _in_order(sums)["experiment"].head(count).tolist()
@@ -243,8 +246,8 @@ def best(promising: pd.DataFrame, count: int) -> list[str]:
 def tried(file: Results, promised: pd.DataFrame, positions: Mapping[str, int]) -> pd.DataFrame:
     """The experiments in the results of whatif beside what was promised (`estimates` of all allocators), at each
     allocator's position: a row per allocator and experiment, the largest saving there first. Columns: COLUMNS,
-    found_saving_bytes, found_peak_saving_bytes, found_mean_saving_bytes; found_left_bytes: what more lies in OS pages
-    that objects left and the allocator keeps, there; instructions_percent more than the original has. NaN: a run
+    found_saving_bytes, found_peak_saving_bytes, found_mean_saving_bytes; found_left_bytes: additional bytes there in OS
+    pages that objects left and the allocator keeps; instructions_percent: more than the original's. NaN: a run
     failed, or nothing was promised.
     """
     values = absolute(figures([file])).xs(file.name)
@@ -276,7 +279,7 @@ def tried(file: Results, promised: pd.DataFrame, positions: Mapping[str, int]) -
 
 
 def _parts(there: Mapping[str, Blame], label: str, position: int) -> pd.Series:
-    """RSS at the position, and what of it is in OS pages that objects left; NaN where the run failed."""
+    """RSS at the position, and its bytes in OS pages that objects left; NaN if the run failed."""
     columns = ["rss_anon_bytes", "empty_bytes"]
     if label not in there:
         return pd.Series(float("nan"), columns)

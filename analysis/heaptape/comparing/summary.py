@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A comparison in plain words: only what the repetitions support is said, and what they don't is said to be so."""
+"""A comparison in plain words: it claims only what the repetitions support, and names what they don't support."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ NOISY = 0.05
 
 
 def in_words(files: Results | Sequence[Results], baseline: str | None = None) -> list[str]:
-    """What the results say, as sentences, each with its workload's name where there are several. `baseline`: glibc if
-    none is named, else the first. Raises HeaptapeError if it is unknown.
+    """The results as sentences, each with its workload's name if there are several. `baseline`: by default glibc, else
+    the first. Raises HeaptapeError if it is unknown.
 
     >>> import heaptape
     >>> print(heaptape.in_words(heaptape.results("small.json"))[0].split()[0])
@@ -36,7 +36,7 @@ def in_words(files: Results | Sequence[Results], baseline: str | None = None) ->
 
 @dataclass(frozen=True)
 class VerdictTexts:
-    """Verdicts in words: of the workloads together, of each by its name, and notes on how they were decided."""
+    """Verdicts in words: on the workloads together, on each by its name, and notes on how they were decided."""
 
     overall: list[str]
     workloads: dict[str, list[str]]
@@ -44,7 +44,7 @@ class VerdictTexts:
 
 
 def verdicts_in_words(files: Sequence[Results], baseline: str) -> VerdictTexts:
-    """What the repetitions allow to be said, decided over all comparisons of all files at once (`verdicts`)."""
+    """What the repetitions support, decided over all comparisons of all files at once (`verdicts`)."""
     frame = verdicts(files, baseline)
     texts = paragraphs(frame)
     workloads: dict[str, list[str]] = {}
@@ -55,8 +55,8 @@ def verdicts_in_words(files: Sequence[Results], baseline: str) -> VerdictTexts:
 
 
 def sentences(file: Results, baseline: str, made: VerdictTexts | None = None) -> list[str]:
-    """Sentences about one workload, the most telling first. `made`: the verdicts, where they were made with others'. A
-    workload that was not run under the baseline is compared with its own first allocator.
+    """Sentences about one workload, the most important first. `made`: the verdicts, if they were made together with
+    those on other workloads. A workload that was not run under the baseline is compared with its first allocator.
     """
     table = figures([file])
     if table.empty:
@@ -67,13 +67,13 @@ def sentences(file: Results, baseline: str, made: VerdictTexts | None = None) ->
     out = found or verdicts_in_words([file], here).workloads.get(file.name, [])
     estimated = margins.stand_in(file.workload)
     out = out + _overhead(absolute(table).xs(absolute(table).index[0][0]), estimated)
-    # Cycles of a workload that stands for another say nothing of the whole's.
+    # Cycles of a workload that stands for another don't predict the whole's.
     calls = _calls(file, here) if estimated is None else []
     return margins.sentences([file]) + out + calls + _failures(file) + _noise(table)
 
 
 def _first_up(text: str) -> str:
-    """Names of allocators stay as they are; "cycles: …" begins a sentence."""
+    """The text with a capital first letter, unless it begins with the name of an allocator."""
     return text[:1].upper() + text[1:] if text.startswith(("cycles", "instructions", "page", "peak", "mean")) else text
 
 
@@ -137,7 +137,7 @@ def _noise(table: pd.DataFrame) -> list[str]:
 
 
 def engine_cost(file: Results) -> float | None:
-    """The engine's own cycles per op, with the null allocator: median over the runs. None if no run says."""
+    """The engine's own cycles per op, with the null allocator: median over the runs. None if no run has them."""
     values = [number(run.get("engine_cycles_per_op")) for run in file.runs]
     known = pd.Series([v for v in values if v is not None], dtype=float)
     return None if known.empty else float(known.median())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Sweeps of a tunable: what a figure is at each of its values.
+"""Sweeps of a tunable: a figure at each of its values.
 
-A run belongs to a sweep if its variant says the value, as `heaptape replay -a 'reference:tcache_count=0..16/4'` makes
-them: `reference:tcache_count=4`.
+A run belongs to a sweep if its variant names the value, as those of `heaptape replay -a
+'reference:tcache_count=0..16/4'` do: `reference:tcache_count=4`.
 """
 
 import re
@@ -39,7 +39,7 @@ def settings_of(label: str) -> dict[str, float]:
 
 
 def tunables_in(files: Sequence[Results]) -> list[str]:
-    """The tunables that have two values at least on one curve, in the order of the results."""
+    """The tunables that have at least two values on one curve, in the order of the results."""
     values: dict[tuple[str, str], set[float]] = {}
     for file in files:
         for label in file.labels:
@@ -58,11 +58,11 @@ def curve(label: str, tunable: str) -> str:
 
 
 def choose_tunable(files: Sequence[Results], wanted: str | None) -> str:
-    """The tunable wanted, or the only one that was swept. Raises HeaptapeError if there is none such."""
+    """`wanted`, or the only tunable that was swept. Raises HeaptapeError if there is no such tunable."""
     known = tunables_in(files)
     if not known:
         raise HeaptapeError(
-            "no tunable was swept: two runs at least that differ in one, such as 'reference:tcache_count=0..16/4'"
+            "no tunable was swept: needs at least two runs that differ in one, such as 'reference:tcache_count=0..16/4'"
         )
     if wanted is None and len(known) > 1:
         raise HeaptapeError(f"several tunables were swept, which one? --tunable {' or --tunable '.join(known)}")
@@ -74,10 +74,10 @@ def choose_tunable(files: Sequence[Results], wanted: str | None) -> str:
 def sweep(
     files: Sequence[Results], tunable: str, metrics: Sequence[str] = METRICS, method: Method = "t"
 ) -> pd.DataFrame:
-    """One row per point: (workload, curve, value of the tunable, figure), by rising value.
+    """One row per point: (workload, curve, value of the tunable, figure), in order of value.
 
     Columns: workload; allocator: the curve's label, without the tunable; tunable; value; figure: a metric of
-    `results_file.figures`; unit; mean over the repetitions, mean_low and mean_high: its 95 % interval (Student's t of
+    `schema.figures`; unit; mean over the repetitions, mean_low and mean_high: its 95 % interval (Student's t of
     the plain values; the mean itself where all are the same, NaN with one repetition); percent, low, high, repetitions,
     supported, reason, margin_percent: against the curve's lowest value, as `compare.relative` (100 and NaN at that
     value itself). A run

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Verdicts: what the repetitions allow to be said of two allocators, in words, and nothing more.
+"""Verdicts: what the repetitions support about two allocators, in words, and nothing more.
 
 A difference is claimed only if it survives Holm's adjustment for all the comparisons made at once (Holm, A simple
 sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6:65, 1979), and, where the error of
 replaying is known, or the figures are of a workload that stands for another and has margins (margins.py), if the
-whole interval lies beyond that. Figures that are the same in every repetition (memory in the
-recorded order) are compared as they are: they have no interval, and count as no comparison, as nothing is left to
-chance.
+whole interval is beyond that. Figures that are the same in every repetition (memory in the
+recorded order) are compared directly: they have no interval, and are not counted as comparisons, as chance has no part
+in them.
 """
 
 import itertools
@@ -28,12 +28,12 @@ COLUMNS = (
     "workload", "figure", "a", "b", "percent", "low", "high", "effect", "cliffs_delta", "repetitions", "exact",
     "p_value", "p_adjusted", "comparisons", "margin_percent", "verdict", "reason", "sentence",
 )  # fmt: skip
-# What is counted exactly first: it decides where repetitions are few.
+# Exactly counted figures first: they decide where repetitions are few.
 DEFAULT_FIGURES = ("total_instructions", "page_faults", "peak_rss", "mean_rss", "total_cycles")
 # (figure, a, b) -> percent
 ErrorOf = Callable[[str, str, str], float]
-ALIKE = 0.1  # percent: a smaller exact difference is in the table, but not worth a claim in words
-WIDE = 10.0  # percent: a wider half interval is told by its ends, as it isn't symmetric
+ALIKE = 0.1  # percent: a smaller exact difference is in the table, but not claimed in words
+WIDE = 10.0  # percent: of a wider half interval the ends are shown, as it isn't symmetric
 
 
 @dataclass(frozen=True)
@@ -84,21 +84,21 @@ def verdicts(
 ) -> pd.DataFrame:
     """Every allocator `a` compared with the baseline `b` (`every_pair`: with every other), per workload and figure.
 
-    `figures`: metrics of `results_file.figures`. `error_percent`: figure -> by how many percent a replay may be off
-    for reasons that repetitions don't show (0 where it isn't named), or a function of figure, a and b that says so; a
-    difference not beyond it is withheld.
+    `figures`: metrics of `schema.figures`. `error_percent`: figure -> by how many percent a replay may be off
+    for reasons that repetitions don't show (0 where it isn't named), or a function of figure, a and b that returns it;
+    a difference not beyond it is withheld.
 
     Columns: workload; figure; a, b (labels); percent: by how much a needs more than b (negative: less), low, high: its
     95 % interval (NaN if exact, or one repetition); effect: Hedges' g (`effects.hedges_g`) of the paired log ratios;
     NaN if exact;
     cliffs_delta: of the repetitions (1: every one of a's is larger); repetitions; exact; p_value and p_adjusted
-    (Holm); comparisons: how many were adjusted for; margin_percent: of either figure of a workload that stands for
-    another (margins.py; else 0), which low and high then have; nothing of it is exact; verdict: "more",
+    (Holm); comparisons: how many were adjusted for; margin_percent: of each figure of a workload that stands for
+    another (margins.py; else 0), which low and high then include; none of its figures is exact; verdict: "more",
     "less", "same" (exactly), "not shown", "not told" (one repetition), "too noisy" (not shown, and the interval spans a
     factor of two or more), "within error", "within margin" or "no margin"; reason:
     why percent should not be shown as a number (its interval spans a factor of two or more; the direction may still be
-    claimed), else empty; sentence. Where there are several workloads, rows of "geometric mean" come
-    last: of these workloads, not of all that there may be. A figure that either lacks, or that is 0, has no row.
+    claimed), else empty; sentence. If there are several workloads, rows of "geometric mean" come
+    last: of these workloads, not of all possible ones. A figure that either allocator lacks, or that is 0, has no row.
     Raises HeaptapeError if the baseline is unknown.
     """
     files = [results] if isinstance(results, Results) else list(results)
@@ -138,20 +138,20 @@ def paragraphs(frame: pd.DataFrame) -> list[str]:
         out.append("Exact: the same in every repetition (instructions: within 0.01 %), so there is no interval.")
     if (frame["reason"] != "").any():
         out.append(
-            "Too noisy: an interval that spans a factor of two or more is no answer. Repeat more often (replay -n, "
-            "--until-ci) or on a quieter machine."
+            "Too noisy: the interval spans a factor of two or more, so there is no figure. Repeat more often "
+            "(replay -n, --until-ci) or on a quieter machine."
         )
     comparisons = int(frame["comparisons"].max()) if len(frame) else 0
     if comparisons > 1:
         out.append(
             f"{comparisons} comparisons were made at once: a difference is claimed only if it is significant after "
-            "Holm's adjustment for their number. Each interval is of 95 % by itself."
+            "Holm's adjustment for their number. Each interval alone has 95 %."
         )
     return out
 
 
 def _relation(rows: pd.DataFrame, a: str, b: str) -> str:
-    """The differences that are claimed, then what is not."""
+    """The differences that are claimed, then the other figures."""
     claims, others, alike = [], [], []
     for row in rows.to_dict("records"):
         words = wording(row["figure"])
@@ -226,7 +226,7 @@ def _row(c: _Comparison, p_value: float, p_adjusted: float, count: int, method: 
 
 
 def _verdict(c: _Comparison, row: dict, error: float) -> str:
-    """`row`: with the ends of what there may be, those of an exact ratio, too."""
+    """`row`: with the ends of the interval including margins; of an exact ratio, too."""
     if c.margin == margins.NONE_KNOWN:
         return "no margin"
     if row["exact"] and row["percent"] == 0:
@@ -267,12 +267,12 @@ def _sentence(row: dict, error: float) -> str:
 def _claim(row: dict, words: Wording) -> str:
     direction = "more" if row["verdict"] == "more" else words.less
     if row["reason"]:
-        return f"{words.verb} {direction} {words.what} (how many is too noisy to tell)"
+        return f"{words.verb} {direction} {words.what} (too noisy to say how many)"
     return f"{words.verb} {_amount(row)} {direction} {words.what}"
 
 
 def _amount(row: dict) -> str:
-    """12.1 ± 0.8 %; 250 % (95 % interval 120 to 430 %) where it is wide; 12.1 % where it is exact."""
+    """12.1 ± 0.8 %; 250 % (95 % interval 120 to 430 %) if it is wide; 12.1 % if it is exact."""
     percent = abs(row["percent"])
     if row["exact"]:
         return f"{_digits(percent)} %"
@@ -284,7 +284,7 @@ def _amount(row: dict) -> str:
 
 
 def _decimals(half: float) -> int:
-    """So many that the half interval has a digit that isn't 0, and one at least."""
+    """As many decimals as the half interval needs to have a digit that isn't 0; at least one."""
     return 1 if half >= 0.05 else 2 if half >= 0.005 else 3
 
 
@@ -302,14 +302,14 @@ def _no_claim(row: dict, pair: str, error: float) -> str:
             what = row["reason"].partition(";")[0].removeprefix("too noisy: ")
             return f"too noisy to tell: {what}"
         case "no margin":
-            return f"of {pair} is the measured workload's own, without a known error, so there is no verdict"
+            return f"those of {pair} are the measured workload's own, without a known error, so there is no verdict"
         case "within margin":
             margin = margins.percent_text(row["margin_percent"])
             if row["margin_percent"] >= margins.UNBOUNDED:
                 return f"a margin of {margin} forbids ranking {pair} ({_signed(row['percent'])} %)"
             return f"{pair} may be in either order within a margin of {margin} each ({alone}), so there is no verdict"
         case "not told":
-            return f"one repetition only of {pair}, so there is no verdict"
+            return f"only one repetition of {pair}, so there is no verdict"
         case "within error":
             least = "" if math.isnan(error) else f", {error:g} %"
             shown = f"{_signed(row['percent'])} %" if row["exact"] else alone

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""Heaps that age: RSS that grows while live bytes do not, as objects are replaced by others many times over.
+"""Heaps that age: RSS that grows while live bytes do not, as objects are replaced by others many times.
 
-Such growth is made by calls that a distillate leaves out, so that its RSS is of a younger heap than the whole's.
+The calls that cause such growth are left out of a distillate, so its RSS is that of a younger heap than the whole's.
 """
 
 from collections.abc import Mapping
 
 import pandas as pd
 
-SAME_LIVE = 0.95  # of the most live bytes: from there on they count as the same
-AGES_PERCENT = 10  # growth, from which on a heap is said to age
-FEWEST_FAMILIES = 2  # of which it has to grow so: one allocator alone may release late, or keep caches
+SAME_LIVE = 0.95  # share of the most live bytes, from which on live bytes count as the same
+AGES_PERCENT = 10  # growth from which on a heap counts as ageing
+FEWEST_FAMILIES = 2  # on which it has to grow this much: a single allocator may release late, or keep caches
 
 
 def growth_percent(timeline: pd.DataFrame) -> float:
-    """By how much RSS per live byte rose, from where live bytes first are at their most to where it is highest at as
-    many live bytes. `timeline`: of results.timeline; 0 where it has no live bytes.
+    """By how many percent RSS per live byte rose, from where live bytes are first at their most to its highest at the
+    same live bytes (SAME_LIVE). `timeline`: of results.timeline; 0 where it has no live bytes.
     """
     full = timeline[timeline["live_bytes"] >= SAME_LIVE * timeline["live_bytes"].max()]
     per_byte = full["rss_anon_bytes"] / full["live_bytes"]

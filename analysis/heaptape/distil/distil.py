@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Makes a distillate: measures the whole once, plans, measures what the plan gives, fits, writes it with its errors."""
+"""Makes a distillate: measures the whole once, plans, measures the plan's result, fits, writes it with its errors."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -19,12 +19,12 @@ from heaptape.measure.registry import Choice, sha256_of
 from heaptape.results import distilled
 
 RATIO = 0.01
-SMALLEST_RATIO, LARGEST_RATIO = 0.005, 0.5  # that --error tries, each twice the one before
+SMALLEST_RATIO, LARGEST_RATIO = 0.005, 0.5  # that --error tries, doubling from the first to the last
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """One of `ops`, `ratio` and `error_percent`; or none: RATIO. `misses`: of caches and TLBs, too."""
+    """One of `ops`, `ratio` and `error_percent`; if none is set, RATIO. `misses`: estimate cache and TLB misses too."""
 
     kind: Kind = "both"
     ops: int | None = None
@@ -34,7 +34,7 @@ class Wanted:
     misses: bool = False
 
     def ops_to_try(self, whole: int) -> list[int]:
-        """Numbers of ops, rising; the first that keeps the error is taken, else the last."""
+        """Numbers of ops, rising; the first that keeps the error is used, else the last."""
         if self.error_percent is None:
             return [self.ops or max(1, round((self.ratio or RATIO) * whole))]
         ratios = [SMALLEST_RATIO]
@@ -45,7 +45,7 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Distilled:
-    """`wanted_ops`: for which it was planned. `manifest`: as in the trace. `errors`: fit.table."""
+    """`wanted_ops`: the ops it was planned for. `manifest`: as in the trace. `errors`: fit.table."""
 
     plan: Plan
     wanted_ops: int
@@ -56,22 +56,22 @@ class Distilled:
 
     @property
     def growth(self) -> dict[str, float]:
-        """Of a heap that ages: label -> percent by which RSS grew (ageing.py); of another it is empty."""
+        """For a heap that ages: label -> percent by which RSS grew (ageing.py); else empty."""
         return self.manifest.get("ages", {})
 
     @property
     def worst(self) -> float:
-        """The largest expected error, in percent; but for those of kinds of calls."""
+        """The largest expected error in percent, except errors by kind of call."""
         return max(of for figure, of in self.fitted.expected.items() if not figure.startswith(distilled.OF_KIND))
 
 
 class Distiller:
-    """Of one workload, on these allocators. `name`: of the whole, in the manifest."""
+    """Distils one workload on these allocators. `name`: of the whole, in the manifest."""
 
     def __init__(
         self, workload: Path, name: str, choices: Sequence[Choice], wanted: Wanted, home: Home, scratch: Path
     ) -> None:
-        """Raises HeaptapeError: a workload of which there is no distillate."""
+        """Raises HeaptapeError for a workload that can't be distilled."""
         about = read_workload(workload)
         if not about.ops:
             raise HeaptapeError(f"{name}: no calls")
@@ -80,14 +80,14 @@ class Distiller:
         if wanted.misses:
             replay.require_accesses(workload, name, ["misses"])
             if "bursts" in about.info.get("accesses", {}):
-                raise HeaptapeError(f"{name}: recorded in bursts, and misses are distilled of whole recordings alone")
+                raise HeaptapeError(f"{name}: recorded in bursts, but misses are distilled only from whole recordings")
         self._ops = about.ops
         self.tell: Callable[[str, float], None] = lambda what, share: None
         self._workload, self._name, self._choices, self._wanted = workload, name, list(choices), wanted
         self._home, self._scratch = home, scratch
 
     def make(self, tape: Path) -> Distilled:
-        """Writes it. Raises HeaptapeError."""
+        """Writes the distillate to `tape`. Raises HeaptapeError."""
         figures = [*distilled.FIGURES_OF_KIND[self._wanted.kind], *([measured.MISSES] if self._wanted.misses else [])]
         whole = measured.whole(self._workload, self._choices, figures, self._home, self._part("the whole"))
         count = functools.partial(measured.count, self._workload, home=self._home, accesses=self._wanted.misses)
@@ -96,7 +96,7 @@ class Distiller:
         for ops in self._wanted.ops_to_try(self._ops):
             plan = planner.plan(ops)
             if made and plan.ops == made.plan.ops == plan.floor:
-                continue  # below the floor all plans are one
+                continue  # below the floor all plans are the same
             made = self._try(plan, ops, whole, tape)
             if self._wanted.error_percent is None or made.worst <= self._wanted.error_percent:
                 break
@@ -126,7 +126,7 @@ class Distiller:
         return Distilled(plan, ops, self._ops, fitted, table, manifest)
 
     def _manifest(self, plan: Plan, fitted: Fitted, table: pd.DataFrame) -> dict:
-        """What heaptape-convert can't know."""
+        """The part of the manifest that heaptape-convert can't compute."""
         return {
             "kind": self._wanted.kind,
             "whole": {"name": self._name, "sha256": sha256_of(self._workload)},

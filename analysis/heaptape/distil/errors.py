@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Errors of a distillate: on the allocators that it was fitted on, and what to expect on one that it has not seen.
+"""Errors of a distillate: on the allocators that it was fitted on, and those to expect on any other allocator.
 
-One family of allocators (an allocator with its variants) after the other is left out of the fit, and its figure is
-estimated by the rest: that is the error on an allocator not seen.
+Each family of allocators (an allocator with its variants) in turn is left out of the fit, and its figure is estimated
+from the other families: that is the error on an allocator not seen.
 """
 
 import math
@@ -14,14 +14,14 @@ from scipy.special import stdtrit
 
 from heaptape.comparing.intervals import LEVEL
 
-# Of the choices (by number) that the fit may use: the estimates of all choices.
+# From the choices (by number) that the fit may use, to the estimates for all choices.
 Fit = Callable[[Sequence[int]], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Errors:
-    """In percent of the whole's figure, one a choice: of the fit on all, and of the fit on other families. `expected`:
-    half the width of the 95 % interval for an allocator not seen.
+    """Errors in percent of the whole's figure, one per choice: of the fit on all choices (`fitted`), and of the fit on
+    other families (`left_out`). `expected`: half the width of the 95 % interval for an allocator not seen.
     """
 
     fitted: np.ndarray
@@ -30,13 +30,13 @@ class Errors:
 
 
 def percent(estimates: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """By how much estimates are above."""
+    """By how many percent the estimates are above the whole's figures."""
     return 100 * (estimates / whole - 1)
 
 
 def errors(fit: Fit, whole: np.ndarray, families: Sequence[str], unseen: np.ndarray | float = 0.0) -> Errors:
-    """Of a way to fit, on choices with these figures of the whole. There must be two families at least. `unseen`: what
-    is to be added to each choice's, in percent, as its figures were known before the fit (select.left_out).
+    """The errors of a fit, on choices with the whole's figures `whole`. There must be at least two families. `unseen`:
+    added to each choice's error, in percent, as its figures helped to choose the windows (select.left_out).
     """
     every = range(len(whole))
     left_out = np.empty(len(whole))
@@ -49,8 +49,8 @@ def errors(fit: Fit, whole: np.ndarray, families: Sequence[str], unseen: np.ndar
 
 
 def expected(left_out: np.ndarray, families: Sequence[str]) -> float:
-    """Half the width of the interval in which the error on another family lies: by Student's t, and no less than the
-    worst of these, as a few allocators are unlike all others. Errors of one family are alike: it counts once, with its
+    """Half the width of the interval of the error on another family: by Student's t, and at least the worst of these
+    errors, as a few allocators differ from all others. Errors within a family are similar: it counts once, with its
     mean square.
     """
     squares = [float(np.mean(left_out[[own == family for own in families]] ** 2)) for family in dict.fromkeys(families)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a distillate's runs say of the whole, fitted on allocators of which both are known; with the errors."""
+"""Estimates of the whole from a distillate's runs, fitted on allocators where both are known; with the errors."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +19,8 @@ Fit = Callable[[Sequence[int]], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """`corrections` and `errors`, by figure. `sampling`, of those that windows tell: of each choice
-    half the 95 % interval of choosing them, without its family, in percent (select.sampling_interval).
+    """`corrections` and `errors`, by figure. `sampling`, for figures that windows estimate: for each choice half the
+    95 % interval of choosing the windows without its family, in percent (select.sampling_interval).
     """
 
     corrections: dict[str, dict]
@@ -41,9 +41,9 @@ class Fitted:
 def fit(
     runs: Runs, whole: Whole, manifest: Mapping, families: Sequence[str], left_out: pd.DataFrame | None = None
 ) -> Fitted:
-    """Of RSS and misses the correction that is best on allocators left out; instructions are the windows' times their
-    weights. `families`: the allocator of each choice, in the order of whole.figures. `left_out`: select.left_out, where
-    windows were chosen.
+    """For RSS and misses, the correction with the least error on allocators left out; instructions are the windows'
+    times their weights. `families`: the allocator of each choice, in the order of whole.figures. `left_out`:
+    select.left_out, where windows were chosen.
     """
     fitted, found, sampling = {}, {}, {}
     for figure in whole.figures:
@@ -63,8 +63,8 @@ def fit(
 
 
 def table(fitted: Fitted, labels: Sequence[str]) -> pd.DataFrame:
-    """One row an allocator and figure: allocator, figure, error_percent (as fitted on all), left_out_percent (as fitted
-    on the others), expected_percent; of figures that windows tell sampling_percent (Fitted.sampling), else NaN.
+    """One row per allocator and figure: allocator, figure, error_percent (fitted on all), left_out_percent (fitted on
+    other families), expected_percent; sampling_percent (Fitted.sampling) for figures that windows estimate, else NaN.
     """
     return pd.DataFrame(
         [
@@ -85,7 +85,7 @@ def table(fitted: Fitted, labels: Sequence[str]) -> pd.DataFrame:
 def _best(
     fits: Mapping[str, Fit], want: np.ndarray, families: Sequence[str], unseen: np.ndarray | float
 ) -> tuple[str, Errors]:
-    """The key of the fit of least expected error, and its errors; of equal ones the first."""
+    """The key of the fit with the least expected error (the first of equals), and its errors."""
     found = {key: errors(one, want, families, unseen) for key, one in fits.items()}
     best = min(found, key=lambda key: found[key].expected)
     return best, found[best]

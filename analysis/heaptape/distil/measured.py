@@ -21,10 +21,10 @@ from heaptape.measure.registry import Choice
 from heaptape.results import distilled, misses
 from heaptape.results.timeline import timeline_frame
 
-MISSES = "misses"  # of all caches and TLBs that are simulated, in place of a figure's name
+MISSES = "misses"  # in place of a figure's name: the misses of all caches and TLBs that are simulated
 MOST_CELLS = 20_000
 FEWEST_OPS_OF_A_CELL = 50
-SHARE_OF_KIND = 0.01  # of the calls: of fewer, a few windows have hardly any
+SHARE_OF_KIND = 0.01  # of the calls: a few windows contain hardly any calls of a rarer kind
 
 Runs = Mapping[str, Mapping[str, dict]]  # label -> pass -> run
 Tell = Callable[[float], None]
@@ -32,8 +32,8 @@ Tell = Callable[[float], None]
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """Of the workload: `figures`, one row a choice (by label), one column a figure; its cells; `growth`: label ->
-    percent (ageing.py), empty where memory was not measured.
+    """The whole workload's `figures`, one row per choice (by label), one column per figure; its cells; `growth`: label
+    -> percent (ageing.py), empty where memory was not measured.
     """
 
     figures: pd.DataFrame
@@ -50,7 +50,7 @@ def cell_edges(ops: int) -> np.ndarray:
 def run(
     workload: Path, edges: Sequence[int], choices: Sequence[Choice], figures: Sequence[str], home: Home, tell: Tell
 ) -> Runs:
-    """One run of each pass that the figures need on each choice; instructions and misses are also counted between the
+    """One run on each choice of each pass that the figures need; instructions and misses are also counted between the
     edges. Raises HeaptapeError.
     """
     passes = list(dict.fromkeys(distilled.pass_of(figure) for figure in figures))
@@ -66,7 +66,7 @@ def run(
 
 
 def whole(workload: Path, choices: Sequence[Choice], figures: Sequence[str], home: Home, tell: Tell) -> Whole:
-    """`figures`: MISSES may be among them. Raises HeaptapeError."""
+    """Measures the whole. `figures`: may contain MISSES. Raises HeaptapeError."""
     edges = cell_edges(read_workload(workload).ops)
     runs = run(workload, edges.tolist(), choices, figures, home, tell)
     values = {label: _values(figures, of_choice, label) for label, of_choice in runs.items()}
@@ -75,7 +75,7 @@ def whole(workload: Path, choices: Sequence[Choice], figures: Sequence[str], hom
     for label, of_choice in runs.items():
         if windows := of_choice.get("instructions", {}).get("windows"):
             counts |= {f"calls of {call}": np.array(made) for call, made in windows["calls"].items()}
-        # Strata of like instructions and like misses of the first level serve all the rest (docs/use/DISTILLATION.md).
+        # Strata of similar instructions and first-level misses suit all other figures too (docs/use/DISTILLATION.md).
         chosen_by = (distilled.INSTRUCTIONS, next((name for name in values[label] if name.startswith("misses")), ""))
         for figure in filter(distilled.is_by_windows, values[label]):
             into = counts if figure in chosen_by else beside
@@ -85,13 +85,13 @@ def whole(workload: Path, choices: Sequence[Choice], figures: Sequence[str], hom
         for label, of_choice in runs.items()
         if "memory" in of_choice
     }
-    told = pd.DataFrame.from_dict(values, orient="index")
-    told = told.loc[:, told.gt(0).all()]  # of nothing there is no percentage
-    return Whole(told, Cells(pd.DataFrame(counts), edges, pd.DataFrame(beside)), growth)
+    table = pd.DataFrame.from_dict(values, orient="index")
+    table = table.loc[:, table.gt(0).all()]  # no percentage of 0
+    return Whole(table, Cells(pd.DataFrame(counts), edges, pd.DataFrame(beside)), growth)
 
 
 def _values(figures: Sequence[str], runs: Mapping[str, dict], label: str) -> dict[str, float]:
-    """By figure: instructions also by kind of call, of those that are many; each cache and TLB in place of MISSES."""
+    """By figure: instructions also by each frequent kind of call; each cache and TLB in place of MISSES."""
     values = {figure: exact.read(figure, runs, label) for figure in figures if figure != MISSES}
     calls = runs.get("instructions", {}).get("calls", {})
     every = sum(about["count"] for about in calls.values())
@@ -104,14 +104,14 @@ def _values(figures: Sequence[str], runs: Mapping[str, dict], label: str) -> dic
 
 
 def write(workload: Path, plan: Plan, manifest: Mapping, tape: Path, home: Home, accesses: bool = False) -> None:
-    """The distillate of a plan, with what is known of its manifest. `accesses`: with the data accesses of its windows.
-    Raises HeaptapeError.
+    """Writes the distillate of a plan, with the given part of its manifest. `accesses`: with the data accesses of its
+    windows. Raises HeaptapeError.
     """
     _convert(workload, plan.rules() | {"manifest": manifest}, ["-o", str(tape), *_accesses(workload, accesses)], home)
 
 
 def count(workload: Path, rules: Mapping, home: Home, accesses: bool = False) -> int:
-    """The ops that a distillate by these rules would have. Raises HeaptapeError."""
+    """The number of ops that a distillate by these rules would have. Raises HeaptapeError."""
     return int(_convert(workload, rules, _accesses(workload, accesses), home)["ops"])
 
 
@@ -127,7 +127,7 @@ def _convert(workload: Path, rules: Mapping, options: Sequence[str], home: Home)
 
 
 def manifest_of(workload: Path) -> dict:
-    """That of a compiled distillate. Raises HeaptapeError."""
+    """The manifest of a compiled distillate. Raises HeaptapeError."""
     found = read_workload(workload).info.get("distilled")
     if not isinstance(found, dict):
         raise HeaptapeError(f"{workload.name}: not a distillate")

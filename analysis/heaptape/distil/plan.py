@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What a distillate keeps: objects for memory, windows for time, within a number of ops.
+"""What a distillate keeps, within a number of ops: objects for memory, windows for time.
 
-Objects that are live when their size class is at its high are there for the memory, and are the heap on which windows
-are counted; the objects that the ops of windows and their warm-ups touch come in addition. What the highs need at least
-is the floor: no smaller distillate can tell the memory. Which objects these are, heaptape-convert finds.
+Objects that are live when their size class is at its high are kept for memory, and are the heap on which windows are
+counted. The objects that the ops of windows and their warm-ups touch are kept in addition. The ops that the highs need
+at least are the floor: no smaller distillate can estimate memory. heaptape-convert determines which objects these are.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,29 +16,29 @@ import pandas as pd
 from heaptape.distil import select
 
 Kind = Literal["time", "memory", "both"]
-# Of the ops, for the highs; the windows have the rest, and no less than that where the floor is higher.
+# Share of the ops for the highs; the windows have the other share, also where the floor is higher.
 SHARE_OF_HIGHS = {"time": 0.3, "memory": 1.0, "both": 0.5}
 MOST_SEGMENTS = 64
 FEWEST_WINDOWS, MOST_WINDOWS = 8, 200
-OPS_A_WINDOW = 1500  # with its warm-up and what else its objects do: more ops make more windows, then longer ones
-WARM_UP = 4  # times a window's length: docs/use/DISTILLATION.md has what other depths give
+OPS_A_WINDOW = 1500  # with its warm-up and other ops of its objects: more ops make more windows, then longer ones
+WARM_UP = 4  # times a window's length: docs/use/DISTILLATION.md has the results of other depths
 ROUNDS = 6  # of fitting the windows' length
-LARGE_BYTES = 32768  # from here on objects are few and matter one by one
+LARGE_BYTES = 32768  # from this size on objects are few and matter one by one
 ON = " on "
 COLUMNS = ("begin", "counted", "end", "weight")
 
-# Which objects windows need (convert/distil/plan.h): those that they touch, or all that are live when they begin.
+# Which objects windows need (convert/distil/plan.h): the objects that they touch, or all that are live at their begin.
 Heap = Literal["touched", "live"]
 
-# heaptape-convert's plan of a distillate -> ops that it has
+# heaptape-convert's rules of a distillate -> its number of ops
 Count = Callable[[Mapping], int]
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """`windows`: one row each, begin, counted, end (positions), weight, by position; may be empty. `segments`: parts of
-    the history of whose highs it has the objects, 0: none. `ops`: its own; `floor`: of the highs of the whole history.
-    `sampled`: how the windows were chosen.
+    """`windows`: one row per window, by position: begin, counted, end (positions), weight; may be empty. `segments`:
+    number of parts of the history; the objects of each part's highs are kept; 0: none. `ops`: the distillate's;
+    `floor`: the ops for the highs of the whole history. `sampled`: how the windows were chosen.
     """
 
     windows: pd.DataFrame
@@ -52,7 +52,7 @@ class Plan:
         return _rules(self.segments, self.windows, self.heap)
 
     def left_out(self, cells: "Cells", families: Mapping[str, str]) -> pd.DataFrame | None:
-        """select.left_out of its windows, which were chosen by these cells; None: it has no windows. `families`: label
+        """select.left_out for the plan's windows, which were chosen by these cells; None: no windows. `families`: label
         -> allocator.
         """
         if not self.sampled:
@@ -76,8 +76,8 @@ def _rules(segments: int, windows: pd.DataFrame, heap: Heap = "touched") -> dict
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The workload, cut into pieces in which everything was counted: `counts`, one row each, by which windows are
-    chosen; `edges`, from 0. `beside`: what else was counted.
+    """The workload, cut into pieces that were counted one by one. `counts`: one row per cell, by which windows are
+    chosen; `edges`: positions, from 0; `beside`: further counts.
     """
 
     counts: pd.DataFrame
@@ -90,12 +90,12 @@ class Cells:
 
 
 def column(figure: str, label: str) -> str:
-    """Of Cells: a figure on an allocator."""
+    """The column of Cells for a figure on an allocator."""
     return f"{figure}{ON}{label}"
 
 
 class Planner:
-    """Plans for one workload, as many as are asked for."""
+    """Makes plans for one workload."""
 
     def __init__(self, cells: Cells, count: Count, kind: Kind, seed: int) -> None:
         self._cells, self._count, self._kind, self._seed = cells, count, kind, seed
@@ -104,7 +104,7 @@ class Planner:
         self.floor = self._highs(1)
 
     def plan(self, ops: int) -> Plan:
-        """Of so many ops as near as can be; more, where the floor and FEWEST_WINDOWS need more."""
+        """A plan of about `ops` ops; of more, where the floor and FEWEST_WINDOWS need more."""
         segments = self._segments(ops * SHARE_OF_HIGHS[self._kind])
         if self._kind == "memory":
             return Plan(self._none, segments, self._highs(segments), self.floor)
@@ -121,7 +121,7 @@ class Planner:
         return self._ops_of_highs[segments]
 
     def _segments(self, ops: float) -> int:
-        """As many as so many ops are enough for; one at least, but for time."""
+        """The most segments that `ops` are enough for; at least one, except for time."""
         if self._kind == "time" and self.floor > ops:
             return 0
         segments = 1
@@ -130,16 +130,16 @@ class Planner:
         return segments
 
     def _room(self, segments: int, ops: int) -> int:
-        """Ops of the windows: they have their share, whatever the highs need."""
+        """Ops for the windows: at least their share, whatever the highs need."""
         return max(ops - self._highs(segments), round(ops * (1 - SHARE_OF_HIGHS[self._kind])))
 
     def _fitting_windows(self, segments: int, room: int) -> _Tried:
-        """The longest that fit, or the shortest."""
+        """The longest windows that fit, or the shortest."""
         tried = list(self._tried(segments, room, int(np.clip(room / OPS_A_WINDOW, FEWEST_WINDOWS, MOST_WINDOWS))))
         return next((one for one in reversed(tried) if one.ops <= self._highs(segments) + room), tried[0])
 
     def _tried(self, segments: int, room: int, wanted: int) -> Iterator[_Tried]:
-        """Windows of one cell, then longer ones, each by what those before left, up to the first that are too long."""
+        """Windows of one cell, then longer ones by the room that shorter ones left, up to the first too long ones."""
         sampled = select.Sampled(1, wanted, self._seed)
         for _ in range(ROUNDS):
             windows = self._windows(sampled)
@@ -151,7 +151,7 @@ class Planner:
             sampled = replace(sampled, per_window=longer)
 
     def _windows(self, sampled: select.Sampled) -> pd.DataFrame:
-        """With warm-ups, none of which begins before the end of the window before it."""
+        """Windows with warm-ups, none of which begins before the end of the preceding window."""
         chosen = select.choose(self._cells.counts, self._cells.edges, sampled)
         before = np.concatenate([[0], chosen.end[:-1]])
         begin = np.maximum(chosen.begin - WARM_UP * sampled.per_window * self._cells.length, before)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Which windows of a workload stand for the others: strata of windows that are alike, and one window of each.
+"""Which windows of a workload represent all of them: strata of similar windows, and one window of each.
 
 The workload's ops are cut into cells, all but the last of one length, in which instructions on some allocators were
-counted (the second phase of the sample costs nothing, as the whole is replayed for its errors anyway). A window is some
-consecutive cells.
+counted (the second phase of the sample costs nothing, as the whole is replayed for its errors anyway). A window is a
+few consecutive cells.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ from scipy.special import ndtri
 
 from heaptape.comparing.intervals import LEVEL
 
-TURNS = 20  # of k-means: it has settled
+TURNS = 20  # of k-means: enough for it to settle
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """How windows are chosen: `wanted` at most, of `per_window` cells each. The same seed gives the same windows."""
+    """How windows are chosen: at most `wanted`, of `per_window` cells each. The same seed gives the same windows."""
 
     per_window: int
     wanted: int
@@ -29,8 +29,8 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Windows:
-    """Chosen ones, by rising position. `begin`, `end`: positions; `weight`: of how many times its ops it tells.
-    `stratum`: of all windows that there are, chosen or not.
+    """The chosen windows, by rising position. `begin`, `end`: positions; `weight`: how many times its ops a window
+    represents. `stratum`: of every window, chosen or not.
     """
 
     begin: np.ndarray
@@ -40,7 +40,7 @@ class Windows:
 
 
 def features(cells: pd.DataFrame, per_window: int) -> np.ndarray:
-    """One row a window, one column for each of `cells` (one row a cell): its sum, in means of all windows."""
+    """One row per window, one column per column of `cells` (a row per cell): its sum, divided by the windows' mean."""
     sums = _sums(cells, per_window).to_numpy(np.float64)
     mean = sums.mean(axis=0)
     return sums[:, mean > 0] / mean[mean > 0]
@@ -51,14 +51,14 @@ def _sums(cells: pd.DataFrame, per_window: int) -> pd.DataFrame:
 
 
 def choose(cells: pd.DataFrame, edges: np.ndarray, sampled: Sampled) -> Windows:
-    """`cells`: what is counted in each, one column a count; `edges`: positions of their ends, from 0 on. The first
-    window is always one, for itself: the start is like nothing that follows.
+    """Chooses windows. `cells`: one row per cell, one column per count; `edges`: positions of the cells' ends, from 0
+    on. The first window is always chosen, with its own stratum: the start is unlike everything after it.
     """
     described = features(cells, sampled.per_window)
     begin = edges[:-1][:: sampled.per_window]
     end = np.append(begin[1:], edges[-1])
-    # By ratios, so that a few dear windows do not take all strata: an allocator that nothing is chosen by may differ
-    # among the others.
+    # By ratios, so that a few expensive windows do not take all strata: an allocator that has no part in the choice may
+    # differ among the other windows.
     stratum = _strata(np.log1p(described), sampled.wanted, sampled.seed)
     chosen, weight = [], []
     for label in np.unique(stratum):
@@ -75,10 +75,10 @@ def choose(cells: pd.DataFrame, edges: np.ndarray, sampled: Sampled) -> Windows:
 def left_out(
     cells: pd.DataFrame, edges: np.ndarray, sampled: Sampled, families: Mapping[str, str], beside: pd.DataFrame
 ) -> pd.DataFrame:
-    """Of each allocator, what its windows tell that were chosen without it. One row a column of `cells` or `beside` (by
-    which none is chosen) that is in `families` (column -> allocator). `unseen`: what it makes of the sampling error
-    that its own counts helped to choose: the error of windows that are chosen without its family, less that of those
-    that are chosen with all. `sampling`: sampling_interval of windows that are chosen without it. Percent.
+    """The effect on each allocator of choosing windows without it. One row per column of `cells` or `beside` (which has
+    no part in the choice) that is in `families` (column -> allocator). `unseen`: the sampling error of windows chosen
+    without its family, less the error of windows chosen with all families. `sampling`: sampling_interval of windows
+    chosen without its family. Percent.
     """
     all_known, rows = choose(cells, edges, sampled), {}
     for family in dict.fromkeys(families.values()):
@@ -92,9 +92,9 @@ def left_out(
 
 
 def sampling_interval(counts: pd.Series, per_window: int, stratum: np.ndarray) -> float:
-    """Half the 95 % interval of an estimate by one window of each stratum, drawn at random, in percent of the whole's:
-    by the variance of all windows within each stratum (Cochran, Sampling Techniques, 5.3), as all were counted.
-    `counts`: one a cell; `stratum`: one a window.
+    """Half the 95 % interval of an estimate by one window of each stratum, drawn at random, in percent of the whole's
+    count: by the variance of all windows within each stratum (Cochran, Sampling Techniques, 5.3), as all were counted.
+    `counts`: one per cell; `stratum`: one per window.
     """
     windows = _sums(counts.to_frame("count"), per_window)["count"].astype(np.float64)
     within = windows.groupby(stratum).agg(["size", "var"]).fillna(0.0)  # one window alone has no variance
@@ -103,8 +103,8 @@ def sampling_interval(counts: pd.Series, per_window: int, stratum: np.ndarray) -
 
 
 def sampling_error(counts: pd.Series, edges: np.ndarray, windows: Windows) -> float:
-    """By how many percent the windows' counts of the whole itself, times their weights, are above the whole's.
-    `counts`: one a cell.
+    """By how many percent the counts in the windows of the whole, times their weights, are above the whole's count.
+    `counts`: one per cell.
     """
     until = np.append(0.0, counts.to_numpy(np.float64).cumsum())
     counted = until[np.searchsorted(edges, windows.end)] - until[np.searchsorted(edges, windows.begin)]
@@ -112,7 +112,7 @@ def sampling_error(counts: pd.Series, edges: np.ndarray, windows: Windows) -> fl
 
 
 def _strata(described: np.ndarray, wanted: int, seed: int) -> np.ndarray:
-    """A label for each window: windows of one label are alike. The first has a label of its own."""
+    """A label for each window: windows of one label are similar. The first window has its own label."""
     from scipy.cluster.vq import kmeans2  # 0.3 s
 
     label = np.zeros(len(described), np.int64)
@@ -129,8 +129,8 @@ def _strata(described: np.ndarray, wanted: int, seed: int) -> np.ndarray:
 
 
 def _apart(points: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """First centres, as k-means++ draws them: each by its squared distance from those before, so that what is rare and
-    unlike the rest gets its own. Fewer than `count` where points are equal.
+    """First centres, as k-means++ draws them: each by its squared distance from the earlier ones, so that rare, distant
+    points get their own centre. Fewer than `count` where points are equal.
     """
     random = np.random.default_rng(seed)
     centres = [points[int(random.integers(len(points)))]]

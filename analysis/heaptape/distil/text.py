@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is said of a distillate that was made."""
+"""The report on a distillate that was made."""
 
 import json
 
@@ -8,7 +8,7 @@ from heaptape.results import distilled, misses
 
 
 def lines(made: Distilled, wanted: Wanted, output: str) -> list[str]:
-    """Ten at most: what was kept, then one for each figure; one for all kinds of calls, and for all misses."""
+    """At most ten lines: what was kept, then one for each figure; one for all kinds of calls, one for all misses."""
     plan = made.plan
     kept = [f"{output}: {plan.ops:,} of {made.whole_ops:,} ops ({100 * plan.ops / made.whole_ops:.2g} %)"]
     if plan.segments:
@@ -18,7 +18,7 @@ def lines(made: Distilled, wanted: Wanted, output: str) -> list[str]:
         counted = int((plan.windows["end"] - plan.windows["counted"]).sum())
         warm = int((plan.windows["counted"] - plan.windows["begin"]).sum())
         kept.append(f"for time: {len(plan.windows)} windows of {counted:,} ops in all, after {warm:,} to warm up")
-    kept.append(f"the least that tells the peak: {plan.floor:,} ops ({100 * plan.floor / made.whole_ops:.2g} %)")
+    kept.append(f"the least that shows the peak: {plan.floor:,} ops ({100 * plan.floor / made.whole_ops:.2g} %)")
     return kept + _of_figures(made)
 
 
@@ -44,7 +44,7 @@ def _of(made: Distilled, prefix: str) -> list[str]:
 
 
 def _together(what: str, figures: dict[str, str], made: Distilled) -> list[str]:
-    """One line, if there are any. `figures`: what each is called -> figure."""
+    """One line for several figures; none without figures. `figures`: name in the line -> figure."""
     each = [
         f"{name} {made.fitted.expected[figure]:.2g} % ({made.fitted.largest_sampling[figure]:.2g})"
         for name, figure in figures.items()
@@ -58,26 +58,26 @@ def _sampling(made: Distilled, figure: str) -> str:
 
 
 def warnings(made: Distilled, wanted: Wanted) -> list[str]:
-    told = []
+    warned = []
     if wanted.error_percent is None and made.plan.ops > 1.1 * made.wanted_ops:
-        told.append(
-            f"{made.wanted_ops:,} ops can't be kept: what was live at the highs, and the fewest windows, need "
+        warned.append(
+            f"{made.wanted_ops:,} ops can't be kept: the objects live at the highs and the fewest windows need "
             f"{made.plan.ops:,}"
         )
     if made.growth:
         worst = max(made.growth, key=lambda label: made.growth[label])
-        told.append(
-            f"the heap ages: at as many live bytes RSS grows by up to {made.growth[worst]:.0f} % ({worst}). The calls "
-            "that make it do so are left out, so that RSS is estimated by other allocators' growth alone"
+        warned.append(
+            f"the heap ages: at the same live bytes RSS grows by up to {made.growth[worst]:.0f} % ({worst}). The calls "
+            "that cause this are left out, so RSS is estimated only from other allocators' growth"
         )
     if wanted.error_percent is not None and made.worst > wanted.error_percent:
-        told.append(
+        warned.append(
             f"an error of {wanted.error_percent:g} % can't be kept: {made.plan.ops:,} ops have {made.worst:.2g} %"
         )
-    return told
+    return warned
 
 
 def as_json(made: Distilled) -> str:
-    """What of the manifest was found here, with `ops`, `whole_ops` and `wanted_ops`."""
+    """The part of the manifest that was found here, with `ops`, `whole_ops` and `wanted_ops`."""
     about = {"schema": 1, "ops": made.plan.ops, "whole_ops": made.whole_ops, "wanted_ops": made.wanted_ops}
     return json.dumps(about | {"distilled": made.manifest}, indent=1) + "\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A trace as one HDF5 file, with the tables of tables.py. Needs h5py, which is an extra."""
+"""A trace as one HDF5 file, with the tables of tables.py. Needs h5py (optional dependency)."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from heaptape.formats.tape_format import Trace
 
 
 def _plain(batch: pa.RecordBatch) -> dict[str, np.ndarray]:
-    """Columns as numpy arrays: calls as their place in `calls`, nulls as 0."""
+    """Columns as numpy arrays: calls as indices into `calls`, nulls as 0."""
     out = {}
     for name, column in zip(batch.schema.names, batch.columns):
         values = column.indices if pa.types.is_dictionary(column.type) else column

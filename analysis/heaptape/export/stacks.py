@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Where a program's memory comes from, for profile viewers: pprof's protobuf and folded stacks (flame graphs).
 
-For traces recorded with call stacks. A frame is named by its function (heaptape.stack_names), without one by
-module+0xOFFSET, the offset being that of the file's symbols. Four values of each stack: objects and bytes handed out,
-objects and bytes that were live at the end. Memory is O(stacks + live objects + one block).
+For traces recorded with call stacks. A frame is named by its function (heaptape.stack_names); without one by
+module+0xOFFSET, with offsets as in the file's symbols. Each stack has four values: objects and bytes acquired, objects
+and bytes live at the end. Memory is O(stacks + live objects + one block).
 """
 
 import gzip
@@ -60,14 +60,14 @@ def _events(trace: Trace) -> Iterator[pd.DataFrame]:
 
 
 def _per_address(frame: pd.DataFrame) -> pd.DataFrame:
-    """One row per address that has not as many releases as acquires: the difference, and its last acquire."""
+    """One row per address with different numbers of acquires and releases: the difference, and its last acquire."""
     groups = frame.sort_values("stamp", kind="stable").groupby("address")
     rows = groups[["stamp", "stack", "bytes"]].last().assign(sign=groups["sign"].sum())
     return rows[rows["sign"] != 0].reset_index()
 
 
 def sites_of(trace: Trace) -> Sites:
-    """What each stack asked for, and what of it was live at the end. Raises HeaptapeError if there are no stacks."""
+    """What each stack acquired, and what of it was live at the end. Raises HeaptapeError if there are no stacks."""
     nodes = trace.stacks()
     if nodes.empty:
         raise HeaptapeError(f"{trace.path}: has no call stacks: record with --stacks")
@@ -93,7 +93,7 @@ def sites_of(trace: Trace) -> Sites:
 
 
 def _modules_of(instruction: np.ndarray, nodes: pd.DataFrame, modules: pd.DataFrame) -> np.ndarray:
-    """Module of each node: the last one before it in the file that has its address, else the first one after."""
+    """Module of each node: the last one before it in the file that contains its address, else the first after it."""
     known = np.zeros(len(instruction), np.int64)
     known[nodes.index] = nodes["modules"]
     found = np.full(len(instruction), -1)
@@ -105,8 +105,8 @@ def _modules_of(instruction: np.ndarray, nodes: pd.DataFrame, modules: pd.DataFr
 
 
 def write_folded(trace: Trace, path: Path, value: str = "alloc_space", home: Home | None = None) -> None:
-    """Writes `outer;...;inner NUMBER` for each stack; those whose names are the same are one line. value: one of
-    VALUES. Raises HeaptapeError, OSError.
+    """Writes `outer;...;inner NUMBER` for each stack; stacks with the same names share a line. `value`: one of VALUES.
+    Raises HeaptapeError, OSError.
     """
     chosen = sites_of(trace).table[value]
     names = stack_names(trace.path, home)
@@ -156,7 +156,7 @@ class _Strings:
 
 def write_pprof(trace: Trace, path: Path, home: Home | None = None) -> None:
     """Writes a gzipped profile.proto (github.com/google/pprof) with the four VALUES. Functions have names, files and
-    lines as far as they are known; the modules without any name say so, and pprof looks there itself. Raises
+    lines as far as they are known; modules without names are marked so that pprof looks them up itself. Raises
     HeaptapeError, OSError.
     """
     sites, text = sites_of(trace), _Strings()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A trace as tables for other tools: a Parquet dataset (DuckDB, Spark, pandas), and what it shares with hdf5.py.
+"""A trace as tables for other tools: a Parquet dataset (DuckDB, Spark, pandas), and code shared with hdf5.py.
 
-Both hold the columns of `formats.tape_batches.SCHEMA` and `time_ns`, the time of each event's first step since the
-recording's start (0 where the clock has no rate), a thread's events in its order, and beside them the tables `samples`,
-`marks`, `modules` and `stacks`, those that are not empty. Memory is bounded by one block.
+Both have the columns of `formats.tape_batches.SCHEMA` and `time_ns`, the time of each event's first step since the
+recording's start (0 where the clock has no rate). A thread's events are in its order. The tables `samples`, `marks`,
+`modules` and `stacks` are added where they are not empty. Memory is bounded by one block.
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape convert` to the formats that are written in Python: which there are, and the conversion."""
+"""`heaptape convert` to the formats that are written in Python: their list, and the conversion."""
 
 import argparse
 import subprocess
@@ -62,7 +62,9 @@ def wanted(arguments: Sequence[str]) -> bool:
 
 
 def convert(arguments: Sequence[str], home: Home) -> int:
-    """Runs the command; what it does not know itself (--slice, foreign input) goes through heaptape-convert first."""
+    """Runs the command. For options and input that it does not handle (--slice, foreign input), heaptape-convert runs
+    first.
+    """
     from heaptape.formats.tape_format import open_trace
 
     parser = argparse.ArgumentParser(prog="heaptape convert", add_help=False)
@@ -77,7 +79,7 @@ def convert(arguments: Sequence[str], home: Home) -> int:
         if len(before) > 1 or not _is_tape(source):
             done = subprocess.run([home.program("convert"), "convert", *before, temporary.name], check=False)
             if done.returncode != 0:
-                raise HeaptapeError("")  # it has said why
+                raise HeaptapeError("")  # heaptape-convert has reported why
             source = temporary.name
         with open_trace(source) as trace:
             _writer(name, home)(trace, Path(out))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A recording's time line for Perfetto (ui.perfetto.dev) and chrome://tracing: live bytes, the process's memory, marks,
-and when each thread was at work. Chrome's trace event format, JSON; times in microseconds. Memory is O(points).
+and each thread's time of activity. Chrome's trace event format, JSON; times in microseconds. Memory is O(points).
 """
 
 import json
@@ -17,7 +17,7 @@ COUNTERS = ("rss_anon_bytes", "rss_file_bytes", "vm_size_bytes")
 
 def _change(trace: Trace, points: int) -> tuple[np.ndarray, np.ndarray, dict[int, tuple[int, int]]]:
     """Ends of equal spans of time in ns, bytes requested less bytes released in each, and each thread's first and last
-    time. A release's bytes are those that its address was handed out for last, in file order.
+    time. A release's bytes are the request of the last acquire of its address, in file order.
     """
     end_ns = int(times_ns(trace, np.array([max((b.last_stamp for b in trace.blocks), default=0)], np.uint64))[0]) + 1
     change = np.zeros(points)

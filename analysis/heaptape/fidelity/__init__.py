@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""How true replays are: live runs, predictions, the certificate."""
+"""How accurate replays are: live runs, predictions, the certificate."""

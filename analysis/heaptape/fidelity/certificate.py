@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""How far predictions are from life: errors of each figure, and what the certificate says of them.
+"""How far predictions are from live runs: errors of each figure, and their summary in the certificate.
 
-An error is predicted less live, in percent of live. The allocator that was recorded on is no prediction: its row shows
-what the calibration leaves, and counts in no summary.
+An error is predicted less live, in percent of live. The row of the allocator that was recorded on is not a prediction:
+it shows the residual of the calibration, and no summary contains it.
 """
 
 from collections.abc import Sequence
@@ -26,8 +26,8 @@ FIGURES = {
     "vm_size": "peak VmSize",
     "cpu_change": "change of CPU time, by calls alone",
 }
-# Figures of a comparison of replays (results_file.py) and the error that they carry: a replay has the allocator's part
-# only. Of CPU time the points by which the change, in percent of the baseline's replay, was off.
+# Figures of a comparison of replays (results_file.py) -> the error that they carry: a replay has the allocator's part
+# only. For CPU time: the points by which the change, in percent of the baseline's replay, was off.
 CARRIED = {"peak_rss": "peak_part", "mean_rss": "aligned_mean_part", "vm_size": "vm_size", "bare_cpu": "cpu_points"}
 # Figures of memory: key in the raw results, key of the program's own part, kind of the live runs that have it.
 MEMORY = {
@@ -37,15 +37,15 @@ MEMORY = {
     "vm_size": ("vm_size_peak_bytes", None, "memory"),
 }
 
-FEWEST_PAIRS = 20  # of program and allocator: fewer make no error to be carried
+FEWEST_PAIRS = 20  # of program and allocator: with fewer, no error is carried
 
 
 def errors(results: Sequence[dict]) -> pd.DataFrame:
     """One row per app, allocator and figure. Columns: app, set, threads, allocator, figure, live, predicted, error
-    (percent; NaN where there is no telling), noise (of the live repetitions, percent of live).
+    (percent; NaN where it can't be determined), noise (of the live repetitions, percent of live).
 
-    Live and predicted are in bytes, of the baseline too; of cpu_change in percent of the program's live CPU time on the
-    baseline, and its error is in percent of the live change.
+    Live and predicted are in bytes, also for the baseline. For cpu_change they are in percent of the program's live CPU
+    time on the baseline, and the error is in percent of the live change.
     """
     rows: list[dict] = []
     for data in results:
@@ -59,7 +59,7 @@ def errors(results: Sequence[dict]) -> pd.DataFrame:
 
 
 def live_values(data: dict, label: str, kind: str, key: str) -> np.ndarray:
-    """A figure of the live runs on an allocator, by repetition; of those of that kind, or of all if it has none."""
+    """A figure of the live runs on an allocator, by repetition: of the runs of that kind, of all if there are none."""
     kinds = {run["kind"] for run in data["live"]}
     runs = [run for run in data["live"] if run["allocator"] == label and (run["kind"] == kind or kind not in kinds)]
     return np.array([run[key] for run in runs if key in run], dtype=float)
@@ -116,7 +116,7 @@ def _cpu_rows(data: dict) -> list[dict]:
 def pairs(results: Sequence[dict], figure: str) -> pd.DataFrame:
     """Each two allocators of each app, by `figure` ("cpu" or one of MEMORY): app, set, a, b, live and predicted (a less
     b, as a percentage of b's live value), beyond_noise (the repetitions' ranges do not overlap), right (the prediction
-    has the live sign). The baseline is one of them: what was calibrated on it is the program's own part.
+    has the live sign). The baseline is one of the allocators: only the program's own part was calibrated on it.
     """
     rows = []
     for data in results:
@@ -167,7 +167,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def sizes_of_errors(part: pd.DataFrame) -> dict:
-    """median, p90 and worst of the sizes of the column error, NaN of none, and worst_at: which app on which allocator.
+    """median, p90 and worst of the absolute errors (NaN without rows), and worst_at: which app on which allocator.
     `part`: rows whose error is known.
     """
     size = part["error"].astype(float).abs()
@@ -177,19 +177,19 @@ def sizes_of_errors(part: pd.DataFrame) -> dict:
 
 
 def clear_changes(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows whose live change exceeds the noise of its repetitions: of others no prediction can be judged."""
+    """The rows whose live change exceeds the noise of its repetitions: only for these a prediction can be judged."""
     return table[table["live"].abs() > table["noise"]]
 
 
 def too_noisy_to_show(change: pd.Series) -> bool:
-    """Does the live change of a row of `errors`, with its noise, span what comparisons show no number of?"""
+    """Is the live change of a row of `errors`, with its noise, so wide that comparisons would show no number?"""
     low, high = (1 + (change["live"] + sign * change["noise"]) / 100 for sign in (-1, 1))
     return bool(too_noisy(low, high, 0))
 
 
 def carried_errors(results: Sequence[dict]) -> dict:
-    """The table that comparisons carry (fidelity.py): for each figure the 90th percentile of the errors' sizes, of all
-    allocators together and of each, in percent.
+    """The table that comparisons carry (fidelity.py): for each figure the 90th percentile of the absolute errors in
+    percent, over all allocators and for each allocator.
     """
     table = errors(results)
     others = table[table["allocator"] != BASELINE]

@@ -12,7 +12,7 @@ from heaptape.fidelity.certificate import BASELINE, FIGURES, errors, pairs, summ
 
 MIB = 1 << 20
 HALVES = {"tuned": "tuned on", "held-out": "held out: never used for tuning"}
-# What was promised: median and 90th percentile in percent; of rankings the share that is right.
+# The targets: median and 90th percentile in percent; for rankings the share that is right.
 TARGETS = {
     "peak": (1, 3), "peak_part": (3, 8), "mean": (1, 3), "mean_part": (3, 8), "aligned_mean": (1, 3),
     "aligned_mean_part": (3, 8), "vm_size": (None, None), "cpu_change": (None, None),
@@ -29,28 +29,28 @@ memory pass gives RssAnon and VmSize at each position of the recording, the bare
 
 - **Prediction.** The program's own part is what the live run on glibc had above the glibc replay: one number for the
   peak, one for the mean. It is added to the replay's peak or mean on another allocator. The prediction uses no live
-  run on that other allocator. glibc's own row is no prediction: its error is 0 by construction, so summaries leave it
-  out; pairs may contain glibc. Means are over processor time, as wall time depends on what else runs.
-- **Mean over each run's own time**: live, over the processor time of that very run; predicted, over the recording's.
+  run on that other allocator. glibc's own row is not a prediction: its error is 0 by construction, so summaries leave
+  it out; pairs may contain glibc. Means are over processor time, as wall time depends on what else runs.
+- **Mean over each run's own time**: live, over the processor time of that run; predicted, over the recording's.
 - **Mean over the recording's time**: the program also runs live on every allocator under the recorder, which sees its
-  RssAnon every 2 ms and how many of its calls were made by then. Its memory and that of the replay are compared at the
-  same points of the program (a share of its calls; between two calls, of the time), and both are weighted with the
-  processor time from each point to the next in the recording that was replayed. So a run that was slower in one phase,
-  as the machine was busy then, changes nothing; what is left is memory.
+  RssAnon every 2 ms and how many of its calls were made by then. Its memory and the replay's are compared at the
+  same points of the program (a share of its calls; between two calls, of the time). Both are weighted with the
+  processor time from each point to the next in the recording that was replayed. So a run that was slower in one phase
+  because the machine was busy changes nothing: only differences in memory remain.
 - **Error**: predicted less live, in percent of live (median of the repetitions). *Allocator's part*: both less the
   program's own part. The baseline is the process before the allocator exists, so start-up memory is the allocator's.
 - **CPU time, by calls alone**: live, the user and system time on the allocator less that on glibc; predicted, the same
-  difference of the bare replays, which know nothing of the program's own misses. Both in percent of the live program's
+  difference of the bare replays, which lack the program's own misses. Both in percent of the live program's
   CPU time on glibc. An error is given only where the live change exceeds the spread of its repetitions (±). *Too
-  noisy*: with its spread the ratio spans a factor of two. What counts predict is judged apart (`--timed`).
+  noisy*: with its spread the ratio spans a factor of two. Predictions from counts are judged separately (`--timed`).
 - **Pairs**: every two allocators of a program, where the ranges of their live repetitions do not overlap (memory: and
   are 64 KiB apart). *Right*: the prediction has the sign of the live difference.
 """
 
 
 def document(results: Sequence[dict], command: str, counts: Sequence[dict] = (), times: Sequence[dict] = ()) -> str:
-    """The whole document. `results`: raw results (verify_fidelity.py); `counts`, `times`: those of kind "counted" and
-    "timed"; `command`: how to make it again.
+    """The whole document. `results`: raw results (verify_fidelity.py); `counts`, `times`: raw results of kind "counted"
+    and "timed"; `command`: the command that writes the document.
     """
     sections = [*counted_document.section(counts), *timed_document.section(times)]
     if not results:
@@ -92,7 +92,7 @@ def _head(results: Sequence[dict], command: str) -> Iterable[str]:
     for data in results:
         for one in data.get("allocators", []):
             allocators[one["name"]] = one.get("version") or "built here"
-    yield f"Written by `{command}` from the raw results in `docs/methods/fidelity/`; `make fidelity` makes all anew."
+    yield f"Written by `{command}` from the raw results in `docs/methods/fidelity/`; `make fidelity` repeats all runs."
     yield ""
     yield f"- {', '.join(days)}; heaptape {', '.join(commits)}; the runs took {minutes:.0f} minutes"
     yield (
@@ -112,7 +112,7 @@ def _head(results: Sequence[dict], command: str) -> Iterable[str]:
 
 
 def _summary_table(table: pd.DataFrame, timed: Sequence[dict]) -> Iterable[str]:
-    """`timed`: rows of the predictions from counts, which stand in place of those by calls alone."""
+    """`timed`: rows of the predictions from counts, which replace the predictions by calls alone."""
     yield "Errors in percent, by size; every app on every allocator but the one recorded on:"
     yield ""
     yield "| figure | programs | pairs | median | 90th percentile | worst | | target |"
@@ -170,7 +170,7 @@ def _ranking_table(results: Sequence[dict], timed: Sequence[dict]) -> Iterable[s
 
 
 def _noise(table: pd.DataFrame) -> Iterable[str]:
-    """How far the live runs of one program on one allocator are from each other: nearer no prediction can be."""
+    """The spread of the live runs of one program on one allocator: no prediction can be more accurate."""
     yield "Live runs of the same program on the same allocator, largest less smallest, in percent:"
     yield ""
     yield "| figure | programs | median | 90th percentile |"

@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 def text(results: Sequence[dict]) -> str:
-    """Errors of each app and allocator, their summary, and how often the better of two was named right."""
+    """Errors of each app and allocator, their summary, and how often the better of two allocators was named."""
     table = errors(results)
     parts = [_pairs_table(table), _summary_lines(table), _ranking_lines(results)]
     return "\n\n".join(part for part in parts if part) + "\n"

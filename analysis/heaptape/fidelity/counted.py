@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The judge without noise: programs live under the simulation of heaptape-observe, and what replays predict of them.
+"""Verification without noise: programs live under the simulation of heaptape-observe, against replays' predictions.
 
-A simulated run counts: instructions, page faults, system calls, misses of caches and TLBs, the allocator's and the
-program's apart. A program of one thread gives the same counts each time, but for one thing: addresses. Where the stack
-begins depends on the length of the environment, where libraries and what allocators map lies depends on what was mapped
-before, and misses depend on addresses. So each program runs in several layouts, and the preloaded libraries have paths
-of one length, as these lie in the environment too. A live run has as many variables as a recorded one, in the same
-order and of the same lengths: an interpreter copies them to its heap. What comes of the counts:
-counted_certificate.py.
+A simulated run counts instructions, page faults, system calls, misses of caches and TLBs, separately for allocator and
+program. A program of one thread gives the same counts each time, unless addresses differ, as misses depend on them.
+Where the stack begins depends on the length of the environment. Where libraries and the allocators' mappings begin
+depends on what was mapped before. So each program runs in several layouts, and the preloaded libraries have paths
+of one length, as these are in the environment too. A live run has as many variables as a recorded one, in the same
+order and of the same lengths: an interpreter copies them to its heap. Evaluation of the counts: counted_certificate.py.
 """
 
 import json
@@ -26,7 +25,7 @@ from heaptape.measure.registry import Choice
 from heaptape.measure.rounds import Run, Settings
 
 DIRECTORIES = (SHARED / "workloads" / "counted",)
-# By how many bytes the environment is longer, and by how many OS pages mappings lie higher. Thirds of an OS page, and
+# By how many bytes the environment is longer, and by how many OS pages mappings are higher. Thirds of an OS page, and
 # multiples of 16, as the stack is aligned to that. The first layout is that of the recording.
 LAYOUTS = ((0, 0), (1360, 5), (2720, 11))
 PADDING_VARIABLE = "HEAPTAPE_PADDING"
@@ -53,10 +52,10 @@ def count(
 ) -> dict:
     """All counts of one program: the content of a raw results file of kind "counted".
 
-    `layouts`: in how many of LAYOUTS each allocator runs. `earlier`: a result whose live runs are used again;
-    those in layouts that it lacks are made.
-    `accesses`: record the program's data accesses too, and replay them (pass misses). An allocator that fails has the
-    reason in "failures". Raises HeaptapeError where the program can't run here, or fails on the C library's allocator.
+    `layouts`: in how many of LAYOUTS each allocator runs. `earlier`: a result whose live runs are used again; only
+    layouts that it lacks are run. `accesses`: record the program's data accesses too, and replay them (pass misses). An
+    allocator that fails has the reason in "failures". Raises HeaptapeError where the program can't run here, or fails
+    on the C library's allocator.
     """
     began = time.time()
     with live.place_for(recipe, home, cache) as place:
@@ -102,7 +101,7 @@ def _live(
 
 
 def surroundings(choice: Choice, library: Path, padding: int) -> dict[str, str]:
-    """What goes into a live run's environment: in length and order what the recorder puts there."""
+    """The variables added to a live run's environment, with the lengths and order of the recorder's own."""
     settings = dict(choice.environment) | {PADDING_VARIABLE: "x" * padding}
     return settings | {RECORDERS_VARIABLE: "x" * RECORDERS_BYTES, "LD_PRELOAD": str(library)}
 
@@ -114,8 +113,8 @@ def recorded_preload(home: Home) -> str:
 
 
 def libraries(choices: Sequence[Choice], folder: Path, length: int = 0) -> dict[str, Path]:
-    """label -> a link to the library that is preloaded for it, of which all have paths of one length: `length`, or as
-    short as the folder allows. For the C library's own allocator that is the C library.
+    """label -> a link to the library that is preloaded for it. All links have paths of one length: `length`, or as
+    short as the folder allows. The C library's own allocator has a link to the C library.
     """
     folder.mkdir(exist_ok=True)
     paths = {}
@@ -128,9 +127,9 @@ def libraries(choices: Sequence[Choice], folder: Path, length: int = 0) -> dict[
 
 
 def simulate(recipe: Recipe, place: live.Place, settings: Mapping[str, str], shift_os_pages: int = 0) -> dict:
-    """The counts of one run in that environment, of the process that is meant: KEPT_OF_COUNTS of the whole, and of
-    KEPT_OF_SIDES. `shift_os_pages`: its libraries, and what is mapped after them, lie so much higher. Raises
-    HeaptapeError where it fails or that process is not among those that ended.
+    """The counts of one run with `settings` in its environment, of the recipe's process: KEPT_OF_COUNTS of the whole,
+    and of KEPT_OF_SIDES. `shift_os_pages`: its libraries and later mappings are this much higher. Raises HeaptapeError
+    where the run fails or that process is not among those that ended.
     """
     folder = place.scratch / "counts"
     folder.mkdir()
@@ -151,7 +150,7 @@ def simulate(recipe: Recipe, place: live.Place, settings: Mapping[str, str], shi
 
 
 def _meant(processes: Sequence[dict], recipe: Recipe) -> dict:
-    """Of several of that name the one with most instructions."""
+    """The recipe's process; the one with most instructions where several have its name."""
     named = [one for one in processes if recipe.is_meant(one["name"])]
     if not named:
         raise KeyError(f"no program {recipe.process} among {', '.join(sorted({one['name'] for one in processes}))}")
@@ -187,7 +186,7 @@ def _replay(
 def _replay_accesses(
     recipe: Recipe, place: live.Place, choices: Sequence[Choice], cache: Path, tell: Callable[[str], None]
 ) -> list[dict]:
-    """Runs of the pass misses, of a recording of its own: the program under Valgrind, whose accesses are recorded. The
+    """Runs of the pass misses, from a separate recording: the program under Valgrind, whose accesses are recorded. The
     libraries' paths are of one length here too.
     """
     tell("recording accesses")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""How far predicted counts are from those of the live program, and how often the better of two allocators was named.
+"""How far predicted counts are from the live program's, and how often the better of two allocators was named.
 
-All changes are against the C library's own allocator: of instructions in percent of the program's instructions on it,
-of everything else in percent of its own count there. A live change is the median over layouts (counted.py); its range
-is what the layouts alone do. Two allocators whose live difference is not larger than its own spread over the layouts
-(largest less smallest) are not ranked: that pair is undecided. The same rule holds for all counts.
+All changes are against the C library's own allocator: for instructions in percent of the program's instructions on it,
+for every other count in percent of the same count there. A live change is the median over layouts (counted.py); its
+range is the effect of the layouts alone. Two allocators whose live difference is not larger than its own spread over
+the layouts (largest less smallest) are not ranked: that pair is undecided. The same rule holds for all counts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,8 +21,8 @@ MEMORY_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
 
 @dataclass(frozen=True)
 class Metric:
-    """A count. `threshold`: live changes and differences below it, in percent, are not judged for sign; nor for size,
-    where `relative` (the error is in percent of the live change; else in percent of the program's instructions).
+    """A count. `threshold`: live changes and differences below it, in percent, are not judged for sign; if `relative`,
+    not for size either. `relative`: the error is in percent of the live change, else of the program's instructions.
     Targets in percent: share of signs that are right, median and 90th percentile of errors.
     """
 
@@ -75,7 +75,7 @@ def _change(name: str, live: np.ndarray, predicted: float) -> dict:
 
 
 def _exceeds_spread(values: np.ndarray) -> bool:
-    """The median over layouts is larger than what the layouts alone do, so it has one sign in all of them."""
+    """The median over layouts is larger than the effect of the layouts alone, so it has one sign in all of them."""
     return bool(abs(np.median(values)) > np.ptp(values))
 
 
@@ -139,8 +139,8 @@ def _judged(part: pd.DataFrame, ranked: pd.DataFrame) -> dict:
 
 
 def _tables(results: Sequence[dict]) -> Iterator[tuple[dict, str, dict[str, np.ndarray], dict[str, float]]]:
-    """Of each app and metric that is predicted: what the app is, the metric, label -> live change by layout, and label
-    -> predicted change, both in percent of the live baseline.
+    """For each app and metric that is predicted: `about_of` the app, the metric, label -> live change by layout, label
+    -> predicted change; both changes in percent of the live baseline.
     """
     for data in results:
         about = about_of(data["app"])
@@ -162,13 +162,13 @@ def _tables(results: Sequence[dict]) -> Iterator[tuple[dict, str, dict[str, np.n
 
 
 def about_of(app: Mapping) -> dict:
-    """app, set, threads, alone of all tables."""
+    """The columns app, set, threads and alone of all tables."""
     about = {"app": app["name"], "set": app.get("set", ""), "threads": app.get("threads", 0)}
     return about | {"alone": about["threads"] == 1 and app.get("deterministic", True)}
 
 
 def _live_by_layout(data: dict, metric: str) -> dict[str, np.ndarray]:
-    """label -> that count in each layout, in the order of their paddings."""
+    """label -> the metric's count in each layout, in the order of their paddings."""
     found: dict[str, list[tuple[int, float]]] = {}
     for run in data["live"]:
         value = _of_counts(run["counts"], metric)
@@ -178,7 +178,7 @@ def _live_by_layout(data: dict, metric: str) -> dict[str, np.ndarray]:
 
 
 def _of_counts(counts: Mapping, metric: str) -> float | None:
-    """That metric of a simulation's result, or of a misses pass, whose keys are the same."""
+    """The metric in a simulation's result, or in a misses pass's, whose keys are the same."""
     kind, _, capacity = metric.partition("_")
     if kind in ("cache", "tlb"):
         key = "bytes" if kind == "cache" else "entries"
@@ -195,7 +195,7 @@ def _of_counts(counts: Mapping, metric: str) -> float | None:
 
 
 def _predicted(data: dict, metric: str) -> dict[str, float]:
-    """label -> that count of its replays; the misses pass, which simulates, before the memory pass, which does not."""
+    """label -> the metric's count in its replays: from the misses pass, which simulates, else from the memory pass."""
     by_pass: dict[str, dict[str, Mapping]] = {}
     for run in data["replays"]:
         by_pass.setdefault(run["pass"], {})[run["allocator"]] = run
@@ -215,8 +215,8 @@ def _predicted(data: dict, metric: str) -> dict[str, float]:
 
 
 def _of_misses_pass(counts: Mapping, metric: str) -> float | None:
-    """With what loading the engine took, of which the difference between two allocators is the program's too. The pass
-    has it in the program's part; raw results that have it apart are of engines that did not.
+    """The count with the loading of the engine: its difference between two allocators is the program's too. The pass
+    counts loading in the program's part; only raw results of older engines have it separately.
     """
     value, loading = _of_counts(counts, metric), _of_counts(counts.get("loading") or {}, metric)
     return value if value is None or loading is None else value + loading

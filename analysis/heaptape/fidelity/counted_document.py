@@ -13,23 +13,23 @@ METHOD = """\
 Short programs (`workloads/counted/`; half of them held out) run live under the simulation of `heaptape-observe
 --simulate --data-only`, on every allocator, in one or several layouts: environments of several lengths, and libraries
 and mappings at several addresses (`--shift`). A live run's environment has the variables and lengths of a recorded
-one's. Each is recorded on glibc, natively and, where it says so, a second time with its data accesses.
-Counts repeat exactly but for programs of several threads and servers, whose spread the layouts show too.
+one's. Each is recorded on glibc, natively and, where stated, a second time with its data accesses.
+Counts repeat exactly except for programs of several threads and servers, whose spread the layouts show too.
 
-- **Instructions**: predicted, those of the calls (instructions pass) and of the start-up with each allocator (the
-  allocator's own, and the dynamic linker's that loads its libraries), less the same on glibc. The error is in percent
-  of the program's instructions. *Allocator's part*: without the dynamic linker's.
+- **Instructions**: predicted, the instructions of the calls (instructions pass) and of the start-up with each allocator
+  (the allocator's own, and the dynamic linker's that loads its libraries), less the same on glibc. The error is in
+  percent of the program's instructions. *Allocator's part*: without the dynamic linker's.
 - **Page faults**: live, first touches of OS pages by data accesses. Predicted by the pass misses where there are
   accesses, with what loading the libraries takes; else the kernel's count of the memory pass and of the start-up.
 - **Memory system calls of the allocator** (mmap, munmap, mremap, madvise, brk): predicted by the pass misses alone,
   start-up included.
 - **Misses**: of data, in virtual addresses; predicted by the pass misses alone, with what loading the libraries takes.
-- Of all but instructions, changes are in percent of the count on glibc, and errors in percent of the live change where
+- For all but instructions, changes are in percent of the count on glibc, and errors in percent of the live change where
   that is 2 % or more and exceeds its spread. The live change is the median over layouts, its *spread* the largest less
   the smallest.
 - **Pairs**: every two allocators of a program whose live difference is at least 2 % (instructions: 0.5 %). *Undecided*:
   the difference (median over layouts) does not exceed its own spread over the layouts; such a pair is not ranked.
-  *Right*: of those decided, the prediction has the live sign. One rule for all counts.
+  *Right*: of the decided pairs, the prediction has the live sign. One rule for all counts.
 """
 SHOWN = (
     "instructions", "allocator_instructions", "page_faults", "memory_syscalls", "cache_32768", "cache_1048576",
@@ -84,8 +84,8 @@ def _head(results: Sequence[dict]) -> Iterable[str]:
     with_accesses = sum(bool(data["settings"].get("accesses")) for data in results)
     yield (
         f"{len(results)} programs, {' or '.join(map(str, layouts))} layouts, {with_accesses} of the recordings "
-        f"with data accesses; heaptape {', '.join(sorted(commits))}. Of a program in one layout, no pair can be "
-        "undecided."
+        f"with data accesses; heaptape {', '.join(sorted(commits))}. A program that ran in one layout has no undecided "
+        "pairs."
     )
     yield ""
 
@@ -150,7 +150,7 @@ def _cell(rows: pd.DataFrame, metric: str) -> str:
 
 
 def failures(results: Sequence[dict]) -> Iterable[str]:
-    """Lines of Markdown: what could not be run, and why."""
+    """Lines of Markdown: what failed, and why."""
     for data in results:
         for label, why in data["failures"].items():
             yield f"- {data['app']['name']}, {label}: {why}".replace("\n", " ")

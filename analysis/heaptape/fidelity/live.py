@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Live runs of recipes, observed from outside on an allocator. What is kept of them is plain figures."""
+"""Live runs of recipes, observed from outside on an allocator. Only plain figures of them are kept."""
 
 import json
 import os
@@ -22,7 +22,7 @@ Runner = Callable[[Sequence[str], Mapping[str, str], Path], Finished]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a recipe is run: its prepared input, and a folder for what a run needs and leaves."""
+    """Where a recipe is run: its prepared input, and a scratch folder for the runs' files."""
 
     prepared: Path
     scratch: Path
@@ -43,7 +43,7 @@ def place_for(recipe: Recipe, home: Home, cache: Path) -> Iterator[Place]:
 
 
 def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:
-    """`observed`, of a recipe in its prepared folder."""
+    """`observed`, for a recipe in its prepared folder."""
 
     def run(wrapper: Sequence[str], environment: Mapping[str, str], printed: Path) -> Finished:
         finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, environment, printed)
@@ -53,13 +53,13 @@ def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:
 
 
 def observed(recipe: Recipe, place: Place, choice: Choice, memory: bool, run: Runner) -> dict:
-    """One run on an allocator: figures of the program that is meant. `run`: runs it, behind a wrapper and in an
-    environment, with a file for what it prints; the status that it gives is 0 where the program ended as it should.
+    """One run on an allocator: figures of the recipe's program. `run`: runs it, behind a wrapper and in an
+    environment, with a file for its output; it returns status 0 where the program ended as it should.
 
-    With `memory`: rss_anon_peak_bytes, rss_anon_mean_bytes (over its processor time: on a busy machine the clock runs
-    on while others work) and rss_anon_wall_mean_bytes, vm_size_peak_bytes, page_faults, syscalls {name: count},
-    timeline [[time_ns, cpu_ns, rss_anon_bytes, vm_size_bytes], ...], peaks ("exact" or "sampled"). Both: cpu_ns, user
-    and system (with `memory` some 5 us too much for each of the syscalls), and wall_s. Raises HeaptapeError where it
+    With `memory`: rss_anon_peak_bytes, rss_anon_mean_bytes (over its processor time: on a busy machine wall time passes
+    while other programs run) and rss_anon_wall_mean_bytes, vm_size_peak_bytes, page_faults, syscalls {name: count},
+    timeline [[time_ns, cpu_ns, rss_anon_bytes, vm_size_bytes], ...], peaks ("exact" or "sampled"). Always: cpu_ns, user
+    and system (with `memory` about 5 us too much for each of the syscalls), and wall_s. Raises HeaptapeError where it
     fails or the program is not among those seen.
     """
     output = place.scratch / "observed.json"
@@ -77,8 +77,8 @@ def observed(recipe: Recipe, place: Place, choice: Choice, memory: bool, run: Ru
 
 
 def c_library() -> str:
-    """The C library's path. Preloaded, its malloc is taken even where a program is linked with an allocator of its own:
-    Debian's redis-server is with jemalloc, and a run "on glibc" without this was one on jemalloc.
+    """The C library's path. Preloaded, its malloc is used even where a program is linked with its own allocator:
+    Debian's redis-server is linked with jemalloc, and a run "on glibc" without this preload was a run on jemalloc.
     """
     path = registry.c_library()
     if path is None:
@@ -87,8 +87,8 @@ def c_library() -> str:
 
 
 def meant(programs: Sequence[dict], recipe: Recipe) -> dict:
-    """Of what ran, the program of the recipe; of several, the one with most memory or else most processor time. Raises
-    KeyError if there is none.
+    """The recipe's program among those that ran; of several, the one with most memory, then most processor time.
+    Raises KeyError if there is none.
     """
     seen_as = [(one, (one["name"], Path(one["file"]).name)) for one in programs if one]
     named = [one for one, names in seen_as if any(map(recipe.is_meant, names))]
@@ -99,12 +99,12 @@ def meant(programs: Sequence[dict], recipe: Recipe) -> dict:
 
 
 def largest(programs: Sequence[dict]) -> dict:
-    """The one with most memory or else most processor time."""
+    """The program with most memory; of equals, most processor time."""
     return max(programs, key=lambda one: (one.get("rss_anon_peak_bytes", 0), one["cpu_ns"]))
 
 
 def figures(program: dict, memory: bool) -> dict:
-    """Of one program that was observed, as `observe` gives them."""
+    """The figures of one observed program, as `observe` returns them."""
     if not memory:
         return {"cpu_ns": program["cpu_ns"], "exited": program["exited"]}
     kept = ("rss_anon_peak_bytes", "vm_size_peak_bytes", "page_faults", "syscalls", "peaks", "timeline", "cpu_ns")

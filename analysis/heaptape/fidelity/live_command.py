@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A command run live with two settings in turns (A B A B): does what replays promised of the second hold?"""
+"""A command run live with two settings alternately (A B A B): do the replays' predictions for the second hold?"""
 
 import json
 import os
@@ -18,7 +18,7 @@ from heaptape.comparing.intervals import log_ratio
 from heaptape.fidelity import live
 from heaptape.measure.registry import Choice
 
-# figure of a replay -> the live program's that it stands for
+# figure of a replay -> the live program's figure that it stands for
 COUNTERPARTS = {
     "rss-peak": "rss_anon_peak_bytes",
     "rss-mean": "rss_anon_mean_bytes",
@@ -34,8 +34,8 @@ CPU = "cpu_ns"
 
 @dataclass(frozen=True)
 class Turns:
-    """`runs` of each of the two, for each of the kinds of figures: memory, and CPU time, which looking at memory
-    changes.
+    """`runs` runs of each choice, for each kind of figure. Memory and CPU time need separate runs: sampling memory
+    costs CPU time.
     """
 
     command: Sequence[str]
@@ -46,7 +46,7 @@ class Turns:
 
 
 def take(turns: Turns, tell: Callable[[str, float], None] = lambda what, share: None) -> pd.DataFrame:
-    """One row for each run: side ("before", "after"), round, and those of COUNTERPARTS that it gave. Raises
+    """One row for each run: side ("before", "after"), round, and the figures of COUNTERPARTS that it has. Raises
     HeaptapeError where the command fails.
     """
     rows, plan = [], list(_order(turns))
@@ -74,9 +74,9 @@ def ratios(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
 
 
 def judge(rows: pd.DataFrame, objectives: Sequence[str], limits: Mapping[str, float]) -> list[dict]:
-    """For each objective, which is to be less than before, and each limit (figure -> how many times as much it may be):
-    "figure", "live" (what it is held against), "most", "ratio", "low", "high", "verdict": "held", "did not hold", or
-    "undecided" where the interval has both. CPU time besides, without a verdict, where nothing else asks for it.
+    """For each objective (must be less than before) and each limit (figure -> largest allowed ratio, after to before):
+    "figure", "live" (the live figure it is compared with), "most", "ratio", "low", "high", "verdict": "held", "did not
+    hold", or "undecided" where the interval contains both. CPU time is added without a verdict if it is not among them.
     """
     known = ratios(rows)
     wanted = [(name, 1.0, True) for name in objectives] + [(name, most, False) for name, most in limits.items()]
@@ -127,12 +127,12 @@ def _observe(turns: Turns, choice: Choice, memory: bool, scratch: Path) -> dict[
 
 
 def _meant(programs: Sequence[Mapping], command: str) -> dict:
-    """The command itself, where it is among those seen, or what it became (env, nice); else the one with most memory or
-    processor time.
+    """The command itself, where it is among those seen, or the program it executed (env, nice); else the program with
+    most memory or processor time.
     """
     path = shutil.which(command)
     seen = [dict(one) for one in programs if one]
-    last = {one["pid"]: one for one in seen}  # a process that replaces its program is there once for each of them
+    last = {one["pid"]: one for one in seen}  # a process that calls exec has one entry per program
     named = [last[one["pid"]] for one in seen if path and Path(one["file"]).resolve() == Path(path).resolve()] or seen
     if not named:
         raise KeyError("no program")

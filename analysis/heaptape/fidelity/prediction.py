@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Arithmetic of a prediction: a program's memory on an allocator that it never ran on.
+"""Arithmetic of a prediction: a program's memory on an allocator that it did not run on.
 
-A program's memory is what its allocator holds plus what is its own: data, stacks, mappings that it makes without
-malloc. The own part is one number for each figure: what a live run on the recording's own allocator had above that
-allocator's replay. It is held fixed, and another allocator's replay is put in the place of the first. An own part that
-changes over the run was tried and was no better at peaks (docs/measurements/fidelity-causes.md); means are the same by
-either.
+A program's memory is its allocator's memory plus its own part: data, stacks, mappings made without malloc. The own
+part is one number for each figure: the live run on the recording's own allocator less that allocator's replay. It is
+held fixed, and another allocator's replay replaces the first. An own part that changes over the run was tried and was
+no better at peaks (docs/measurements/fidelity-causes.md); means are the same in both ways.
 
 A mean over time needs two things: how much memory the program holds at each point of its run, and how long it stays
-there. A replay knows the first. Processor time differs from one run to the next by more than the memory does, so the
+there. A replay yields the first. Processor time differs from one run to the next by more than the memory does. So the
 aligned mean takes every run's memory at the same points of the program, and the time between them from the recording
 that is replayed.
 
@@ -20,14 +19,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# An allocator's library makes some calls itself before the program's first: tbbmalloc 14, tcmalloc 3, jemalloc 1. Runs
-# that differ by no more than this are counted from their ends; a share of few calls would be another point.
+# An allocator's library makes some calls itself before the program's first: tbbmalloc 14, tcmalloc 3, jemalloc 1. The
+# calls of runs that differ by at most this many are counted from the end: with few calls, shares would not match.
 STARTUP_CALLS = 64
 
 
 @dataclass(frozen=True)
 class Samples:
-    """When a recorded run was looked at: by the clock, by the process's processor time, and in ops done by then."""
+    """When a recorded run was sampled: in wall time, in the process's processor time, and in ops done by then."""
 
     time_ns: np.ndarray
     cpu_ns: np.ndarray
@@ -36,16 +35,16 @@ class Samples:
 
     @property
     def share(self) -> np.ndarray:
-        """How far the program was, 0 to 1: by this, runs that make more or fewer calls are compared."""
+        """Progress of the program, 0 to 1. Runs that make different numbers of calls are compared by it."""
         return (self.position + 1) / (self.ops + 2)
 
 
 def samples_at(
     time_ns: np.ndarray, cpu_ns: np.ndarray, line_ns: np.ndarray, line_position: np.ndarray, ops: int
 ) -> Samples:
-    """Samples taken at times, whose processor time is in ticks, of a recording of which it is known (line_*) when how
-    many ops were done. Between two ops the position rises with time. The time before the first op is position -1 to 0,
-    that after the last ops to ops + 1, so that neither is lost to who compares by position.
+    """Samples from their times and processor times (in ticks). `line_ns`, `line_position`: how many ops of the
+    recording were done when. Between two ops the position rises with time. The time before the first op is position -1
+    to 0, the time after the last op is `ops` to `ops` + 1, so that a comparison by position includes both.
     """
     if len(time_ns) and len(line_ns):
         if time_ns[0] < line_ns[0]:
@@ -56,8 +55,8 @@ def samples_at(
 
 
 def aligned_mean(own: Samples, rss: np.ndarray, clock: Samples) -> float:
-    """Mean of a recorded live run's RssAnon, known at its own samples. `clock`: of the recording that is replayed,
-    whose points of the program and whose processor time between them count.
+    """Mean of a recorded live run's RssAnon, given at its own samples. `clock`: samples of the recording that is
+    replayed; the mean is over its points of the program, weighted with its processor time between them.
     """
     extra = own.ops - clock.ops
     if 0 < extra <= STARTUP_CALLS:
@@ -66,7 +65,7 @@ def aligned_mean(own: Samples, rss: np.ndarray, clock: Samples) -> float:
 
 
 def replayed(run: Mapping, samples: Samples) -> dict[str, float]:
-    """Figures of a memory run of a result: its peaks; its means over the recorded run's processor time, and clock."""
+    """Figures of a memory run of a result: its peaks, and its means over the recorded run's processor and wall time."""
     rss = rss_at(run, samples.position)
     mean = mean_over_time(samples.cpu_ns, rss)
     return {
@@ -79,8 +78,8 @@ def replayed(run: Mapping, samples: Samples) -> dict[str, float]:
 
 
 def rss_at(run: Mapping, position: np.ndarray) -> np.ndarray:
-    """RssAnon of a memory run that stood at each position: that of the last row at or before it. The exact peak
-    (`rss_anon_peak_position`) is a row of its own.
+    """RssAnon of a memory run at each position: from the last row at or before it. The exact peak
+    (`rss_anon_peak_position`) is a separate row.
     """
     rows, rss = np.array([row[:2] for row in run["timeline"]], dtype=float).reshape(-1, 2).T
     at, peak = float(run.get("rss_anon_peak_position", -1)), float(run["rss_anon_peak_bytes"])
@@ -92,8 +91,8 @@ def rss_at(run: Mapping, position: np.ndarray) -> np.ndarray:
 
 def predict(replays: Mapping[str, Sequence[Mapping]], lived: Sequence[Mapping], baseline: str) -> dict[str, dict]:
     """label -> predicted figures and own parts, from each allocator's `replayed` figures (their mean where they differ)
-    and the live runs on the recording's allocator, bare or recorded. On that allocator they are the live ones by
-    construction. A mean that a live run or a replay lacks is left out.
+    and the live runs on the recording's allocator, bare or recorded. For that allocator the predicted figures equal the
+    live ones by construction. A mean that a live run or a replay lacks is left out.
     """
     bare = [run for run in lived if run["allocator"] == baseline]
     out: dict[str, dict] = {label: {} for label in replays}
@@ -126,14 +125,14 @@ def smooth(time_ns: np.ndarray, cpu_ns: np.ndarray) -> np.ndarray:
 
 
 def mean_over_time(time: np.ndarray, values: np.ndarray) -> float:
-    """Each value stands until the next time. The values' plain mean where no time passes."""
+    """Mean of values that each hold until the next time. The values' plain mean where no time passes."""
     spans = np.diff(time)
     total = float(spans.sum())
     return float((values[:-1] * spans).sum() / total) if total > 0 else float(np.mean(values))
 
 
 def thinned(time: np.ndarray, values: np.ndarray, points: int) -> list[list[float]]:
-    """At most so many [share of the time, value] for a figure: the largest value of each equal span of time."""
+    """At most `points` [share of the time, value] for a figure: the largest value of each equal span of time."""
     if len(time) == 0 or time[-1] <= time[0]:
         return []
     share = (time - time[0]) / (time[-1] - time[0])

@@ -17,13 +17,13 @@ SCHEMA = 1
 
 
 def read_results(paths: Sequence[Path]) -> list[dict]:
-    """Raw results files (.json or .json.zst) by app name. Raises HeaptapeError at one that is none."""
+    """Raw results files (.json or .json.zst), sorted by app name. Raises HeaptapeError at any other file."""
     found = [_read(path) for path in paths]
     return sorted(found, key=lambda one: one["app"]["name"])
 
 
 def write_results(data: dict, path: Path) -> None:
-    """Writes one raw results file, whole or not at all; compressed if its name ends with .zst."""
+    """Writes one raw results file, atomically; compressed if its name ends with .zst."""
     text = json.dumps(data, separators=(",", ":")).encode()
     if path.suffix == ".zst":
         import zstandard
@@ -41,7 +41,7 @@ class App(msgspec.Struct):
 
 
 class LiveRun(msgspec.Struct):
-    """A live run, with the figure that its kind is for."""
+    """A live run, with the figure that its kind requires."""
 
     allocator: str
     kind: Literal["memory", "time", "recorded"]
@@ -62,7 +62,7 @@ class Predicted(msgspec.Struct):
 
 
 class AnyRaw(msgspec.Struct):
-    """What a raw results file of either kind has at least."""
+    """The fields required in a raw results file of any kind."""
 
     schema: Annotated[int, msgspec.Meta(ge=SCHEMA, le=SCHEMA)]
     app: App
@@ -70,7 +70,7 @@ class AnyRaw(msgspec.Struct):
 
 
 class Raw(AnyRaw):
-    """What one of kind "fidelity" has at least."""
+    """The fields required in a file of kind "fidelity"."""
 
     kind: Literal["fidelity"]
     live: list[LiveRun]
@@ -117,7 +117,7 @@ class CountedReplay(msgspec.Struct):
 
 
 class CountedRaw(AnyRaw):
-    """What one of kind "counted" has at least."""
+    """The fields required in a file of kind "counted"."""
 
     kind: Literal["counted"]
     live: list[CountedRun]
@@ -125,7 +125,7 @@ class CountedRaw(AnyRaw):
 
 
 class TimedRound(msgspec.Struct):
-    """One live run of each allocator that was not decided: the CPU time of each."""
+    """One live run on each allocator that was undecided: label -> CPU time."""
 
     cpu_ns: dict[str, Annotated[float, msgspec.Meta(gt=0, le=1e30)]]
     noise: dict[str, Amount] | None = None
@@ -136,7 +136,7 @@ class TimedRound(msgspec.Struct):
 
 
 class TimedSitting(msgspec.Struct):
-    """Rounds that were made in one go."""
+    """Rounds that were run together."""
 
     created_unix_s: Amount
     load_before: Annotated[list[Amount], msgspec.Meta(min_length=1)]
@@ -153,7 +153,7 @@ class Change(msgspec.Struct):
 
 
 class TimedRaw(AnyRaw):
-    """What one of kind "timed" has at least."""
+    """The fields required in a file of kind "timed"."""
 
     kind: Literal["timed"]
     replays: list[dict]
@@ -164,7 +164,7 @@ class TimedRaw(AnyRaw):
 
     def __post_init__(self) -> None:
         if self.looks != sorted(set(self.looks)) or (self.looks and self.looks[-1] > len(self.live)):
-            raise ValueError("looks: not after ever more of the rounds")
+            raise ValueError("looks: not rising numbers of the rounds")
 
 
 KINDS: dict[str, type[AnyRaw]] = {"fidelity": Raw, "counted": CountedRaw, "timed": TimedRaw}
@@ -180,7 +180,7 @@ def _read(path: Path) -> dict:
         data = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise HeaptapeError(f"{path}: {error}") from None
-    except Exception as error:  # zstandard has an exception of its own
+    except Exception as error:  # zstandard has its own exception
         raise HeaptapeError(f"{path}: not a sound zstd frame: {error}") from None
     kind = data.get("kind") if isinstance(data, dict) else None
     checked(path, data, KINDS.get(kind, Raw) if isinstance(kind, str) else Raw)

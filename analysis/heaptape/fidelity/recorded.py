@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Live runs under the recorder, which knows how far the program is: their memory at the same points of the program."""
+"""Live runs under the recorder, which counts calls: their memory at the same points of the program."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -16,14 +16,14 @@ from heaptape.measure.recipes import Recipe
 from heaptape.measure.registry import Choice
 
 KIND = "recorded"
-# How often the recorder looks at the program's memory: means of 10 ms ones are off where a peak is shorter.
+# How often the recorder samples the program's memory: with 10 ms, means are off where a peak is shorter.
 SAMPLE_MS = 2
 POINTS = 120
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording, compiled: where it is, what is known of the workload, and RssAnon in bytes at each sample."""
+    """A recording, compiled: its files, facts about the workload, and RssAnon in bytes at each sample."""
 
     tape: Path
     workload: Path
@@ -34,20 +34,20 @@ class Recording:
 
 @dataclass(frozen=True)
 class Series:
-    """What all recordings of a program have in common."""
+    """Parameters common to all recordings of a program."""
 
     recipe: Recipe
     place: live.Place
     cache: Path
     tell: Callable[[str], None] = lambda text: None
-    own_mappings: bool = False  # of the recording that is replayed, which is then no live run
+    own_mappings: bool = False  # of the recording that is replayed, which then is not a live run
 
     def record(
         self, choices: Sequence[Choice], repeats: int, baseline: str, failures: dict[str, str]
     ) -> tuple[Recording, list[dict]]:
-        """The recording that is to be replayed, the first on the allocator `baseline`, whose files are kept; and a row
-        for each live run on each of the allocators. An allocator on which that fails has the reason in `failures`,
-        under its label and the kind of run. Raises HeaptapeError where it is the baseline, the first time.
+        """The recording to be replayed (the first on the allocator `baseline`, whose files are kept), and a row for
+        each live run on each allocator. An allocator on which a run fails has the reason in `failures`, under its label
+        and the kind of run. Raises HeaptapeError where the first run on the baseline fails.
         """
         first = next(choice for choice in choices if choice.label == baseline)
         self.tell(f"recording, {baseline}")
@@ -67,7 +67,7 @@ class Series:
         return base, rows
 
     def _record(self, choice: Choice, folder: str, more: tuple[str, ...] = ()) -> Recording:
-        """Into a folder of the scratch place, which is made."""
+        """Records into a new folder of the scratch place."""
         home, into = self.place.home, self.place.scratch / folder
         into.mkdir()
         tape = into / f"{self.recipe.name}.tape"
@@ -78,7 +78,7 @@ class Series:
 
 
 def row(recording: Recording, choice: Choice, repeat: int, clock: Samples) -> dict:
-    """The live run as a raw result has it. `clock`: of the recording that is replayed."""
+    """The live run as a row of a raw result. `clock`: samples of the recording that is replayed."""
     mean = prediction.aligned_mean(recording.samples, recording.rss_anon, clock)
     return {
         "allocator": choice.label,
@@ -92,12 +92,12 @@ def row(recording: Recording, choice: Choice, repeat: int, clock: Samples) -> di
 
 
 def without(lived: Sequence[dict]) -> list[dict]:
-    """Live runs less recorded ones, which were compared with another recording."""
+    """Live runs without those under the recorder, which were compared with another recording."""
     return [run for run in lived if run["kind"] != KIND]
 
 
 def read_samples(tape: Path, workload: Path) -> tuple[Samples, np.ndarray]:
-    """When the recorded program was looked at, and its RssAnon in bytes then."""
+    """When the recorded program was sampled, and its RssAnon in bytes then."""
     from heaptape.formats.tape_format import open_trace
     from heaptape.formats.tape_times import times_ns
     from heaptape.formats.workload_format import read_workload

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""When live runs have told enough: the rule by which a pair of allocators is decided, and the rounds end.
+"""When there are enough live runs: the rule by which a pair of allocators is decided and the rounds end.
 
 A round runs the baseline and each allocator that is not decided yet once, in random order. A pair's figure is the mean
-of the logarithms of the ratios within rounds, the fifth at each end left out, with Student's interval by the winsorised
-variance (Yuen, *Biometrika* 61, 1974): some rounds of a busy machine are far off.
+of the logarithms of the ratios within rounds. The fifth at each end is left out, as some rounds of a busy machine are
+far off; Student's interval is by the winsorised variance (Yuen, *Biometrika* 61, 1974).
 
-To look again and again until an interval pleases makes it too narrow. So it is looked at LOOKS times at most: after
-FIRST_LOOK rounds, after twice as many as at the last look, and where the budget ends. Each interval has the level
-1 - 0.05 / LOOKS. By Bonferroni's inequality all intervals of a pair together hold its true ratio with 95 %, whenever
-one stops. A pair is
+Testing repeatedly until an interval is narrow enough makes the interval too narrow. So a pair is tested LOOKS times at
+most: after FIRST_LOOK rounds, after twice as many as at the last look, and where the budget ends. Each interval has the
+level 1 - 0.05 / LOOKS. By Bonferroni's inequality all intervals of a pair together hold its true ratio with 95 %,
+whenever the rounds stop. A pair is
 
 - DIFFERENT if its interval is narrower than the change that it surrounds, and that is EFFECT_PERCENT or more;
 - SAME if its interval leaves out every change of EFFECT_PERCENT;
@@ -33,7 +33,7 @@ DIFFERENT, SAME, UNDECIDED = "different", f"no difference of {EFFECT_PERCENT:g} 
 
 @dataclass(frozen=True)
 class Decision:
-    """The change in percent of the baseline, with its interval, after so many rounds; NaN where they are too few."""
+    """The change in percent of the baseline, with its interval, after `rounds` rounds; NaN where these are too few."""
 
     percent: float
     low: float
@@ -50,22 +50,22 @@ class Decision:
 
 
 def decision(logs: Sequence[float], level: float = LEVEL_OF_ONE) -> Decision:
-    """Of the logarithms of one pair's ratios, one for each round."""
+    """The decision from the logarithms of one pair's ratios, one for each round."""
     ratio = _trimmed(np.asarray(logs, float))
     low, high = ratio.interval(level)
     return Decision(100 * math.expm1(ratio.mean), 100 * (low - 1), 100 * (high - 1), len(logs))
 
 
 def decisions(rounds: Sequence[Mapping[str, float]], looks: Sequence[int], baseline: str) -> dict[str, Decision]:
-    """label -> the decision at the first look that made one, else at the last. `rounds`: label -> CPU time; `looks`:
-    after how many rounds.
+    """label -> the decision at the first look that decided the pair, else at the last. `rounds`: for each, label -> CPU
+    time; `looks`: after how many rounds.
     """
     labels = dict.fromkeys(label for one in rounds for label in one if label != baseline)
     return {label: _at_looks(_logs(rounds, label, baseline), looks) for label in labels}
 
 
 def next_look(looks: Sequence[int]) -> int | None:
-    """After how many rounds to look next; None: never again."""
+    """After how many rounds to look next; None: no further look."""
     if len(looks) >= LOOKS:
         return None
     return 2 * looks[-1] if looks else FIRST_LOOK
@@ -81,7 +81,7 @@ def _at_looks(logs: Sequence[float | None], looks: Sequence[int]) -> Decision:
 
 
 def _logs(rounds: Sequence[Mapping[str, float]], label: str, baseline: str) -> list[float | None]:
-    """None: of a round in which it did not run."""
+    """One for each round; None: `label` did not run in it."""
     return [math.log(one[label] / one[baseline]) if label in one else None for one in rounds]
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The judge by the clock: what the model of time predicts of a program's CPU time, and live runs in turns.
+"""Verification of CPU time: the model of time's prediction for a program, against alternate live runs.
 
 First the counts: the program is recorded once with its data accesses, on the C library's allocator, and replayed by the
-pass misses on each, with this machine's caches. The prediction is made of them before the first live run, and never
-again. Then rounds of live runs, until sequential.py has decided each pair or the budget is spent. All of it is in one
-raw result, to which a later sitting adds. Addresses are random in each run, and the preloaded libraries have paths of
-one length: so layouts are part of what an interval covers. What comes of it: timed_certificate.py.
+pass misses on each, with this machine's caches. The prediction is made from the counts before the first live run, and
+not changed later. Then rounds of live runs follow, until sequential.py has decided each pair or the budget is spent.
+All is in one raw result, to which a later sitting adds. Addresses are random in each run, and the preloaded libraries
+have paths of one length: so an interval covers the effect of layouts. Evaluation: timed_certificate.py.
 """
 
 import os
@@ -37,7 +37,7 @@ Runner = Callable[[str], float]  # the CPU time in ns of one run on the allocato
 
 @dataclass(frozen=True)
 class Sitting:
-    """How long: `budget_s` of CPU time for the program, earlier sittings with it; `until`: of time.monotonic()."""
+    """Limits: `budget_s` of CPU time for the program, including earlier sittings; `until`, by time.monotonic()."""
 
     budget_s: float
     until: float = float("inf")
@@ -45,7 +45,7 @@ class Sitting:
 
 @dataclass(frozen=True)
 class Program:
-    """What is judged, and where: a recipe on allocators, the C library's among them."""
+    """What is judged, and where: a recipe on allocators, one of which is the C library's."""
 
     recipe: Recipe
     choices: Sequence[Choice]
@@ -56,8 +56,8 @@ class Program:
 
 def judge(program: Program, sitting: Sitting, path: Path | None) -> dict:
     """The content of the program's raw results file of kind "timed", after one more sitting. `path`: that file, which
-    is gone on with where it is there, and kept up to date. Raises HeaptapeError as `count` does, where the file is of
-    other libraries, and where there is none and the time is up.
+    is continued if it exists, and kept up to date. Raises HeaptapeError as `count` does, where the file is of other
+    libraries, and where there is no file and the time is up.
     """
     data = _counted_before(program, read_results([path])[0]) if path and path.exists() else None
     if data is None and time.monotonic() >= sitting.until:
@@ -95,7 +95,7 @@ def count(program: Program) -> dict:
 
 
 def predict(data: dict, measured: dict) -> dict:
-    """The raw result with what the model of time says of its counts now, by what things cost as `measured`."""
+    """The raw result with the present prediction of the model of time from its counts and the penalties `measured`."""
     content = {"schema": 1, "workload": {"name": data["app"]["name"]}, "runs": data["replays"], "penalties": measured}
     rows = prediction([Results(data["app"]["name"], content)], BASELINE)
     whole = rows[rows["part"] == ALL].set_index("allocator")[["percent", "low", "high"]]
@@ -105,12 +105,13 @@ def predict(data: dict, measured: dict) -> dict:
 
 def _counted_before(program: Program, data: dict) -> dict | None:
     """The earlier result, to which live runs may be added; None: it is of another recipe or other libraries. Its
-    prediction is made anew where nothing ran live yet. Raises HeaptapeError where it is of others and did run live.
+    prediction is made again where nothing ran live yet. Raises HeaptapeError where it is of another recipe or other
+    libraries and has live runs.
     """
     if _fits(program, data):
         return data if data["live"] else predict(data, penalties.of_this_machine(program.home))
     if data["live"]:
-        raise HeaptapeError("live runs there are of another recipe or other libraries: take another --results folder")
+        raise HeaptapeError("its live runs are of another recipe or other libraries: take another --results folder")
     return None
 
 
@@ -141,9 +142,9 @@ def add_rounds(
     tell: Callable[[str], None] = lambda text: None,
     save: Callable[[], None] = lambda: None,
 ) -> None:
-    """Rounds until each pair is decided, the budget is spent or the time is up. `save`: called after each look and at
-    the end, however that comes. An allocator that fails has the reason in "failures", and runs no more; if that is the
-    baseline, nothing does.
+    """Adds rounds until each pair is decided, the budget is spent or the time is up. `save`: called after each look and
+    at the end, also after an error. An allocator that fails has the reason in "failures" and runs no more; if the
+    baseline fails, the rounds end.
     """
     about = {"created_unix_s": round(time.time()), "commit": replay.commit(), "load_before": list(os.getloadavg())}
     began, rounds_before = time.monotonic(), len(data["live"])
@@ -157,8 +158,8 @@ def add_rounds(
             if len(data["live"]) == next_look(data["looks"]) or spent_s(data) >= sitting.budget_s:
                 data["looks"].append(len(data["live"]))
                 undecided = _open(data)
-                told = f"{len(data['live'])} rounds, {spent_s(data):.0f} s of CPU time"
-                tell(f"{told}; undecided: {', '.join(undecided) or 'none'}")
+                spent = f"{len(data['live'])} rounds, {spent_s(data):.0f} s of CPU time"
+                tell(f"{spent}; undecided: {', '.join(undecided) or 'none'}")
                 save()
     finally:
         rounds = len(data["live"]) - rounds_before
@@ -167,7 +168,7 @@ def add_rounds(
 
 
 def is_done(data: dict, budget_s: float, undecided: Sequence[str] | None = None) -> bool:
-    """Nothing undecided (which is found out unless it is given), no look left, or no budget."""
+    """Nothing undecided (determined here unless given), no look left, or no budget."""
     if next_look(data["looks"]) is None or spent_s(data) >= budget_s:
         return True
     return not (_open(data) if undecided is None else undecided)
@@ -179,12 +180,12 @@ def spent_s(data: dict) -> float:
 
 
 def found(data: dict) -> dict:
-    """label -> decision (sequential.py), of those that ran live."""
+    """label -> decision (sequential.py), for the allocators that ran live."""
     return decisions([one["cpu_ns"] for one in data["live"]], data["looks"], baseline_of(data))
 
 
 def baseline_of(data: dict) -> str:
-    """Label of what the others are held against: raw results of `judge` are against the C library's allocator."""
+    """Label of the allocator that the others are compared with: in raw results of `judge` the C library's."""
     return data.get("baseline", BASELINE)
 
 
@@ -195,7 +196,7 @@ def _open(data: dict) -> list[str]:
 
 
 def _round(data: dict, labels: Sequence[str], run: Runner) -> list[dict]:
-    """One round: "cpu_ns" by label, in the order of the runs, and what else the machine did meanwhile. None where the
+    """One round: "cpu_ns" by label, in the order of the runs, and the machine's other load meanwhile. Empty where the
     baseline failed.
     """
     order = [baseline_of(data), *labels]
@@ -213,6 +214,6 @@ def _round(data: dict, labels: Sequence[str], run: Runner) -> list[dict]:
 
 
 def _linked(program: Program, place: live.Place) -> dict[str, Choice]:
-    """label -> the choice with a library whose path has the length of all others, the C library's among them."""
+    """label -> the choice with a library path of one length for all, also for the C library's allocator."""
     paths = counted.libraries(program.choices, place.scratch / "libraries")
     return {one.label: replace(one, preload=str(paths[one.label])) for one in program.choices}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How far the predicted change of a program's CPU time is from that of live runs, of pairs that these decided."""
+"""How far the predicted change of a program's CPU time is from the live change, for pairs that live runs decided."""
 
 from collections.abc import Sequence
 
@@ -11,17 +11,17 @@ from heaptape.fidelity.certificate import sizes_of_errors
 from heaptape.fidelity.counted_certificate import GROUPS, about_of, of_group
 from heaptape.fidelity.sequential import DIFFERENT, EFFECT_PERCENT, SAME, UNDECIDED, Decision, decision
 
-# Other programs and the hypervisor took more of all processors' time, in the middle of the rounds: not quiet.
+# If other programs and the hypervisor took more of all processors' time (median of rounds), the machine was not quiet.
 QUIET_PERCENT = 5.0
 NOT_RUN = "not run live"
 
 
 def pairs(results: Sequence[dict]) -> pd.DataFrame:
-    """One row per app and allocator that is predicted. Columns: app, set, threads, alone (as counted_certificate's),
+    """One row per app and allocator that is predicted. Columns: app, set, threads, alone (as in counted_certificate),
     allocator; percent, low, high (predicted change of CPU time, in percent of the baseline's); live, live_low,
     live_high, rounds, verdict (sequential.py, or NOT_RUN); outright (the predicted interval leaves out 0), right (the
     sign) and error (of the size, in percent of the live change) of DIFFERENT pairs, else False and NaN; holds (pairs of
-    either verdict whose live change lies in the predicted interval); contradicted (SAME live, predicted EFFECT_PERCENT
+    either verdict whose live change is in the predicted interval); contradicted (SAME live, predicted EFFECT_PERCENT
     or more outright).
     """
     rows = []
@@ -50,9 +50,9 @@ def _judged(live: Decision, predicted: dict) -> dict:
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Per group (GROUPS) of `pairs` that ran live: apps, pairs, different, same, undecided; of the different ones
-    right, right_percent, outright and outright_right, median, p90 and worst of the errors' sizes in percent, worst_at;
-    of both holds; of the same ones contradicted.
+    """Per group (GROUPS) of `pairs` that ran live: apps, pairs, different, same, undecided; for different pairs right,
+    right_percent, outright and outright_right, median, p90 and worst of the absolute errors in percent, worst_at; for
+    different and same pairs holds; for same pairs contradicted.
     """
     ran = table[table["verdict"] != NOT_RUN] if len(table) else table
     found = [(group, of_group(ran, group)) for group in GROUPS if len(ran)]
@@ -79,8 +79,8 @@ def _of_part(part: pd.DataFrame) -> dict:
 
 
 def disturbance(data: dict) -> float:
-    """Share of all processors' time that other programs and the hypervisor took, the median of the rounds, in percent;
-    NaN where that was not seen.
+    """Share of all processors' time that other programs and the hypervisor took, median of the rounds, in percent;
+    NaN where it was not measured.
     """
     noises = [one["noise"] for one in data["live"] if one["noise"]]
     shares = [noise["other_load_percent"] + noise["steal_percent"] for noise in noises]

@@ -18,14 +18,14 @@ METHOD = f"""\
 Programs of `workloads/counted/`, and of `workloads/apps/` where they are named. Each is recorded once on glibc with its
 data accesses; the pass misses counts its instructions, misses, page faults and system calls on each allocator, and the
 [model of time](TIME_MODEL.md) predicts the change of its CPU time. Then it runs live, in rounds: glibc and each
-allocator that is not decided yet, in random order, with random addresses; user and system time of the program.
+allocator that is not decided yet, in random order, with random addresses. User and system time of the program count.
 
 - **Live**: the change against glibc in percent: the mean of the log ratios within rounds, the fifth at each end left
-  out. It is looked at after {FIRST_LOOK} rounds, after twice as many as at the last look, and when the budget of CPU
-  time is spent, {LOOKS} times at most. Each interval has the level of {100 * LEVEL_OF_ONE:.4g} %, so that all of a pair
-  together hold the truth in 95 %: to look again makes no error more likely.
+  out. It is tested after {FIRST_LOOK} rounds, after twice as many as at the last look, and when the budget of CPU
+  time is spent, {LOOKS} times at most. Each interval has the level of {100 * LEVEL_OF_ONE:.4g} %, so that all intervals
+  of a pair together hold the truth in 95 %: repeated looks do not make errors more likely.
 - **Different**: the interval is narrower than the change, which is {EFFECT_PERCENT:g} % or more.
-  **{SAME.capitalize()}**: the interval leaves out all such changes. Else **undecided**: it judges no prediction.
+  **{SAME.capitalize()}**: the interval leaves out all such changes. Else **undecided**: no prediction is judged by it.
 - **Right**: of different pairs, the predicted middle has the live sign. *Outright*: the predicted interval leaves
   out 0. *Size off*: predicted less live, in percent of the live change. *Contradicted*: {SAME} live,
   but the whole predicted interval is beyond that. *Too noisy*: the live interval of the ratio spans a factor of two.
@@ -170,7 +170,7 @@ def _judgement(row: pd.Series) -> str:
 
 
 def _live(row: pd.Series) -> str:
-    """Without numbers where there are none, or the interval is as wide as those that comparisons don't show."""
+    """The live change; no numbers where it did not run, or where the interval is too wide for comparisons to show."""
     if row["verdict"] == NOT_RUN or np.isnan(row["live_low"]):
         return "–"
     if too_noisy(1 + row["live_low"] / 100, 1 + row["live_high"] / 100, row["rounds"]):

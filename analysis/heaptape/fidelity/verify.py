@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs that tell how true a replay is: each program live on every allocator, recorded once on the C library's, and its
-replays. What they are compared by: prediction.py; what comes of it: certificate.py.
+"""Runs that measure how accurate replays are: each program live on every allocator, recorded once on the C library's,
+and its replays. Prediction: prediction.py; evaluation: certificate.py.
 """
 
 import random
@@ -44,15 +44,14 @@ def verify(
     live_only: bool = False,
     own_mappings: bool = False,
 ) -> dict:
-    """All runs of one program and the predictions made of them: the content of a raw results file.
+    """All runs of one program and the predictions made from them: the content of a raw results file.
 
-    `repeats`: of live runs and replays whose processor time counts; memory is measured in runs of its own,
-    MEMORY_REPEATS of them, as watching it closely costs the program time, and in as many under the recorder, which
-    knows how far the program is. `quick`: in the same runs, and in one under the recorder. An allocator whose live run
-    or replay fails has the reason in "failures", and no figures. `lived`: live runs of an earlier result, to be used
-    again, less those under the recorder; `live_only`: make only these. `own_mappings`: as of record, for the recording
-    that is replayed. Raises HeaptapeError where the program can't run
-    here, or fails on the C library's own allocator.
+    `repeats`: number of live runs and replays whose processor time counts. Memory is measured in MEMORY_REPEATS
+    separate runs, as close sampling costs the program time, and in as many under the recorder, which counts calls.
+    `quick`: measure memory in the same runs, and in one under the recorder. An allocator whose live run or replay fails
+    has the reason in "failures", and no figures. `lived`: live runs of an earlier result, to be used again without
+    those under the recorder; `live_only`: make only live runs. `own_mappings`: record's option, for the recording that
+    is replayed. Raises HeaptapeError where the program can't run here, or fails on the C library's own allocator.
     """
     began = time.time()
     with live.place_for(recipe, home, cache) as place:
@@ -78,7 +77,7 @@ def verify(
 def that_ran(
     recipe: Recipe, choices: Sequence[Choice], lived: Sequence[dict], failures: Mapping[str, str]
 ) -> list[Choice]:
-    """Those that have live runs, and no failure. Raises HeaptapeError where the C library's allocator has none."""
+    """The choices that have live runs and no failure. Raises HeaptapeError where the C library's has no live run."""
     known = {run["allocator"] for run in lived}
     if BASELINE not in known:
         raise HeaptapeError(next(iter(failures.values()), f"{recipe.name}: no live run"))
@@ -86,15 +85,15 @@ def that_ran(
 
 
 def replay_failures(results: dict) -> dict[str, str]:
-    """label -> why a replay failed, of the last one that did."""
+    """label -> why its last failed replay failed."""
     return {label_of(run): f"replay, {run['pass']}: {run['error']}" for run in results["runs"] if "error" in run}
 
 
 def with_runs(
     about: dict, results: dict, lived: Sequence[dict], failures: Mapping[str, str], kept: Sequence[str]
 ) -> dict:
-    """A raw results file's content, of what `about_run` gave. `results`: of the replays; `kept`: which keys are kept of
-    each that did not fail.
+    """A raw results file's content. `about`: from `about_run`; `results`: the replays'; `kept`: which keys are kept of
+    each replay that did not fail.
     """
     rows = [
         {"allocator": label_of(run)} | {key: run[key] for key in kept if key in run}
@@ -134,7 +133,7 @@ def about_run(recipe: Recipe, began: float, repeats: int, touch: str, kind: str 
 
 
 def not_verified(recipe: Recipe, why: str, kind: str = "fidelity") -> dict:
-    """The content of a raw results file of a program that could not be verified: an honest row."""
+    """The content of a raw results file of a program that could not be verified."""
     nothing: dict = {"live": [], "failures": {"all": why}} | ({"looks": [], "sittings": []} if kind == "timed" else {})
     return about_run(recipe, time.time(), 0, "", kind) | nothing
 
@@ -171,7 +170,7 @@ def _thin(timeline: list) -> list:
 def _predict(
     base: recorded.Recording, results: dict, lived: Sequence[dict], failures: dict[str, str]
 ) -> dict[str, dict]:
-    """label -> predicted figures, as `prediction.predict` gives them."""
+    """label -> predicted figures, as `prediction.predict` returns them."""
     failures |= replay_failures(results)
     memory: dict[str, list[dict]] = {}
     for run in results["runs"]:
@@ -185,7 +184,7 @@ def _predict(
 
 
 def _version(recipe: Recipe) -> str:
-    """The Debian package's version of the program that is run; empty where it is of none."""
+    """The version of the Debian package that the program is from; empty where it is from none."""
     program = shutil.which(recipe.command[0])
     if not program:
         return ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""How far `heaptape whatif` is from life: programs with a switch that makes the change for real
-(workloads/whatif/whatif_programs.c), against predictions from one recording of each as it is without the change.
+"""How far `heaptape whatif` is from live runs: programs with a switch that makes the change
+(workloads/whatif/whatif_programs.c), against predictions from one recording of each without the change.
 
-What is compared is the change of peak RSS, program by program, change by change, allocator by allocator.
+The change of peak RSS is compared, per program, change and allocator.
 """
 
 import json
@@ -29,14 +29,14 @@ CHANGES = {
     "arena": "frame=group_new*=segregate",
     "pool": "frame=group_new*=pool=65536",
 }
-# Smaller live changes, in percent of the peak, have no relative error worth a number.
+# Smaller live changes, in percent of the peak, have no meaningful relative error.
 LEAST_CHANGE_PERCENT = 5
 PEAK = "rss_anon_peak_bytes"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Programs by name, allocators, live runs of each (their median counts), and where files may lie."""
+    """Programs by name, allocators, live runs of each (their median counts), and where files may be written."""
 
     programs: Sequence[str]
     choices: Sequence[Choice]
@@ -54,8 +54,8 @@ class Plan:
 
 
 def compare(plan: Plan, tell: Callable[[str], None] = lambda text: None) -> pd.DataFrame:
-    """One row per program, change and allocator: live_plain, live, predicted_plain, predicted (peak RSS in bytes, the
-    process's own at its start taken off). Raises HeaptapeError where a program or a replay fails.
+    """One row per program, change and allocator: live_plain, live, predicted_plain, predicted (peak RSS in bytes, less
+    the process's RSS at its start). Raises HeaptapeError where a program or a replay fails.
     """
     rows = []
     for program in plan.programs:
@@ -80,9 +80,9 @@ def compare(plan: Plan, tell: Callable[[str], None] = lambda text: None) -> pd.D
 
 
 def errors(table: pd.DataFrame) -> pd.DataFrame:
-    """Adds to `compare`: live_percent, predicted_percent (change of peak RSS, of the live one without the change),
-    error_points (their difference), error_percent (of the saving in bytes against the live one; NaN where the live
-    change is below LEAST_CHANGE_PERCENT).
+    """Adds to `compare`: live_percent, predicted_percent (change of peak RSS in percent of the live peak without the
+    change), error_points (their difference), error_percent (of the saving in bytes against the live saving; NaN where
+    the live change is below LEAST_CHANGE_PERCENT).
     """
     live, predicted = table["live_plain"] - table["live"], table["predicted_plain"] - table["predicted"]
     live_percent = -100 * live / table["live_plain"]
@@ -132,7 +132,7 @@ def _predicted(plan: Plan, program: str) -> dict[tuple[str, str], float]:
 
 
 def document(table: pd.DataFrame) -> str:
-    """Markdown: the errors summed up, then every row."""
+    """Markdown: a summary of the errors, then every row."""
     found = errors(table)
     lines = [
         "| change | comparisons | error of the change of peak RSS, points: median, worst "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Many recordings, many machines: cells, the store that keeps them, and what runs them (docs/use/FLEET.md).
+"""Many recordings, many machines: cells, the store that keeps them, and the workers that run them (docs/use/FLEET.md).
 
 `heaptape.fleet.frames(STORE)`: the tables of a store as DataFrames.
 """
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def frames(store: str) -> "Frames":
-    """The tables of the store at a path or URL, each read when it is asked for. Raises HeaptapeError where there is no
-    store, or packages are missing.
+    """The tables of the store at a path or URL, each read on first use. Raises HeaptapeError where there is no store,
+    or packages are missing.
 
     >>> import heaptape
     >>> heaptape.fleet.frames("fleet").traces[["name", "ops"]]  # doctest: +SKIP

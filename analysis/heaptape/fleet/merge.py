@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Puts one store into another. What both have is the other's; every file is checked before it is taken over."""
+"""Copies one store into another. Files that are in both stay as they are; every file is checked before it is copied."""
 
 import hashlib
 from pathlib import Path
@@ -14,7 +14,7 @@ SEALED = ("workloads", "sources", "machines", "plans", "failures")
 
 
 class Merged(msgspec.Struct):
-    """How many cells, and other files, were taken over; which were refused as damaged."""
+    """How many cells, and other files, were copied; which were refused as damaged."""
 
     cells: int = 0
     others: int = 0
@@ -22,8 +22,8 @@ class Merged(msgspec.Struct):
 
 
 def merge(source: Store, into: Store) -> Merged:
-    """Blocks are taken over whole or not at all, as their cells were measured together; of the dataset the traces that
-    are not there. Raises StoreError.
+    """Merges. A block is copied as a whole or not at all, as its cells were measured together; of the dataset, traces
+    that `into` lacks are copied. Raises StoreError.
     """
     merged = Merged()
     for folder in dict.fromkeys([*BY_HASH, *SEALED]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A worker of a fleet: the whole table of what it may be asked to run, and the process that does so."""
+"""A worker of a fleet: the complete table of tasks that it may run, and the process that runs them."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from heaptape.fleet.running.outcome import Outcome
 
 
 def runs(here: Here) -> None:
-    """From now on this process does what the table says, for `here`, and nothing else."""
+    """From now on this process runs only the table's tasks, for `here`."""
     tasks.runs({Task.kind: partial(_cells, here), "ingest": partial(_ingest, here)})
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Readers of traces, workloads, memory maps and of results inside reports. No figures are made here."""
+"""Readers of traces, workloads, memory maps and of results inside reports. No figures are computed here."""

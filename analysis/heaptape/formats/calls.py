@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The malloc-API calls by id: what core/trace/calls.def says, as numpy tables. `test_call_table_is_that_of_calls_def`
-holds them equal.
+"""The malloc-API calls by id: core/trace/calls.def as numpy tables. `test_call_table_is_that_of_calls_def` compares
+the two.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ NOTHING, RELEASES, TOUCHES = 0, 1, 2
 NO_PARAM, COUNT, ALIGN = 0, 1, 2
 ID_MASK, NULL_IN, NULL_OUT = 0x3F, 0x40, 0x80
 
-# id: (name, acquires, what it does with an object passed in, has a size, what its parameter is)
+# id: (name, acquires, effect on an object passed in, has a size, meaning of its parameter)
 CALLS: dict[int, tuple[str, bool, int, bool, int]] = {
     0: ("malloc", True, NOTHING, True, NO_PARAM),
     1: ("free", False, RELEASES, False, NO_PARAM),
@@ -65,8 +65,8 @@ ACQUIRES, RELEASE_KIND, HAS_SIZE, PARAM_KIND = (
     _column(4, np.uint8),
 )
 
-# Call bytes that can't be: unknown ids, NULL passed into a call that takes nothing, NULL out of a call that hands
-# nothing out.
+# Illegal call bytes: unknown ids, NULL passed into a call that takes nothing, NULL out of a call that hands nothing
+# out.
 LEGAL = np.array(
     [
         (byte & ID_MASK) in CALLS

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Results inside a report: how they are packed into the page, and how they come out of it again.
+"""Results inside a report: packed into the page, and unpacked from it.
 
-A results file is mostly numbers, and repetitions that say the same: so numbers are taken apart (`number_columns.py`)
-before gzip. The browser can unpack everything by itself (`report.js` does what `unpack` does here). Texts are put
-together again, not values: a browser's numbers would not be those of the file. Pages of earlier versions shared lines
-instead, and are still read.
+A results file is mostly numbers and repetitions with equal text, so numbers are taken apart (`number_columns.py`)
+before gzip. The browser can unpack everything without a library (`report.js` does what `unpack` does here). The JSON
+text is rebuilt, not its values: a browser's numbers would differ from the file's. Pages of earlier versions shared
+lines instead, and are still read.
 
-Of one workload of `tests/bench/reading/big_report.py` (5.4 MB without memory maps) plain gzip takes 2.2 MB in base64,
-shared lines took 0.89, and this takes 0.54. Browsers inflate nothing else by themselves: zstd or brotli would need a
-decoder in every page.
+One workload of `tests/bench/reading/big_report.py` (5.4 MB without memory maps) takes 2.2 MB in base64 with plain gzip,
+took 0.89 with shared lines, and takes 0.54 with this. Browsers have no other decoder built in: zstd or brotli would
+need one in every page.
 """
 
 import base64
@@ -21,21 +21,21 @@ from collections.abc import Callable, Iterator
 from heaptape.common.errors import FormatError
 from heaptape.formats.number_columns import put_together, take_apart
 
-# As written today; and in pages of earlier versions.
+# The encoding written today, and those in pages of earlier versions.
 COLUMNS, SHORTENED, PLAIN = "gzip+base85, columns", "gzip+base64, shared lines, deltas", "gzip+base64"
-# Short blocks (the last number), as each column has frequencies of its own.
+# Short blocks (the last number), as each column has its own frequencies.
 GZIP = (9, zlib.DEFLATED, 31, 6)
 MAX_RAW_BYTES = 2 << 30
 TYPE = "application/x-heaptape-results"
 _SCRIPT = re.compile(rb'<script type="' + TYPE.encode() + rb'"[^>]*>(.*?)</script>', re.DOTALL)
-# Within a string their quotes would be escaped.
+# They can't match within a JSON string, where their quotes would be escaped.
 _SHARED = re.compile(r'\{"\$shared":(\d+)\}')
 _DELTAS = re.compile(r'\{"\$deltas":(\[[\[\]0-9,-]*\])\}')
 
 
 def without_maps(data: dict) -> dict:
-    """The results without the cells of their memory maps, the largest part by far, and without "fragmentation" of all
-    but the first run of each allocator that has one (no figure shows the others). Each such run says so itself, under
+    """The results without their memory maps, the largest part by far, and without "fragmentation" except for the first
+    run of each allocator that has it (no figure shows that of later runs). Each such run lists what it lacks under
     "left_out".
     """
     runs, shown = [], set()
@@ -52,8 +52,8 @@ def without_maps(data: dict) -> dict:
 
 
 def pack(data: dict, name: str) -> str:
-    """A JSON object (safe within a script element) with the results: `name` of a file, `encoding`, and `data`: gzip of
-    what `number_columns.take_apart` makes of them, in base85 with a comma for "<".
+    """A JSON object (safe within a script element) with the results: `name` of a file, `encoding`, and `data`: the
+    bytes of `number_columns.take_apart`, gzipped, in base85 with a comma for "<".
     """
     packed = base64.b85encode(_gzip(take_apart(data))).decode().replace("<", ",")
     return json.dumps({"name": name, "encoding": COLUMNS, "data": packed}).replace("<", "\\u003c")
@@ -65,7 +65,7 @@ def _gzip(raw: bytes) -> bytes:
 
 
 def map_bytes(data: dict) -> int:
-    """How many bytes of a page the memory maps of these results take, each different one once."""
+    """Bytes of a page that the memory maps of these results take; equal maps are counted once."""
     maps = (run.get("memory_map") for run in data["runs"])
     return sum(len(text) for text in {json.dumps(found) for found in maps if found is not None})
 
@@ -101,9 +101,9 @@ def _inflate(packed: bytes) -> bytes:
 
 
 def _lines_together(raw: bytes) -> str:
-    """Of lines of JSON, the last of which are the results: {"$shared":n} stands for line n, counted from 0, in the last
-    line and in the columns of lines that it refers to. {"$deltas":[column, …]} stands for rows, each column as the
-    differences of its numbers, the first from 0.
+    """The results from lines of JSON, the last of which holds them. {"$shared":n} stands for line n, counted from 0, in
+    the last line and in the columns of lines that it refers to. {"$deltas":[column, …]} stands for rows, each column as
+    the differences of its numbers, the first from 0.
     """
     *shared, whole = raw.decode().split("\n")
     for _ in ("values", "columns in them"):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The memory map of a memory pass: how many bytes of each region of the address space were live, and how many resident,
-at some 256 positions.
+at about 256 positions.
 
-Gaps are left out for drawing: stretches in which no region was ever used, so that the y axis
+Gaps, stretches in which no region was ever used, are left out for drawing, so that the y axis
 is the memory that the allocator used, in address order.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from heaptape.common.errors import HeaptapeError
 
-# Results say which columns their cells have; those that don't have the first two.
+# Results name the columns of their cells; those that name none have these two.
 OLD_COLUMNS = ["region", "live_bytes"]
 TYPES = {"region": "<u8", "live_bytes": "<u4", "resident_bytes": "<u4"}
 # A gap of fewer regions than this is drawn, a larger one is left out.
@@ -24,7 +24,7 @@ MAX_RAW_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class MemoryMap:
-    """Decoded. One row per cell that isn't empty, ordered by position, then region.
+    """A decoded memory map. One row per cell that isn't empty, ordered by position, then region.
 
     position_index: into `positions`; region: address / region_bytes; live_bytes; resident_bytes: of resident OS pages,
     None where that was not measured.
@@ -40,11 +40,11 @@ class MemoryMap:
 
 @dataclass(frozen=True)
 class CompactMap:
-    """Ready to draw: `fullness` has one row per region kept (ascending address) and one column per position.
+    """A map ready to draw: `fullness` has one row per region kept (ascending address) and one column per position.
 
     fullness: 0 to 1; -1: resident but empty (where residency was not measured: empty now, used before); NaN: neither
     live nor resident. `starts`: rows at which a stretch begins after a
-    gap left out; `addresses`: the address of each of them.
+    gap left out; `addresses`: the address of each of these rows.
     """
 
     region_bytes: int
@@ -60,7 +60,7 @@ class CompactMap:
 
 
 def decode(run: dict) -> MemoryMap | None:
-    """run["memory_map"]; None if the run has none. Raises HeaptapeError if it is malformed."""
+    """run["memory_map"], decoded; None if the run has none. Raises HeaptapeError if it is malformed."""
     table = run.get("memory_map")
     if table is None:
         return None
@@ -101,7 +101,7 @@ def _cells(region_bytes: int, positions: np.ndarray, raw: bytes, cell: np.dtype)
 
 
 def without_gaps(memory: MemoryMap) -> CompactMap:
-    """Leaves out what was never used, and lays the cells out as a matrix."""
+    """Leaves out gaps, and arranges the cells as a matrix."""
     used = np.unique(memory.region)
     if len(used) == 0:
         nothing = np.empty((0, len(memory.positions)))

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""JSON with its numbers apart, which gzip then makes half as large: numbers that stand under one key as one column of
-bytes, and a text of all the rest, which says the same again and again.
+"""JSON with its numbers stored apart, which gzip then makes half as large: the numbers under one key are one column of
+bytes; the rest is a text, which is repetitive.
 
-The bytes are a line of JSON, the head; text, as long as its `text_bytes` says; and columns of whole numbers, as its
-`columns` lists them. The text is lines: first `shared` strings, then `texts` lines of other numbers (fractions, very
-large ones) as written, divided by blanks; the last line is the JSON, with marks in the place of what stands elsewhere:
+The bytes are a line of JSON, the head; text of `text_bytes` (in the head) bytes; and columns of whole numbers, as
+`columns` (in the head) lists them. The text is lines: first `shared` strings, then `texts` lines of other numbers
+(fractions, very large ones) as written, separated by blanks. The last line is the JSON, with marks in the place of
+values stored elsewhere:
 
     \\x01C;         the next number of column C
     \\x02T;         the next number of the T-th line of numbers
     \\x03S;         string S
-    \\x04C,V,…;     rows, as many as the next number of column C says; each V a vector, a column of the rows
+    \\x04C,V,…;     rows; the next number of column C is their number; each V is a vector, a column of the rows
     \\x05C,V;       a list of numbers, in the same way
 
 A vector is cN, the next numbers of column N, or vN: the N-th vector again. JSON has no such characters outside of
-strings, and writes them as escapes within.
+strings, and escapes them within strings.
 
-A column is [how, count, planes, distinct, their planes]. How: 0 the numbers themselves, 1 their differences, the first
-from 0, 2 their differences from the column before; then folded: 0 -1 1 -2 2 as 0 1 2 3 4. Where `distinct` is not 0,
-their distinct values follow, rising, as differences, and then the place of each number among those. Planes: the lowest
-byte of each number, then the second byte of each, and so on.
+A column is [how, count, planes, distinct, planes of distinct]. How: 0 the numbers themselves, 1 their differences, the
+first from 0, 2 their differences from the column before; then folded: 0 -1 1 -2 2 as 0 1 2 3 4. If `distinct` is not 0,
+the distinct values come first, ascending, as differences, and then the index of each number among them. Planes: the
+lowest byte of each number, then the second byte of each, and so on.
 """
 
 import itertools
@@ -30,22 +31,22 @@ from typing import Any
 
 import numpy as np
 
-# Differences of numbers below this, folded, are exact in a browser, and take so many bytes.
+# Folded differences of numbers below LARGEST are exact in a browser, and take at most MOST_PLANES bytes.
 LARGEST, MOST_PLANES = 1 << 51, 7
-# Fewer numbers than that stand in the JSON one by one, and shorter strings as they are.
+# A list of fewer numbers has a mark for each of them; shorter strings stay in the JSON.
 FEWEST_ROWS, SHARED_CHARACTERS, MOST_COLUMNS = 8, 512, 16
 AS_IT_IS, BEFORE, BESIDE = range(3)
 _MARK = re.compile(r"([\x01-\x05])([^;]*);")
 
 
 def take_apart(data: dict) -> bytes:
-    """A JSON object as head, text and columns."""
+    """Packs a JSON object as head, text and columns."""
     return _Writer().whole(data)
 
 
 def put_together(raw: bytes, most_characters: int) -> str:
-    """The JSON text, as `json.dumps` without blanks had it. Raises ValueError or IndexError where it is malformed or
-    larger than that.
+    """The JSON text, as `json.dumps` without blanks writes it. Raises ValueError or IndexError if `raw` is malformed or
+    the text is longer than `most_characters`.
     """
     return _Reader(raw, most_characters).whole()
 
@@ -133,7 +134,7 @@ def _text(value: object) -> str:
 
 
 def _columns(value: list) -> list[tuple[int, ...]] | None:
-    """Of a list of whole numbers, or of rows of equal length of them; None for any other list."""
+    """The columns of a list of whole numbers, or of equally long rows of whole numbers; None for any other list."""
     if len(value) < FEWEST_ROWS:
         return None
     kinds = set(map(type, value))
@@ -149,7 +150,7 @@ def _are_whole(numbers: tuple) -> bool:
 
 
 def _ways(numbers: np.ndarray, beside: np.ndarray) -> Iterator[tuple[list[int], bytes]]:
-    """How a column may be stored: its entry in the head, and its planes."""
+    """The ways to store a column: for each, its entry in the head, and its planes."""
     rests = {AS_IT_IS: numbers, BEFORE: np.diff(numbers, prepend=0)}
     if len(beside) == len(numbers):
         rests[BESIDE] = numbers - beside
@@ -189,17 +190,17 @@ class _Reader:
         first, *items = mark[2].split(",")
         place = int(first)
         if mark[1] == "\x01":
-            told = str(self.take(place, 1)[0])
+            text = str(self.take(place, 1)[0])
         elif mark[1] == "\x02":
-            told = next(self.texts[place], None) or ""
+            text = next(self.texts[place], None) or ""
         elif mark[1] == "\x03":
-            told = self.strings[place]
+            text = self.strings[place]
         else:
-            told = self.rows(self.take(place, 1)[0], items, mark[1] == "\x05")
-        self.room -= len(told)
+            text = self.rows(self.take(place, 1)[0], items, mark[1] == "\x05")
+        self.room -= len(text)
         if self.room < 0:
             raise ValueError("too large")
-        return told
+        return text
 
     def rows(self, count: int, items: Sequence[str], flat: bool) -> str:
         if not 1 <= len(items) <= MOST_COLUMNS:
@@ -220,7 +221,7 @@ class _Reader:
 
 def _count(value: object) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value
 
 

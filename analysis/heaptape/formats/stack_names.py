@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What the nodes of a trace's call stacks are called: functions, files and lines, as far as files on this machine
-tell.
+"""Names for the nodes of a trace's call stacks: functions, files and lines, as far as files on this machine have them.
 
-The looking up is done in C, once for each node and without a pass over the events (`heaptape-convert dump --stacks
+The lookup is done in C, once for each node and without a pass over the events (`heaptape-convert dump --stacks
 --nodes`). Memory is O(nodes).
 """
 
@@ -23,7 +22,7 @@ ENTRY_POINTS = frozenset({
 @dataclass(frozen=True)
 class Frame:
     """One function of a stack. `function` (demangled), `file`, `module`: None if not known; `line`: 0 if not known.
-    `offset`: of the instruction in the module; the instruction itself if there is no module.
+    `offset`: of the instruction in the module; the instruction's address if there is no module.
     """
 
     function: str | None
@@ -34,7 +33,7 @@ class Frame:
 
     @property
     def name(self) -> str:
-        """The function, else module+0xOFFSET, else the address; "..." for what is beyond the recording's depth."""
+        """The function, else module+0xOFFSET, else the address; "..." for frames beyond the recording's depth."""
         if self.function:
             return self.function
         if self.module:
@@ -43,15 +42,15 @@ class Frame:
 
     @property
     def is_entry_point(self) -> bool:
-        """Is it the allocator's own function that was called? Recordings of some tools have it in the stack."""
+        """Is it the allocator function that was called? Recordings of some tools have it in the stack."""
         name = self.function or ""
         return name in ENTRY_POINTS or name.startswith("operator new")
 
 
 @dataclass(frozen=True)
 class StackNames:
-    """`parents` and `frames` by node; entry 0 is no node. `frames[n]`: the node's own, innermost first; several where
-    functions were inlined.
+    """`parents` and `frames` by node; entry 0 is not a node. `frames[n]`: the frames of node n itself, innermost first;
+    several where functions were inlined.
     """
 
     parents: list[int]
@@ -65,7 +64,7 @@ class StackNames:
         return [frame.name for frame in frames]
 
     def stack(self, node: int) -> Iterator[Frame]:
-        """All frames of the stack that ends at the node, innermost first; none of node 0."""
+        """All frames of the stack that ends at the node, innermost first; none for node 0."""
         while 0 < node < len(self.parents):
             yield from self.frames[node]
             node = self.parents[node]

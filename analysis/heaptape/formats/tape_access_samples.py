@@ -22,7 +22,7 @@ def decode_access_samples(rows: int, columns: dict[int, bytes]) -> pd.DataFrame:
     )
     what = exactly(np.frombuffer(columns.get(3, b""), np.uint8), rows, "what")
     if (what >= 2 * TLB_MISS).any() or (what % LOAD >= len(LEVELS)).any():
-        raise Malformed("a sample of a kind that is not known")
+        raise Malformed("a sample of an unknown kind")
     return pd.DataFrame(
         {
             "stamp": np.cumsum(zigzag(stamp), dtype=np.uint64),

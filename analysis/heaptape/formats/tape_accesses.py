@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Data accesses of a trace (core/trace/FORMAT.md, section 6a): one ACCESSES block to a DataFrame.
 
-All but one step is without a loop over rows: which entry of a list that moves to the front a row names depends on all
-rows before it. Used through heaptape.formats.tape_format.Trace.
+Only one step loops over rows: which entry of the move-to-front list a row names depends on all rows before it. Used
+through heaptape.formats.tape_format.Trace.
 """
 
 import numpy as np
@@ -18,9 +18,9 @@ MAX_GRANULE, MAX_PAGE, MAX_STACK = U64(1 << 59), U64(1 << 52), U64(1 << 61)
 
 
 def decode_accesses(rows: int, first_acquired: int, last_acquired: int, columns: dict[int, bytes]) -> pd.DataFrame:
-    """The rows in order: `kind` (one of KINDS); of calls `thread`, `acquires` and `stack_pointer`; of accesses to
-    objects `object` (number of the call that acquired it, among those that did) and `granule` in it, signed; of
-    accesses to other memory `granule`, their address divided by 16. What a row has not is NA.
+    """The rows in order: `kind` (one of KINDS); for calls `thread`, `acquires` and `stack_pointer`; for accesses to
+    objects `object` (number of the call that acquired it, among calls that acquired) and `granule` in it, signed; for
+    accesses to other memory `granule`, their address divided by 16. Values that a row does not have are NA.
 
     `columns`: id -> raw bytes. `first_acquired`, `last_acquired`: the block's stamps. Raises Malformed.
     """
@@ -49,7 +49,7 @@ def decode_accesses(rows: int, first_acquired: int, last_acquired: int, columns:
 
 
 def decode_switches(rows: int, columns: dict[int, bytes]) -> np.ndarray:
-    """Of a BURSTS block: how many rows of ACCESSES blocks stand before each beginning and end. Raises Malformed."""
+    """For a BURSTS block: how many rows of ACCESSES blocks precede each beginning and end. Raises Malformed."""
     steps = exactly(leb(columns.get(1, b""), "rows"), rows, "rows")
     switches = np.cumsum(steps, dtype=U64)
     if (switches < steps).any() or (switches[1:] < switches[:-1]).any():
@@ -58,7 +58,7 @@ def decode_switches(rows: int, columns: dict[int, bytes]) -> np.ndarray:
 
 
 def rows_in_bursts(switches: np.ndarray, first_row: int, rows: int) -> np.ndarray:
-    """Of rows from `first_row` on: is it in a burst? `switches`: of all BURSTS blocks before."""
+    """For each of `rows` rows from `first_row` on: is it in a burst? `switches`: those of all BURSTS blocks before."""
     number = np.arange(first_row, first_row + rows, dtype=U64)
     return np.searchsorted(switches, number, side="right") % 2 == 1
 
@@ -86,7 +86,7 @@ def _calls(count: int, columns: dict[int, bytes]) -> tuple[np.ndarray, np.ndarra
 
 
 def _entries(code: np.ndarray) -> np.ndarray:
-    """For each access to an object, how many were put into the list before the one that it means."""
+    """For each access to an object, the number of its object in the order of insertion into the list."""
     listed: list[int] = []
     out = np.empty(len(code), np.int64)
     count = 0
@@ -104,7 +104,7 @@ def _entries(code: np.ndarray) -> np.ndarray:
 
 
 def _objects(code: np.ndarray, acquired: np.ndarray, columns: dict[int, bytes]) -> tuple[np.ndarray, np.ndarray]:
-    """Number and granule of each access to an object. acquired: before each row."""
+    """Number and granule of each access to an object. `acquired`: the calls that acquired before each row."""
     fresh = code == NEW_OBJECT
     before = acquired[fresh]
     back = exactly(leb(columns.get(4, b""), "object"), len(before), "object")
@@ -113,7 +113,7 @@ def _objects(code: np.ndarray, acquired: np.ndarray, columns: dict[int, bytes]) 
     entry = _entries(code)
     by_entry = 9 in columns
     if by_entry and 5 in columns:
-        raise Malformed("offsets stand in two columns")
+        raise Malformed("offsets are in two columns")
     step = zigzag(exactly(leb(columns.get(9 if by_entry else 5, b""), "offset"), len(code), "offset"))
     if by_entry:
         step = _ungrouped(step, entry)
@@ -124,7 +124,7 @@ def _objects(code: np.ndarray, acquired: np.ndarray, columns: dict[int, bytes]) 
 
 
 def _ungrouped(values: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """In the order of the rows, what stands sorted by the rows' groups. group: of each row."""
+    """The values, which are sorted by group, in the order of the rows. `group`: of each row."""
     out = np.empty_like(values)
     out[np.argsort(group, kind="stable")] = values
     return out
@@ -149,7 +149,7 @@ def _other(code: np.ndarray, columns: dict[int, bytes]) -> np.ndarray:
         raise Malformed("the number of an OS page is out of range")
     by_page = 10 in columns
     if by_page and 7 in columns:
-        raise Malformed("places in OS pages stand in two columns")
+        raise Malformed("places in OS pages are in two columns")
     place = exactly(np.frombuffer(columns.get(10 if by_page else 7, b""), np.uint8), len(code), "place")
     far = exactly(leb(columns.get(8, b""), "far page"), int((code == FAR_PAGE).sum()), "far page")
     had = np.cumsum(code == NEW_PAGE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a trace holds beside events and samples: stacks, modules, marks and names of threads (core/trace/FORMAT.md,
+"""A trace's stacks, modules, marks and names of threads (core/trace/FORMAT.md,
 sections 4a and 6). Used through heaptape.formats.tape_format.Trace.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A trace's events as Arrow record batches: apart from the reader, as they need pyarrow and Numba."""
+"""A trace's events as Arrow record batches. Not in the reader, as they need pyarrow and Numba."""
 
 import numpy as np
 import pandas as pd
@@ -33,12 +33,12 @@ SCHEMA = pa.schema(
     ]
 )
 
-# Place of a call byte's name among calls.NAMES.
+# Index of a call byte's name in calls.NAMES.
 PLACES = calls.PLACE[np.arange(256) & calls.ID_MASK].tobytes()
 
 
 def batch_of(block: Block, begin: int, events: Events) -> pa.RecordBatch:
-    """The events of a block, whose first is number `begin` of its thread."""
+    """The events of a block. `begin`: number of the first in its thread."""
     places = events.call.tobytes().translate(PLACES)
     names = pa.DictionaryArray.from_buffers(
         SCHEMA.field("call").type, block.rows, [None, pa.py_buffer(places)], pa.array(calls.NAMES)
@@ -73,7 +73,7 @@ def frame_of(batch: pa.RecordBatch) -> pd.DataFrame:
 
 
 def _bits(mask: np.ndarray) -> pa.Buffer:
-    """As Arrow has them. `pa.array(values, mask=mask)` takes ten times as long."""
+    """The mask as Arrow stores it. `pa.array(values, mask=mask)` takes ten times as long."""
     return pa.py_buffer(np.packbits(mask, bitorder="little"))
 
 
@@ -87,7 +87,7 @@ def _valid_where(values: np.ndarray, valid: np.ndarray) -> pa.Array:
 
 
 def _known(plus_one: np.ndarray | None, entries: np.ndarray | None, kind: pa.DataType, rows: int) -> pa.Array:
-    """Values less 1, null where their entries are 0, or all where the block has none."""
+    """`plus_one` less 1; null where `entries` is 0, and everywhere if the block has no such column."""
     if plus_one is None or entries is None:
         return pa.nulls(rows, kind)
     return _valid_where((plus_one - np.uint64(1)).astype(kind.to_pandas_dtype()), entries != 0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The container of core/trace/FORMAT.md: headers of file and blocks, directories, columns decompressed. What the
-columns mean is for tape_format.py, tape_columns.py and tape_annotations.py.
+"""The container of core/trace/FORMAT.md: headers of file and blocks, directories, columns decompressed. The
+columns are decoded by tape_format.py, tape_columns.py and tape_annotations.py.
 """
 
 import json
@@ -108,7 +108,7 @@ class BlockFile:
             raise FormatError(self.path, block.offset, f"its JSON can't be read: {error}") from error
 
     def raw_columns(self, block: Block) -> dict[int, bytes]:
-        """The columns of a block that are known, by id, decompressed. Raises FormatError."""
+        """The known columns of a block, by id, decompressed. Raises FormatError."""
         return {c.id: self.column(block, c) for c in usable_columns(block)}
 
 
@@ -124,7 +124,7 @@ def _pread(fd: int, count: int, offset: int) -> bytes:
 
 
 def check_file_header(file: BlockFile) -> None:
-    """Raises FormatError where the file is none of ours, or of a version that is not known."""
+    """Raises FormatError if the file is not a trace, or of an unknown version."""
     header = _pread(file.descriptor, FILE_HEADER.size, 0)
     if len(header) < FILE_HEADER.size:
         raise FormatError(file.path, 0, "not a trace: shorter than its header")
@@ -156,7 +156,7 @@ def walk(file: BlockFile, size: int) -> bool:
 
 
 def _read_block(file: BlockFile, offset: int, size: int) -> Block | None:
-    """The block there; None if the file ends before the block does."""
+    """The block at `offset`; None if the file ends before the block does."""
     header = _pread(file.descriptor, BLOCK_HEADER.size, offset)
     if len(header) < BLOCK_HEADER.size:
         return None
@@ -214,12 +214,12 @@ def _check_columns(path: str, block: Block) -> None:
 
 
 def usable_columns(block: Block) -> list[Column]:
-    """The columns of a block that are known, in a known encoding."""
+    """The known columns of a block in a known encoding."""
     return [c for c in block.columns if c.id in KNOWN_COLUMNS[block.type] and c.encoding == 1]
 
 
 class _OfThread(threading.local):
-    """To make a decompressor takes ten times as long as to decompress a small column."""
+    """A thread's decompressor: making one takes ten times as long as decompressing a small column."""
 
     def __init__(self) -> None:
         self.zstd = zstandard.ZstdDecompressor()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Columns of an EVENTS block to events (core/trace/FORMAT.md, sections 4 and 4b): what each event did, its numbers, its
-addresses and stamps by the loops of tape_loops.py, the optional columns at once.
+"""Columns of an EVENTS block to events (core/trace/FORMAT.md, sections 4 and 4b): the loops of tape_loops.py decode
+what each event did, its numbers, addresses and stamps; numpy decodes the optional columns.
 """
 
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from heaptape.formats.tape_numbers import LARGEST, U64, Malformed, exactly, leb,
 
 @dataclass(frozen=True)
 class Events:
-    """One block's events as arrays of one length. Masks say where the others mean something (elsewhere they are 0);
-    optional ones are None where the block lacks their column.
+    """One block's events as arrays of one length. Masks show where other arrays have a meaning (elsewhere they are 0);
+    optional arrays are None where the block lacks their column.
     """
 
     call: np.ndarray  # uint8: id and flags
-    size: np.ndarray  # uint64 bytes, as the call was given it
+    size: np.ndarray  # uint64 bytes, as passed to the call
     param: np.ndarray  # uint64: element count or alignment in bytes
     request_bytes: np.ndarray  # uint64: count included, saturated
-    has_size: np.ndarray  # bool: the call has one, and so request_bytes
+    has_size: np.ndarray  # bool: the call has a size, and so request_bytes
     has_param: np.ndarray  # bool
     takes: np.ndarray  # bool: a non-null address was passed in
     releases: np.ndarray  # bool: ... and its object was released
@@ -29,7 +29,7 @@ class Events:
     released: np.ndarray  # uint64: address passed in
     acquired: np.ndarray  # uint64: address handed out
     release_stamp: np.ndarray  # uint64
-    acquire_stamp: np.ndarray  # uint64: of the acquire, or of the only step of an event that does neither
+    acquire_stamp: np.ndarray  # uint64: of the acquire, or of the only step if it neither acquires nor releases
     touched: np.ndarray | None  # uint32 OS pages, plus 1; 0: not known
     latency: np.ndarray | None  # uint64 units of the trace's clock, plus 1; 0: not known
     slack: np.ndarray | None  # uint64: usable size less request_bytes, plus 1; 0: not known
@@ -38,7 +38,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Raw:
-    """The columns of a block. `columns`: id -> raw bytes, those left out missing; `shifts`: id -> shift."""
+    """The columns of a block. `columns`: id -> raw bytes, without empty columns; `shifts`: id -> shift."""
 
     columns: dict[int, bytes]
     shifts: dict[int, int]
@@ -64,7 +64,7 @@ def decode_events(
     shifts: dict[int, int],
     stack_nodes: int = 0,
 ) -> Events:
-    """Raises Malformed. `columns`, `shifts`: see Raw; `stack_nodes`: how many there are before this block."""
+    """Decodes a block. Raises Malformed. `columns`, `shifts`: see Raw; `stack_nodes`: how many precede this block."""
     raw = Raw(columns, shifts)
     archive = raw.has(16) or raw.has(18)
     numbers = np.empty((3, rows), U64)
@@ -92,7 +92,7 @@ def _that(deeds: np.ndarray, bit: int) -> np.ndarray:
 
 
 def _traits() -> np.ndarray:
-    """What tape_loops has to know of each call byte."""
+    """The traits of each call byte, for tape_loops."""
     byte = np.arange(256)
     number = byte & calls.ID_MASK
     null_in, null_out = (byte & calls.NULL_IN) != 0, (byte & calls.NULL_OUT) != 0
@@ -114,7 +114,7 @@ LEGAL = bytes(np.flatnonzero(calls.LEGAL).tolist())
 
 
 def _plain_rows(rows: int, raw: Raw, numbers: np.ndarray, deeds: np.ndarray, meant: np.ndarray) -> np.ndarray:
-    """The calls; writes the others."""
+    """Returns the calls; fills `numbers`, `deeds` and `meant`."""
     call = exactly(raw.bytes_of(1), rows, "call")
     if others := raw.columns.get(1, b"").translate(None, LEGAL):
         raise Malformed(f"call byte {others[0]:#x} can't be")
@@ -134,7 +134,7 @@ def _archived_rows(rows: int, raw: Raw, numbers: np.ndarray, deeds: np.ndarray, 
 
 
 def _addresses(raw: Raw, archive: bool, events: tuple[np.ndarray, np.ndarray, np.ndarray], acquires: int) -> np.ndarray:
-    """Addresses passed in and handed out, per event. `events`: their requests, deeds, and which acquire is meant."""
+    """Addresses passed in and handed out, per event. `events`: requests, deeds, and which acquire each refers to."""
     hits = raw.bytes_of(7)
     if not archive:
         if len(hits) != (acquires + 7) // 8:
@@ -162,7 +162,7 @@ def _stamps(deeds: np.ndarray, steps: int, first: int, last: int, raw: Raw) -> n
 def _optional(
     mask: np.ndarray, columns: dict[int, bytes], column: int, name: str, limit: np.uint64
 ) -> np.ndarray | None:
-    """The column's numbers at the events that have one, 0 elsewhere."""
+    """The column's numbers at the events of `mask`, 0 elsewhere."""
     if not columns.get(column):
         return None
     out = np.zeros(len(mask), U64)
@@ -173,7 +173,7 @@ def _optional(
 
 
 def _stacks(acquiring: np.ndarray, columns: dict[int, bytes], nodes: int) -> np.ndarray | None:
-    """Nodes of the calls, of those that acquire (`acquiring`) and of the others; they stand as differences."""
+    """Stack nodes of the calls. Calls that acquire (`acquiring`) and other calls have a column of differences each."""
     if not columns.get(14) and not columns.get(15):
         return None
     out = np.zeros(len(acquiring), U64)

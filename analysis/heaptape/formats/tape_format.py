@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """An independent reader of trace files, written from core/trace/FORMAT.md alone and not from the C reader: two readers
-that agree prove that the document says enough.
+that agree prove that the document is complete.
 
 Memory is bounded by one block: `Trace.events` yields one Arrow record batch per block.
 """
@@ -55,7 +55,7 @@ ACCESS_TOTALS = ("calls", "objects", "other")  # of the footer, by kind of row
 class Trace(BlockFile):
     """An open trace. `info` and `footer` are the JSON objects of those blocks; `footer` is None in a truncated file.
 
-    `differences`: where the footer's totals are not what the blocks say, in words. `dropped`: events lost, from the GAP
+    `differences`: where the footer's totals differ from the blocks', in words. `dropped`: events lost, from the GAP
     blocks.
     """
 
@@ -93,22 +93,22 @@ class Trace(BlockFile):
             yield _batches().frame_of(batch)
 
     def samples(self) -> pd.DataFrame:
-        """Memory of the recorded process over time: columns of SAMPLE_NAMES, those that could not be had left out."""
+        """Memory of the recorded process over time: columns of SAMPLE_NAMES, without those that were not recorded."""
         parts = [self._samples(block) for block in self.blocks if block.type == SAMPLES]
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["stamp"])
 
     def stacks(self) -> pd.DataFrame:
         """The tree of call stacks, indexed by node from 1: parent (0: the outermost frame), instruction, modules (how
-        many rows of `modules` stand before it). Raises FormatError.
+        many rows of `modules` precede it). Raises FormatError.
         """
         return tape_annotations.stacks(self)
 
     def modules(self) -> pd.DataFrame:
-        """What was mapped where, in file order: name, path, build_id (None where not stored), start, end, bias."""
+        """The mapped modules, in file order: name, path, build_id (None where not stored), start, end, bias."""
         return tape_annotations.modules(self)
 
     def marks(self) -> pd.DataFrame:
-        """What the program said of itself: stamp, thread, events (of that thread, before it), text."""
+        """The program's marks: stamp, thread, events (of that thread, before it), text."""
         return tape_annotations.marks(self)
 
     def thread_names(self) -> dict[int, str]:
@@ -116,7 +116,7 @@ class Trace(BlockFile):
 
     @property
     def access_rows(self) -> int:
-        """Rows of data accesses in the file, the calls between them included."""
+        """Rows of data accesses in the file, including the calls between them."""
         return sum(b.rows for b in self.blocks if b.type == ACCESSES)
 
     @property
@@ -125,14 +125,14 @@ class Trace(BlockFile):
 
     @property
     def in_bursts(self) -> bool:
-        """Were accesses recorded in bursts alone?"""
-        told = self.info.get("accesses")
+        """Were accesses recorded in bursts only?"""
+        about = self.info.get("accesses")
         return any(b.type == BURSTS for b in self.blocks) or (
-            isinstance(told, dict) and isinstance(told.get("bursts"), dict)
+            isinstance(about, dict) and isinstance(about.get("bursts"), dict)
         )
 
     def bursts(self) -> pd.DataFrame:
-        """`begin` and `end` of each burst: rows of `accesses` before it, and up to its end; NA where it did not end.
+        """`begin` and `end` of each burst: rows of `accesses` before it, and up to its end; NA if it did not end.
         Raises FormatError.
         """
         switches, rows = np.array([], np.uint64), 0
@@ -144,7 +144,7 @@ class Trace(BlockFile):
         return pd.DataFrame({"begin": begins, "end": pd.Series(ends).reindex(range(len(begins)))})
 
     def _switches(self, block: Block, before: np.ndarray, rows: int) -> np.ndarray:
-        """Those of the blocks before and of this one. rows: of the ACCESSES blocks before it."""
+        """The switches of the blocks before and of this one. rows: of the ACCESSES blocks before it."""
         try:
             found = decode_switches(block.rows, self.raw_columns(block))
         except Malformed as error:
@@ -155,8 +155,8 @@ class Trace(BlockFile):
 
     def accesses(self) -> Iterator[pd.DataFrame]:
         """The data accesses and the calls between them, in order: one frame per block, its columns those of
-        heaptape.formats.tape_accesses.decode_accesses. After the last one `differences` has what is not as the footer
-        counts it. Raises FormatError.
+        heaptape.formats.tape_accesses.decode_accesses. After the last one, `differences` includes counts of the footer
+        that differ. Raises FormatError.
         """
         found = dict.fromkeys(ACCESS_TOTALS, 0)
         switches = np.array([], np.uint64)
@@ -175,11 +175,11 @@ class Trace(BlockFile):
             for total, count in zip(ACCESS_TOTALS, frame["kind"].value_counts(sort=False), strict=True):
                 found[total] += int(count)
             yield frame
-        told = (self.footer or {}).get("accesses")
-        if isinstance(told, dict):
-            words = [f"{t}: the footer says {told.get(t)}, the blocks have {n}" for t, n in found.items()]
+        totals = (self.footer or {}).get("accesses")
+        if isinstance(totals, dict):
+            words = [f"{t}: the footer says {totals.get(t)}, the blocks have {n}" for t, n in found.items()]
             self.differences += [
-                f"accesses, {w}" for (t, n), w in zip(found.items(), words, strict=True) if told.get(t) != n
+                f"accesses, {w}" for (t, n), w in zip(found.items(), words, strict=True) if totals.get(t) != n
             ]
 
     def access_samples(self) -> pd.DataFrame:
@@ -238,10 +238,10 @@ def open_trace(path: str | Path) -> Trace:
 
 
 def opened(path: str | Path, kind: type[Kind]) -> Kind:
-    """Opens a trace: walks and checks all block headers, reads info and footer. Events are only decoded when asked for.
+    """Opens a trace: walks and checks all block headers, reads info and footer. Events are decoded on demand.
 
-    `kind`: what to make, Trace or a class with more methods. Raises FormatError (path, offset, what) for a malformed
-    file, OSError if it can't be read.
+    `kind`: the class of the result, Trace or one with more methods. Raises FormatError (path, offset, what) for a
+    malformed file, OSError if it can't be read.
     """
     trace = kind(str(path), descriptor=os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     try:
@@ -257,7 +257,7 @@ def opened(path: str | Path, kind: type[Kind]) -> Kind:
 
 
 def _read_metadata(trace: Trace) -> None:
-    """Info, gaps, footer; and what must hold between blocks of one thread."""
+    """Reads info, gaps and footer; checks what must hold between blocks of one thread."""
     following: dict[int, tuple[int, int]] = {}
     acquired = switches = 0
     for block in trace.blocks:
@@ -297,13 +297,13 @@ def _differences(trace: Trace, block: Block) -> list[str]:
     for key, found in (("events", trace.event_count), ("dropped", trace.dropped), ("threads", trace.threads)):
         if key in footer and footer[key] != found:
             out.append(f"{key}: the footer says {footer[key]}, the blocks have {found}")
-    told = footer.get("accesses", {})
-    rows = sum(told.get(t, 0) for t in ACCESS_TOTALS if isinstance(told.get(t), int)) if isinstance(told, dict) else 0
+    sums = footer.get("accesses", {})
+    rows = sum(sums.get(t, 0) for t in ACCESS_TOTALS if isinstance(sums.get(t), int)) if isinstance(sums, dict) else 0
     if rows != trace.access_rows:
         out.append(f"accesses: the footer says {rows} rows, the blocks have {trace.access_rows}")
     bursts = (sum(b.rows for b in trace.blocks if b.type == BURSTS) + 1) // 2
-    if trace.in_bursts and isinstance(told, dict) and told.get("bursts", 0) != bursts:
-        out.append(f"accesses: the footer says {told.get('bursts')} bursts, the blocks have {bursts}")
+    if trace.in_bursts and isinstance(sums, dict) and sums.get("bursts", 0) != bursts:
+        out.append(f"accesses: the footer says {sums.get('bursts')} bursts, the blocks have {bursts}")
     sampled = footer.get("access_samples")
     rows, found = sampled.get("rows", 0) if isinstance(sampled, dict) else 0, trace.access_sample_rows
     if rows != found:

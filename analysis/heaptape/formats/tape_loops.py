@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What of an EVENTS block depends on all before it (core/trace/FORMAT.md, sections 4 and 4b), as loops over its events:
-references to acquires, simulated free lists, stamps. Numba compiles them at their first call and keeps the machine code
-beside this file or in the user's cache, so that only the first read after an installation takes seconds.
+"""The parts of an EVENTS block that depend on all earlier events (core/trace/FORMAT.md, sections 4 and 4b), as loops
+over its events: references to acquires, simulated free lists, stamps. Numba compiles them at their first call and keeps
+the machine code beside this file or in the user's cache, so that only the first read after an installation takes
+seconds.
 
-The kept code is renewed when this file changes and not when another does. So all that it depends on stands here, and
-tables of calls are arguments. Places are int64, all that is modulo 2^64 is uint64: the two never meet in one operation,
-which would make a float.
+The kept code is renewed when this file changes, but not when another file does. So everything that it depends on is in
+this file, and tables of calls are arguments. Indices are int64, values modulo 2^64 are uint64: the two must not meet in
+one operation, whose result would be a float.
 """
 
 from collections.abc import Callable
@@ -16,11 +17,11 @@ from numba import int64, njit
 
 from heaptape.formats.tape_numbers import Malformed
 
-# What an event does, by its call byte (`traits`).
+# What a call byte stands for (`traits`).
 LEGAL, SIZE, PARAM, COUNT, TAKES, RELEASES, ACQUIRES, FAILED = 1, 2, 4, 8, 16, 32, 64, 128
-# What it did (`deeds`).
+# What an event did (`deeds`).
 TOOK, RELEASED, ACQUIRED, SIZED, WITH_PARAM = 1, 2, 4, 8, 16
-# `meant`, where it is no acquire's number.
+# `meant`, where it is not the number of an acquire.
 NO_OBJECT, STORED, UNKNOWN = -1, -2, -3
 
 U64, I64 = np.uint64, int64
@@ -29,16 +30,16 @@ STACKS = 4096  # of the prediction of addresses
 FRESH, ELSEWHERE = U64(63), U64(64)  # entries of column 17
 CURSORS, STEPS, NEWEST = 4, 4, 8  # references of column 18
 FIRST_CURSOR, FAR = 1 + NEWEST, 1 + NEWEST + CURSORS * 2 * STEPS
-Four = tuple[int, int, int, int]  # of each cursor one: tuples are kept in registers, arrays took half as long again
+Four = tuple[int, int, int, int]  # one for each cursor: tuples are kept in registers, arrays took 50 % longer
 END, NOT_LIVE, OLDER, NEWER = 0, -1, 0, 1  # node of acquire n: n + 1
 
 
-# A part of the compiled functions: kept with them. Indices are checked, as files are not trusted.
+# A helper of the compiled functions, kept with them. Indices are checked, as files are not trusted.
 part = njit(boundscheck=True)
 
 
 def compiled(function: Callable) -> Any:  # noqa: ANN401 (a dispatcher of numba's, which has no type)
-    """The function compiled, and kept if there is a folder that can be written."""
+    """Compiles the function, and keeps the code if there is a writable folder."""
     try:
         return njit(boundscheck=True, cache=True)(function)
     except RuntimeError:
@@ -47,7 +48,7 @@ def compiled(function: Callable) -> Any:  # noqa: ANN401 (a dispatcher of numba'
 
 @part
 def number_at(data: np.ndarray, at: int) -> tuple[np.uint64, int]:
-    """The LEB128 number there, and where the next one begins: -1 if there is no whole one of 64 bits."""
+    """The LEB128 number at `at`, and where the next one begins: -1 if there is no complete number of 64 bits."""
     if at >= len(data):
         return ZERO, -1
     value, shift = U64(data[at]), SEVEN
@@ -77,7 +78,7 @@ def product(size: np.uint64, count: np.uint64) -> np.uint64:
 
 @part
 def deed(trait: int, request: np.uint64) -> int:
-    """What an event did. A realloc that gave nothing released its object only where nothing was requested."""
+    """What an event did. A realloc that returned NULL released its object only if it requested 0 bytes."""
     did = (SIZED if trait & SIZE else 0) | (WITH_PARAM if trait & PARAM else 0)
     if trait & TAKES:
         did |= TOOK
@@ -97,7 +98,7 @@ def plain_rows(
     deeds: np.ndarray,
     meant: np.ndarray,
 ) -> None:
-    """Columns 1, and 2 to 4 (`columns`), to events. Writes `numbers` (size, param, request of each event), `deeds` and
+    """Decodes columns 1, and 2 to 4 (`columns`). Writes `numbers` (size, param, request of each event), `deeds` and
     `meant`: the acquire whose address was passed in. Raises Malformed.
     """
     sizes, params, distances = columns
@@ -141,11 +142,11 @@ def archived_rows(
     deeds: np.ndarray,
     meant: np.ndarray,
 ) -> None:
-    """Column 18 (`live`) with `far`, column 19, or column 16, to events: writes `calls`, and what `plain_rows` does.
+    """Decodes column 18 (`live`) with `far`, column 19; or column 16. Writes `calls`, and what `plain_rows` writes.
     Raises Malformed.
     """
     count = len(calls) if live else 0
-    links = np.zeros((count + 1, 2), np.int32)  # the list: of each node the next older and newer one
+    links = np.zeros((count + 1, 2), np.int32)  # the list: the next older and next newer node of each node
     places, numbers_of = (0, 0, 0, 0), (0, 0, 0, 0)  # of the cursors
     at = at_far = acquires = last = 0
     for event in range(len(calls)):
@@ -203,7 +204,7 @@ def archived_rows(
 
 @part
 def _by_number(reference: np.uint64, acquires: int, last: int) -> int:
-    """What a reference of column 16 means."""
+    """The acquire that a reference of column 16 means."""
     half = reference >> ONE
     if reference & ONE:
         number = I64(U64(last) + unzigzag(half))
@@ -217,7 +218,7 @@ def _by_number(reference: np.uint64, acquires: int, last: int) -> int:
 def _live_object(
     reference: np.uint64, entry: np.uint64, acquires: int, links: np.ndarray, places: Four, numbers_of: Four
 ) -> int:
-    """What a reference of column 18 means; `entry`: that of column 19, if it has one."""
+    """The acquire that a reference of column 18 means. `entry`: its entry in column 19, if it has one."""
     if reference > FAR:
         return UNKNOWN
     code = I64(reference)
@@ -240,7 +241,7 @@ def _live_object(
 
 @part
 def _cursor(code: int) -> int:
-    """Which cursor moves after a reference."""
+    """The cursor that moves after a reference."""
     return (code - FIRST_CURSOR) // (2 * STEPS) if FIRST_CURSOR <= code < FAR else CURSORS - 1
 
 
@@ -253,7 +254,7 @@ def _of(four: Four, cursor: int) -> int:
 
 @part
 def _put_in_front(four: Four, cursor: int, value: int) -> Four:
-    """That of the cursor is taken out, and the value put in front."""
+    """Removes the cursor's value, and puts `value` in front."""
     first, second, third, fourth = four
     return value, first if cursor >= 1 else second, second if cursor >= 2 else third, third if cursor >= 3 else fourth
 
@@ -271,7 +272,7 @@ def _replaced(four: Four, old: int, new: int) -> Four:
 
 @part
 def _class(system: int, request: np.uint64) -> int:
-    """Class of a request. System 0 is that of section 4."""
+    """The class of a request. System 0 is the one of section 4."""
     if system == 0:
         return max(2, I64((min(request, LARGEST - U64(23)) + U64(23)) >> FOUR))
     units = max(1, I64((min(request, LARGEST - U64(15)) + U64(15)) >> FOUR))
@@ -290,15 +291,15 @@ def addresses(
     archive: bool,
     out: np.ndarray,
 ) -> None:
-    """Addresses passed in (out[0]) and handed out (out[1]). `events`: requests, deeds, meant; how many of them acquire;
-    `stored`: column 6 and its shift; `predicted`: columns 7 and 8, or 17 in place of 8 (`archive`), and the shift.
-    Raises Malformed.
+    """Decodes addresses passed in (out[0]) and handed out (out[1]). `events`: requests, deeds, meant; `acquires`: how
+    many of them acquire; `stored`: column 6 and its shift; `predicted`: columns 7 and 8, or 17 in place of 8
+    (`archive`), and the shift. Raises Malformed.
     """
     request, deeds, meant = events
     column6, shift6 = stored
     hits, entries, shift = predicted
     address, group = np.empty(acquires, np.uint64), np.empty(acquires, np.int64)  # of each acquire
-    # The stacks: events that pushed, which one stands below, and what they pushed. An acquire may be pushed more than
+    # The stacks: events that pushed, the one below each, and the pushed address. An acquire may be pushed more than
     # once: other threads handed its address out again.
     top, below, pushed = np.full(STACKS, -1, np.int32), np.empty(len(deeds), np.int32), np.empty(len(deeds), np.uint64)
     fresh = np.zeros((2, STACKS), np.uint64)  # last address; step
@@ -307,7 +308,7 @@ def addresses(
     if archive and len(entries):
         chosen, at = number_at(entries, at)
         if at < 0 or chosen > 1:
-            raise Malformed("column places: no system of classes that is known")
+            raise Malformed("column places: an unknown system of classes")
         system = I64(chosen)
     for event in range(len(deeds)):
         did, object_ = deeds[event], meant[event]
@@ -352,7 +353,7 @@ def _not_from_a_stack(kind: int, entry: np.uint64, elsewhere: np.uint64, fresh: 
     """The address by an entry of column 17 that is at least FRESH. Raises Malformed."""
     if kind >= STACKS:
         if entry == FRESH:
-            raise Malformed("an acquire from a stack that there is not")
+            raise Malformed("an acquire from a stack that does not exist")
         return elsewhere
     before, step = fresh[0, kind], fresh[1, kind]
     found = elsewhere
@@ -364,14 +365,14 @@ def _not_from_a_stack(kind: int, entry: np.uint64, elsewhere: np.uint64, fresh: 
 
 @part
 def _popped(kind: int, place: int, top: np.ndarray, below: np.ndarray, pushed: np.ndarray) -> np.uint64:
-    """The address so many places below the top of a stack, which it is taken out of. Raises Malformed."""
+    """Removes and returns the address `place` entries below the top of a stack. Raises Malformed."""
     if kind >= STACKS:
         raise Malformed("a predicted acquire is too large to have a stack")
     above, found = -1, top[kind]
     while place and found >= 0:
         above, found, place = found, below[found], place - 1
     if found < 0:
-        raise Malformed("a predicted acquire finds its stack empty, or not so high")
+        raise Malformed("a predicted acquire finds its stack empty, or too low")
     if above < 0:
         top[kind] = below[found]
     else:
@@ -383,12 +384,12 @@ def _popped(kind: int, place: int, top: np.ndarray, below: np.ndarray, pushed: n
 def stamps(
     deeds: np.ndarray, columns: tuple[np.ndarray, np.ndarray], steps: int, span: tuple[int, int], out: np.ndarray
 ) -> None:
-    """Stamp of each event's taking step (out[0]) and of its acquiring or only one (out[1]). `columns`: 9 and 10;
+    """The stamp of each event's taking step (out[0]) and of its acquiring or only step (out[1]). `columns`: 9 and 10;
     `span`: the first and the last stamp. Raises Malformed.
     """
     gaps, deltas = columns
     (stamp, last), step, at_gap, at_delta = span, 0, 0, 0
-    following = -1  # the next step with a stamp of its own
+    following = -1  # the next step that has a stamp
     for event in range(len(deeds)):
         both = deeds[event] & TOOK and deeds[event] & RELEASED and deeds[event] & ACQUIRED
         for part in range(2 if both else 1):
@@ -413,4 +414,4 @@ def stamps(
     if at_delta < len(deltas):
         raise Malformed("column stamp delta: more entries than gaps")
     if steps and stamp != last:
-        raise Malformed("its last stamp is not the one that its header says")
+        raise Malformed("its last stamp is not the one in its header")

@@ -8,7 +8,7 @@ LARGEST = U64(np.iinfo(U64).max)
 
 
 class Malformed(Exception):  # noqa: N818
-    """What is wrong with a block; the caller knows where it is."""
+    """An error in a block; the caller adds where the block is."""
 
 
 def leb(column: bytes, name: str) -> np.ndarray:
@@ -34,14 +34,14 @@ def zigzag(values: np.ndarray) -> np.ndarray:
 
 
 def exactly(values: np.ndarray, count: int, name: str) -> np.ndarray:
-    """The values, if there are as many as there have to be."""
+    """The values. Raises Malformed unless there are `count` of them."""
     if len(values) != count:
         raise Malformed(f"column {name}: {len(values)} entries instead of {count}")
     return values
 
 
 def shift_of(shift: int) -> np.uint64:
-    """A column's shift, if it is one."""
+    """A column's shift. Raises Malformed if it is above 63."""
     if shift > 63:
         raise Malformed(f"shift {shift}")
     return U64(shift)

@@ -14,7 +14,7 @@ import numpy as np
 from heaptape.common.errors import FormatError
 
 if TYPE_CHECKING:
-    import pandas as pd  # half a second, which who replays does without
+    import pandas as pd  # its import takes half a second, which a replay does not need
 
 MAGIC = b"HEAPWORK"
 HEADER = struct.Struct("<8sIIQQQII10Q124sI")
@@ -31,7 +31,7 @@ _EXTENT = np.dtype([("stream", "<u4"), ("words", "<u4"), ("offset", "<u8")])
 
 @dataclass(frozen=True)
 class Workload:
-    """A workload file, mapped. Sizes in bytes; the fields are those of the header in WORKLOAD.md."""
+    """A workload file, mapped. Sizes in bytes; the fields are as in the header in WORKLOAD.md."""
 
     path: Path
     ops: int
@@ -95,7 +95,7 @@ class Workload:
         return pd.DataFrame({"thread": words & 0xFFFFFFFF, "ops": words >> np.uint64(32)})
 
     def timeline(self) -> "pd.DataFrame":
-        """position (ops), time_ns since the recording began, live_bytes, live_objects, by rising position."""
+        """position (ops), time_ns since the recording began, live_bytes, live_objects, in order of position."""
         import pandas as pd
 
         words = np.concatenate([*self.stream(self.threads + 1), np.empty(0, np.uint64)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is kept of a minimised tape: a folder with the tape, what it shows and how to see it."""
+"""The folder of a minimised tape: the tape, what it shows, and how to reproduce that."""
 
 import os
 from dataclasses import asdict
@@ -15,7 +15,7 @@ TAPE, ABOUT, README = "minimised.tape", "minimised.json", "README.md"
 
 
 def check_folder(folder: Path) -> None:
-    """Before the work, not after it: could the folder be made, or written to? Raises HeaptapeError."""
+    """Checks before the work whether the folder can be made, or written to. Raises HeaptapeError where it can't."""
     path = folder.absolute()
     there = next(one for one in (path, *path.parents) if one.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
@@ -23,7 +23,7 @@ def check_folder(folder: Path) -> None:
 
 
 def write(folder: Path, source: str, minimiser: Minimiser) -> dict:
-    """The best so far, into the folder; gives what is in its JSON file. Raises HeaptapeError."""
+    """Writes the best so far into the folder; returns the content of its JSON file. Raises HeaptapeError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -36,7 +36,7 @@ def write(folder: Path, source: str, minimiser: Minimiser) -> dict:
 
 
 def describe(source: str, result: Minimised) -> dict:
-    """As docs/use/GATE.md defines it."""
+    """The JSON content, as docs/use/GATE.md defines it."""
     question = result.question
     return {
         "source": source,
@@ -76,7 +76,7 @@ def _readme(source: str, result: Minimised) -> str:
     lines = [
         f"# {condition.text}",
         "",
-        f"`{TAPE}` is the smallest piece of `{source}` that was found of which this holds: "
+        f"`{TAPE}` is the smallest piece found of `{source}` for which this holds: "
         f"{result.pair.events:,} of {result.whole.events:,} events, {result.tried:,} pieces tried "
         f"({ENDINGS[result.why]}).",
         "",
@@ -104,7 +104,7 @@ def _row(name: str, question: Question, pair: Pair) -> str:
 
 def _about_start_up(result: Minimised) -> str:
     if result.beyond_start_up:
-        return "It holds also of what comes on top of each allocator's first call."
+        return "It also holds for the figures beyond each allocator's first call."
     if result.question.compares:
-        return "It does not hold of what comes on top of each allocator's first call: their start-up differs."
-    return "The first call is shown for comparison: it has the allocator's start-up."
+        return "It does not hold for the figures beyond each allocator's first call: their start-up differs."
+    return "The first call is shown for comparison: it includes the allocator's start-up."

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The revision that made an allocator worse: git bisect, with an exact figure of one workload as the judge.
+"""Finds the revision that made an allocator worse: git bisect, judged by an exact figure of one workload.
 
-All that a bisection makes is kept in one folder for each repository: a clone, in which revisions are built, their
-libraries, and the figures. So one that was interrupted goes on where it was, by the same command, and another one on
-the same repository builds nothing twice.
+All data of bisections are kept in one folder for each repository: a clone, in which revisions are built, their
+libraries, and the figures. So an interrupted bisection is continued by the same command, and another bisection of the
+same repository builds nothing twice.
 """
 
 import contextlib
@@ -25,13 +25,13 @@ from heaptape.measure.exact import Bench
 from heaptape.measure.registry import Choice, sha256_of
 
 GOOD, BAD, SKIP = "good", "bad", "skip"
-BROKEN = "broken"  # a condition by itself
+BROKEN = "broken"  # a complete condition
 
 
 @dataclass(frozen=True)
 class Search:
-    """What is looked for: the first revision after `good`, up to `bad`, of which `condition` holds. `folder`: where
-    clone, libraries and figures of the repository are kept.
+    """The search for the first revision after `good`, up to `bad`, for which `condition` holds. `folder`: where clone,
+    libraries and figures of the repository are kept.
     """
 
     repository: Path
@@ -44,7 +44,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Tried:
-    """A revision that was tried. `value`: of the condition's figure; None, and `why`: it could not be measured."""
+    """A revision that was tried. `value`: of the condition's figure; None: it could not be measured; `why`: reason."""
 
     revision: str
     verdict: str
@@ -55,9 +55,9 @@ class Tried:
 
 @dataclass
 class Outcome:
-    """What was found. `first_bad`: one revision, or those of which each may be it, as what is between could not be
-    tried. `subjects`: revision -> its name, date and subject. `before`: the last revision in front of the first bad
-    one that was measured.
+    """The result. `first_bad`: one revision, or several that each may be the first bad one, as those between could not
+    be tried. `subjects`: revision -> its name, date and subject. `before`: the last measured revision before the first
+    bad one.
     """
 
     first_bad: tuple[str, ...]
@@ -83,7 +83,7 @@ def condition_of(text: str) -> Condition:
 
 def bisect(search: Search, workload: Path, home: Home, tell: Callable[[str], None] = lambda text: None) -> Outcome:
     """Raises HeaptapeError for an unknown revision, where good or bad can't be built or measured, or the condition does
-    not tell them apart.
+    not distinguish them.
     """
     search.folder.mkdir(parents=True, exist_ok=True)
     with _alone(search.folder):
@@ -114,7 +114,7 @@ class _Job:
         self._figures = search.folder / "figures"
 
     def try_one(self, revision: str) -> Tried:
-        """Verdict "skip" where it can't be built or measured, else empty."""
+        """Builds and measures a revision. Verdict "skip" where that is impossible, else empty."""
         build = self._builds.of(revision)
         if build.library is None:
             return Tried(revision, SKIP, why=f"does not build: {build.failure} (log: {build.log})")
@@ -128,8 +128,8 @@ class _Job:
         if one.value is not None:
             holds = self.search.condition.holds(one.value, good)
             one = Tried(revision, BAD if holds else GOOD, one.value, one.library)
-        said = one.why if one.value is None else in_words(self.search.condition.figure, one.value)
-        self.tell(f"{self.clone.subject(revision)}: {said}: {one.verdict}")
+        what = one.why if one.value is None else in_words(self.search.condition.figure, one.value)
+        self.tell(f"{self.clone.subject(revision)}: {what}: {one.verdict}")
         return one
 
     def _value(self, build: Build) -> float:
@@ -161,7 +161,7 @@ def _ends(job: _Job) -> tuple[Tried, Tried]:
     if good == bad:
         raise UsageError(f"bisect: --good and --bad are the same revision, {good[:ABBREVIATED]}")
     if clone.is_ancestor(bad, good):
-        raise UsageError("bisect: --bad is before --good: a regression is looked for after the good revision")
+        raise UsageError("bisect: --bad is before --good: regressions are searched after the good revision")
     ends = []
     for name, revision in ((GOOD, good), (BAD, bad)):
         one = job.try_one(revision)
@@ -179,13 +179,13 @@ def _require_apart(condition: Condition, good: Tried, bad: Tried) -> None:
     values = [in_words(condition.figure, one.value) for one in (good, bad) if one.value is not None]
     both = f"good: {values[0]}, bad: {values[1]}"
     if condition.holds(good.value, good.value):
-        raise HeaptapeError(f"{condition.text} holds at the good revision already, so it can't be told apart ({both})")
+        raise HeaptapeError(f"{condition.text} holds at the good revision already, so it can't decide ({both})")
     if not condition.holds(bad.value, good.value):
-        raise HeaptapeError(f"{condition.text} does not hold at the bad revision, so nothing is to be found ({both})")
+        raise HeaptapeError(f"{condition.text} does not hold at the bad revision, so there is nothing to find ({both})")
 
 
 def _before(job: _Job, outcome: Outcome) -> Tried:
-    """The nearest measured revision in front of the first bad one."""
+    """The nearest measured revision before the first bad one."""
     known = {one.revision: one for one in (outcome.good, *outcome.tried) if one.verdict == GOOD}
     revision = job.clone.parent(outcome.first_bad[0]) if len(outcome.first_bad) == 1 else None
     while revision is not None and revision not in known and revision != outcome.good.revision:
@@ -200,7 +200,7 @@ def _names(outcome: Outcome) -> list[str]:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Two bisections would check out revisions in one work tree. Raises HeaptapeError where another is under way."""
+    """Locks the folder, as two bisections would share a work tree. Raises HeaptapeError where another is under way."""
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Libraries built from revisions, kept: each once for a revision and a build command."""
+"""Libraries built from revisions, and kept: each built once per revision and build command."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ from heaptape.gate.revisions import Clone
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a revision is built. `command`: for a shell, in the work tree; `library`: path there, of what it makes."""
+    """How a revision is built. `command`: for a shell, in the work tree; `library`: path of the result there."""
 
     command: str
     library: str
@@ -23,7 +23,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Build:
-    """A revision's library, or why there is none; `log`: what the build printed."""
+    """A revision's library, or why there is none; `log`: the build's output."""
 
     library: Path | None
     log: Path
@@ -36,7 +36,7 @@ class Builds:
         self._key = hashlib.sha256(f"{recipe.command}\0{recipe.library}".encode()).hexdigest()[:12]
 
     def of(self, revision: str) -> Build:
-        """Built, or as it was built before. A build that failed is tried again: what it lacked may be there now."""
+        """The revision's build, made now or before. A failed build is repeated: its requirements may be there now."""
         folder = self._folder / f"{revision}-{self._key}"
         name = Path(self._recipe.library).name
         library, log = folder / name, self._folder / f"{revision}-{self._key}.log"
@@ -59,13 +59,13 @@ class Builds:
         return Build(library, log)
 
     def _make(self, log: Path) -> str:
-        """Why it failed; empty: it did not. Ended with all that it started where anything is raised here."""
-        with log.open("wb") as told:
+        """Builds. Returns why it failed, else empty. If an exception is raised here, all its processes are ended."""
+        with log.open("wb") as output:
             process = subprocess.Popen(
                 ["sh", "-c", self._recipe.command],
                 cwd=self._clone.tree,
                 stdin=subprocess.DEVNULL,
-                stdout=told,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 process_group=0,
             )
@@ -82,7 +82,7 @@ class Builds:
 
 
 def defines_malloc(library: Path) -> bool:
-    """Does the library export malloc? Raises HeaptapeError where nm can't tell."""
+    """Does the library export malloc? Raises HeaptapeError where nm fails."""
     command = ["nm", "-D", "--defined-only", str(library)]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A piece of a workload's history: some of its objects, up to some place, on fewer threads. Each is a legal history."""
+"""Pieces of a workload's history: some of its objects, up to a position, on fewer threads. Each is a legal history."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from heaptape.gate.objects import Objects
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """`keep`: for each object, does it stay? `end`: position of the first op that is left out, with all after it.
+    """`keep`: for each object, does it stay? `end`: position of the first op that is left out, with all later ones.
     `joined`: threads whose calls thread 0 makes.
     """
 
@@ -28,13 +28,13 @@ class Candidate:
         return (hashlib.sha256(np.packbits(self.keep).tobytes()).digest(), self.end, self.joined)
 
     def without(self, objects: np.ndarray) -> "Candidate":
-        """The same without those (a mask, or numbers)."""
+        """The same without `objects` (a mask, or numbers)."""
         keep = self.keep.copy()
         keep[objects] = False
         return replace(self, keep=keep)
 
     def only(self, objects: np.ndarray) -> "Candidate":
-        """Of what is kept, only those (a mask)."""
+        """The same, restricted to `objects` (a mask)."""
         return replace(self, keep=self.keep & objects)
 
 
@@ -43,7 +43,7 @@ def whole(objects: Objects) -> Candidate:
 
 
 def write(workload: Path, candidate: Candidate, tape: Path, home: Home) -> int:
-    """Writes the candidate as a trace, and gives its number of events. Raises HeaptapeError."""
+    """Writes the candidate as a trace, and returns its number of events. Raises HeaptapeError."""
     kept = tape.with_suffix(".kept")
     arguments = ["--keep", str(kept), "--end", str(candidate.end)]
     arguments += [word for thread in sorted(candidate.joined) for word in ("--join", str(thread))]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """One workload on the old and the new allocator: figures, and which of them are beyond their tolerance.
 
-Each figure is counted once on each allocator. Most come out the same each time, but some allocators look at the clock
-or at random numbers. So where a figure is beyond its tolerance, both allocators are run again, in turns, and the figure
-is worse only if the least of the new ones is beyond the tolerance of the largest of the old ones, in MOST_RUNS runs of
-each. As soon as that is not so, it is noise. Of two allocators that are the same, all orders of the 16 runs are equally
-likely, and one of 12,870 has the old ones all below the new ones, whatever the figure's distribution: so often, at
-most, is a figure called worse that is not, even if nothing were tolerated.
+Each figure is counted once on each allocator. Most figures are the same each time, but some allocators use the clock or
+random numbers. So where a figure is beyond its tolerance, both allocators are run again, alternately. The figure is
+worse only if the least new value is beyond the tolerance of the largest old value, in MOST_RUNS runs of each. As soon
+as that does not hold, it is noise. If both allocators are the same, all orders of the 16 runs are equally likely, and 1
+of 12,870 has all old values below the new ones, whatever the figure's distribution. This is the largest probability of
+calling a figure worse wrongly, even if nothing were tolerated.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,24 +23,24 @@ from heaptape.measure.registry import Choice
 from heaptape.results import margins
 
 MOST_RUNS = 8
-# What is shown, whether or not there is a tolerance for it.
+# Figures that are shown even without a tolerance.
 SHOWN = ("rss-peak", "rss-mean", "vmsize-peak", "faults", "syscalls", "instructions")
 
 
 @dataclass
 class Values:
-    """A figure's, of each run, on both allocators."""
+    """A figure's values in each run, on both allocators."""
 
     old: list[float] = field(default_factory=list)
     new: list[float] = field(default_factory=list)
 
     def beyond(self, tolerance: Condition) -> bool:
-        """Is each new one beyond what is tolerated of each old one?"""
+        """Is each new value beyond the tolerance of each old value?"""
         return tolerance.holds(min(self.new), max(self.old))
 
     @property
     def change_percent(self) -> float | None:
-        """Of the least of each; None where the old one is 0 and the new one is not."""
+        """The change between the least values; None where the old one is 0 and the new one is not."""
         old, new = min(self.old), min(self.new)
         if old == new:
             return 0.0
@@ -48,13 +48,13 @@ class Values:
 
     @property
     def span_percent(self) -> float:
-        """By how much runs of one allocator differ, of the smallest: the larger of both. 0: exact, as far as seen."""
+        """By how much runs of one allocator differ, of their smallest value; the larger of both. 0: exact so far."""
         return max(100 * (max(runs) - min(runs)) / (min(runs) or 1) for runs in (self.old, self.new))
 
 
 @dataclass
 class Compared:
-    """What was found of one workload. `broken_old`, `broken_new`: which promise they break, "": none. `errors`: what
+    """The results for one workload. `broken_old`, `broken_new`: which promise they break, "": none. `errors`: what
     could not be measured, and why. `figures`: by name.
     """
 
@@ -70,11 +70,11 @@ class Compared:
 
     @property
     def failed(self) -> bool:
-        """Is this a reason not to let the new allocator in? What the old one does as well is none."""
+        """Is this a reason to reject the new allocator? A promise that the old one breaks as well is not."""
         return bool(self.worse or self.errors or (self.broken_new and not self.broken_old))
 
     def as_json(self, tolerances: Mapping[str, Condition]) -> dict:
-        """As docs/use/GATE.md defines it."""
+        """The JSON content, as docs/use/GATE.md defines it."""
         figures = {}
         for name, values in self.figures.items():
             verdict = "worse" if name in self.worse else "noise" if name in self.noise else "within"
@@ -100,7 +100,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Pairing:
-    """Which allocators are compared, and what is tolerated."""
+    """Which allocators are compared, with which tolerances."""
 
     old: Choice
     new: Choice
@@ -115,7 +115,7 @@ class Pairing:
 def compare(
     source: Path, name: str, pairing: Pairing, home: Home, scratch: Path, processes: Processes | None = None
 ) -> Compared:
-    """Measures a tape or workload on both. What goes wrong with it is in the result's errors."""
+    """Measures a tape or workload on both allocators. Failures are in the result's errors."""
     found = Compared(name, str(source))
     try:
         workload = replay.prepare(str(source), home, scratch)
@@ -142,7 +142,7 @@ def compare(
 
 
 def _check_promises(bench: Bench, pairing: Pairing, found: Compared) -> None:
-    """The old allocator is asked only where the new one breaks a promise."""
+    """Checks the promises of the new allocator; of the old one only where the new one breaks a promise."""
     try:
         found.broken_new = bench.promises(pairing.new)
         if found.broken_new:
@@ -152,13 +152,13 @@ def _check_promises(bench: Bench, pairing: Pairing, found: Compared) -> None:
 
 
 def _compare_pass(bench: Bench, pairing: Pairing, names: Iterable[str], found: Compared) -> None:
-    """Runs one pass on both, as often as it takes. Raises HeaptapeError."""
+    """Runs one pass on both allocators, as often as needed. Raises HeaptapeError."""
     values = {name: Values() for name in names}
     suspected = [name for name in values if name in pairing.tolerances]
     for run in range(MOST_RUNS):
         if run and not suspected:
             break
-        # In turns, so that whatever changes with time meets both alike.
+        # Alternately, so that changes over time affect both in the same way.
         both = [(pairing.old, "old"), (pairing.new, "new")]
         for choice, which in both if run % 2 == 0 else reversed(both):
             for name, value in bench.figures(choice, values).items():

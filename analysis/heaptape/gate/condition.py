@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Conditions on a figure, as people write them: `rss-peak>1.1*old`, `syscalls>=5000`, `rss-mean > 64 MiB`, `broken>0`.
+"""Conditions on a figure, as text: `rss-peak>1.1*old`, `syscalls>=5000`, `rss-mean > 64 MiB`, `broken>0`.
 
     FIGURE OP NUMBER[%]*NAME[+AMOUNT] | FIGURE OP NAME[+AMOUNT] | FIGURE OP AMOUNT
 
-FIGURE is one of measure.exact.FIGURES, OP one of > >= < <=, NAME what the caller holds the figure against: `old` of
-gate and minimise, `good` of bisect. AMOUNT is a number, of bytes also one with KiB, MiB or GiB. `110%*old` is
-`1.1*old`.
+FIGURE is one of measure.exact.FIGURES, OP one of > >= < <=, NAME what the figure is compared with: `old` for gate and
+minimise, `good` for bisect. AMOUNT is a number; for bytes, KiB, MiB or GiB may follow. `110%*old` is `1.1*old`.
 """
 
 import math
@@ -33,8 +32,8 @@ _AMOUNT = re.compile(rf"{_NUMBER}\s*([A-Za-z]+)?", re.ASCII)
 
 @dataclass(frozen=True)
 class Condition:
-    """What must hold of `figure`: it is compared with `factor` times the figure of `reference`, and `amount` more, in
-    the figure's unit. `reference` None: with `amount` alone.
+    """A comparison of `figure` with `factor` times the figure of `reference`, plus `amount` in the figure's unit.
+    `reference` None: with `amount` alone.
     """
 
     text: str
@@ -45,7 +44,7 @@ class Condition:
     amount: float = 0.0
 
     def bound(self, reference: float | None = None) -> float:
-        """What the figure is compared with. `reference`: the figure of the one that the condition names, if any."""
+        """The value to compare the figure with. `reference`: the figure of the condition's NAME, if it has one."""
         if self.reference is None:
             return self.amount
         if reference is None:
@@ -58,13 +57,13 @@ class Condition:
 
 
 def parse(text: str, names: Sequence[str] = ("old",)) -> Condition:
-    """The condition that the text states. `names`: those that it may hold the figure against.
+    """The condition that the text states. `names`: allowed values of NAME.
 
-    Raises UsageError, one line that says what is known.
+    Raises UsageError with one line that lists what is allowed.
     """
     match = _CONDITION.fullmatch(text)
     if not match:
-        raise UsageError(f"'{text}' is no condition: FIGURE OP BOUND, as in 'rss-peak>1.1*{names[0]}'")
+        raise UsageError(f"'{text}' is not a condition: FIGURE OP BOUND, as in 'rss-peak>1.1*{names[0]}'")
     figure, comparison, bound = match.groups()
     if figure not in FIGURES:
         raise UsageError(f"'{text}': unknown figure '{figure}': there are {', '.join(FIGURES)}")
@@ -75,12 +74,12 @@ def parse(text: str, names: Sequence[str] = ("old",)) -> Condition:
     factor = float(multiple[1] or 1) / (100 if multiple[2] else 1) if multiple else math.inf
     amount = parse_amount(figure, multiple[4]) if multiple and multiple[4] else 0.0
     if not multiple or multiple[3] not in names or amount is None or not math.isfinite(factor):
-        raise UsageError(f"'{text}': '{bound}' is no bound of {figure}: {', '.join(_forms(figure, names))}")
+        raise UsageError(f"'{text}': '{bound}' is not a bound of {figure}: {', '.join(_forms(figure, names))}")
     return Condition(text, figure, comparison, factor, multiple[3], amount)
 
 
 def parse_amount(figure: str, text: str) -> float | None:
-    """So much of the figure, in its unit; None: the text is no amount of it."""
+    """The text as an amount in the figure's unit; None: it is not one."""
     match = _AMOUNT.fullmatch(text)
     if not match or (match[2] and FIGURES[figure].unit != "bytes"):
         return None

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 
-ENDINGS = (".tape", ".work", ".zip")  # that are taken of a folder; a file that is named may be of any format
+ENDINGS = (".tape", ".work", ".zip")  # used from a folder; a file that is named may be of any format
 
 
 def find(names: Iterable[str]) -> dict[str, Path]:
-    """name -> file, in the order given, each file once. Raises HeaptapeError: there is no such file, or a folder has
-    none.
+    """name -> file, in the order given, each file once. Raises HeaptapeError where there is no such file, or a folder
+    contains none.
     """
     files: list[Path] = []
     for name in names:

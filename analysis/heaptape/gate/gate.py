@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The gate: a corpus on the old and the new allocator, and the smallest tapes that show what is worse."""
+"""The gate: a corpus on the old and the new allocator, and the smallest tapes that show the regressions."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ def compare_all(
     scratch: Path,
     on_done: Callable[[Compared, int], None] = lambda found, done: None,
 ) -> list[Compared]:
-    """Each workload of the corpus, as many at once as there are processors. `on_done(found, how many are done)`."""
+    """Compares each workload of the corpus, as many at once as processors. `on_done(found, how many are done)`."""
     processes = Processes()
 
     def work(name: str) -> Compared:
@@ -45,7 +45,7 @@ def compare_all(
 
 
 def describe(results: Sequence[Compared], pairing: Pairing) -> dict:
-    """As docs/use/GATE.md defines it; nothing is minimised yet."""
+    """The JSON content, as docs/use/GATE.md defines it; nothing is minimised yet."""
     return {
         "schema": SCHEMA,
         "heaptape": {"version": __version__, "commit": replay.commit()},
@@ -66,7 +66,7 @@ def _about(choice: Choice) -> dict:
 
 @dataclass(frozen=True)
 class Failing:
-    """A figure of a workload that is worse, or "broken". `excess`: how far beyond its bound, as a ratio."""
+    """A workload's figure that is worse, or "broken". `excess`: ratio of the figure to its bound."""
 
     found: Compared
     figure: str
@@ -74,14 +74,14 @@ class Failing:
 
 
 def failing(results: Sequence[Compared], pairing: Pairing) -> list[Failing]:
-    """All there are, the worst of each figure before its others."""
+    """All failing figures, the worst of each figure first."""
     worse = []
     for one in results:
         for figure in one.worse:
             bound = pairing.tolerances[figure].bound(max(one.figures[figure].old))
             worse.append(Failing(one, figure, min(one.figures[figure].new) / bound if bound else float("inf")))
         if one.broken_new and not one.broken_old:
-            # Of a promise no workload breaks more than another: the shortest is minimised soonest.
+            # No workload breaks a promise more than another: the shortest is minimised fastest.
             worse.append(Failing(one, "broken", 1 / max(one.about["ops"], 1)))
     return sorted(worse, key=lambda one: (one.figure, -one.excess))
 
@@ -98,9 +98,9 @@ def minimise_each(
     limits: Limits,
     tell: Callable[[str, float], None] = lambda what, share: None,
 ) -> Iterator[dict]:
-    """What is in the folder of each minimised tape, one after the other; `why` of one that can't be made smaller, as
-    its figure is within its tolerance in another run after all. An interrupt is raised when the best so far is written
-    and yielded.
+    """Yields the content of each minimised tape's folder, one after the other; `why` for a tape that can't be
+    minimised, as another run is within the tolerance. An interrupt is raised after the best so far is written and
+    yielded.
     """
     for one in wanted:
         condition = parse("broken>0") if one.figure == "broken" else pairing.tolerances[one.figure]

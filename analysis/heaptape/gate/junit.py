@@ -5,12 +5,12 @@ import re
 from collections.abc import Mapping
 from xml.etree import ElementTree
 
-# What XML 1.0 can't hold.
+# Characters that XML 1.0 does not allow.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def xml(data: Mapping) -> str:
-    """`data`: as docs/use/GATE.md defines it."""
+    """The JUnit XML. `data`: as docs/use/GATE.md defines it."""
     root = ElementTree.Element("testsuites", name="heaptape gate")
     for workload in data["workloads"]:
         root.append(_suite(workload, data))
@@ -46,8 +46,8 @@ def _suite(workload: Mapping, data: Mapping) -> ElementTree.Element:
 
 def _message(figure: Mapping) -> str:
     change = figure["change_percent"]
-    told = "new, where there was none" if change is None else f"{change:+.2f} %"
-    return f"{told}; beyond tolerance: {figure['beyond']}"
+    amount = "new, where there was none" if change is None else f"{change:+.2f} %"
+    return f"{amount}; beyond tolerance: {figure['beyond']}"
 
 
 def _case(suite: ElementTree.Element, name: str, kind: str, message: str) -> ElementTree.Element:

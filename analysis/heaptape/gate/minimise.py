@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The smallest piece of a workload on which a condition still holds between two allocators.
+"""Finds the smallest piece of a workload on which a condition still holds between two allocators.
 
-The condition must hold of each piece that is taken over, in two runs at least; where these differ, in four. Where it
-holds a figure against the old allocator's, two more things are asked, so that what is left shows what the whole
-showed, as far as the whole does, too:
+The condition must hold for each accepted piece, in at least two runs; where these differ, in four. If it compares a
+figure with the old allocator's, there are two more requirements, so that the piece shows the same problem as the whole.
+They apply only as far as the whole fulfils them:
 
-- it holds of what each allocator has beyond its start-up, which is measured on the first object alone. Else two
-  allocators whose start-up differs would be left with one malloc.
-- the difference is no smaller than LEAST (or half of that of the whole). Else a page here or there would do.
+- The condition holds for the figures beyond each allocator's start-up, which is measured on the first object alone.
+  Otherwise one malloc would remain for two allocators whose start-up differs.
+- The difference is at least LEAST (or half the whole's difference). Otherwise a difference of one OS page would remain.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from heaptape.measure import exact, replay
 from heaptape.measure.engine_process import Processes, in_order
 from heaptape.measure.registry import Choice
 
-# A difference that stands for something, in the figure's unit: 16 OS pages, not one.
+# The smallest relevant difference, in the figure's unit: 16 OS pages, not one.
 LEAST = {
     "rss-peak": 65536,
     "rss-mean": 65536,
@@ -46,7 +46,7 @@ NOT_OF_PIECES = ("misses",)
 
 
 class SpentError(Exception):
-    """As many candidates were tried, or as much time is gone, as was allowed: `why` is of ENDINGS."""
+    """The limit of candidates or of time is reached: `why` is of ENDINGS."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -54,8 +54,8 @@ class SpentError(Exception):
 
 @dataclass(frozen=True)
 class Pair:
-    """The figure on both allocators; `old` is None where the condition does not ask for it. Of a history of so many
-    events and threads.
+    """The figure on both allocators, for a history with `events` and `threads`; `old` is None where the condition does
+    not need it.
     """
 
     new: float
@@ -66,7 +66,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be shown, between which allocators."""
+    """The condition to be shown, and the two allocators."""
 
     condition: Condition
     old: Choice
@@ -74,7 +74,7 @@ class Question:
 
     @property
     def compares(self) -> bool:
-        """Is more of the figure worse, and held against the old allocator?"""
+        """Does the condition compare with the old allocator, and is more of the figure worse?"""
         return self.condition.reference is not None and self.condition.comparison.startswith(">")
 
     def holds(self, pair: Pair) -> bool:
@@ -92,9 +92,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Minimised:
-    """What is left: `best`, with its figures `pair`. `tried`: candidates; `why` the search ended: one of ENDINGS.
-    `beyond_start_up`: the condition holds of what is beyond start-up, too. `start_up`: the figures on the first object
-    alone.
+    """The result: `best`, with its figures `pair`. `tried`: candidates; `why` the search ended: one of ENDINGS.
+    `beyond_start_up`: the condition also holds for the figures beyond start-up. `start_up`: the figures on the first
+    object alone.
     """
 
     question: Question
@@ -116,13 +116,13 @@ ENDINGS = {
 
 
 class Judge:
-    """Says of candidates whether the question's condition holds. `pairs`: figures of those of which it does, by key."""
+    """Decides whether the question's condition holds for candidates. `pairs`: the figures where it does, by key."""
 
     def __init__(self, workload: Path, objects: Objects, question: Question, home: Home, scratch: Path) -> None:
         self.question = question
         self._workload, self._home, self._scratch = workload, home, scratch
         self._known: dict[tuple, bool] = {}
-        self._least: float | None = None  # of the difference beyond start-up; None: start-up is not looked at
+        self._least: float | None = None  # of the difference beyond start-up; None: start-up is ignored
         whole = candidates.whole(objects)
         self.whole = self.measure(whole)
         self.pairs = {whole.key(): self.whole}  # of the candidates that hold
@@ -136,11 +136,11 @@ class Judge:
 
     @property
     def beyond_start_up(self) -> bool:
-        """Is the condition asked of what is beyond start-up, too?"""
+        """Must the condition also hold for the figures beyond start-up?"""
         return self._least is not None
 
     def measure(self, candidate: Candidate) -> Pair:
-        """The candidate's figures, in one run of each allocator. Raises HeaptapeError."""
+        """The candidate's figures, in one run on each allocator. Raises HeaptapeError."""
         with self._set_up(candidate) as bench:
             return self._figures(bench)
 
@@ -162,7 +162,7 @@ class Judge:
         return Pair(new, old, bench.ops, read_workload(bench.workload).threads)
 
     def holds(self, candidate: Candidate, processes: Processes) -> bool:
-        """In FEWEST_RUNS runs at least, and where these differ in MOST_RUNS. Raises RunError where these were ended."""
+        """Does it hold in FEWEST_RUNS runs, where these differ in MOST_RUNS? Raises RunError where they were ended."""
         key = candidate.key()
         if key not in self._known:
             with self._set_up(candidate, processes) as bench:
@@ -187,7 +187,7 @@ class Judge:
         return True
 
     def accepts(self, pair: Pair) -> bool:
-        """Does the condition hold, with what else is asked?"""
+        """Does the condition hold, with the other requirements?"""
         if not self.question.holds(pair):
             return False
         net = self._net(pair)
@@ -213,14 +213,14 @@ def shown(figure: str, value: float) -> str:
 
 
 class Minimiser:
-    """A search for the smallest piece of a workload of which the question's condition holds. `scratch`: a folder for
-    candidates. `tell(events of the best so far, share of what the limits allow)`.
+    """A search for the smallest piece of a workload for which the question's condition holds. `scratch`: a folder for
+    candidates. `tell(events of the best so far, share of the limits that is used)`.
     """
 
     def __init__(
         self, workload: Path, question: Question, home: Home, scratch: Path, limits: Limits | None = None
     ) -> None:
-        """Raises HeaptapeError: the condition does not hold of the whole, or is of a figure that pieces do not have."""
+        """Raises HeaptapeError where the condition does not hold for the whole, or pieces do not have its figure."""
         figure = question.condition.figure
         if figure in NOT_OF_PIECES:
             raise HeaptapeError(f"{figure}: a piece of a history has no data accesses, by which they are counted")
@@ -235,7 +235,7 @@ class Minimiser:
         self._tried, self._why = 0, "interrupted"
 
     def run(self) -> None:
-        """Searches. Whatever ends it, `result` is the best so far."""
+        """Searches. However it ends, `result` is the best so far."""
         try:
             self._search.run()
             self._why = "done"
@@ -261,7 +261,7 @@ class Minimiser:
         candidates.write(self._workload, self._search.best, tape, self._home)
 
     def _find(self, wanted: Iterable[Candidate]) -> tuple[int, Candidate] | None:
-        """The first that holds, of as many tried at once as there are jobs."""
+        """The first candidate that holds, with its number; `jobs` are tried at once."""
         given: list[Candidate] = []
 
         def counted() -> Iterator[Candidate]:
@@ -278,7 +278,7 @@ class Minimiser:
         return None
 
     def _count(self) -> None:
-        """Raises SpentError."""
+        """Counts a candidate. Raises SpentError where a limit is reached."""
         minutes = (time.monotonic() - self._begin) / 60
         self.tell(
             self._search.size(self._search.best)[0],

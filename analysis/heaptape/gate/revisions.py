@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A git repository whose revisions are built and tried: in a clone, so that the user's checkout is not touched."""
+"""A git repository whose revisions are built and tried, in a clone, so that the user's checkout is not changed."""
 
 import os
 import re
@@ -17,8 +17,8 @@ SKIPPED_ONLY = "only 'skip'ped commits left"
 
 @dataclass(frozen=True)
 class Step:
-    """Where a bisection stands. `next`: the revision to try; else it has ended: `first_bad` is the one, or one of
-    these, of which none could be tried.
+    """State of a bisection. `next`: the revision to try; None: it has ended, and `first_bad` is the revision, or
+    several candidates that could not be tried.
     """
 
     next: str | None
@@ -26,10 +26,10 @@ class Step:
 
 
 class Clone:
-    """A clone of a repository, in a folder that is kept: objects are shared, work tree and bisection are its own."""
+    """A clone of a repository, in a folder that is kept: objects are shared; work tree and bisection are separate."""
 
     def __init__(self, repository: Path, folder: Path) -> None:
-        """Raises HeaptapeError where that is no repository."""
+        """Raises HeaptapeError where `repository` is not a git repository."""
         self.repository, self.tree = repository.resolve(), folder
         top = _git(["-C", str(repository), "rev-parse", "--git-common-dir"], f"{repository}: not a git repository")
         self._source = (repository / top).resolve()
@@ -39,16 +39,16 @@ class Clone:
             _git(["clone", "-q", "--shared", "--no-checkout", str(self._source), str(folder)], "can't be cloned")
 
     def resolve(self, revision: str) -> str:
-        """The commit's full name, as the user's repository knows it. Raises HeaptapeError for an unknown one."""
+        """The commit's full name, by the user's repository. Raises HeaptapeError for an unknown revision."""
         command = ["rev-parse", "--verify", "-q", "--end-of-options", f"{revision}^{{commit}}"]
         return _git(["-C", str(self.repository), *command], f"{self.repository}: no revision '{revision}'")
 
     def is_ancestor(self, one: str, other: str) -> bool:
-        """Is `one` the other, or before it?"""
+        """Is `one` equal to `other`, or before it?"""
         return self._run("merge-base", "--is-ancestor", one, other).returncode == 0
 
     def check_out(self, revision: str) -> None:
-        """The work tree as that revision has it, without a file of another's build."""
+        """Checks out a revision, without files of another revision's build."""
         self.git("checkout", "-q", "--force", "--detach", revision)
         self.git("clean", "-q", "-ffdx")
 
@@ -57,16 +57,16 @@ class Clone:
         return self.git("log", "-1", f"--abbrev={ABBREVIATED}", "--date=short", "--format=%h (%ad) %s", revision)
 
     def parent(self, revision: str) -> str | None:
-        """The first one; None: it has none."""
+        """The first parent; None: it has none."""
         done = self._run("rev-parse", "--verify", "-q", f"{revision}^")
         return done.stdout.strip() or None
 
     def between(self, good: str, bad: str) -> int:
-        """How many revisions may be the first bad one."""
+        """Number of revisions that may be the first bad one."""
         return int(self.git("rev-list", "--count", bad, f"^{good}"))
 
     def begin(self, good: str, bad: str) -> Step:
-        """Starts a bisection, whatever there was of another."""
+        """Starts a bisection; discards any earlier one."""
         self._run("bisect", "reset")
         return self._step("start", "--no-checkout", bad, good)
 
@@ -75,7 +75,7 @@ class Clone:
         return self._step(verdict, revision)
 
     def git(self, *arguments: str) -> str:
-        """What it prints. Raises HeaptapeError with its last line."""
+        """Runs git and returns its output. Raises HeaptapeError with its last line."""
         return _git(["-C", str(self.tree), *arguments], "")
 
     def _step(self, *arguments: str) -> Step:
@@ -100,7 +100,7 @@ def _git(arguments: list[str], error: str) -> str:
 
 
 def _process(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    """git's own words in English; of no repository that the surroundings name."""
+    """Runs git with messages in English, ignoring a repository named by the environment."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     surroundings = kept | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
     try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Delta debugging over pieces of a history: which of them are tried, from the largest cut to the smallest.
+"""Delta debugging over pieces of a history: which pieces are tried, from the largest cut to the smallest.
 
-Each step makes smaller candidates of the best one so far, and takes over the first that holds. Steps that cut along
-what people understand (time, threads, sizes, lifetimes) come before those that cut anywhere (samples, single objects).
-What holds need not be monotone: a step that fails is tried again after others have succeeded.
+Each step makes smaller candidates from the best one so far, and accepts the first that holds. Steps that cut along
+meaningful properties (time, threads, sizes, lifetimes) come before steps that cut anywhere (samples, single objects).
+The condition need not be monotone: a step that fails is tried again after other steps have succeeded.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,12 +14,12 @@ import numpy as np
 from heaptape.gate.candidates import Candidate
 from heaptape.gate.objects import Objects
 
-# The first of the candidates that holds, with its number; None: none does.
+# Returns the first of the candidates that holds, with its number; None: none holds.
 Find = Callable[[Iterable[Candidate]], tuple[int, Candidate] | None]
 
-CUTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 7 / 8)  # of what is left, the shortest first
+CUTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 7 / 8)  # shares to keep of the present piece, the shortest first
 SAMPLES = (1 / 256, 1 / 64, 1 / 16, 1 / 4, 1 / 2)
-ALONE = 6  # groups that are tried alone, by their events
+ALONE = 6  # groups that are tried alone, those with most events
 
 
 class Search:
@@ -32,7 +32,7 @@ class Search:
         self._random = np.random.default_rng(0)  # the same candidates each time
 
     def run(self) -> None:
-        """All steps, until none of them makes it smaller."""
+        """Repeats all steps until none of them makes the candidate smaller."""
         before = None
         while before != self.size(self.best):
             before = self.size(self.best)
@@ -45,14 +45,14 @@ class Search:
             self._sweep(list(np.array_split(self._kept(), len(self._kept()))))
 
     def size(self, candidate: Candidate) -> tuple[int, int]:
-        """What is to be made small: events, then threads."""
+        """The size to be minimised: events, then threads."""
         return self._objects.events(candidate.keep, candidate.end), -len(candidate.joined)
 
     def _kept(self) -> np.ndarray:
         return np.flatnonzero(self.best.keep)
 
     def _take(self, candidates: Iterable[Candidate]) -> int | None:
-        """Takes over the first that is smaller and holds; its number among the candidates."""
+        """Accepts the first candidate that is smaller and holds; returns its number among the candidates."""
         numbers: list[int] = []
 
         def smaller() -> Iterator[Candidate]:
@@ -73,7 +73,7 @@ class Search:
             pass
 
     def _places(self) -> np.ndarray:
-        """Positions of the ops that are kept."""
+        """Positions of the kept ops."""
         return np.flatnonzero(self.best.keep[self._objects.of_op[: self.best.end]])
 
     def _ends(self) -> Iterator[Candidate]:
@@ -84,7 +84,7 @@ class Search:
             yield replace(best.only(born < end), end=end)
 
     def _begins(self) -> Iterator[Candidate]:
-        """Objects that are gone by then are left out; those that live there are born in their order."""
+        """Later beginnings: objects released before are left out; objects live there are born in their order."""
         places, best = self._places(), self.best
         ends = self._objects.table["end"].to_numpy()
         for cut in CUTS:
@@ -104,7 +104,7 @@ class Search:
                 self._take([replace(self.best, joined=self.best.joined | {thread})])
 
     def _drop_groups(self, labels: np.ndarray) -> None:
-        """Objects of one label go together."""
+        """Leaves out objects, all of one label together."""
         kept = self._kept()
         names, which, counts = np.unique(labels[kept], return_inverse=True, return_counts=True)
         if len(names) < 2:
@@ -115,7 +115,7 @@ class Search:
             self._sweep([kept[which == number] for number in range(len(names))])
 
     def _sweep(self, parts: Sequence[np.ndarray]) -> None:
-        """Leaves out what can be: half of the parts, then quarters, down to single ones."""
+        """Leaves out as many parts as possible: halves of them, then quarters, down to single parts."""
         rest, pieces = list(parts), 2
         while len(rest) > 1:
             pieces = min(pieces, len(rest))
@@ -126,7 +126,7 @@ class Search:
             pieces *= 2
 
     def _without_each(self, chunks: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
-        """Tries to leave out each chunk in turn; those that are needed."""
+        """Tries to leave out each chunk in turn; returns the chunks that are needed."""
         needed: list[list[np.ndarray]] = []
         while chunks:
             best = self.best
@@ -139,6 +139,6 @@ class Search:
 
 
 def _halves(count: int, pieces: int) -> list[tuple[int, int]]:
-    """Bounds of so many pieces, as equal as can be."""
+    """Bounds of `pieces` pieces, as equal as possible."""
     bounds = [count * piece // pieces for piece in range(pieces + 1)]
     return list(zip(bounds, bounds[1:], strict=False))

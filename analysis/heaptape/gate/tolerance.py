@@ -11,14 +11,14 @@ from heaptape.measure.exact import FIGURES
 DEFAULT = "rss=1%,instructions=2%,syscalls=10%"
 # A name for several figures.
 GROUPS = {"rss": ("rss-peak", "rss-mean")}
-# A promise is kept or broken: nothing in between is to be tolerated.
+# A promise is kept or broken: there is no tolerance between.
 TOLERATED = tuple(figure for figure in FIGURES if figure != "broken")
 
 _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%\s*(?:\+\s*(.+))?", re.ASCII)
 
 
 def parse_tolerances(text: str) -> dict[str, Condition]:
-    """figure -> the condition that is beyond its tolerance. Raises UsageError."""
+    """figure -> the condition that holds beyond its tolerance. Raises UsageError."""
     found: dict[str, Condition] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, equals, amount = (part.strip() for part in item.partition("="))
@@ -39,4 +39,4 @@ def _beyond(figure: str, text: str) -> Condition:
         share = f"{(100 + Decimal(percent[1])).normalize():f}%*" if percent else ""
         return parse(f"{figure}>{share}old" + (f"+{amount}" if amount else ""))
     example = "1%, 64 KiB or 1%+64 KiB" if FIGURES[figure].unit == "bytes" else "1%, 5 or 1%+5"
-    raise UsageError(f"--tolerate: '{text}' is no tolerance of {figure}: {example}")
+    raise UsageError(f"--tolerate: '{text}' is not a tolerance of {figure}: {example}")

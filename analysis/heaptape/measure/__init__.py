@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Making results: which allocators, workloads and runs, and making them."""
+"""Makes results: chooses allocators, workloads and runs, and carries the runs out."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Do the passes agree? The bare pass times whole streams; the time pass sums single calls, and adds what touching and
-the engine cost. They measure in different ways, so their difference tells how far either can be believed.
+"""Do the passes agree? The bare pass times whole streams; the time pass sums single calls, and adds the cost of
+touching and of the engine. They measure in different ways, so their difference shows how far either can be trusted.
 """
 
 from statistics import median
@@ -10,9 +10,9 @@ def agreement(runs: list[dict]) -> list[dict]:
     """One entry for each allocator and variant that has runs of both passes, in the runs' order.
 
     `bare_cycles`: median over the bare runs of their `cycles_total`. `predicted_cycles`: median over the time runs of
-    `stream_cycles_predicted`. `difference_percent`: by how much bare is more than predicted. Calls shorter than some
-    100 cycles overlap with the engine's own work in the bare pass and are fenced off in the time pass, so there bare
-    is less.
+    `stream_cycles_predicted`. `difference_percent`: by how much bare is more than predicted. Calls shorter than about
+    100 cycles overlap with the engine's own work in the bare pass and are fenced off in the time pass, so for them
+    bare is less.
     """
     bare = _by_allocator(runs, "bare", "cycles_total")
     predicted = _by_allocator(runs, "time", "stream_cycles_predicted")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape workloads capture`: a recipe prepared, run under the recorder, and the trace of the process meant kept."""
+"""`heaptape workloads capture`: prepares a recipe, runs it under the recorder, and keeps the trace of its process."""
 
 import re
 import shutil
@@ -21,22 +21,22 @@ RECORDERS_OWN = re.compile(r"heaptape: |\s+(\S+ \(\d+\): \d+ events|\.\.\. \d+ m
 
 @dataclass(frozen=True)
 class Trace:
-    """One recorded process: its trace, and what `heaptape info --json` says of it."""
+    """One recorded process: its trace, and the output of `heaptape info --json` for it."""
 
     path: Path
     about: dict
 
     @property
     def program(self) -> str:
-        """Base name of its executable, as far as the trace tells."""
+        """Base name of its executable; empty if the trace does not have it."""
         return self.about["info"].get("program", "")
 
 
 @dataclass(frozen=True)
 class Captured:
-    """A recording that ended as it should. `chosen`: of the process meant; `others`: of those that it started or was
-    started by (their files are gone unless they were to be kept). `wall_s`: the command from start to end, recorded.
-    `versions`: of the recipe's packages, by name.
+    """A recording that ended as it should. `chosen`: the trace of the recipe's process; `others`: traces of the
+    processes that it started or was started by (their files are removed unless `keep_all`). `wall_s`: the recorded
+    command from start to end. `versions`: of the recipe's packages, by name.
     """
 
     recipe: Recipe
@@ -79,12 +79,12 @@ def capture(
     cache: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Captured:
-    """Records `recipe` into `output`. `options`: more of `heaptape record`'s. `keep_all`: the other processes' traces
-    stay beside it, as OUTPUT's stem, PID and .tape. `tell` hears what is under way. `cache`: where prepared input is
-    kept (default `recipes.cache_directory`). `environment`: into the recorder's and the program's surroundings.
+    """Records `recipe` into `output`. `options`: further options of `heaptape record`. `keep_all`: the other processes'
+    traces stay beside it, as OUTPUT's stem, PID and .tape. `tell` receives lines on progress. `cache`: where prepared
+    input is kept (default `recipes.cache_directory`). `environment`: added to that of the recorder and the program.
 
-    Raises HeaptapeError where the recipe can't run here, fails, ends other than it should, or its process is not among
-    those recorded; nothing is left behind then.
+    Raises HeaptapeError if the recipe can't run here, fails, does not end as it should, or its process is not among
+    the recorded ones; no file is left then.
     """
     reason = recipe.missing()
     if reason:
@@ -116,7 +116,7 @@ def capture(
 
 
 def choose(recipe: Recipe, traces: Sequence[Trace]) -> Trace:
-    """The trace of the process meant: by its program's name, and of several the one with most events."""
+    """The trace of the recipe's process: by its program's name, and of several the one with most events."""
     meant = [trace for trace in traces if recipe.is_meant(trace.program)]
     if not meant:
         seen = ", ".join(sorted({trace.program or "?" for trace in traces})) or "nothing"
@@ -162,22 +162,22 @@ def markdown(rows: Sequence[dict]) -> str:
 
 
 def versions(packages: Sequence[str]) -> dict[str, str]:
-    """Which version of each Debian package is installed; those that are not are left out."""
+    """The installed version of each Debian package; packages that are not installed are left out."""
     if not packages or not shutil.which("dpkg-query"):
         return {}
     command = ["dpkg-query", "-W", "-f", "${Package} ${Version}\n", *packages]
-    told = subprocess.run(command, capture_output=True, text=True).stdout
-    return dict(line.split(" ", 1) for line in told.splitlines() if not line.endswith(" "))
+    output = subprocess.run(command, capture_output=True, text=True).stdout
+    return dict(line.split(" ", 1) for line in output.splitlines() if not line.endswith(" "))
 
 
 def _pid_part(trace: Trace) -> str:
-    """Of first.tape the process's number, of first.PID.N.tape what the recorder made of it."""
+    """The process's number for first.tape; for first.PID.N.tape the part that the recorder inserted."""
     middle = trace.path.name.split(".")[1:-1]
     return ".".join(middle) or str(trace.about["info"].get("pid", 0))
 
 
 def _last_words(log: Path) -> str:
-    """What the program printed at last, without the recorder's summary."""
+    """The program's last lines of output, without the recorder's summary."""
     text = log.read_text(errors="replace") if log.is_file() else ""
     lines = [line for line in text.splitlines() if line.strip() and not RECORDERS_OWN.match(line)]
     return "".join(f"\n  {line[:300]}" for line in lines[-LAST_LINES:])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape ctl`: starts, stops, flushes and asks a recording that runs.
+"""`heaptape ctl`: starts, stops, flushes and queries a running recording.
 
 A recorder listens on an abstract Unix socket `heaptape-PID-RANDOM`; /proc/net/unix lists them. Each is asked whether it
-knows the process: a recorded program may have overwritten its environment, so that it can't tell who records it.
+records the process: the environment of a recorded program does not show its recorder, as the program may have
+overwritten it.
 """
 
 import json
@@ -15,16 +16,16 @@ from heaptape.common.errors import HeaptapeError
 
 SOCKETS = Path("/proc/net/unix")
 REPLY_BYTES = 1 << 20
-TIMEOUT_S = 10.0  # a recorder that is busy writing answers between two passes
+TIMEOUT_S = 10.0  # a recorder that is writing answers between two passes
 
 
 def recorder_sockets() -> list[str]:
-    """Names of the recorders' sockets that this network name space shows, without the leading NUL."""
+    """Names of the recorders' sockets in this network name space, without the leading NUL."""
     return sorted(set(re.findall(r"@(heaptape-\d+-[0-9a-f]{8})$", SOCKETS.read_text(), re.MULTILINE)))
 
 
 def ask(name: str, verb: str, pid: int) -> dict[str, Any] | None:
-    """The reply of one recorder; None if it is another user's, has ended, or does not answer in time."""
+    """The reply of one recorder; None if it belongs to another user, has ended, or does not answer in time."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(TIMEOUT_S)
         try:
@@ -37,9 +38,10 @@ def ask(name: str, verb: str, pid: int) -> dict[str, Any] | None:
 
 
 def command(verb: str, pid: int) -> dict[str, Any]:
-    """Has the recorder that PID is, or that records PID, carry out a verb. Returns its state after that.
+    """Has the recorder with number `pid`, or that records process `pid`, carry out a verb. Returns its state after
+    that.
 
-    Raises HeaptapeError where there is none, or where it refuses.
+    Raises HeaptapeError if there is none, or it refuses.
     """
     refusal = ""
     for name in recorder_sockets():
@@ -48,7 +50,7 @@ def command(verb: str, pid: int) -> dict[str, Any]:
             return reply
         if reply and reply.get("error") != "not recorded here":
             refusal = str(reply.get("error"))
-    raise HeaptapeError(f"process {pid}: {refusal or 'no recorder of yours is or records it'}")
+    raise HeaptapeError(f"process {pid}: {refusal or 'neither a recorder of yours nor recorded by one'}")
 
 
 def in_words(reply: dict[str, Any]) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The processes of the replay engine: started, watched, ended.
+"""Starts, watches and ends the processes of the replay engine.
 
-Several may run at a time, each waited for by a thread of its own. A thread can't be interrupted: whoever gives up, for
-an error or as the user asked for it, ends the processes, and the threads with them.
+Several may run at a time; a separate thread waits for each. A thread can't be interrupted: after an error or an
+interrupt, the processes are ended, and their threads end with them.
 """
 
 import os
@@ -21,8 +21,8 @@ Made = TypeVar("Made")
 
 
 class Processes:
-    """Those that are ended together: of one replay, or of several. All functions may be called from any thread.
-    `environment`: theirs; None: that of this process.
+    """Processes that are ended together: of one replay, or of several. All functions may be called from any thread.
+    `environment`: of the processes; None: that of this process.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
@@ -32,7 +32,7 @@ class Processes:
         self._ended = False
 
     def start(self, command: Sequence[str], stderr: IO[str], inherited: int) -> subprocess.Popen:
-        """Starts one, which inherits that descriptor. After `end` it is killed at once."""
+        """Starts a process, which inherits the descriptor. After `end` it is killed at once."""
         with self._lock:
             process = subprocess.Popen(
                 command,
@@ -48,7 +48,7 @@ class Processes:
         return process
 
     def wait(self, process: subprocess.Popen) -> int:
-        """Its exit status, as subprocess gives it."""
+        """Waits for the process and returns its exit status, as subprocess does."""
         status = process.wait()
         with self._lock:
             self._running.discard(process)
@@ -56,11 +56,11 @@ class Processes:
 
     @property
     def ended(self) -> bool:
-        """A run that fails then was ended, which says nothing of it."""
+        """True after `end`: a run that failed was then killed, so its failure means nothing."""
         return self._ended
 
     def end(self) -> None:
-        """Kills those that run, and those that are started from now on."""
+        """Kills the running processes, and those that are started from now on."""
         with self._lock:
             self._ended = True
             for process in self._running:
@@ -70,8 +70,8 @@ class Processes:
 def side_by_side(
     work: Callable[[Item], Made], items: Sequence[Item], jobs: int, processes: Processes
 ) -> Iterator[tuple[Item, Made]]:
-    """Each item with what `work` made of it, as they are done, `jobs` at a time. `processes`: those that `work` starts;
-    they are ended where `work` or the caller raises.
+    """Yields each item with the result of `work`, as they are done, `jobs` at a time. `processes`: those that `work`
+    starts; they are ended if `work` or the caller raises.
     """
     with ThreadPoolExecutor(max(jobs, 1)) as pool:
         futures = {pool.submit(work, item): item for item in items}
@@ -87,8 +87,8 @@ def side_by_side(
 def in_order(
     work: Callable[[Item, Processes], Made], items: Iterable[Item], jobs: int, processes: Processes
 ) -> Generator[Made]:
-    """What `work(item, processes)` makes of each item, in their order; `jobs` are under way, and no more items are
-    taken. Closing the iterator ends what is under way, and so does an error, which is raised in its turn.
+    """Yields `work(item, processes)` of each item, in their order. At most `jobs` items are taken and in progress.
+    Closing the iterator ends the work in progress, and so does an error, which is raised in its place.
     """
     waiting: list[Future[Made]] = []
     left = iter(items)
@@ -109,8 +109,8 @@ def in_order(
 def run_to_end(
     processes: Processes, command: Sequence[str], stderr: IO[str], timeout_s: float, tell: Callable[[float], None]
 ) -> tuple[bool, int]:
-    """Runs the engine; its command ends with the workload. `tell`: is given the share that is done. Returns (timed out,
-    exit status as subprocess gives it).
+    """Runs the engine; its command ends with the workload. `tell` receives the share that is done. Returns (timed out,
+    exit status as of subprocess).
     """
     read_end, write_end = os.pipe()
     try:
@@ -146,7 +146,7 @@ def run_to_end(
 
 
 def failure(status: int, stderr: str) -> str:
-    """Why a process failed: its exit status, as subprocess gives it, and what it wrote, as one line."""
+    """Why a process failed, as one line. `status`: as of subprocess; `stderr`: what it wrote."""
     if status < 0:
         return f"killed by {signal.Signals(-status).name}" + (
             f" ({last_message(stderr, 'replay')})" if stderr.strip() else ""

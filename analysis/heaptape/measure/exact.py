@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Exact figures of a workload on an allocator: those that come out the same each time, so that one run answers.
+"""Exact figures of a workload on an allocator: the same in every run, so that one run is enough.
 
-Whoever searches settings, holds one library against another or looks for the change that made one worse asks here, for
-a few named figures of one workload on one choice. How exact each of them is, and of which allocators it is not:
-docs/formats/RESULTS.md; an allocator that looks at the clock or at random numbers differs from run to run.
+For searches of settings, comparisons of libraries and bisections, which need a few named figures of one workload on one
+choice. docs/formats/RESULTS.md defines how exact each of them is, and on which allocators it is not: an allocator that
+reads the clock or random numbers differs from run to run.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from heaptape.results.runs import number
 
 
 class RunError(HeaptapeError):
-    """One run of an allocator: which, which pass, and why."""
+    """A failed run: the allocator, the pass, and why."""
 
 
 Item = TypeVar("Item")
@@ -31,7 +31,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: of which pass, its unit ("bytes", "" for a count), and where it stands in a run of that pass."""
+    """One figure: its pass, its unit ("bytes", "" for a count), and how to read it from a run of that pass."""
 
     pass_: str
     unit: str
@@ -63,20 +63,20 @@ FIGURES = {
     "broken": Figure("verify", "", lambda run: float("error" in run)),
 }
 
-# How the engine's errors tell that the allocator broke a promise, or crashed; other errors are not the allocator's.
+# Parts of the engine's errors if the allocator broke a promise, or crashed; other errors are not the allocator's.
 ALLOCATOR_AT_FAULT = ("the allocator is at fault", "the allocator was killed", "the allocator made no progress")
 
 
 def is_of_allocator(error: str) -> bool:
-    """Does the engine's error say that the allocator is at fault?"""
+    """Is the allocator at fault, by the engine's error?"""
     return any(words in error for words in ALLOCATOR_AT_FAULT)
 
 
 class Bench:
-    """A workload that is set up once and replayed as often as figures are asked for. `choices`: all allocators that
-    will be compared, as far as they are known: what their libraries need is loaded on each of them (loaded.py).
+    """A workload that is set up once and replayed for each request of figures. `choices`: all allocators that will be
+    compared, as far as they are known: the libraries that they need are loaded on each of them (loaded.py).
 
-    Runs are not kept: who wants the same figure twice keeps it.
+    Runs are not kept: a caller that needs a figure twice keeps it.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Bench:
         processes: Processes | None = None,
         windows: Path | None = None,
     ) -> None:
-        """`processes`: those of several benches, which are ended together. `windows`: a file of positions between which
+        """`processes`: shared by several benches, and ended together. `windows`: a file of positions between which
         the passes `instructions` and `misses` count, too. Raises HeaptapeError if the engine can't run
         this workload at all.
         """
@@ -103,15 +103,15 @@ class Bench:
         self.workload, self.ops = workload, info.ops
 
     def promises(self, choice: Choice, tell: Callable[[float], None] = lambda share: None) -> str:
-        """What the allocator does that none may (memory that is misaligned, shared, not zeroed, changed; a crash), one
-        line of the pass verify; empty: it keeps its promises. Raises HeaptapeError where the pass can't be made.
+        """The promise that the allocator breaks (memory that is misaligned, shared, not zeroed, changed; a crash), one
+        line of the pass verify; empty: it keeps its promises. Raises HeaptapeError if the pass can't be made.
         """
         run = self._measured(choice, "verify", tell)
         return str(run.get("error", ""))
 
     @property
     def jobs(self) -> int:
-        """How many runs this machine bears at a time: their figures are the same as of one alone."""
+        """How many runs this machine can make at a time. Their figures are the same as of one alone."""
         return replay.jobs_for(self._engine)
 
     def run(self, choice: Choice, pass_: str, tell: Callable[[float], None] = lambda share: None) -> dict:
@@ -122,13 +122,13 @@ class Bench:
         return run
 
     def side_by_side(self, work: Callable[[Item], Made], items: Sequence[Item]) -> Iterator[tuple[Item, Made]]:
-        """Each item with what `work` made of it, by this bench's runs, as they are done; as many at a time as there are
-        processors and memory. Where `work` or the caller raises, the runs are ended.
+        """Yields each item with the result of `work`, which uses this bench's runs, as they are done; as many at a time
+        as processors and memory allow. If `work` or the caller raises, the runs are ended.
         """
         return side_by_side(work, items, replay.jobs_for(self._engine), self._engine.processes)
 
     def _measured(self, choice: Choice, pass_: str, tell: Callable[[float], None]) -> dict:
-        """The run, which has an error if a promise was broken."""
+        """The run, with its error if a promise was broken. Raises RunError for other errors."""
         run = replay.measure(self._engine, Run(choice, pass_, 0), tell)
         if "error" in run and not (pass_ == "verify" and is_of_allocator(run["error"])):
             raise _failure(choice, pass_, run)
@@ -137,15 +137,15 @@ class Bench:
     def runs(
         self, choice: Choice, passes: Iterable[str], tell: Callable[[float], None] = lambda share: None
     ) -> dict[str, dict]:
-        """pass -> one run of it, each as by `run`."""
+        """pass -> one run of it, as from `run`."""
         wanted = list(dict.fromkeys(passes))
         return {pass_: self.run(choice, pass_, _part(tell, done, len(wanted))) for done, pass_ in enumerate(wanted)}
 
     def figures(
         self, choice: Choice, names: Iterable[str], tell: Callable[[float], None] = lambda share: None
     ) -> dict[str, float]:
-        """name -> value of those FIGURES, one run for each pass that they need. Raises RunError, or HeaptapeError for
-        an unknown name or a figure that this machine can't count.
+        """name -> value, for names of FIGURES, by one run for each pass that they need. Raises RunError, or
+        HeaptapeError for an unknown name or a figure that this machine can't count.
         """
         wanted = list(dict.fromkeys(names))
         passes = list(dict.fromkeys(known(name).pass_ for name in wanted))
@@ -161,7 +161,7 @@ def known(name: str) -> Figure:
 
 
 def read(name: str, runs: Mapping[str, Mapping], label: str) -> float:
-    """The figure's value in the run of its pass. Raises HeaptapeError, naming `label`, where it was not counted."""
+    """The figure's value in the run of its pass. Raises HeaptapeError, naming `label`, if it was not counted."""
     run = runs[FIGURES[name].pass_]
     value = FIGURES[name].read(run)
     if value is None:
@@ -174,5 +174,5 @@ def _failure(choice: Choice, pass_: str, run: Mapping) -> RunError:
 
 
 def _part(tell: Callable[[float], None], done: int, passes: int) -> Callable[[float], None]:
-    """The progress of one pass, as a share of all."""
+    """Reports the progress of one pass as a share of all passes."""
     return lambda share: tell((done + share) / passes)

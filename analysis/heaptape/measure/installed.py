@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Installed candidates: allocator libraries that `heaptape allocators install` has put into a folder, NAME@VERSION
-each, with a record of what they are. Finds and removes them; candidates/ makes them.
+each, with a record of their origin and build. Finds and removes them; candidates/ makes them.
 """
 
 import json
@@ -20,8 +20,8 @@ RECORD = "record.json"
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where the sources came from: `origin` is the registry, or "folder" or "archive" of the user's own. `sha256`: of
-    the archive; of a folder that of its files' names and contents.
+    """Where the sources came from: `origin` is the registry, or "folder" or "archive" for the user's own. `sha256`: of
+    the archive, or of the names and contents of the folder's files.
     """
 
     origin: str
@@ -32,17 +32,17 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """What `--verify` said on one workload. `broken` is empty where the allocator kept the rules of malloc."""
+    """The result of `--verify` on one workload. `broken` is empty if the allocator kept the rules of malloc."""
 
     workload: str
     broken: str = ""
 
 
 class Record(msgspec.Struct, frozen=True):
-    """record.json. `library`: the file in its folder; `flags` and `build`: how it was compiled, empty where it came
-    compiled; `compiler`: first lines of what the compilers say of themselves; `tunables`: their names;
-    `transparent_huge_pages`, `kernel` and `libc`: of the machine that built it; `verified`: None if that was not asked;
-    `lacks`: functions without which it is replayed, but not on workloads that call them.
+    """record.json. `library`: the file in its folder; `flags` and `build`: how it was compiled, empty if it came
+    compiled; `compiler`: first lines of the compilers' version output; `tunables`: their names;
+    `transparent_huge_pages`, `kernel` and `libc`: of the machine that built it; `verified`: None if it was not
+    verified; `lacks`: functions that it does not have, so that it is not replayed on workloads that call them.
     """
 
     schema: int
@@ -95,25 +95,29 @@ class Installed:
 
 
 def root() -> Path:
-    """Where they are, unless another folder is named."""
+    """The default folder of candidates."""
     return cache_folder("allocators")
 
 
 def find_all(folder: Path) -> list[Installed]:
-    """By name, then version, the oldest first. Raises HeaptapeError, naming the file, for a record that is damaged."""
+    """The candidates by name, then version, the oldest first. Raises HeaptapeError, naming the file, for a damaged
+    record.
+    """
     records = sorted(folder.glob(f"*@*/{RECORD}"))
     return sorted((Installed(_read(path), path.parent) for path in records), key=lambda one: order(one.record))
 
 
 def newest(name: str, version: str, folder: Path) -> Installed | None:
-    """The newest of that name and version, or series of versions (3: 3.3.2; empty: any). None: there is none."""
+    """The newest candidate of that name and version, or series of versions (3: 3.3.2; empty: any). None: there is
+    none.
+    """
     matching = [one for one in find_all(folder) if one.record.name == name and matches(one.record.version, version)]
     exact = [one for one in matching if one.record.version == version]
     return next(reversed(exact or matching), None)
 
 
 def matches(version: str, wanted: str) -> bool:
-    """Is it that version, or one of that series?"""
+    """Is `version` the wanted version, or in the wanted series?"""
     return not wanted or version == wanted or version.startswith(f"{wanted}.")
 
 
@@ -128,11 +132,11 @@ def version_key(version: str) -> tuple:
 
 
 def remove(label: str, folder: Path) -> Path:
-    """Takes NAME@VERSION away, and returns where it was. Raises HeaptapeError, with those that are there."""
+    """Removes NAME@VERSION, and returns where it was. Raises HeaptapeError, which lists the installed ones."""
     there = {one.record.label: one for one in find_all(folder)}
     if label not in there:
         raise HeaptapeError(f"{label} is not installed in {folder}: there are {', '.join(there) or 'none'}")
-    # Out of sight in one step: an interrupted removal leaves no half of a candidate under its name.
+    # Renamed in one step, so that an interrupted removal leaves no incomplete candidate under its name.
     with tempfile.TemporaryDirectory(prefix=".removed-", dir=folder) as gone:
         there[label].folder.rename(Path(gone) / label)
     return there[label].folder

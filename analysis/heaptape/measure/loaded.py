@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Libraries that the recorded program loads whatever its allocator, and that some allocator needs.
 
-A replay's start-up counts: loading jemalloc brings the C++ library with it. A program that is written in C++ has that
-library anyway, and one that is linked with jemalloc has jemalloc. So the engine loads these on every allocator.
+A replay's start-up is counted, and jemalloc loads the C++ library. But a program written in C++ has that library
+anyway, and one linked with jemalloc has jemalloc. So the engine loads these libraries on every allocator.
 """
 
 import re
@@ -18,8 +18,8 @@ NOBODYS = re.compile(r"(libc\.so|ld-linux|linux-vdso|libheaptape\.so|vgpreload_)
 
 
 def also_loaded(info: dict, choices: Iterable[Choice]) -> list[str]:
-    """Paths to preload behind each allocator. `info`: of the workload; without "libraries" (older recordings, imports)
-    there are none. What the program was recorded on is not among them.
+    """Paths to preload after each allocator. `info`: of the workload; without "libraries" (older recordings, imports)
+    there are none. The allocator that the program was recorded on is not among them.
     """
     names = info.get("libraries")
     if not isinstance(names, list):
@@ -30,7 +30,9 @@ def also_loaded(info: dict, choices: Iterable[Choice]) -> list[str]:
 
 
 def needs(library: str) -> list[str]:
-    """The library's path and those of all that the dynamic linker loads for it; of one that it can't load just that."""
+    """The paths of the library and of all libraries that the dynamic linker loads for it; only its own if it can't be
+    loaded.
+    """
     command = [LINKER, "--list", library]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S)
@@ -40,8 +42,8 @@ def needs(library: str) -> list[str]:
 
 
 def preloads(choice: Choice, also: Sequence[str]) -> list[str]:
-    """What to preload for it, in order. Behind the C library where nothing else is preloaded: one of `also` may be an
-    allocator.
+    """The libraries to preload for `choice`, in order. If it preloads none, the C library comes first, as one of `also`
+    may be an allocator.
     """
     first = [choice.preload or str(choice.path)] if choice.preload or also else []
     there = {Path(path).resolve() for path in first}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What machine a measurement was made on: everything that is known to change figures, nothing that names its owner."""
+"""The machine of a measurement: everything that is known to change figures, nothing that identifies its owner."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ def describe() -> dict[str, object]:
     """cpu, cores, kernel, memory_bytes, os, libc, transparent_huge_pages, governor, load_before (1, 5, 15 minutes),
     hypervisor.
 
-    A key that could not be had is None. No host name, user or path.
+    An unknown value is None. No host name, user or path.
     """
     cpu_info = text_of("/proc/cpuinfo")
     release = text_of("/etc/os-release")
@@ -34,9 +34,9 @@ def describe() -> dict[str, object]:
 
 
 def available_bytes() -> int:
-    """Memory that programs could still take without swapping; all there is where the kernel doesn't tell."""
-    told = _match(r"^MemAvailable:\s*(\d+) kB", text_of("/proc/meminfo"))
-    return int(told) * 1024 if told else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Memory that programs could still take without swapping; all memory if the kernel doesn't report that."""
+    kib = _match(r"^MemAvailable:\s*(\d+) kB", text_of("/proc/meminfo"))
+    return int(kib) * 1024 if kib else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _libc() -> str | None:
@@ -47,7 +47,7 @@ def _libc() -> str | None:
 
 
 def text_of(path: str) -> str:
-    """Of a file of the kernel's; empty where it can't be read."""
+    """The text of a kernel file; empty if it can't be read."""
     try:
         return Path(path).read_text(errors="replace")
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What else the machine did while a run was measured: time stolen by the hypervisor, other programs, frequency.
+"""The machine's noise while a run was measured: time stolen by the hypervisor, other programs, frequency.
 
 Read before and after each run from /proc; costs a fraction of a millisecond. Linux counts processor time in ticks of
 10 ms, so runs of less than LEAST_S have no figures.
@@ -19,7 +19,7 @@ LEAST_S = 0.2
 
 @dataclass(frozen=True)
 class Reading:
-    """Seconds since boot or start, all processors together; `mhz`: mean frequency now, None if it can't be had."""
+    """Seconds since boot or start, all processors together; `mhz`: mean frequency now, None if it is not known."""
 
     clock: float
     busy: float
@@ -29,7 +29,7 @@ class Reading:
 
 
 def read() -> Reading:
-    """The machine now. `own`: what this process and its ended children have used."""
+    """Reads the machine's state. `own`: CPU time used by this process and its ended children."""
     ticks = [int(n) for n in text_of("/proc/stat").partition("\n")[0].split()[1:9]] or [0] * 8
     user, nice, system, _idle, _wait, irq, soft_irq, steal = ticks + [0] * (8 - len(ticks))
     hz = os.sysconf("SC_CLK_TCK")
@@ -53,7 +53,7 @@ def between(before: Reading, after: Reading) -> dict | None:
 
 
 def _mhz() -> float | None:
-    """Of the processors together: as the driver tells, else as /proc/cpuinfo does (virtual machines: a constant)."""
+    """Mean of the processors: from the driver, else from /proc/cpuinfo (on virtual machines a constant)."""
     scaling = [
         text_of(str(path)) for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq")
     ]

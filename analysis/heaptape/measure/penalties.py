@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What misses, faults and instructions cost on this machine: measured once by heaptape-machine, and kept."""
+"""The costs of misses, faults and instructions on this machine: measured once by heaptape-machine, and kept."""
 
 import json
 import subprocess
@@ -20,13 +20,13 @@ TIMEOUT_S = 600
 
 
 def known() -> dict[str, Any] | None:
-    """The measurement that is kept of this processor model, if there is one."""
+    """The kept measurement of this processor model, if there is one."""
     return kept(str(machine.describe()["cpu"] or "") or None)
 
 
 def measure(home: Home, rounds: int = ROUNDS, path: Path | None = None) -> dict[str, Any]:
-    """Measures this machine and keeps the result in `path` (default: the user's cache). Returns it. A place that can't
-    be written is no error. Raises HeaptapeError if the program fails or a figure is missing.
+    """Measures this machine and keeps the result in `path` (default: the user's cache). Returns it. It is not an error
+    if `path` can't be written. Raises HeaptapeError if the program fails or a figure is missing.
     """
     program = home.program("machine")
     geometry = machine_geometry(_tlbs(program))
@@ -56,13 +56,13 @@ def measure(home: Home, rounds: int = ROUNDS, path: Path | None = None) -> dict[
 
 
 def of_this_machine(home: Home) -> dict[str, Any]:
-    """What is kept, or else a new measurement, which takes some seconds."""
+    """The kept measurement, else a new one, which takes a few seconds."""
     return known() or measure(home)
 
 
 def for_passes(passes: Sequence[str], home: Home) -> dict[str, Any] | None:
-    """What the results of these passes carry: of the pass misses this machine's measurement, made if none is kept; of
-    the pass instructions one that is kept; of others none. A machine that can't be measured is told by nothing here.
+    """The measurement that results of these passes carry: for the pass misses this machine's, made if none is kept; for
+    the pass instructions only a kept one; for other passes None. None also if this machine can't be measured.
     """
     if "misses" not in passes and "instructions" not in passes:
         return None
@@ -73,18 +73,18 @@ def for_passes(passes: Sequence[str], home: Home) -> dict[str, Any] | None:
 
 
 def measured_geometry() -> Geometry | None:
-    """This machine's caches and TLBs, where it was measured."""
+    """This machine's caches and TLBs, if it was measured."""
     measured = known()
     return geometry_of(measured) if measured else None
 
 
 def own_geometry(home: Home) -> Geometry:
-    """This machine's caches and TLBs as the simulator can have them."""
+    """This machine's caches and TLBs, fitted to the simulator."""
     return machine_geometry(_tlbs(home.program("machine")))
 
 
 def _tlbs(program: Path) -> list[Level]:
-    """As CPUID tells them; none on a processor that does not."""
+    """TLBs from CPUID; none on a processor that does not report them."""
     found = _run([str(program), "--sizes"])
     return [Level(int(one["entries"]), int(one["ways"])) for one in found.get("tlbs", [])]
 

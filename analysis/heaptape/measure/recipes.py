@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Recipes of real programs (workloads/apps/KIND/NAME.toml): what they are, whether they can run here, and running them.
+"""Recipes of real programs (workloads/apps/KIND/NAME.toml): reads them, checks whether they can run here, runs them.
 
-A recipe says which program to start, on what input, under which load, and when it is done; workloads/apps/README.md
+A recipe names the program to start, its input, its load, and when it is done; workloads/apps/README.md
 lists the keys. Nothing here knows of recording or measuring: `run` puts a wrapper (a recorder, an observer) before the
-command and settings (LD_PRELOAD) into its environment, so the same recipe is recorded, observed live, or both in turns.
+command and settings (LD_PRELOAD) into its environment, so the same recipe is recorded, observed live, or both
+alternately.
 
-A run is unattended and leaves nothing behind: its HOME is its own folder, and whatever it started, daemons too, is
-ended with it.
+A run is unattended and leaves nothing behind: its HOME is its own folder, and all processes that it started, including
+daemons, are ended with it.
 """
 
 import contextlib
@@ -45,9 +46,9 @@ PR_SET_CHILD_SUBREAPER = 36
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One program under one load: the keys of its file. `command`: its arguments, in which $WORK, $PORT and $HERE are
-    replaced, as in the scripts. `trace`: base name (or pattern) of the process meant, where the command starts several.
-    `set`: of which half it is in `verify-fidelity` (empty: in neither). `unprivileged`: it refuses to run as root, so
-    for root it runs as nobody. `known`: what of it can't be recorded, in words.
+    replaced, as in the scripts. `trace`: base name (or pattern) of the recipe's process, if the command starts several.
+    `set`: its half in `verify-fidelity` (empty: in neither). `unprivileged`: it refuses to run as root, so
+    for root it runs as nobody. `known`: the parts that can't be recorded, in words.
     """
 
     name: str
@@ -77,21 +78,21 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def process(self) -> str:
-        """Base name of the executable that is meant."""
+        """Base name of the recipe's executable."""
         return self.trace or Path(self.command[0]).name
 
     def is_meant(self, program: str) -> bool:
-        """Whether a recorded executable of this name is the one meant. A command may be a link to it."""
+        """Whether a recorded executable of this name is the recipe's. A command may be a link to it."""
         path = None if self.trace else shutil.which(self.command[0])
         return fnmatch.fnmatchcase(program, self.process) or (path is not None and Path(path).resolve().name == program)
 
     @property
     def venv(self) -> Path:
-        """Where `heaptape workloads setup` puts the Python packages that it needs."""
+        """Where `heaptape workloads setup` puts its Python packages."""
         return cache_directory() / "venv" / self.name
 
     def missing(self) -> str:
-        """Why it can't run here, in words; empty: it can."""
+        """Why it can't run here, in words; empty if it can."""
         absent = [name for name in self.programs or self.command[:1] if not _is_here(name)]
         if self.pip and not (self.venv / "complete").is_file():
             absent += self.pip
@@ -102,8 +103,8 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{', '.join(absent)} not found: heaptape workloads setup {self.name}"
 
     def ended_well(self, status: int) -> bool:
-        """Whether it ended as it should: by itself with 0, or after the signal that ends its load. A recorder tells of
-        a signal as 128 + number.
+        """Whether it ended as it should: with status 0, or by the signal that ends its load. A recorder reports a
+        signal as 128 + number.
         """
         number = signal.Signals[f"SIG{self.stop}"] if self.stop else 0
         return status == 0 or (number > 0 and status in (-number, 128 + number))
@@ -112,7 +113,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @dataclass(frozen=True)
 class Finished:
     """A run that ended. `status`: of the command; negative: ended by that signal. Times in seconds: of the command from
-    start to end, and of the load (0 where there is none).
+    start to end, and of the load (0 if there is none).
     """
 
     status: int
@@ -126,7 +127,7 @@ def find(directories: Sequence[Path] = DIRECTORIES) -> list[Recipe]:
 
 
 def toml_files(directories: Sequence[Path]) -> list[Path]:
-    """The .toml files of the folders, by name; where two bear the same, the later folder's."""
+    """The .toml files of the folders, by name; of two with one name, the later folder's."""
     files = {path.stem: path for folder in directories for path in sorted(folder.glob("*.toml"))}
     return [path for _, path in sorted(files.items())]
 
@@ -136,15 +137,15 @@ def cache_directory() -> Path:
 
 
 def read(path: Path) -> Recipe:
-    """One recipe. Raises HeaptapeError, naming file and key, at what is missing, unknown or of the wrong type."""
+    """One recipe. Raises HeaptapeError, naming file and key, for a missing or unknown key, or one of the wrong type."""
     return read_named(path, Recipe)
 
 
 def prepare(recipe: Recipe, cache: Path) -> Path:
-    """The folder with the recipe's input, made by its `prepare` script where `cache` does not hold it yet. A recipe
-    that has changed is prepared anew. Raises HeaptapeError with the script's last words.
+    """The folder with the recipe's input, made by its `prepare` script if `cache` does not have it yet. A recipe
+    that has changed is prepared again. Raises HeaptapeError with the script's last line.
 
-    Made in a temporary folder, which an unprivileged script can reach, and moved when whole.
+    It is made in a temporary folder, which an unprivileged script can reach, and moved when complete.
     """
     folder, stamp, wanted = cache / recipe.name, cache / f"{recipe.name}.recipe", _fingerprint(recipe)
     if folder.is_dir() and stamp.is_file() and stamp.read_text() == wanted:
@@ -164,7 +165,7 @@ def prepare(recipe: Recipe, cache: Path) -> Path:
 
 
 def install_python_packages(recipe: Recipe) -> None:
-    """Its `pip` packages, in an environment of its own. Raises HeaptapeError with pip's last words."""
+    """Installs its `pip` packages into a separate environment. Raises HeaptapeError with pip's last line."""
     mark = recipe.venv / "complete"
     if not recipe.pip or (mark.is_file() and mark.read_text() == "\n".join(recipe.pip)):
         return
@@ -179,7 +180,7 @@ def install_python_packages(recipe: Recipe) -> None:
 
 @contextlib.contextmanager
 def scratch_directory() -> Iterator[Path]:
-    """A temporary folder that programs of other users can reach; removed at the end, whoever owns what is in it."""
+    """A temporary folder that programs of other users can reach; removed at the end, whoever owns its files."""
     with scratch_folder() as folder:
         folder.chmod(0o755)
         yield folder
@@ -194,20 +195,20 @@ def run(
     output: Path | None = None,
 ) -> Finished:
     """Runs the command in a fresh copy of `prepared` made at `scratch` (which must not exist, and is removed), under
-    its load, to its end. `wrapper` goes before the command, `environment` into its surroundings only, not the load's.
-    `output`: where what it prints goes (default: nowhere). Raises HeaptapeError where it never gets ready, its load
+    its load, to its end. `wrapper` goes before the command; `environment` is set for the command, not for the load.
+    `output`: file for what it prints (default: none). Raises HeaptapeError if it does not get ready, its load
     fails, or the time limit ends it.
     """
     shutil.copytree(prepared, scratch, symlinks=True)
     try:
         _give_to_nobody(recipe, scratch)
-        with _own_orphans(), (output or Path(os.devnull)).open("wb") as told:
-            return _run(recipe, scratch, wrapper, dict(environment or {}), told.fileno())
+        with _own_orphans(), (output or Path(os.devnull)).open("wb") as log:
+            return _run(recipe, scratch, wrapper, dict(environment or {}), log.fileno())
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _run(recipe: Recipe, work: Path, wrapper: Sequence[str], settings: dict[str, str], told: int) -> Finished:
+def _run(recipe: Recipe, work: Path, wrapper: Sequence[str], settings: dict[str, str], log: int) -> Finished:
     surroundings = _surroundings(recipe, work, recipe.port or _free_port())
     command = [*wrapper, *_drop(recipe), *(_expand(word, surroundings) for word in recipe.command)]
     own = {name: _expand(value, surroundings) for name, value in recipe.environment.items()}
@@ -219,8 +220,8 @@ def _run(recipe: Recipe, work: Path, wrapper: Sequence[str], settings: dict[str,
         cwd=work,
         env=surroundings | own | settings,
         stdin=subprocess.DEVNULL,
-        stdout=told,
-        stderr=told,
+        stdout=log,
+        stderr=log,
         start_new_session=True,
     )
     try:
@@ -241,7 +242,7 @@ def _run(recipe: Recipe, work: Path, wrapper: Sequence[str], settings: dict[str,
 
 
 def _wait(process: subprocess.Popen, limit_s: float) -> int:
-    """As its method `wait`, which asks only every 50 ms whether it has ended: half of the time of a short run."""
+    """Like the method `wait`, which checks only every 50 ms whether it has ended: half of the time of a short run."""
     if process.poll() is None:
         ended = os.pidfd_open(process.pid)
         try:
@@ -253,8 +254,8 @@ def _wait(process: subprocess.Popen, limit_s: float) -> int:
 
 @contextlib.contextmanager
 def _own_orphans() -> Iterator[None]:
-    """Whatever is orphaned within (daemons, and children of a recorder that has ended) becomes a child of this process
-    instead of init's, and is ended at the end.
+    """Processes that are orphaned within the context (daemons, and children of a recorder that has ended) become
+    children of this process instead of init's, and are ended at its end.
     """
     before = _descendants(os.getpid())
     libc = ctypes.CDLL(None)
@@ -273,7 +274,7 @@ def _own_orphans() -> Iterator[None]:
 
 
 def _end_session(process: subprocess.Popen) -> None:
-    """A recorder is first asked to end, so that it can remove what it keeps outside."""
+    """Ends the process and its session; first by SIGTERM, so that a recorder can remove its files elsewhere."""
     if process.poll() is None:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -357,7 +358,7 @@ def _give_to_nobody(recipe: Recipe, folder: Path) -> None:
 
 
 def _fingerprint(recipe: Recipe) -> str:
-    """Of the recipe and the files beside it that bear its name."""
+    """Digest of the recipe and the files beside it that have its name."""
     digest = hashlib.sha256()
     for path in sorted(recipe.path.parent.glob(f"{recipe.name}.*")):
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The registry of allocators (allocators.toml) and what a name on the command line means."""
+"""The registry of allocators (allocators.toml), and the meaning of a name on the command line."""
 
 import functools
 import hashlib
@@ -24,8 +24,8 @@ MOST_VALUES = 1000  # of one sweep; each is an allocator of the comparison
 
 
 class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Environment settings under a name. `advise`: of which programs `heaptape advise` tries it. `needs`: a name that
-    libraries contain which know the setting, where not all versions do.
+    """Environment settings under a name. `advise`: for which programs `heaptape advise` tries it. `needs`: a name that
+    a library contains if it knows the setting, where not all versions do.
     """
 
     environment: dict[str, str]
@@ -34,13 +34,13 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     needs: str = ""
 
     def known_to(self, library: Path | None) -> bool:
-        """Does the setting do anything in that library? Of none that is here, it is not known to do nothing."""
+        """Does that library know the setting? True also if the library is not here."""
         return not self.needs or library is None or self.needs.encode() in library.read_bytes()
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One table of the file. `library` is empty for the C library's own malloc. `candidate`: no package has it, but
-    `heaptape allocators install` does. `by_name`: taken only where it is named, by `heaptape advise` or always.
+    """One table of the file. `library` is empty for the C library's own malloc. `candidate`: not in a package, but
+    `heaptape allocators install` has it. `by_name`: used only if it is named, by `heaptape advise` or always.
     """
 
     library: str
@@ -53,7 +53,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Allocator(Entry, frozen=True, kw_only=True):
-    """An allocator of the registry, and where it is found here. `variants`: those that the library there knows;
+    """An allocator of the registry, and its place on this machine. `variants`: those that the library found knows;
     `other_variants`: those of other versions.
     """
 
@@ -75,8 +75,8 @@ class Allocator(Entry, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Choice:
-    """An allocator with its settings: what one column of a comparison is. `preload` is empty where nothing is
-    preloaded. `counting`: the environment in which it also counts what it does; None: it can't.
+    """An allocator with its settings: one column of a comparison. `preload` is empty if nothing is preloaded.
+    `counting`: the environment in which it also counts its own operations; None: it can't.
     """
 
     allocator: str
@@ -108,10 +108,10 @@ def load(home: Home) -> dict[str, Allocator]:
 
 
 def choose(name: str, registry: dict[str, Allocator]) -> Choice:
-    """What `NAME[@VERSION][:VARIANT]`, `LIB.so` or either with `:NAME=VALUE[ NAME=VALUE...]` stands for. With VERSION
-    it is the newest installed candidate of it, without one where NAME is found nowhere else.
+    """The choice that `NAME[@VERSION][:VARIANT]`, `LIB.so` or either with `:NAME=VALUE[ NAME=VALUE...]` stands for.
+    With VERSION it is the newest installed candidate of it; without one also, if NAME is not found elsewhere.
 
-    Raises HeaptapeError, in one line that says what is known, if it is unknown, not installed or no file.
+    Raises HeaptapeError, in one line that lists the known names, if it is unknown, not installed or not a file.
     """
     base, _, setting = name.partition(":")
     if "/" in base or base.endswith(".so"):
@@ -150,7 +150,7 @@ def _choice_of(allocator: Allocator, path: Path, variant: str, environment: dict
 
 def named(name: str, registry: dict[str, Allocator], or_else: str = "") -> Allocator:
     """The allocator `NAME` or `NAME@VERSION`: of the registry, or an installed candidate with the variants and tunables
-    that the registry has for NAME. `or_else`: what else the caller takes, behind the names that an error lists.
+    that the registry has for NAME. `or_else`: what else the caller accepts, after the names that an error lists.
 
     Raises HeaptapeError.
     """
@@ -184,8 +184,8 @@ def _found(entry: Entry, variants: dict[str, Variant], name: str, path: Path | N
 
 
 def choose_all(names: Iterable[str], registry: dict[str, Allocator]) -> list[Choice]:
-    """`choose` for each name (a range of values is one for each), or every allocator found if there are none, but
-    those that are taken by name only. Refuses the same choice twice.
+    """`choose` for each name (for a range of values, one choice for each), or without names every allocator found
+    except those that are used only by name. Refuses the same choice twice.
     """
     choices = [choose(one, registry) for name in names for one in expand(name, registry)]
     if not choices:
@@ -199,9 +199,9 @@ def choose_all(names: Iterable[str], registry: dict[str, Allocator]) -> list[Cho
 
 
 def expand(name: str, registry: dict[str, Allocator]) -> list[str]:
-    """`NAME:TUNABLE=0..16/4` as the names of its values: 0, 4, 8, 12, 16. `1..64*2`: each twice the one before; of a
-    tunable that the registry knows also `0,7,100` and mixtures. Several settings: each with each. Raises HeaptapeError
-    if a range is empty, or makes more than MOST_VALUES.
+    """`NAME:TUNABLE=0..16/4` as the names of its values: 0, 4, 8, 12, 16. `1..64*2`: each twice the one before; for a
+    tunable of the registry also `0,7,100` and mixtures. Several settings: all combinations. Raises HeaptapeError
+    if a range is empty, or there are more than MOST_VALUES.
     """
     base, colon, setting = name.partition(":")
     known = registry.get(base.partition("@")[0])
@@ -218,14 +218,14 @@ def expand(name: str, registry: dict[str, Allocator]) -> list[str]:
 
 
 def _values(name: str, text: str) -> list[str]:
-    """A range as its values; anything else as it is."""
+    """The values of a range; other text unchanged."""
     match = re.fullmatch(r"(\d+)\.\.(\d+)(?:([/*])(\d+))?", text)
     if not match:
         return [text]
     first, last, step = int(match[1]), int(match[2]), int(match[4] or 1)
     grows = match[3] == "*"
     if first > last or step < 1 + grows or (grows and first == 0):
-        raise HeaptapeError(f"{name}: '{text}' is no range: FIRST..LAST, FIRST..LAST/STEP or FIRST..LAST*FACTOR")
+        raise HeaptapeError(f"{name}: '{text}' is not a range: FIRST..LAST, FIRST..LAST/STEP or FIRST..LAST*FACTOR")
     values = [first]
     while (after := values[-1] * step if grows else values[-1] + step) <= last and len(values) <= MOST_VALUES:
         values.append(after)
@@ -239,10 +239,10 @@ def sha256_of(path: Path) -> str:
 
 
 def _environment(name: str, text: str, allocator: Allocator) -> dict[str, str]:
-    """Settings of an allocator of the registry: its tunables by name, other names as the environment's.
+    """Settings of an allocator of the registry: its tunables by name, other names as environment variables.
 
-    Environment variables are written in capitals; a name that isn't, and is no tunable either, is a slip that
-    the allocator itself might ignore without a word.
+    Environment variables are in capitals. Another name that is not a tunable is a mistake, which
+    the allocator itself might ignore silently.
     """
     settings = _settings(name, text)
     known = allocator.tunables
@@ -266,7 +266,7 @@ def _is_elf(path: Path) -> bool:
 
 
 def _settings(name: str, text: str) -> dict[str, str]:
-    """NAME=VALUE pairs, divided by spaces: ':' and ',' occur inside allocators' own settings."""
+    """NAME=VALUE pairs, separated by spaces, as ':' and ',' occur inside allocators' own settings."""
     settings = {}
     for pair in text.split():
         key, equals, value = pair.partition("=")
@@ -305,7 +305,7 @@ def _run(*command: str) -> str:
 
 
 def _linker_cache() -> dict[str, Path]:
-    """Soname -> path from `ldconfig -p`; the first entry is the one the linker takes for this machine."""
+    """Soname -> path from `ldconfig -p`; the first entry is the one that the linker uses on this machine."""
     cache: dict[str, Path] = {}
     for line in _run("ldconfig", "-p").splitlines():
         match = re.match(r"\s+(\S+) \((.*)\) => (\S+)", line)
@@ -315,7 +315,7 @@ def _linker_cache() -> dict[str, Path]:
 
 
 def c_library() -> Path | None:
-    """Path of the C library that this process runs on, which is the one that the engine would."""
+    """Path of the C library that this process runs on; the engine runs on the same one."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         path = Path(line.split(maxsplit=5)[-1])
         if path.name.startswith("libc.so") or re.fullmatch(r"libc-[0-9.]+\.so", path.name):
@@ -325,8 +325,8 @@ def c_library() -> Path | None:
 
 @functools.cache
 def package_versions(paths: tuple[Path, ...]) -> dict[Path | None, str]:
-    """Versions of the Debian packages that own these files. dpkg knows some files by /lib, others by /usr/lib. Asked
-    once, as dpkg takes 0.1 s of CPU time.
+    """Versions of the Debian packages that own these files. dpkg lists some files under /lib, others under /usr/lib.
+    The result is kept, as dpkg takes 0.1 s of CPU time.
     """
     spellings: dict[str, Path] = {}
     for path in paths:
@@ -351,6 +351,6 @@ def package_versions(paths: tuple[Path, ...]) -> dict[Path | None, str]:
 
 
 def _version_of(path: Path | None) -> str:
-    """For a file of no package: the end of its real name, as libraries carry their version there; else nothing."""
+    """For a file without a package: the version at the end of its real name; else empty."""
     match = re.search(r"\.so\.([0-9.]+)$", path.resolve().name) if path else None
     return match[1] if match else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Replay: makes the runs that rounds.py asks for, by the C program heaptape-replay; says what is kept of them."""
+"""Replay: makes the runs that rounds.py plans, with the C program heaptape-replay, and collects their results."""
 
 import contextlib
 import json
@@ -29,33 +29,34 @@ from heaptape.measure.slow_calls import tell_system_calls
 from heaptape.results import disturbance
 from heaptape.results.structs import SCHEMA
 
-# Memory is only true in the recorded order; time only where threads really compete, and so do an allocator's mistakes.
-# Instructions of threads that run freely differ by 0.01 to 0.6 % from run to run (23 threads of mariadb), in the
-# recorded order by nothing.
+# Memory is correct only in the recorded order; time only if threads really compete, which also shows an allocator's
+# mistakes. Instructions of threads that run freely differ by 0.01 to 0.6 % from run to run (23 threads of mariadb); in
+# the recorded order they are equal.
 DEFAULT_ORDER = {
     **dict.fromkeys(("time", "bare", "verify", "contention"), "window"),
     **dict.fromkeys(("memory", "instructions", "sharing", "misses", "blame", "accesses"), "recorded"),
 }
-# Whatever order was asked for: the accesses between two calls are those of the recording, and so are positions.
+# Always in the recorded order: accesses between two calls, and positions, are those of the recording.
 ONE_ORDER = ("misses", "blame", "accesses")
-# These count, and what else the machine does changes nothing of it. The others look at the clock, and run alone.
+# These passes count, and other work on the machine does not change them. The other passes read the clock, and run
+# alone.
 SIDE_BY_SIDE = ("instructions", "memory", "verify", "sharing", "misses", "blame")
-ROOM_BYTES = 256 << 20  # of an engine, beside its objects: the tool's tables, the allocator's own memory
+ROOM_BYTES = 256 << 20  # of an engine in addition to its objects: the tool's tables, the allocator's own memory
 COUNTS_START_UP = ("misses", "instructions")  # the passes in which loading libraries counts
-# The instructions pass counts the first so many ops of a longer workload. Under our Valgrind tool an op takes 0.3 to
-# 0.8 us in the recorded order with few threads, 2.5 us with 23 (docs/measurements/replay.md): 10 to 50 s a run. The
-# recorded order has no prefix: a longer workload is run in `window`, in which a single thread's count is as exact, and
-# those of several differ a little from run to run.
+# The instructions pass counts at most this many ops, the first of the workload. Under our Valgrind tool an op takes 0.3
+# to 0.8 us in the recorded order with few threads, 2.5 us with 23 (docs/measurements/replay.md): 10 to 50 s a run. The
+# recorded order can't be cut: a longer workload is run in `window`, in which the count of a single thread is as exact,
+# and counts of several threads differ a little from run to run.
 INSTRUCTIONS_OPS = 20_000_000
-# One run of each allocator before the first round, not kept: its library and the workload get into the page cache, and
-# the processors out of their sleep.
+# One run of each allocator before the first round, not kept: it brings its library and the workload into the page
+# cache, and wakes the processors.
 WARM_UP_OPS = 1 << 20
 
 
 @dataclass(frozen=True)
 class Engine:
     """What all runs of a workload have in common. `ops`: the workload's, by which the pass instructions chooses its
-    order. `baseline_bytes`: RssAnon before the first op. `processes`: those that run.
+    order. `baseline_bytes`: RssAnon before the first op. `processes`: the running ones.
     """
 
     program: Path
@@ -67,9 +68,9 @@ class Engine:
 
 
 def prepare(source: str, home: Home, directory: Path, origins: bool = False) -> Path:
-    """The workload to replay: `source` itself if it is one, else compiled into `directory`, its data accesses, if it
-    has any, beside it (`accesses_of`), and with `origins` who acquired its objects (`origins_of`). `-` is standard
-    input.
+    """The workload to replay: `source` itself if it is one, else compiled into `directory`. Its data accesses, if it
+    has any, are put beside it (`accesses_of`), and with `origins` who acquired its objects (`origins_of`). `-` is
+    standard input.
     """
     path = Path(source)
     if source == "-":
@@ -89,11 +90,11 @@ def prepare(source: str, home: Home, directory: Path, origins: bool = False) -> 
 
 
 def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home, origins: bool = False) -> None:
-    """Runs the compiler; `origins`: for `origins_of`, too. Raises HeaptapeError with its one line, empty where it has
-    told that itself.
+    """Runs the compiler; `origins`: for `origins_of`, too. Raises HeaptapeError with the compiler's error, empty if the
+    compiler has printed it.
     """
-    # --json: the witness goes to standard output, which nobody needs here, and not as a line to stderr. At a terminal
-    # the compiler shows its own progress, and tells its own error.
+    # --json: the witness goes to standard output, which is dropped, and not as a line to stderr. At a terminal
+    # the compiler shows its own progress, and prints its own error.
     terminal = sys.stderr.isatty()
     command = [str(home.program("convert")), "compile", *console.words(), str(path), "-o", str(compiled), "--json"]
     command += options
@@ -117,20 +118,20 @@ def accesses_of(workload: Path) -> Path | None:
 
 
 def has_accesses(workload: Path) -> bool:
-    """Can the pass `misses` be made? Not where the program was recorded in bursts and none began."""
-    told = read_workload(workload).info.get("accesses")
-    return accesses_of(workload) is not None and not (isinstance(told, dict) and told.get("bursts") == 0)
+    """Can the pass `misses` be made? Not if the program was recorded in bursts and none began."""
+    about = read_workload(workload).info.get("accesses")
+    return accesses_of(workload) is not None and not (isinstance(about, dict) and about.get("bursts") == 0)
 
 
 def require_accesses(workload: Path, name: str, passes: Sequence[str]) -> None:
-    """Raises HeaptapeError where the recording lacks what one of the passes needs."""
-    told = read_workload(workload).info
-    about = told.get("accesses")
+    """Raises HeaptapeError if the recording lacks data accesses that one of the passes needs."""
+    info = read_workload(workload).info
+    about = info.get("accesses")
     for pass_ in (name for name in OF_ACCESSES if name in passes):
         if not accesses_of(workload):
-            has = "only samples of the" if "access_samples" in told else "no"
+            has = "only samples of the" if "access_samples" in info else "no"
             raise HeaptapeError(
-                f"{name}: {has} data accesses, all of which the {pass_} pass needs: record with --accesses"
+                f"{name}: {has} data accesses; the {pass_} pass needs all of them: record with --accesses"
             )
         if not has_accesses(workload):
             raise HeaptapeError(
@@ -145,7 +146,9 @@ def _accesses_path(workload: Path) -> Path:
 
 
 def origins_of(workload: Path) -> Path | None:
-    """Who acquired each object, for the pass `blame`: W.origins beside W.work. None: there is no such file."""
+    """The file that names who acquired each object, for the pass `blame`: W.origins beside W.work. None: there is
+    none.
+    """
     path = _origins_path(workload)
     return path if path.is_file() else None
 
@@ -155,7 +158,7 @@ def _origins_path(workload: Path) -> Path:
 
 
 def _has_accesses(path: Path) -> bool:
-    """False for what is no trace of ours, too: the compiler says what is wrong with it."""
+    """False also for a file that is not one of our traces: the compiler reports what is wrong with it."""
     from heaptape.formats.tape_format import open_trace
 
     try:
@@ -166,7 +169,7 @@ def _has_accesses(path: Path) -> bool:
 
 
 def describe_workload(path: Path, name: str) -> dict:
-    """The results' "workload": name, hash, header figures, and what its info says of the recording. Sizes in bytes."""
+    """The results' "workload": name, hash, header figures, and facts on the recording from its info. Sizes in bytes."""
     workload = read_workload(path)
     about = {
         "name": console.printable(name or workload.info.get("name") or path.stem),
@@ -192,11 +195,11 @@ def replay(
     on_progress: Callable[[Run | None, float], None] = lambda run, share: None,
     on_failure: Callable[[Run, str], None] = lambda run, error: None,
 ) -> dict:
-    """Makes every run of the plan and returns the results (DESIGN: schema 1).
+    """Makes every run of the plan and returns the results (schema 1).
 
-    `on_progress(run, share)`: the whole is done to that share (0 to 1); run None at the end. A run that fails is kept
-    with its "error" and told to `on_failure`; the rest goes on. Raises HeaptapeError if the engine can't run this
-    workload at all.
+    `on_progress(run, share)`: this share of the whole (0 to 1) is done; run is None at the end. A run that fails is
+    kept with its "error" and passed to `on_failure`; the next runs are made. Raises HeaptapeError if the engine can't
+    run this workload at all.
     """
     require_accesses(workload_path, workload["name"], settings.passes)
     windows = windows_of(settings, workload)  # there until this function ends
@@ -226,7 +229,7 @@ def replay(
         "elapsed_s": round(time.time() - started, 3),
         "machine": about_machine | {"cycles_hz": hz},
         "workload": workload,
-        "settings": _told_settings(engine, finished)
+        "settings": _settings_of(engine, finished)
         | {"warm_up": warmed}
         | ({"left_out": left_out} if left_out else {})
         | ({"simulated_sizes": sizes} if sizes else {})
@@ -241,8 +244,8 @@ def replay(
 
 
 def windows_of(settings: Settings, workload: dict) -> IO[str] | None:
-    """Of a distillate instructions and misses are counted between the edges of its windows, as the whole's follow from
-    those. None for any other workload.
+    """For a distillate, the edges of its windows, between which instructions and misses are counted, as the whole's
+    figures follow from those counts. None for any other workload.
     """
     if "distilled" not in workload:
         return None
@@ -256,7 +259,7 @@ def windows_of(settings: Settings, workload: dict) -> IO[str] | None:
 
 
 def windows_file(edges: Iterable[int]) -> IO[str]:
-    """Positions as heaptape-replay --windows takes them, in a file that is there until it is closed."""
+    """Positions as heaptape-replay --windows takes them, in a file that exists until it is closed."""
     file = tempfile.NamedTemporaryFile("w", prefix="heaptape.")  # noqa: SIM115
     file.write("".join(f"{edge}\n" for edge in edges))
     file.flush()
@@ -264,8 +267,8 @@ def windows_file(edges: Iterable[int]) -> IO[str]:
 
 
 class _Progress:
-    """Of a round: how many runs there were before it, and the share that is done of each of its own. Any thread may
-    tell it.
+    """The progress of a round: how many runs there were before it, and the share done of each of its own. Any thread
+    may report to it.
     """
 
     def __init__(
@@ -275,7 +278,7 @@ class _Progress:
         self._shares = [0.0] * len(runs)
 
     def of(self, number: int) -> Callable[[float], None]:
-        """To be told the share of the round's run of that number."""
+        """A function to report the share done of the round's run of that number."""
 
         def tell(share: float) -> None:
             self._shares[number] = share
@@ -291,11 +294,12 @@ def make_runs(
     progress: Callable[[int], Callable[[float], None]] = lambda number: lambda share: None,
     on_failure: Callable[[Run, str], None] = lambda run, error: None,
 ) -> list[dict]:
-    """Makes a round's runs: those that only count, several at a time; then those that look at the clock, one by one.
-    The results are in the order of `runs`, each as results have it. `progress(number)`: what is told of that run.
+    """Makes a round's runs: those that only count, several at a time; then those that read the clock, one by one.
+    The results are in the order of `runs`, each as in results. `progress(number)`: returns the function that receives
+    that run's share done.
     """
     made: dict[int, dict] = {}
-    own_cycles: float | None = None  # per op of the engine by itself: the same for all runs of the pass time
+    own_cycles: float | None = None  # per op, of the engine alone: the same for all runs of the pass time
 
     def count(number: int) -> dict:
         return measure(engine, runs[number], progress(number), own_cycles if runs[number].pass_ == "time" else None)
@@ -314,7 +318,7 @@ def make_runs(
 
 
 def _only_counts(run: Run, settings: Settings) -> bool:
-    """Does nothing of the run depend on what else the machine does?"""
+    """Is the run independent of other work on the machine?"""
     by_clock = settings.real_clock or settings.order.startswith("paced")
     return run.pass_ in SIDE_BY_SIDE and not by_clock
 
@@ -327,8 +331,8 @@ def _kept(run: Run, measured: dict, around: dict | None, on_failure: Callable[[R
 
 
 def jobs_for(engine: Engine) -> int:
-    """How many runs that only count are made at a time: one for each processor that this process may use, as long as
-    there is memory for their objects twice over.
+    """How many runs that only count are made at a time: one for each processor that this process may use, if there is
+    memory for twice their objects.
     """
     if engine.settings.jobs:
         return engine.settings.jobs
@@ -336,18 +340,18 @@ def jobs_for(engine: Engine) -> int:
 
 
 def runs_at_a_time(most_bytes: int) -> int:
-    """How many runs: one for each processor, as long as there is memory for so much of each."""
+    """How many runs at a time: one for each processor, if there is memory for `most_bytes` of each."""
     return max(1, min(processors(), machine.available_bytes() // most_bytes))
 
 
 def need_bytes(engine: Engine) -> int:
-    """Memory that a run is given room for, whatever the allocator."""
+    """Memory to reserve for a run, whatever the allocator."""
     return 2 * (read_workload(engine.workload).peak_live_os_page_bytes + engine.baseline_bytes) + ROOM_BYTES
 
 
 def with_sizes(settings: Settings) -> tuple[Settings, str | None]:
-    """The settings with the caches and TLBs that the pass `misses` simulates, and whose they are: "given", "machine"
-    (this machine's own, where it was measured: `heaptape machine`), or "default" (the tool's). None without that pass.
+    """The settings with the caches and TLBs that the pass `misses` simulates, and their origin: "given", "machine"
+    (this machine's own, if it was measured: `heaptape machine`), or "default" (the tool's). None without that pass.
     """
     if "misses" not in settings.passes:
         return settings, None
@@ -360,7 +364,7 @@ def with_sizes(settings: Settings) -> tuple[Settings, str | None]:
     return replace(settings, caches=caches, tlbs=tlbs), "machine"
 
 
-def _told_settings(engine: Engine, finished: list[dict]) -> dict:
+def _settings_of(engine: Engine, finished: list[dict]) -> dict:
     settings = engine.settings
     return {
         "repeats": {p: 1 + max(run["repeat"] for run in finished if run["pass"] == p) for p in settings.passes},
@@ -374,8 +378,8 @@ def _told_settings(engine: Engine, finished: list[dict]) -> dict:
 
 
 def order_of(pass_: str, settings: Settings, ops: int) -> str:
-    """The order of the pass's runs, as the engine takes it. Of instructions a pause between calls changes nothing, so
-    they aren't paced.
+    """The order of the pass's runs, as the engine takes it. Instructions are not paced, as pauses between calls don't
+    change them.
     """
     if pass_ in ONE_ORDER:
         return DEFAULT_ORDER[pass_]
@@ -389,11 +393,11 @@ def order_of(pass_: str, settings: Settings, ops: int) -> str:
 
 
 def _without_impossible(engine: Engine) -> tuple[Settings, dict[str, str]]:
-    """The settings without those optional passes that can't be made here, and why: pass -> reason."""
+    """The settings without the optional passes that can't be made here, and why: pass -> reason."""
     settings = engine.settings
     if "instructions" not in settings.passes or "instructions" not in settings.optional:
         return settings, {}
-    # Nothing preloaded: an allocator that Valgrind can't run fails by itself, later.
+    # Nothing preloaded: an allocator that Valgrind can't run fails later, in its own run.
     bare = replace(engine, settings=replace(settings, also_loaded=()))
     run = Run(Choice("", "default", Path(), "", {}), "instructions", -1)
     arguments = ["--counter", "heaptape", "--order", "window", "--op-limit", "1"]
@@ -406,7 +410,9 @@ def _without_impossible(engine: Engine) -> tuple[Settings, dict[str, str]]:
 
 
 def warm_up(engine: Engine, choices: Sequence[Choice]) -> str | None:
-    """One short bare run of each allocator, thrown away; says so. A failure is left for the run that counts to tell."""
+    """Makes one short bare run of each allocator, without keeping it. Returns a note on that, None if there was none. A
+    failure is reported by the run that counts.
+    """
     if not {"time", "bare", "accesses"} & set(engine.settings.passes):
         return None
     for choice in choices:
@@ -438,8 +444,8 @@ def _about(choice: Choice) -> dict:
 
 
 def baseline(program: Path, workload: Path, environment: Mapping[str, str] | None = None) -> int:
-    """RssAnon in bytes of the engine just before the first op, no allocator preloaded. `environment`: as Processes has
-    it.
+    """RssAnon in bytes of the engine just before the first op, without a preloaded allocator. `environment`: as of
+    Processes.
     """
     command = [str(program), "--baseline", str(workload)]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment)
@@ -454,8 +460,8 @@ def baseline(program: Path, workload: Path, environment: Mapping[str, str] | Non
 def measure(
     engine: Engine, run: Run, tell: Callable[[float], None] = lambda share: None, own_cycles: float | None = None
 ) -> dict:
-    """One run of the engine: its JSON object, or {"pass", "order", "touch", "error"}. `tell`: is given the share that
-    is done. `own_cycles`: per op, of the engine by itself; None: to be measured.
+    """One run of the engine: its JSON object, or {"pass", "order", "touch", "error"}. `tell` receives the share that
+    is done. `own_cycles`: per op, of the engine alone; None: the run measures them.
     """
     order = order_of(run.pass_, engine.settings, engine.ops)
     arguments = ["--order", order, "--baseline-rss-anon-bytes", str(engine.baseline_bytes)]
@@ -513,7 +519,7 @@ def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable
             return about | {"error": f"the engine's result can't be read: {error}"}
     if not isinstance(measured, dict):
         return about | {"error": "the engine's result is not an object"}
-    # What an allocator says on stderr (a setting that it does not know, say) belongs to the result.
+    # An allocator's output on stderr (for example about an unknown setting) belongs to the result.
     return about | measured | ({"stderr": text[:2000]} if text.strip() else {})
 
 
@@ -524,7 +530,7 @@ def environment_of(run: Run) -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """The checkout's commit, with a + if files differ from it; None if this is no checkout."""
+    """The checkout's commit, with a + if files differ from it; None if this is not a checkout."""
     if not (PACKAGE.parent.parent / ".git").exists():
         return None
     try:

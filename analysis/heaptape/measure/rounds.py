@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: MIT
 """Which runs are made: repetition by repetition ("rounds"), and when there have been enough of them.
 
-In each round every allocator is run once per pass that still wants it, in a random order (seeded), so that a machine
-that grows slower or warmer hits all alike, and rounds can be compared in pairs. Of a round, those runs that only count
-are made several at a time; those that look at the clock one by one, and nothing beside them.
+In each round every allocator is run once per pass that needs more runs, in a random order (seeded), so that a machine
+that gets slower or warmer affects all in the same way, and rounds can be compared in pairs. Runs of a round that only
+count are made several at a time; runs that read the clock are made one by one, with nothing beside them.
 
-How often which pass:
+Repetitions of each pass:
 
-- time: `repeats` times; with `until_ci_percent` on until every allocator's interval of its cycle ratio to the baseline
-  is that narrow, or `repeats_limit` is reached. Looking after each round makes such an interval a little too narrow, so
-  it must hold after FEWEST_ROUNDS rounds at least.
-- memory: in the recorded order with fixed addresses, a run of an allocator that looks neither at the clock nor at
-  random numbers gives bit-identical memory each time (a test of replay/ holds glibc, jemalloc without decay and
-  tcmalloc to it), and more repetitions tell nothing. Two show whether that is so here; those allocators for which it is
-  not (MEMORY_AGREES) get as many repetitions as time has.
+- time: `repeats` times; with `until_ci_percent`, until every allocator's interval of its cycle ratio to the baseline
+  is that narrow, or `repeats_limit` is reached. Checking after each round makes such an interval a little too narrow,
+  so it must hold after at least FEWEST_ROUNDS rounds.
+- memory: in the recorded order with fixed addresses, an allocator that reads neither the clock nor random numbers has
+  bit-identical memory in each run (a test of replay/ checks glibc, jemalloc without decay and tcmalloc), and more
+  repetitions add nothing. Two show whether that is so here; allocators for which it is not (MEMORY_AGREES) get as many
+  repetitions as time has.
 - accesses: as often as time; each of its runs measures its own share too.
 - contention: as often as time: which threads meet at a lock is chance.
-- bare: twice. It is the check on the sum of timed calls, and no figure of its own.
-- sharing: twice, as it is a matter of layout like memory, in the same order.
-- instructions: twice, whatever `repeats` says. Valgrind counts, it does not measure, and the recorded order is the same
-  each time; the second run shows that the figures are exact (an allocator that looks at the clock differs by 0.006 %).
-- misses, verify: once. The simulation repeats; an op is right or wrong.
-- blame: once. It is the memory pass in its own order, and asks where memory is, not how much two runs differ.
+- bare: twice. It checks the sum of timed calls, and has no figure of its own.
+- sharing: twice, as it depends on layout like memory, in the same order.
+- instructions: twice, whatever `repeats` is. Valgrind counts and does not measure, and the recorded order is the same
+  each time; the second run shows that the figures are exact (an allocator that reads the clock differs by 0.006 %).
+- misses, verify: once. The simulation is repeatable; an op is right or wrong.
+- blame: once. It is the memory pass in its own order, and finds where memory is, not how much two runs differ.
 """
 
 import math
@@ -49,7 +49,7 @@ class Settings:
     """How to replay. `order` empty: each pass's own default. `timeout_s` 0: no limit. `until_ci_percent` 0: no stop
     rule. `baseline`: label that the stop rule compares with; None: glibc, else the first. `caches`, `tlbs`: those that
     the pass `misses` simulates, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out,
-    and told, where they can't be made. `also_loaded`: libraries that the passes that count the start-up load on every
+    and reported, if they can't be made. `also_loaded`: libraries that passes which count the start-up load on every
     allocator (loaded.py). `at`: positions at which the pass `blame` attributes memory beside its own, as
     heaptape-replay takes them. `windows`: file of positions between which the passes `instructions` and `misses` count,
     as heaptape-replay takes it. `jobs`: how many runs that only count are made at a time; 0: as the machine has room.
@@ -86,7 +86,7 @@ class Run:
 
 
 class Rounds:
-    """Hands out one round after the other, by what the rounds so far have given."""
+    """Plans one round after the other, from the results of the rounds so far."""
 
     def __init__(self, choices: Sequence[Choice], settings: Settings) -> None:
         self._choices, self._settings = list(choices), settings
@@ -94,7 +94,7 @@ class Rounds:
         self.number = 0
 
     def next(self, finished: Sequence[dict]) -> list[Run]:
-        """The next round's runs, in order; empty: enough. `finished`: the runs so far, as in results."""
+        """The next round's runs, in order; empty if there are enough. `finished`: the runs so far, as in results."""
         runs = []
         for pass_ in self._settings.passes:
             wanted = [c for c in self._choices if self._wants(c, pass_, finished)]
@@ -104,7 +104,7 @@ class Rounds:
         return runs
 
     def least(self) -> int:
-        """How many runs there will be if nothing asks for more."""
+        """How many runs there will be at least."""
         often = dict.fromkeys(AS_OFTEN_AS_ASKED, self._settings.repeats)
         per_pass = often | {"instructions": FEW_REPEATS} | dict.fromkeys(ONCE, 1)
         few = min(self._settings.repeats, FEW_REPEATS)
@@ -150,7 +150,7 @@ def memory_varies(label: str, finished: Sequence[dict]) -> bool:
 
 def widest_interval(finished: Sequence[dict], baseline: str) -> float:
     """The widest half interval (95 %) of the ratio of an allocator's total cycles to the baseline's, in percent of the
-    ratio. 0 where there is nothing to compare (one allocator, or all others failed); infinite where it can't be told.
+    ratio. 0 if there is nothing to compare (one allocator, or all others failed); infinite if it is not known.
     """
     import pandas as pd
 

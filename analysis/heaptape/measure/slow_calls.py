@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""What happened in the slowest calls: the time pass knows how long they took, the memory pass which system calls the
-allocator made, and after how many ops. Both know the recorded position, so the two are put together here.
+"""What happened in the slowest calls: the time pass has their durations, the memory pass the allocator's system calls
+and the ops before them. Both have the recorded position, by which the two are joined here.
 """
 
 from collections import Counter
 
 
 def tell_system_calls(runs: list[dict]) -> None:
-    """Gives each of a time run's `slowest` calls `syscalls`: {kind: count} the allocator made in the op at the same
-    position in its memory pass; {}: none. Left out where no memory run says (none made, system calls not counted, rows
+    """Adds `syscalls` to each of a time run's `slowest` calls: {kind: count} of the op at the same position in the
+    allocator's memory pass; {}: none. Left out if no memory run has them (none made, system calls not counted, rows
     lost before that position).
 
-    Exact where the memory pass kept the recorded order, as it does unless told otherwise, and the allocator does the
-    same in both runs; threads that run side by side in the time pass may let another call meet the system call.
+    Exact if the memory pass kept the recorded order, which is its default, and the allocator does the same in both
+    runs; with threads side by side in the time pass, another call may have made the system call.
     """
     rows_of: dict[tuple[str, str], tuple[dict[int, Counter], int | None]] = {}
     for run in runs:
@@ -30,7 +30,7 @@ def tell_system_calls(runs: list[dict]) -> None:
 
 
 def _by_position(run: dict) -> tuple[dict[int, Counter], int | None]:
-    """Rows by ops done; the position from which on rows were lost, None if none were."""
+    """Rows by ops done, and the position from which on rows were lost, None if none were."""
     rows: dict[int, Counter] = {}
     for position, kind, *_ in run["syscall_rows"]:
         rows.setdefault(position, Counter())[kind] += 1

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Suites (workloads/suites/NAME.toml): named sets of workloads, recorded where that is still to be done, replayed under
-the suite's allocators, compared and reported together.
+"""Suites (workloads/suites/NAME.toml): named sets of workloads, recorded if they are not yet, replayed under the
+suite's allocators, compared and reported together.
 
-Each step is a command that a user could type (`heaptape workloads capture`, `heaptape replay`), in a process of its
-own: what one workload does to its process can't touch the next. A suite that was stopped goes on where it was, since a
-finished recording or result is not made again.
+Each step is a command that a user could type (`heaptape workloads capture`, `heaptape replay`), in a separate process,
+so that one workload can't affect the next. A suite that was stopped continues where it was, as finished recordings and
+results are not made again.
 """
 
 import subprocess
@@ -27,7 +27,7 @@ KINDS = ("app", "synthetic", "corpus")
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One workload of a suite. `name`: in the tables; exactly one of `app` (a recipe), `synthetic` (a pattern, with
-    `options`) and `corpus` (a file in workloads/corpus/); `note`: what it stands for there.
+    `options`) and `corpus` (a file in workloads/corpus/); `note`: what it stands for in the suite.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass
 class Outcome:
-    """What became of an entry: `results`, or `failure` in words; what its steps took, in seconds."""
+    """The outcome of an entry: `results`, or `failure` in words; the time of its steps, in seconds."""
 
     entry: Entry
     results: Path | None = None
@@ -99,7 +99,7 @@ def find(directories: Sequence[Path] = DIRECTORIES) -> list[Suite]:
 
 
 def read(path: Path) -> Suite:
-    """One suite. Raises HeaptapeError, naming file and key, at what is missing, unknown or of the wrong type."""
+    """One suite. Raises HeaptapeError, naming file and key, for a missing or unknown key, or one of the wrong type."""
     return read_named(path, Suite)
 
 
@@ -112,9 +112,9 @@ def run(
     only: Sequence[str] = (),
     notify: Callable[[str], None] = lambda line: None,
 ) -> list[Outcome]:
-    """Records what `folder` does not hold yet (NAME.tape), replays what has no results there (NAME.json), one workload
-    after the other. `notify` gets a line about each. A workload that fails does not stop the others. Raises
-    HeaptapeError where `only` names one that the suite lacks.
+    """Records workloads whose trace `folder` does not have yet (NAME.tape), and replays those without results there
+    (NAME.json), one after the other. `notify` receives a line about each. A workload that fails does not stop the
+    others. Raises HeaptapeError if `only` names one that the suite lacks.
     """
     unknown = [name for name in only if name not in [entry.name for entry in suite.workloads]]
     if unknown:
@@ -163,7 +163,7 @@ def _run_entry(suite: Suite, entry: Entry, folder: Path, home: Home) -> Outcome:
         arguments = ["replay", str(trace), "-n", str(suite.repeats), "--passes", ",".join(suite.passes)]
         for allocator in suite.allocators:
             arguments += ["-a", allocator]
-        # Exit status 1 with results: a run failed; the results say which, and the tables show it as missing.
+        # Exit status 1 with results: a run failed; the results name it, and the tables show it as missing.
         failure = _step(home, [*arguments, "-o", str(results)], None)
         if failure and not results.is_file():
             outcome.failure = failure
@@ -182,7 +182,9 @@ def _capture_command(entry: Entry, trace: Path, home: Home) -> list[str]:
 
 
 def _step(home: Home, arguments: list[str], product: Path | None) -> str:
-    """Runs `heaptape` ARGUMENTS; why it failed, or nothing. A failure's product is removed: not to be reused."""
+    """Runs `heaptape` ARGUMENTS. Returns why it failed, or "". A failed step's product is removed, as it must not be
+    reused.
+    """
     command = [*home.command(), *arguments]
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -196,7 +198,7 @@ def _step(home: Home, arguments: list[str], product: Path | None) -> str:
 
 
 def _corpus_file(entry: Entry, folder: Path) -> Path:
-    """The recording under the entry's name, as results are called after the file."""
+    """A link to the recording under the entry's name, as results are named after the file."""
     path = SHARED / "workloads" / "corpus" / entry.corpus
     if not path.is_file():
         raise HeaptapeError(f"{entry.corpus} is not in {path.parent}")

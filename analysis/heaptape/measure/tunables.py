@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What of an allocator may be set by name (allocators.toml): how, to which values, and what is worth a search."""
+"""The settings of an allocator (allocators.toml): how to set them, their values, and which are worth a search."""
 
 import math
 import re
@@ -11,15 +11,15 @@ import msgspec
 from heaptape.common.errors import HeaptapeError
 
 SMALLEST_BYTES = 4096  # of a logarithmic scale that has to begin somewhere above 0
-LEVELS = 9  # of a number, where a search tries a few of its values: with each of more the search finds the ends later
+LEVELS = 9  # values of a number that a search tries: with more of them it finds the ends later
 
 
 class Tunable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One setting. `range`: what the allocator takes of an integer or of bytes, both ends included; `search`: the part
-    of it that is worth a search (default: all). `values`: those of a boolean (no, yes) or of a choice. `default`: what
-    not setting it means; empty: no single value, as it depends on the machine or adapts to the program. `tuned`: a
-    search sets it; not what is for diagnosis, what makes calls fail, what is seen by a clock or processor only, and
-    what needs the administrator's help.
+    """One setting. `range`: the allocator's limits for an integer or bytes, both ends included; `search`: the part
+    of it that is worth a search (default: all). `values`: of a boolean (no, yes) or of a choice. `default`: the value
+    if it is not set; empty: not a single value, as it depends on the machine or adapts to the program. `tuned`: a
+    search sets it; False for settings that are for diagnosis, make calls fail, change only clock or processor figures,
+    or need the administrator's help.
     """
 
     type: Literal["integer", "bytes", "boolean", "choice"]
@@ -40,7 +40,7 @@ class Tunable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("a boolean has two `values`")
         for low, high in filter(None, (self.range, self.search)):
             if low > high or self.complaint(str(low)) or self.complaint(str(high)):
-                raise ValueError(f"{low} to {high} is no range of it")
+                raise ValueError(f"{low} to {high} is not a range of it")
         if self.default and self.complaint(self.default):
             raise ValueError(f"default: {self.complaint(self.default)}")
 
@@ -50,22 +50,22 @@ class Tunable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def ends(self) -> tuple[str, ...]:
-        """Least and greatest value of a search; of a boolean or a choice all values."""
+        """Least and greatest value of a search; all values of a boolean or a choice."""
         low_high = self.search or self.range
         return tuple(str(value) for value in low_high) if low_high else self.values
 
     def complaint(self, value: str) -> str:
-        """Why the allocator would not take the value; empty: it does."""
+        """Why the allocator would not accept the value; empty if it does."""
         if self.range is None:
             return "" if value in self.values else f"'{value}' is none of {', '.join(self.values)}"
         if not re.fullmatch(r"-?\d{1,19}", value):
-            return f"'{value}' is no whole number"
+            return f"'{value}' is not a whole number"
         low, high = self.range
         return "" if low <= int(value) <= high else f"{value} is out of its range, {low} to {high}"
 
     def levels(self, more: Iterable[str] = ()) -> tuple[str, ...]:
-        """The values that a search tries, in order: about LEVELS of a number, equally far apart on its scale, both ends
-        and the default among them, and `more`.
+        """The values that a search tries, in order: for a number about LEVELS values, equally far apart on its scale,
+        including both ends, the default, and `more`.
         """
         low_high = self.search or self.range
         if low_high is None:
@@ -76,8 +76,8 @@ class Tunable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _apart(low: int, high: int, scale: str, smallest: int) -> set[int]:
-    """Whole numbers from low to high; on a logarithmic scale powers of two between them. Such a scale has no 0: it
-    begins at `smallest` then, and 0 is there besides.
+    """Whole numbers from low to high; on a logarithmic scale powers of two between them. Such a scale has no 0: if
+    `low` is 0, it begins at `smallest`, and 0 is added.
     """
     steps = [step / (LEVELS - 1) for step in range(LEVELS)]
     if scale == "linear":
@@ -88,9 +88,9 @@ def _apart(low: int, high: int, scale: str, smallest: int) -> set[int]:
 
 
 class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All of an allocator. `variable` of the environment becomes `form` of each {name} and {value}, with `separator`
-    between. A variable with {NAME} in it is one for each tunable. `counting`: settings that make the allocator count
-    what it does.
+    """All tunables of an allocator. The environment's `variable` is set to `form` of each {name} and {value}, joined by
+    `separator`. If the variable contains {NAME}, there is one for each tunable. `counting`: settings that make the
+    allocator count its own operations.
     """
 
     variable: str
@@ -113,13 +113,13 @@ class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {self.variable: self.separator.join(parts)} if parts else {}
 
     def with_counting(self, environment: dict[str, str]) -> dict[str, str]:
-        """These variables, and those that make it count."""
+        """These variables, and those that make the allocator count."""
         more = self.environment(self.counting)
         joined = {k: self.separator.join([environment[k], v]) if k in environment else v for k, v in more.items()}
         return environment | joined
 
     def settings(self, environment: Mapping[str, str]) -> dict[str, str] | None:
-        """The settings that these variables make, as `environment` does. None: they set something else, too."""
+        """The inverse of `environment`: the settings of these variables. None: they set something else, too."""
         found = {}
         for variable, text in environment.items():
             parts = text.split(self.separator) if self.separator else [text]
@@ -131,7 +131,7 @@ class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return found
 
     def check(self, settings: Mapping[str, str]) -> None:
-        """Raises HeaptapeError, in one line, for a value that the allocator would not take."""
+        """Raises HeaptapeError for a value that the allocator would not accept."""
         for name, value in settings.items():
             complaint = self.space[name].complaint(value)
             if complaint:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What if: the workload of a trace with groups of its objects treated otherwise, replayed beside the original.
+"""What if: the workload of a trace with groups of its objects treated differently, replayed beside the original.
 
-Each experiment is a workload of its own (`heaptape-convert compile --group`), replayed in the same passes on the same
-allocators. Its runs stand in one results object with those of the original, as variants of their allocators: the
+Each experiment is a separate workload (`heaptape-convert compile --group`), replayed in the same passes on the same
+allocators. Its runs are in one results object with those of the original, as variants of their allocators: the
 experiment is part of the variant's name.
 """
 
@@ -25,7 +25,7 @@ PASSES = ("memory", "instructions", "blame")
 
 @dataclass(frozen=True)
 class Experiment:
-    """Groups that are treated otherwise together, each as EXPR=ACTION."""
+    """Groups that are treated differently together, each as EXPR=ACTION."""
 
     groups: tuple[str, ...]
 
@@ -35,14 +35,14 @@ class Experiment:
 
 
 def experiments(groups: Sequence[str], *, together: bool) -> list[Experiment]:
-    """One for each group, or one of all."""
+    """One experiment for each group, or one of all."""
     return [Experiment(tuple(groups))] if together else [Experiment((group,)) for group in groups]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be replayed: the trace, the experiments, allocators and how. Positions of `settings.at` are of the
-    trace: an experiment's blame pass attributes where they are in it.
+    """What to replay: the trace, the experiments, the allocators and the settings. Positions of `settings.at` are of
+    the trace: an experiment's blame pass attributes memory at the corresponding positions of its workload.
     """
 
     source: Path
@@ -67,7 +67,7 @@ class Rewritten:
 
 
 def compile_workload(job: Job, experiment: Experiment, output: Path, home: Home) -> Rewritten:
-    """Writes the rewritten workload. Raises HeaptapeError with the compiler's one line."""
+    """Writes the rewritten workload. Raises HeaptapeError with the compiler's error."""
     options = [part for group in experiment.groups for part in ("--group", group)]
     options += [part for position in job.positions for part in ("--position", str(position))]
     replay.compile_trace(job.source, output, options, home, origins="blame" in job.settings.passes)
@@ -88,7 +88,7 @@ def run(
     experiment's runs), and `positions` ([[in the trace, in the experiment], ...] of the job's). `directory`: for the
     workloads. `on_progress(run, share of all, experiment or "")`.
 
-    Raises HeaptapeError where the source is no trace, an experiment can't be compiled, or the engine can't run.
+    Raises HeaptapeError if the source is not a trace, an experiment can't be compiled, or the engine can't run.
     """
     source = job.source
     if source.is_file() and is_workload(source):
@@ -119,7 +119,7 @@ def _places(at: Sequence[str], made: Rewritten) -> list[str]:
 
 
 def variant_of(variant: str, experiment: Experiment) -> str:
-    """What the runs of an experiment are called, of an allocator of that variant."""
+    """The variant of an experiment's runs, for an allocator with this variant."""
     return experiment.name if variant == DEFAULT_VARIANT else f"{variant} {experiment.name}"
 
 

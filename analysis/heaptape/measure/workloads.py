@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What there is to record: synthetic programs, and recipes of real ones. Found by name, set up, written as files."""
+"""Workloads to record: synthetic programs, and recipes of real ones. Finds them, sets them up, writes them as files."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ SYNTHETIC, APP = "synthetic", "app"
 
 @dataclass(frozen=True)
 class Workload:
-    """One of them. `kind`: "synthetic" or "app"; `missing`: why it can't run here, empty if it can."""
+    """A workload. `kind`: "synthetic" or "app"; `missing`: why it can't run here, empty if it can."""
 
     name: str
     kind: str
@@ -42,7 +42,7 @@ class Workload:
 
 
 def find(home: Home) -> list[Workload]:
-    """All of them, the synthetic ones first, by name."""
+    """All workloads, the synthetic ones first, by name."""
     files = [path for folder in home.pattern_directories() for path in sorted(folder.glob("*"))]
     programs = [path for path in files if path.is_file() and os.access(path, os.X_OK)]
     apps = [Workload(r.name, APP, r.summary, r.path, r, r.missing()) for r in recipes.find()]
@@ -50,7 +50,7 @@ def find(home: Home) -> list[Workload]:
 
 
 def named(names: Sequence[str], known: Sequence[Workload]) -> list[Workload]:
-    """The workloads of these names. Raises HeaptapeError at an unknown one."""
+    """The workloads of these names. Raises HeaptapeError for an unknown one."""
     table = {workload.name: workload for workload in known}
     for name in names:
         if name not in table:
@@ -59,8 +59,8 @@ def named(names: Sequence[str], known: Sequence[Workload]) -> list[Workload]:
 
 
 def set_up(names: Sequence[str], home: Home) -> None:
-    """Installs what recipes need: Debian packages by tools/setup, Python packages in an environment of their own. A
-    suite's name stands for its recipes. Raises HeaptapeError if one can't run then.
+    """Installs what recipes need: Debian packages by tools/setup, Python packages in a separate environment. A
+    suite's name stands for its recipes. Raises HeaptapeError if one still can't run.
     """
     apps = {suite.name: suite.apps for suite in suites.find()}
     wanted = [w.recipe for w in named([app for name in names for app in apps.get(name, [name])], find(home))]
@@ -78,8 +78,8 @@ def set_up(names: Sequence[str], home: Home) -> None:
 
 
 def write(workload: Workload, output: Path, options: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Writes a synthetic pattern as the workload file `output`, without a run: what the pattern, to which the options
-    belong, ended with and printed of the file. Where it fails it has said why on standard error.
+    """Writes a synthetic pattern as the workload file `output`, without running it. `options`: the pattern's. Returns
+    its exit status and output. If it fails, it has reported why on standard error.
     """
     if workload.kind != SYNTHETIC:
         raise HeaptapeError(f"workloads write: '{workload.name}' is a real program: it has to be recorded")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the passes of a replay counted, as the terms that the model of time adds up."""
+"""The counts of a replay's passes, as the terms that the model of time adds up."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ PARTS = (INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS)
 
 @dataclass(frozen=True)
 class Term:
-    """So many of one thing, at so much each. `part`: which of PARTS it belongs to. `tied`: terms of the same are at the
-    same end of their ranges.
+    """A count of events, and the penalty of one. `part`: which of PARTS it belongs to. `tied`: terms with the same
+    value are at the same end of their ranges.
     """
 
     name: str
@@ -29,10 +29,10 @@ class Term:
 
 @dataclass(frozen=True)
 class Counts:
-    """Of one allocator in one repetition. `whole`: the program's own instructions and misses are among them, so that
-    percentages of the program can be given. `named`: counts that sentences name, and by how much each matters: the
-    ns of one, in the middle of its range.
-    `missing`: what was not counted. `of_bursts`: it is all of the recorded bursts, not of the whole program.
+    """The counts of one allocator in one repetition. `whole`: they include the program's own instructions and misses,
+    so that percentages of the program are possible. `named`: counts that sentences name, and the ns of one event, in
+    the middle of its range.
+    `missing`: what was not counted. `of_bursts`: the counts are of the recorded bursts, not of the whole program.
     """
 
     terms: tuple[Term, ...]
@@ -43,8 +43,8 @@ class Counts:
 
 
 def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
-    """By allocator, one for each repetition of the pass `misses`; without that pass, one of the pass `instructions`
-    and what the memory pass adds to it. An allocator that neither of them counted is not there.
+    """By allocator, one for each repetition of the pass `misses`; without that pass, one from the pass `instructions`
+    and the memory pass. An allocator that neither of them counted is left out.
     """
     found = {}
     for name in file.labels:
@@ -61,8 +61,8 @@ def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
 
 
 def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
-    """The pass `misses`: "misses" of a run, and the memory pass for the kinds of its system calls. Of a recording in
-    bursts, what else was measured is not taken: it is of the whole program.
+    """Counts of the pass `misses`: "misses" of a run, and the memory pass for the kinds of its system calls. For a
+    recording in bursts the memory pass is not used, as it is of the whole program.
     """
     bursts = misses.get("bursts")
     if bursts is not None:
@@ -100,7 +100,7 @@ def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
 
 
 def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalties) -> Counts:
-    """Without accesses: the calls' instructions, page faults and system calls alone."""
+    """Counts without accesses: only the calls' instructions, page faults and system calls."""
     terms: list[Term] = []
     named: dict[str, tuple[float, float]] = {}
     missing = ["the program's own instructions", "cache and TLB misses"]
@@ -126,9 +126,9 @@ def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalti
 
 
 def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str | None, float]]:
-    """Misses of each level, at what the step to the next level costs: each is simulated as if it were the only outer
-    one, so what misses a level misses those before it, too. Whether a line or an OS page missed when a burst accessed
-    it for the first time is not known: each costs between nothing and the whole step, and has no name.
+    """Misses of each level, at the cost of the step to the next level: each level is simulated as if it were the only
+    outer one, so an access that misses a level misses those before it, too. Whether a line or an OS page missed when a
+    burst accessed it for the first time is not known: each costs between nothing and the whole step, and has no name.
     """
     bursts = misses.get("bursts")
     tlbs = [_without_first(row) for row in sorted(misses.get("tlbs") or [], key=itemgetter("entries"))]
@@ -159,12 +159,12 @@ def _of_bursts(bursts: dict | None, key: str) -> float:
 
 
 def _perhaps(penalty: Penalty) -> Penalty:
-    """Of what may have happened or not."""
+    """The penalty of an event that may not have happened."""
     return Penalty.between(LEAST_NS, penalty.high)
 
 
 def _without_first(row: dict) -> dict:
-    """The level's misses but for those of first accesses; as many of them are taken to be sequential as of all."""
+    """The level's misses without those of first accesses; their sequential share is taken to be that of all misses."""
     first, count = number(row.get("first_misses")) or 0, row["misses"]
     if not first:
         return row
@@ -176,7 +176,7 @@ def _without_first(row: dict) -> dict:
 
 @dataclass(frozen=True)
 class _Steps:
-    """What a miss of one level costs: `anywhere`, in an OS page just used, in sequence. None: not measured."""
+    """Penalties of a miss of one level: anywhere, in an OS page just used, in sequence. None: not measured."""
 
     anywhere: Penalty
     near: Penalty | None
@@ -191,10 +191,10 @@ def _cache_steps(capacities: Sequence[int], penalties: Penalties) -> Iterator[_S
 
 
 def _kinds(row: dict, steps: _Steps, other_pages: float | None) -> list[tuple[str, float, Penalty]]:
-    """(suffix of the term's name, count, penalty) of the misses of a level that cost alike.
+    """(suffix of the term's name, count, penalty) of a level's misses, by kinds of equal cost.
 
-    Sequential ones, where they are counted. Of the rest no more are in an OS page that was not just used than the first
-    TLB missed (`other_pages`), as that has the OS pages that were used last: the others are near.
+    Sequential misses, if they are counted. At most as many of the rest as the first TLB missed (`other_pages`) are in
+    an OS page that was not just used, as that TLB has the OS pages that were used last. All other misses are near.
     """
     sequential = number(row.get("sequential_misses")) if steps.sequential else None
     suffix = "" if sequential is None else " at random"
@@ -211,10 +211,10 @@ def _kinds(row: dict, steps: _Steps, other_pages: float | None) -> list[tuple[st
 def _of_cache(row: dict, kinds: Sequence[tuple[str, float, Penalty]], fresh: float | None) -> Iterator[Term]:
     """The terms of one level.
 
-    `fresh`, of the last level: a line of an OS page that was just given was not there before, so it misses; but the
-    kernel has just zeroed it, so that it mostly is in a cache: such misses cost between nothing and the whole step.
-    Of which kind they are is not counted: their shares are taken to be those of all misses. Near misses and others are
-    tied: how much a program's loads wait for one another is the same wherever they miss.
+    `fresh`, of the last level: a line of an OS page that the kernel just provided was not there before, so it misses;
+    but the kernel has just zeroed it, so it mostly is in a cache: such misses cost between nothing and the whole step.
+    Their kinds are not counted: the shares are taken to be those of all misses. Near and other misses are tied: how
+    much a program's loads wait for one another is the same wherever they miss.
     """
     name, all_misses = f"caches {row['bytes']}", row["misses"]
     for suffix, count, penalty in kinds:
@@ -233,7 +233,7 @@ def _size(part: str, capacity: int) -> str:
 
 
 def _memory_calls(misses: dict, penalties: Penalties) -> dict:
-    """The allocator's memory system calls, its start-up's among them, where the pass tells kinds."""
+    """The allocator's memory system calls, including its start-up's, if the pass counted them by kind."""
     by_kind = (misses.get("allocator") or {}).get("syscalls_by_kind") or {}
     return {kind: count for kind, count in by_kind.items() if kind in penalties.system_calls}
 
@@ -241,7 +241,7 @@ def _memory_calls(misses: dict, penalties: Penalties) -> dict:
 def _system_calls(
     found: object, penalties: Penalties, named: dict[str, tuple[float, float]], missing: list[str]
 ) -> list[Term]:
-    """Of kinds where they are known, else a total."""
+    """Terms by kind if the kinds are known, else for the total."""
     if isinstance(found, dict):
         kinds = dict.fromkeys(penalties.system_calls, 0.0) | {name: number(count) for name, count in found.items()}
         known = {name: count for name, count in kinds.items() if count is not None}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The caches and TLBs of a machine, as the simulator can have them.
+"""The caches and TLBs of a machine, fitted to the simulator.
 
-The simulator wants a power of two of sets. A size that has none with the machine's ways keeps its bytes (or entries)
-and gets the nearest number of ways that fits.
+The simulator needs a power of two of sets. A size for which the machine's ways don't give one keeps its bytes (or
+entries) and gets the nearest number of ways that does.
 """
 
 import math
@@ -28,7 +28,7 @@ class Level:
         return f"{self.capacity}:{self.ways}"
 
 
-# The simulator's own, and what it has where a machine does not tell its sizes.
+# The simulator's own levels, which it also has if a machine's sizes are not known.
 SIMULATED_CACHES = (Level(32 << 10, 8), Level(256 << 10, 8), Level(1 << 20, 16), Level(32 << 20, 16))
 SIMULATED_TLBS = (Level(64, 64), Level(1536, 12))
 
@@ -46,14 +46,14 @@ class Geometry:
 
     @property
     def options(self) -> list[str]:
-        """As options of `heaptape-replay --pass misses` and `heaptape-observe --simulate`."""
+        """The geometry as options of `heaptape-replay --pass misses` and `heaptape-observe --simulate`."""
         caches, tlbs = self.texts
         return ["--caches", caches, "--tlbs", tlbs]
 
 
 def machine_geometry(tlbs: Sequence[Level] = (), folder: Path = CACHE_FOLDER) -> Geometry:
-    """The machine's own sizes, from sysfs, else from getconf, fitted to the simulator. `tlbs`: as CPUID tells them
-    (heaptape-machine reads them). What is not known is the simulator's own. A last level that processors share counts
+    """The machine's own sizes, from sysfs, else from getconf, fitted to the simulator. `tlbs`: from CPUID
+    (heaptape-machine reads them). Unknown levels are the simulator's own. A last level that processors share counts
     whole.
     """
     found = rising(from_sysfs(folder) or from_getconf())
@@ -63,8 +63,8 @@ def machine_geometry(tlbs: Sequence[Level] = (), folder: Path = CACHE_FOLDER) ->
 
 
 def fitted(level: Level, block: int) -> Level:
-    """The same capacity with ways that make a power of two of sets; where that would take more than ODD_LIMIT ways, the
-    power of two below. `block`: units of capacity in a line or entry.
+    """The same capacity with ways that make a power of two of sets; if that would take more than ODD_LIMIT ways, the
+    power of two below the capacity. `block`: units of capacity in a line or entry.
     """
     blocks = level.capacity // block
     odd = blocks // (blocks & -blocks)
@@ -76,25 +76,25 @@ def fitted(level: Level, block: int) -> Level:
 
 
 def rising(levels: Sequence[Level]) -> tuple[Level, ...]:
-    """Sorted by capacity, of each capacity one."""
+    """The levels sorted by capacity, one for each capacity."""
     return tuple({level.capacity: level for level in sorted(levels, key=lambda level: level.capacity)}.values())
 
 
 def from_sysfs(folder: Path) -> list[Level]:
-    """Data and unified caches of the first processor; none if sysfs does not tell them."""
+    """Data and unified caches of the first processor; none if sysfs does not have them."""
     found = []
     for index in sorted(folder.glob("index*")):
         kind, size, ways = (_text(index / name) for name in ("type", "size", "ways_of_associativity"))
         match = re.fullmatch(r"(\d+)([KM]?)", size)
         if kind in ("Data", "Unified") and match and int(match[1]):
             capacity = int(match[1]) << {"": 0, "K": 10, "M": 20}[match[2]]
-            # 0 or nothing: fully associative, which large caches are not in truth.
+            # 0 or nothing means fully associative, but large caches are not.
             found.append(Level(capacity, int(ways) if ways.isdigit() and int(ways) else 16))
     return found
 
 
 def from_getconf() -> list[Level]:
-    """The same from sysconf, which has 0 for what it does not know."""
+    """The same from sysconf, which has 0 for unknown values."""
     found = []
     for name in ("LEVEL1_DCACHE", "LEVEL2_CACHE", "LEVEL3_CACHE"):
         try:

@@ -25,8 +25,8 @@ class Slope:
 
 
 def predicted_ns(simulated: Sequence[dict], penalties: Penalties) -> pd.DataFrame:
-    """CPU time of each layout as the model has it: columns low, middle, high, in ns. `simulated`: results of
-    `heaptape-observe --simulate`, whose instructions count as a program's, and no kernel time.
+    """CPU time of each layout by the model, without kernel time: columns low, middle, high, in ns. `simulated`: results
+    of `heaptape-observe --simulate`, whose instructions count as a program's.
     """
     rows = []
     for one in simulated:
@@ -38,8 +38,8 @@ def predicted_ns(simulated: Sequence[dict], penalties: Penalties) -> pd.DataFram
 
 
 def slope(predicted: Sequence[float], measured: Sequence[float]) -> Slope:
-    """Least squares of measured on predicted times, both in ns, one of each for every layout; at least 3, and not all
-    predicted alike (ValueError).
+    """Least squares of measured on predicted times, both in ns, one of each for every layout. Raises ValueError for
+    fewer than 3 layouts, or equal predictions.
     """
     x, y = np.asarray(predicted, float), np.asarray(measured, float)
     spread = ((x - x.mean()) ** 2).sum()

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """What an instruction, a miss, a page fault and a system call cost on a machine, each as a range in ns.
 
-From what heaptape-machine measured. The low end is of independent chains of loads, the high end of dependent ones, less
-what a hit in the first level takes; a program's loads lie between, so the middle is their geometric mean. Misses in OS
-pages that were just used have a range of their own, of the same chains within few OS pages at a time; and those in
-order of address: from a walk in that order to independent chains. Chains over more memory than a program touches are
-not taken for its misses. A page fault: its first touch, and at most giving the OS page back with it.
+From the measurement of heaptape-machine. The low end is of independent chains of loads, the high end of dependent ones,
+less the time of a hit in the first level. A program's loads are between them, so the middle is their geometric mean.
+Misses in OS pages that were just used have a separate range, from the same chains within few OS pages at a time; so
+have misses in order of address: from a walk in that order to independent chains. Chains over more memory than a program
+touches are not used for its misses. A page fault costs at least its first touch, at most also giving the OS page back.
 """
 
 import json
@@ -20,14 +20,14 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.model.geometry import SIMULATED_CACHES, SIMULATED_TLBS, Geometry, Level
 
 SCHEMA = 3
-LEAST_NS = 0.001  # a penalty below is noise of two figures that are nearly the same
-# system call -> key of the measurement; one that is not here costs between the cheapest and the dearest of them
+LEAST_NS = 0.001  # a smaller penalty is noise of two nearly equal figures
+# system call -> key of the measurement; any other costs between the cheapest and the most expensive of them
 SYSTEM_CALLS = {"mmap": "mmap", "munmap": "munmap", "mremap": "mremap", "madvise": "madvise", "brk": "brk"}
 
 
 @dataclass(frozen=True)
 class Penalty:
-    """Nanoseconds for one: at least, in the middle, at most."""
+    """Nanoseconds for one event: at least, in the middle, at most."""
 
     low: float
     middle: float
@@ -35,15 +35,15 @@ class Penalty:
 
     @staticmethod
     def between(low: float, high: float) -> "Penalty":
-        """The range of the two, in either order, with their geometric mean."""
+        """The range between the two, in either order, with their geometric mean."""
         low, high = sorted((max(low, LEAST_NS), max(high, LEAST_NS)))
         return Penalty(low, math.sqrt(low * high), high)
 
 
 @dataclass(frozen=True)
 class Penalties:
-    """`measured`: the measurement as it is, for whoever wants its quantiles. `touched_bytes`: memory that the program
-    touches; a larger working set tells nothing of its misses.
+    """`measured`: the raw measurement, with its quantiles. `touched_bytes`: memory that the program touches; larger
+    working sets are not used for its misses.
     """
 
     program_instruction: Penalty
@@ -55,15 +55,15 @@ class Penalties:
     touched_bytes: float = math.inf
 
     def of_program(self, touched_bytes: float) -> "Penalties":
-        """Of a program that touches so many bytes."""
+        """The penalties for a program that touches this many bytes."""
         return replace(self, touched_bytes=touched_bytes)
 
     def cache_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
-        """Of an access that misses a cache of `inner_bytes` and hits the next, of `outer_bytes`; None: memory."""
+        """For an access that misses a cache of `inner_bytes` and hits the next, of `outer_bytes`; None: memory."""
         return self._miss(inner_bytes, outer_bytes, "independent_ns", "dependent_ns")
 
     def near_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
-        """The same of an access to an OS page that was just used: prefetchers that watch OS pages may have brought the
+        """The same for an access to an OS page that was just used: prefetchers that watch OS pages may have fetched the
         line. Never more than elsewhere.
         """
         anywhere = self.cache_miss(inner_bytes, outer_bytes)
@@ -80,9 +80,9 @@ class Penalties:
         return Penalty.between(low, high)
 
     def sequential_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
-        """The same of an access that continues a stream of lines: from what a line costs in a walk in order of address,
-        where prefetchers leave no more than the bandwidth, to the least that another one costs. Not beyond: a miss that
-        prefetchers foresee never costs more than one that they don't, whatever that one costs.
+        """The same for an access that continues a stream of lines. The low end is the cost of a line in a walk in order
+        of address, where prefetchers leave only the bandwidth; the high end is the least cost of another access, as a
+        miss that prefetchers foresee never costs more than one that they don't.
         """
         low = self._miss(inner_bytes, outer_bytes, "stream_ns", "stream_ns").low
         other = self.near_miss if self.has_near else self.cache_miss
@@ -90,7 +90,7 @@ class Penalties:
         return Penalty.between(min(low, high), high)
 
     def tlb_miss(self, inner_entries: int, outer_entries: int | None) -> Penalty:
-        """Of an access that misses a TLB of `inner_entries` and hits the next, of `outer_entries`; None: page walk."""
+        """For an access that misses a TLB of `inner_entries` and hits the next, of `outer_entries`; None: page walk."""
         row = _nearest(self.measured["os_page_sets"], "os_pages", os_pages_between(inner_entries, outer_entries))
         apart, dense = row["one_per_os_page"], row["side_by_side"]
         low = apart["independent_ns"]["quarter"] - dense["independent_ns"]["median"]
@@ -98,13 +98,13 @@ class Penalties:
         return Penalty.between(low, high)
 
     def cache_steps(self, capacities: Sequence[int]) -> list[Penalty]:
-        """For each level of so many bytes: what a miss there costs beyond a hit there, if the next level hits. With
-        steps a miss of an outer level can't be cheaper than a hit there, as it could with one range for each level.
+        """For each level (capacities in bytes): the cost of a miss beyond a hit there, if the next level hits. With
+        steps, a miss of an outer level can't be cheaper than a hit there, as it could with one range for each level.
         """
         return _steps([self.cache_miss(*pair) for pair in levels(capacities)])
 
     def near_steps(self, capacities: Sequence[int]) -> list[Penalty]:
-        """The same of accesses to OS pages that were just used. Empty: the measurement, of an earlier version, has no
+        """The same for accesses to OS pages that were just used. Empty: the measurement, of an earlier version, has no
         such chains.
         """
         return _steps([self.near_miss(*pair) for pair in levels(capacities)]) if self.has_near else []
@@ -115,7 +115,7 @@ class Penalties:
         return all("near_dependent_ns" in row for row in self.measured["working_sets"])
 
     def sequential_steps(self, capacities: Sequence[int]) -> list[Penalty]:
-        """The same of accesses that continue a stream of lines. Empty: the measurement, of an earlier version, has no
+        """The same for accesses that continue a stream of lines. Empty: the measurement, of an earlier version, has no
         walks in order of address.
         """
         if not all("stream_ns" in row for row in self.measured["working_sets"]):
@@ -132,7 +132,7 @@ def _steps(whole: Sequence[Penalty]) -> list[Penalty]:
 
 
 def working_sets_between(inner_bytes: int, outer_bytes: int | None) -> tuple[int, int]:
-    """Working sets in bytes, a small and a large one, that miss the inner cache and hit the outer."""
+    """A small and a large working set, in bytes, that miss the inner cache and hit the outer."""
     if outer_bytes is None:
         return 4 * inner_bytes, 4 * inner_bytes
     far = max(outer_bytes // 2, 2 * inner_bytes)
@@ -140,14 +140,14 @@ def working_sets_between(inner_bytes: int, outer_bytes: int | None) -> tuple[int
 
 
 def os_pages_between(inner_entries: int, outer_entries: int | None) -> int:
-    """How many OS pages miss the inner TLB and hit the outer."""
+    """The number of OS pages that miss the inner TLB and hit the outer."""
     if outer_entries is None:
         return 2 * inner_entries
     return round(math.sqrt(inner_entries * outer_entries))
 
 
 def plan(geometries: Sequence[Geometry]) -> tuple[list[int], list[int]]:
-    """What to measure for these: working sets in bytes, and numbers of OS pages."""
+    """What to measure for these geometries: working sets in bytes, and numbers of OS pages."""
     sets, pages = set(), set()
     for geometry in geometries:
         sets.add(geometry.caches[0].capacity // 2)
@@ -159,12 +159,12 @@ def plan(geometries: Sequence[Geometry]) -> tuple[list[int], list[int]]:
 
 
 def levels(capacities: Sequence[int]) -> list[tuple[int, int | None]]:
-    """Each level with the next behind it; None behind the last."""
+    """Each level with the next outer one; None for the last."""
     return list(zip(capacities, [*capacities[1:], None]))
 
 
 def penalties(measured: dict[str, Any]) -> Penalties:
-    """From the JSON object of heaptape-machine. Raises HeaptapeError if a figure that is needed is not there."""
+    """From the JSON object of heaptape-machine. Raises HeaptapeError if a needed figure is missing."""
     try:
         code, kernel = measured["code"], measured["kernel"]
         fast, slow, own = (code[name]["instruction_ns"] for name in ("arithmetic", "interpreter", "allocator"))
@@ -189,12 +189,12 @@ def penalties(measured: dict[str, Any]) -> Penalties:
 
 
 def geometry_of(measured: dict[str, Any]) -> Geometry | None:
-    """The machine's own caches and TLBs, as they were found when it was measured."""
-    told = measured.get("geometry")
-    if not isinstance(told, dict):
+    """The machine's own caches and TLBs, as they were when it was measured."""
+    found = measured.get("geometry")
+    if not isinstance(found, dict):
         return None
-    caches = tuple(Level(int(one["bytes"]), int(one["ways"])) for one in told.get("caches", ()))
-    tlbs = tuple(Level(int(one["entries"]), int(one["ways"])) for one in told.get("tlbs", ()))
+    caches = tuple(Level(int(one["bytes"]), int(one["ways"])) for one in found.get("caches", ()))
+    tlbs = tuple(Level(int(one["entries"]), int(one["ways"])) for one in found.get("tlbs", ()))
     return Geometry(caches or SIMULATED_CACHES, tlbs or SIMULATED_TLBS)
 
 
@@ -204,7 +204,7 @@ def cache_file() -> Path:
 
 
 def kept(cpu: str | None, path: Path | None = None) -> dict[str, Any] | None:
-    """The measurement that is kept, if it is of that processor model and can be read."""
+    """The kept measurement, if it is of that processor model and can be read."""
     try:
         measured = json.loads((path or cache_file()).read_text())
     except (OSError, ValueError, RuntimeError):

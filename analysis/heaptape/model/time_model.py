@@ -2,8 +2,8 @@
 """The predicted change of a program's CPU time under another allocator.
 
 CPU time = instructions x time of one + misses x penalty, level by level + TLB misses + page faults + system calls. The
-change in percent of the baseline's is a ratio of two sums that are linear in the penalties, so its least and its
-greatest value lie at corners of the box of their ranges, and the interval's ends are exact.
+change in percent of the baseline's is a ratio of two sums that are linear in the penalties. So its least and its
+greatest value are at corners of the box of their ranges, and the interval's ends are exact.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from heaptape.results.margins import stand_in
 from heaptape.results.schema import Results, number, unique_name
 
 ALL = "all"
-# By how much of the program's time the counts of a replay may be off, beyond what the penalties' ranges say: start-up
-# and calls that a trace lacks. In four programs under five allocators the instructions' median error was 0.5 %.
+# Error of a replay's counts, in percent of the program's time, beyond the penalties' ranges: from start-up and calls
+# that a trace lacks. In four programs under five allocators the instructions' median error was 0.5 %.
 COUNT_ERROR_PERCENT = 0.5
 COLUMNS = [
     "workload", "allocator", "part", "percent", "low", "high", "ns", "ns_low", "ns_high", "counted", "repetitions",
@@ -28,7 +28,7 @@ COLUMNS = [
 
 
 def penalties_of(file: Results) -> Penalties | None:
-    """Those in the results; else those that are kept on this machine, if the results were made on the same processor
+    """The penalties in the results; else those kept on this machine, if the results were made on the same processor
     model. None: neither. Raises HeaptapeError if they lack a figure.
     """
     measured = file.data.get("penalties")
@@ -46,9 +46,8 @@ def prediction(files: Sequence[Results], baseline: str, known: Penalties | None 
     ns_low, ns_high (change in ns), counted ({name: (baseline's count, this one's, ns of the change)}, in rows of
     "all"), repetitions (of the pass misses; 0: it was not made), missing (what was not counted), of_bursts (percentages
     are of the CPU time of the recorded bursts, not of the whole program). Workloads without counts, without the
-    baseline or without penalties are left out, those that stand for another (their counts are of a piece of the
-    program, with no known error), and so are allocators whose counts are of bursts where the baseline's
-    are not.
+    baseline or without penalties are left out. So are workloads that stand for another (their counts are of a part of
+    the program, with no known error), and allocators whose counts are of bursts if the baseline's are not.
     """
     rows = []
     names: dict[tuple, str] = {}
@@ -57,12 +56,12 @@ def prediction(files: Sequence[Results], baseline: str, known: Penalties | None 
         here = known or penalties_of(file)
         found = counts(file, here) if here and not stand_in(file.workload) else {}
         for label in found:
-            if label != baseline and baseline in found and _alike(found[baseline], found[label]):
+            if label != baseline and baseline in found and _comparable(found[baseline], found[label]):
                 rows += [{"workload": name, "allocator": label} | row for row in changes(found[baseline], found[label])]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _alike(base: Sequence[Counts], other: Sequence[Counts]) -> bool:
+def _comparable(base: Sequence[Counts], other: Sequence[Counts]) -> bool:
     return len({one.of_bursts for one in (*base, *other)}) == 1
 
 
@@ -107,7 +106,7 @@ def _counted(pairs: Sequence[tuple[Counts, Counts]]) -> dict[str, tuple[float, f
 def _of_pair(base: Counts, other: Counts, whole: bool) -> dict[str, dict[str, float]]:
     """part -> percent, low, high, ns, ns_low, ns_high."""
     before, after = ({term.name: term for term in one.terms} for one in (base, other))
-    # What only one of them counted is no change of anything.
+    # A term that only one of them has is not a change.
     terms = [before[name] for name in before if name in after]
     if not terms:
         raise HeaptapeError("the passes of these allocators counted nothing in common")
@@ -134,7 +133,7 @@ def _of_pair(base: Counts, other: Counts, whole: bool) -> dict[str, dict[str, fl
 def ratio_bounds(
     delta: np.ndarray, base: np.ndarray, box: np.ndarray, ties: np.ndarray | None = None
 ) -> tuple[float, float]:
-    """Least and greatest of 100 x (delta . t) / (base . t), where each t[i] lies between box[i, 0] and box[i, 2].
+    """Least and greatest of 100 x (delta . t) / (base . t), where each t[i] is between box[i, 0] and box[i, 2].
 
     `delta`, `base`: one count per term; base . t has to be positive for each t. `ties`: a number for each term; all
     terms of one number are at the same end of their ranges, or all terms in the middle. Default: none are tied.

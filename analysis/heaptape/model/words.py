@@ -18,14 +18,14 @@ LEAST_PERCENT = 0.05  # a change of a count that rounds to less is not named
 
 
 def time_sentences(files: Sequence[Results], baseline: str) -> list[str]:
-    """What each other allocator would change in the program's CPU time, one sentence each, with the workload's name
-    where there are several; and, where it can't be predicted though there are counts, why.
+    """One sentence for each other allocator on how it would change the program's CPU time, with the workload's name if
+    there are several; and if that can't be predicted although there are counts, the reason.
     """
     return sentences(prediction(files, baseline), files, baseline)
 
 
 def sentences(predicted: pd.DataFrame, files: Sequence[Results], baseline: str) -> list[str]:
-    """`time_sentences` of those files, of which `time_model.prediction` is at hand."""
+    """`time_sentences` for `files`. `predicted`: `time_model.prediction` of them."""
     whole = predicted[predicted["part"] == ALL]
     several = len(files) > 1
     out = [(f"{row['workload']}: " if several else "") + sentence(row, baseline) for row in whole.to_dict("records")]
@@ -45,23 +45,22 @@ def sentences(predicted: pd.DataFrame, files: Sequence[Results], baseline: str) 
 
 
 def _of_bursts(files: Sequence[Results], several: bool) -> list[str]:
-    """Of how much of the program the misses were counted, where that is not all of it."""
+    """The part of the program whose misses were counted, if that is not all of it."""
     out = []
     names: dict[tuple, str] = {}
     for file in files:
         name, found = unique_name(file, names), bursts.bursts_of(file.runs)
         if found:
             out.append(
-                f"{f'{name}: ' if several else ''}Data accesses were recorded in {bursts.in_words(found)}: what is "
-                "said of misses and of predicted CPU time is about these alone, and nothing is predicted of the rest "
-                "of the program."
+                f"{f'{name}: ' if several else ''}Data accesses were recorded in {bursts.in_words(found)}: misses "
+                "and predicted CPU time are of these alone, and nothing is predicted for the rest of the program."
             )
     return out
 
 
 def in_words(files: Results | Sequence[Results], baseline: str | None = None) -> list[str]:
-    """What the results say, as sentences: the predictions of the program's time, then `results.summary.in_words`.
-    Raises as that does.
+    """The results as sentences: the predictions of the program's time, then `comparing.summary.in_words`. Raises what
+    that raises.
     """
     listed = [files] if isinstance(files, Results) else list(files)
     return time_sentences(listed, choose_baseline(listed, baseline)) + summary.in_words(listed, baseline)
@@ -108,8 +107,8 @@ def _of_what(row: dict) -> str:
 
 
 def reasons(row: dict) -> list[str]:
-    """The counts that change: instructions first, then of each part the one whose change costs most, the parts that
-    matter most first.
+    """The counts that change: instructions first, then for each part the count whose change costs most, the most
+    expensive part first.
     """
     found: dict[str, tuple[bool, float, str]] = {}
     for name, (before, after, ns) in row["counted"].items():
@@ -133,7 +132,7 @@ def _more_or_fewer(percent: float, name: str) -> str:
 
 
 def _span(one: float, other: float) -> str:
-    """Two ends of one sign, without it: 6 ± 2, or 0.4 to 9 where half the interval is more than half of its middle."""
+    """Two ends of one sign, without it: 6 ± 2, or 0.4 to 9 if half the interval is more than half of its middle."""
     low, high = sorted((abs(one), abs(other)))
     middle, half = (low + high) / 2, (high - low) / 2
     if half > middle / 2:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape compare`, `advise`, `tune`, `gate`, `minimise`, `bisect`, `blame` and `distil`: what was found."""
+"""Results of `heaptape compare`, `advise`, `tune`, `gate`, `minimise`, `bisect`, `blame` and `distil`."""
 
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ Figures = dict[str, float | None]
 
 class Compared(Output, kw_only=True):
     """`heaptape compare --format json`. `rows`: the whole comparison, a row for each workload, allocator and metric;
-    `tables`, with --table: rows of each table by its name. `level` of the intervals; `stand_ins`: margins of
+    `tables`, with --table: rows of each table by its name. `level`: of the intervals; `stand_ins`: margins of
     distillates and synthetic workloads.
     """
 
@@ -24,7 +24,7 @@ class Compared(Output, kw_only=True):
 
 
 class Pick(Part):
-    """What is advised for an aim. `stay`: with today's allocator; `ties`: as good; `environment`: what to set."""
+    """The advice for an aim. `stay`: keep today's allocator; `ties`: equally good ones; `environment`: what to set."""
 
     aim: str
     use: str
@@ -35,7 +35,7 @@ class Pick(Part):
 
 
 class CpuChange(Part):
-    """Of CPU time against today's, with its interval: ns and, where the program's own time is known, percent of it."""
+    """CPU time against today's, with its interval: ns and, if the program's own time is known, percent of it."""
 
     ns: float
     ns_low: float
@@ -94,7 +94,7 @@ class Choice(Part):
 
 
 class Held(Part):
-    """A figure of each run on both, and whether the new one is beyond what is tolerated."""
+    """A figure of each run on both allocators, and whether the new allocator is beyond the tolerance."""
 
     unit: str
     old: list[float]
@@ -118,7 +118,7 @@ class Judged(Part):
 
 
 class Extent(Part):
-    """A figure on both, of a history of so many events and threads."""
+    """A figure on both allocators, for a history with this many events and threads."""
 
     new: float
     old: float | None
@@ -127,7 +127,7 @@ class Extent(Part):
 
 
 class MinimisedTape(Part, kw_only=True):
-    """What is said of a minimised tape (docs/use/GATE.md)."""
+    """A minimised tape and its figures (docs/use/GATE.md)."""
 
     workload: str | Missing = MISSING
     source: str
@@ -167,7 +167,7 @@ class Gate(Output):
 
 
 class Revision(Part):
-    """A revision that was tried. `value`: of the figure; null, and `why`: it could not be measured."""
+    """A revision that was tried. `value`: of the figure; null if it could not be measured, for the reason `why`."""
 
     revision: str
     verdict: str
@@ -177,7 +177,7 @@ class Revision(Part):
 
 
 class Bisected(Output):
-    """`heaptape bisect -o`. `first_bad`: one revision, or those of which each may be it."""
+    """`heaptape bisect -o`. `first_bad`: one revision, or all revisions that may be the first bad one."""
 
     first_bad: list[str]
     good: Revision

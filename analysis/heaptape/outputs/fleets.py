@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What `heaptape fleet` prints as JSON."""
+"""JSON output of `heaptape fleet`."""
 
 from heaptape.outputs.output import Count, Output, Part
 
 
 class Ingested(Output):
-    """`heaptape fleet ingest --json`. Traces: `ingested` now, `there` before; `failed`: trace -> why."""
+    """`heaptape fleet ingest --json`. Numbers of traces: `ingested` now, `there` before; `failed`: trace -> why."""
 
     ingested: Count
     there: Count
@@ -13,7 +13,7 @@ class Ingested(Output):
 
 
 class ChosenTrace(Part):
-    """`recordings`: that it stands for; `weight`: by which its figures count."""
+    """A chosen trace. `recordings`: how many it stands for; `weight`: factor of its figures."""
 
     trace: str
     name: str
@@ -25,9 +25,9 @@ class ChosenTrace(Part):
 
 
 class ChoiceError(Part):
-    """Weighted sum over the chosen (`estimate`) against the sum over all (`whole`). `change_percent`: the whole's
-    against the baseline's; `change_error_percent`: how far the estimate of that is off, in percent of the baseline.
-    Null where the baseline has no such figure.
+    """Weighted sum over the chosen (`estimate`) against the sum over all (`whole`). `change_percent`: the whole
+    against the baseline; `change_error_percent`: how far its estimate is off, in percent of the baseline. Null if the
+    baseline has no such figure.
     """
 
     figure: str
@@ -40,8 +40,8 @@ class ChoiceError(Part):
 
 
 class Chosen(Output):
-    """`heaptape fleet choose --json`. `explained`: share (0 to 1) of the fleet's variety that the chosen have.
-    `errors`: empty where not all recordings have exact cells.
+    """`heaptape fleet choose --json`. `explained`: share (0 to 1) of the fleet's variety that the chosen traces have.
+    `errors`: empty if not all recordings have exact cells.
     """
 
     chosen: list[ChosenTrace]
@@ -50,7 +50,7 @@ class Chosen(Output):
 
 
 class Failed(Part, rename={"pass_": "pass"}):
-    """A cell that is not there and was tried. `final`: its allocator is at fault, so it is not tried again."""
+    """A cell that was tried and has no result. `final`: its allocator is at fault, so it is not tried again."""
 
     cell: str
     workload: str
@@ -63,7 +63,7 @@ class Failed(Part, rename={"pass_": "pass"}):
 
 
 class Running(Part):
-    """What a worker says of itself. `unix_s`: when it last did. `cells`: under way, in words."""
+    """A worker's last report. `unix_s`: its time. `cells`: those in progress, in words."""
 
     worker: str
     machine: str
@@ -76,9 +76,9 @@ class Running(Part):
 
 
 class FleetStatus(Output):
-    """`heaptape fleet status --json`. `left`: neither done nor failed for good. `silent`: workers that said nothing for
-    long. `left_s`: of one worker, null where no cell of a pass is done yet; `ready_in_s`: with those that run now, null
-    without them. `damaged`: files that were set aside.
+    """`heaptape fleet status --json`. `left`: neither done nor finally failed. `silent`: workers without a recent
+    report. `left_s`: remaining time of one worker, null if no cell of a pass is done yet; `ready_in_s`: with the
+    workers that run now, null without any. `damaged`: files that were set aside.
     """
 
     store: str

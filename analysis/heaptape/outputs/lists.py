@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape allocators` and `workloads`: what there is here."""
+"""`heaptape allocators` and `workloads`: the allocators and workloads of this machine."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from heaptape.outputs.output import MISSING, Missing, Output, Part
 
 
 class Allocator(Part):
-    """One of the registry. `path`, `version`: null where it is not found; `how_to_get` tells how it is installed."""
+    """An allocator of the registry. `path`, `version`: null if it is not found; `how_to_get`: how to install it."""
 
     name: str
     found: bool
@@ -29,7 +29,7 @@ class Allocators(Output):
 
 
 class Candidate(Part):
-    """What can be installed."""
+    """An allocator that can be installed."""
 
     name: str
     versions: list[str]
@@ -65,7 +65,7 @@ class Variants(Output):
 
 
 class Tunable(Part):
-    """A setting: its values or the range of its numbers; `default` "": by machine or program."""
+    """A setting: its values or the range of its numbers; `default` "": depends on machine or program."""
 
     name: str
     type: str

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape top`: samples of a recording that runs (docs/use/TOP.md). Errors are half of a 95 % interval."""
+"""`heaptape top`: samples of a running recording (docs/use/TOP.md). Errors are half of a 95 % interval."""
 
 from heaptape.outputs.output import MISSING, Count, Missing, Output, Part
 
 
 class WatchedCall(Part):
-    """Calls of one name. A rate is null where there is nothing to compare with."""
+    """Calls of one name. A rate is null without an earlier sample."""
 
     name: str
     calls: Count
@@ -13,7 +13,7 @@ class WatchedCall(Part):
 
 
 class WatchedThread(Part):
-    """A thread that has made calls, and lives; `tid`: the kernel's number."""
+    """A live thread that has made calls; `tid`: the kernel's number."""
 
     thread: Count
     tid: Count
@@ -26,7 +26,7 @@ class WatchedThread(Part):
 
 class WatchedSite(Part):
     """A stack that acquires; all figures are estimates. `frames`: instructions, the innermost first. `calls`, `bytes`:
-    acquires and what they asked for, since the recording began.
+    acquires and their requests, since the recording began.
     """
 
     name: str
@@ -47,7 +47,7 @@ class WatchedSite(Part):
 
 class WatchedProcess(Part):
     """The process shown. Exact: events, calls, request_bytes; estimates: live_bytes, live_objects, from the share
-    live_share of addresses. `beside_live_bytes`: RSS less live bytes. `skipped`: in pauses; `lost`: not written.
+    live_share of addresses. `beside_live_bytes`: RSS less live bytes. Events `skipped`: in pauses; `lost`: not written.
     """
 
     pid: Count
@@ -104,7 +104,7 @@ class Top(Output, kw_only=True):
 
 
 class TopOfFile(Output, kw_only=True):
-    """`heaptape top F.tape --json` where nothing writes the file."""
+    """`heaptape top F.tape --json` for a file that is not being written."""
 
     trace: str
     ended: bool

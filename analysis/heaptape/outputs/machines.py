@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape machine` and `observe`: of a processor, and of a program that runs."""
+"""`heaptape machine` and `observe`: figures of a processor, and of a running program."""
 
 from typing import Any, Literal
 
@@ -48,8 +48,8 @@ class Observed(Part):
 
 
 class Simulation(msgspec.Struct):
-    """`heaptape observe --simulate --format json`: what was counted of the allocator's calls and of the program.
-    Further keys are the pass misses' (docs/formats/RESULTS.md); `children`: other processes.
+    """`heaptape observe --simulate --format json`: counts of the allocator's calls and of the program.
+    Further keys are those of the pass misses (docs/formats/RESULTS.md); `children`: other processes.
     """
 
     schema: Literal[1]

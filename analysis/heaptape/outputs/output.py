@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What all shapes have in common.
 
-A key that is not named is an error, so that a key can't be added without being published. `schema` grows when a key
-goes away or changes its meaning; a new key leaves it. Keys that may be missing have UNSET as their default; null is a
-value of its own: not known.
+An unknown key is an error, so that a key can't be added without being published. `schema` grows when a key
+is removed or changes its meaning, but not for a new key. Keys that may be missing have UNSET as their default; null is
+a different value: not known.
 """
 
 from typing import Annotated, Literal

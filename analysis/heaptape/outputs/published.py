@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which shape each command's JSON has, and their JSON Schemas. Those of R.json: heaptape.results.structs."""
+"""The shape of each command's JSON, and its JSON Schema. R.json's are in heaptape.results.structs."""
 
 import msgspec
 
@@ -43,7 +43,7 @@ def schemas() -> dict[str, dict]:
 
 
 def conforms(name: str, data: bytes) -> None:
-    """Raises msgspec.ValidationError, of the last shape, if the JSON has none of the shapes of that output."""
+    """Raises msgspec.ValidationError, for the last shape, if the JSON has none of the shapes of that output."""
     shapes = OUTPUTS[name]
     for shape in shapes[:-1]:
         try:

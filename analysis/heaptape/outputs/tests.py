@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`pytest --heaptape --heaptape-json FILE`: what tests acquired."""
+"""`pytest --heaptape --heaptape-json FILE`: figures of tests."""
 
 from typing import Literal
 
@@ -9,8 +9,8 @@ Limit = Literal["peak_bytes", "growth_bytes", "allocations"]
 
 
 class Test(Part):
-    """One test that was run; one that was skipped is not there. Bytes are requested ones. `growth`: what it left;
-    `exceeded`: which of its `limits` it is above; `worker`: of xdist, else null.
+    """A test that was run; skipped tests are left out. Bytes are requested ones. `growth`: what it left;
+    `exceeded`: the `limits` that it is above; `worker`: of xdist, else null.
     """
 
     name: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape info`, `check`, `profile` and `ctl`: what the C programs print of traces and recordings."""
+"""`heaptape info`, `check`, `profile` and `ctl`: output of the C programs on traces and recordings."""
 
 from typing import Any, Literal
 
@@ -57,7 +57,7 @@ class WorkloadCheck(Output):
 
 
 class Recorded(Part):
-    """What was sampled of the recorded process; its end is the kernel's own count. Bytes, ns."""
+    """Samples of the recorded process; the last values are the kernel's own counts. Bytes, ns."""
 
     samples: Count
     rss_anon_peak_bytes: Count | Missing = MISSING
@@ -70,7 +70,7 @@ class Recorded(Part):
 
 
 class Mark(Part):
-    """A mark that the program set, after so many events of its thread."""
+    """A mark that the program set, after `events` events of its thread."""
 
     thread: Count
     events: Count
@@ -79,7 +79,7 @@ class Mark(Part):
 
 
 class _About(Output, kw_only=True):
-    """What is told of a trace and of a workload alike."""
+    """The common keys of a trace and a workload."""
 
     events: Count
     threads: Count
@@ -128,7 +128,7 @@ class WorkloadInfo(_About, kw_only=True):
 
 
 class Reallocs(Part):
-    """Of live objects. Rows of `chains`: reallocs of an object, objects, first bytes, last bytes."""
+    """Reallocs of live objects. Rows of `chains`: reallocs of an object, objects, first bytes, last bytes."""
 
     calls: Count
     in_place: Count
@@ -161,7 +161,7 @@ class Profile(Output, kw_only=True):
 
 
 class RecordedProcess(Part):
-    """A process that is recorded now."""
+    """A process that is being recorded."""
 
     pid: Count
     trace: str
@@ -173,7 +173,7 @@ class RecordedProcess(Part):
 
 
 class Control(Output, kw_only=True):
-    """`heaptape ctl --json`: the recording after what was asked for."""
+    """`heaptape ctl --json`: the state of the recording after the command."""
 
     ok: bool
     recorder: Count

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Plots of results. Each draws into an Axes it is given, so that it stands in a notebook as well as in the report.
+"""Plots of results. Each draws into an Axes that it is given, so that it works in a notebook and in the report.
 
-Lines have the colours of Okabe and Ito, maps those of cividis: both suit colour blindness, and dashes tell lines apart
+Lines have the colours of Okabe and Ito, maps those of cividis: both suit colour blindness, and dashes distinguish lines
 in print.
 """
 
@@ -16,7 +16,7 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocat
 MIB = 1 << 20
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1")
 DASHES = ("-", "--", "-.", ":")
-# Axes and text: the report turns this colour into the page's own, light or dark.
+# Axes and text: the report replaces this colour by the page's text colour, light or dark.
 INK = "#7a7a7b"
 MAP_COLOURS = "cividis"
 
@@ -49,17 +49,15 @@ def memory_over_progress(
         )
     if len(recorded) and column == "rss_anon_bytes":
         rows = np.array([row[:2] for row in recorded], float)
-        axes.plot(
-            rows[:, 0], rows[:, 1] / MIB, color=INK, linestyle=":", linewidth=1.2, label="recorded process, all of it"
-        )
+        axes.plot(rows[:, 0], rows[:, 1] / MIB, color=INK, linestyle=":", linewidth=1.2, label="whole recorded process")
     axes.set_ylim(bottom=0)
     axes.set_ylabel({"rss_anon_bytes": "RSS, MiB", "vm_size_bytes": "VmSize, MiB"}[column])
     progress_axis(axes)
 
 
 def thinned(timeline: pd.DataFrame, most: int) -> pd.DataFrame:
-    """A time line of at most so many rows that draws the same: of each stretch of progress its
-    first row, and those with the least and the most of each column.
+    """A time line of at most `most` rows that looks the same when drawn: from each stretch of progress its
+    first row, and those with the least and the largest value of each column.
 
     >>> rows = pd.DataFrame({"position": range(1000), "rss_anon_bytes": [0] * 999 + [7]})
     >>> len(thinned(rows, 80)) <= 80, thinned(rows, 80)["rss_anon_bytes"].max()
@@ -76,13 +74,13 @@ def thinned(timeline: pd.DataFrame, most: int) -> pd.DataFrame:
 
 
 def request_sizes(counts: Axes, sizes: Axes, buckets: Sequence) -> None:
-    """How many requests of which size, and how many bytes they asked for. `buckets`: rows [smallest request, count,
+    """The number of requests by size, and the bytes requested by size. `buckets`: rows [smallest request, count,
     bytes].
     """
     rows = np.array([row[:3] for row in buckets], float).reshape(-1, 3)
     left = np.maximum(rows[:, 0], 0.5)
-    # Buckets with no request are not listed, so a bucket ends where the next would begin if they go on as they mostly
-    # do.
+    # Buckets without requests are not listed, so a bucket ends where the next would begin by the usual ratio of
+    # bounds.
     ratio = float(np.median(left[1:] / left[:-1])) if len(left) > 1 else 2.0
     right = np.minimum(np.append(left[1:], np.inf), left * max(ratio, 1.01))
     for axes, values, name in ((counts, rows[:, 1], "requests"), (sizes, rows[:, 2], "bytes requested")):
@@ -97,12 +95,12 @@ def request_sizes(counts: Axes, sizes: Axes, buckets: Sequence) -> None:
 
 
 def latencies(axes: Axes, details: pd.DataFrame, order: Sequence[str]) -> None:
-    """Median to p99.9 of one call type, one row per allocator. `details`: rows of results_file.call_details of one
+    """Median to p99.9 of one call type, one row per allocator. `details`: rows of schema.call_details of one
     call.
     """
     markers = {"p50": "|", "mean": "o", "p99": "D", "p999": "s", "max": "x"}
     labels = [label for label in order if label in set(details["allocator"])]
-    # A percentile can be 0 once the counter's cost is taken off; a logarithmic axis can't show that.
+    # A percentile can be 0 after the counter's cost is subtracted; a logarithmic axis can't show that.
     rows = details.set_index("allocator").loc[labels, list(markers)].clip(lower=1)
     colours = [style(list(order).index(label))["color"] for label in labels]
     places = np.arange(len(labels))
@@ -125,9 +123,9 @@ def latencies(axes: Axes, details: pd.DataFrame, order: Sequence[str]) -> None:
 def against_baseline(axes: Axes, percents: pd.DataFrame, labels: Sequence[str]) -> None:
     """One metric in percent of the baseline, one row per allocator, with its 95 % interval; hollow: not supported.
 
-    `percents`: rows of compare.relative or compare.long_table of one metric. Where there are several workloads the
-    large point is their geometric mean, and each of them a small one. Where there is a `reason` against the number,
-    that is said in its place.
+    `percents`: rows of compare.relative or compare.long_table of one metric. With several workloads, the
+    large point is their geometric mean, and each workload a small one. If there is a `reason` against the number,
+    "too noisy" is shown in its place.
     """
     single = percents[~percents["workload"].str.endswith(" mean")]
     several = single["workload"].nunique() > 1
@@ -159,7 +157,7 @@ def against_baseline(axes: Axes, percents: pd.DataFrame, labels: Sequence[str]) 
 
 
 def cost_of_calls(percents: pd.DataFrame) -> str:
-    """The metric that says best what the calls cost: instructions where they were counted, else cycles."""
+    """The best metric for the cost of calls: instructions if they were counted, else cycles."""
     return "total_instructions" if "total_instructions" in set(percents["metric"]) else "total_cycles"
 
 
@@ -185,7 +183,7 @@ def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str]
         else:
             continue
         points.append((label, *at))
-    # The points set the scale: an interval that says nothing would press them all together. Its bar runs off the edge.
+    # The points set the scale: a very wide interval would press them all together. Its bar runs off the edge.
     for setter, values in ((axes.set_xlim, [x for _, x, _ in points]), (axes.set_ylim, [y for *_, y in points])):
         room = max(0.3 * (max(values) - min(values)), 2) if values else 2
         setter(min(values, default=100) - room, max(values, default=100) + room)
@@ -198,8 +196,8 @@ def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str]
 
 
 def _label_points(axes: Axes, points: Sequence[tuple[str, float, float]]) -> None:
-    """Names beside points, each where no other name stands yet: beside it, or some lines above or below. Sizes are
-    those of the report's figure, and near enough elsewhere.
+    """Writes names beside points, each where there is no other name yet: beside the point, or some lines above or
+    below. Sizes are those of the report's figure, and near enough elsewhere.
     """
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     width, height = 0.0105, 0.062
@@ -234,7 +232,7 @@ def progress_axis(axes: Axes, end: float | None = None) -> None:
 
 
 def size_label(value: float) -> str:
-    """A size in bytes as an axis has it, in binary units."""
+    """A size in bytes as the label of an axis, in binary units."""
     for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
         if value >= unit:
             return f"{value / unit:g} {name}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Plots of many workloads at a time. Each draws into an Axes it is given."""
+"""Plots of many workloads at a time. Each draws into an Axes that it is given."""
 
 import numpy as np
 import pandas as pd
@@ -9,16 +9,16 @@ from matplotlib.colors import LinearSegmentedColormap, SymLogNorm
 from heaptape.plots.axes import INK, OKABE_ITO
 
 LESS, MORE = OKABE_ITO[0], OKABE_ITO[1]
-# From what is saved to what is lost, over nothing: blue and vermilion suit colour blindness.
+# From a saving to a loss: blue and vermilion suit colour blindness.
 CHANGES = LinearSegmentedColormap.from_list("changes", [LESS, "#f2f2f2", MORE])
-MOST_WITH_TEXT = 40  # rows of a map whose cells still bear numbers
+MOST_WITH_TEXT = 40  # rows of a map whose cells still have numbers
 LINEAR_PERCENT = 2.0
 LEAST_RANGE_PERCENT = 5.0
 
 
 def heat_map(axes: Axes, ratios: pd.DataFrame, workloads: list[str], labels: list[str]) -> None:
     """Change of one figure against the baseline in percent: a row per workload, a column per label; blue: less. Numbers
-    with half of their interval where there is one, in brackets where it holds 0; a dash: not measured.
+    have half of their interval if there is one, and brackets if it includes 0; a dash: not measured.
 
     `ratios`: rows of fleet.blocks.COLUMNS, of one figure; `workloads`: sha256, in the order of the rows.
     """
@@ -42,13 +42,13 @@ def heat_map(axes: Axes, ratios: pd.DataFrame, workloads: list[str], labels: lis
     for row, workload in enumerate(workloads):
         for column, label in enumerate(labels):
             key = (workload, label)
-            text = _told(by_cell.loc[key]) if key in by_cell.index else "–"
+            text = _change_text(by_cell.loc[key]) if key in by_cell.index else "–"
             strong = abs(norm(change[row, column]) - 0.5) > 0.33 if key in by_cell.index else False
             colour = "#ffffff" if strong else "#1b1c20" if key in by_cell.index else INK
             axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=7.5, color=colour)
 
 
-def _told(row: pd.Series) -> str:
+def _change_text(row: pd.Series) -> str:
     text = f"{100 * (row['ratio'] - 1):+.1f}"
     if row["exact"]:
         return text

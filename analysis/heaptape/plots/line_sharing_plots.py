@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Plots of cache lines that threads share. Each draws into an Axes it is given (plots.py has their look)."""
+"""Plots of cache lines that threads share. Each draws into an Axes that it is given (axes.py has the styles)."""
 
 from collections.abc import Mapping
 
@@ -29,8 +29,8 @@ def over_progress(axes: Axes, frames: Mapping[str, pd.DataFrame], percent: bool 
 
 
 def matrix(axes: Axes, pairs: pd.DataFrame, unit: str = "pairs of objects on one line, mean") -> None:
-    """Which threads share with which: a square per pair of threads, darker is more. `pairs`: as
-    line_sharing.thread_matrix, or any matrix by thread numbers. Nothing to share is left blank.
+    """Which threads share with which: a square per pair of threads, darker is more. `pairs`: as of
+    line_sharing.thread_matrix, or any matrix by thread numbers. Pairs that share nothing are blank.
     """
     values = pairs.to_numpy(float)
     shown = np.ma.masked_where(values <= 0, values)

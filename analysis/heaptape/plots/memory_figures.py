@@ -4,7 +4,7 @@
     figure = heaptape.memory_figures.figure_memory(results, "jemalloc", theme=heaptape.memory_figures.DARK)
     figure.savefig("memory.png", dpi=100)
 
-Each takes a results file and an allocator's label, and returns None where the file has no data for it. They are
+Each takes a results file and an allocator's label, and returns None if the file has no data for it. They are
 8.2 inches wide: 820 pixels at 100 dpi, and the width of a printed page.
 """
 
@@ -29,15 +29,15 @@ from heaptape.results.schema import Results, label_of, number
 from heaptape.results.timeline import timeline_frame
 
 WIDTH_IN, LEFT_IN, TOP_IN, BOTTOM_IN, GAP_IN = 8.2, 0.68, 0.3, 0.5, 0.36
-# Of a time line: more than that can't be seen in this width.
+# Of a time line: more can't be seen in this width.
 DRAWN_SAMPLES = 500
-# Groups with a colour of their own, and columns of their key: names of call stacks are long.
+# Groups with their own colour, and columns of the key: names of call stacks are long.
 DRAWN_HOLDERS, HOLDER_COLUMNS = 7, 3
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours of paper and ink. paper "none" is transparent: whatever is behind shows."""
+    """Colours of paper and ink. paper "none" is transparent."""
 
     paper: str
     ink: str
@@ -45,7 +45,7 @@ class Theme:
 
 LIGHT = Theme("#ffffff", "#1c1c1f")
 DARK = Theme("#16161a", "#e6e6ea")
-# For inline SVG, in which the page makes the ink its own text colour, light or dark.
+# For inline SVG, in which the page replaces the ink by its text colour, light or dark.
 PAGE = Theme("none", plots.INK)
 
 
@@ -53,12 +53,12 @@ def figure_memory(
     results: Results, allocator: str, *, theme: Theme = LIGHT, height_bytes: int | None = None,
     compact: CompactMap | None = None,
 ) -> Figure | None:  # fmt: skip
-    """Memory by address over progress, and under it, on the same x axis, live bytes, ideal, RSS and VmSize; where the
+    """Memory by address over progress, and under it, on the same x axis, live bytes, ideal, RSS and VmSize; if the
     allocator offers a heap walk, its states too.
 
-    `height_bytes`: what the address axis spans, for one scale over several allocators. `compact`:
-    its map, if it is decoded already (`Results.memory_maps`). None if the file has no memory map of this allocator.
-    Raises HeaptapeError if that is malformed.
+    `height_bytes`: the span of the address axis, for one scale over several allocators. `compact`: the map, if it is
+    already decoded (`Results.memory_maps`). None if the file has no memory map of this allocator. Raises HeaptapeError
+    if the map is malformed.
     """
     run = _memory_run(results, allocator, "memory_map")
     if run is None:
@@ -84,12 +84,12 @@ def figure_memory(
             memory_plots.heap_states(axes[3], fragmentation.heap_states(states), theme.ink)
             _key(axes[3])
         _finish(axes, compact.positions)
-        return _tell_stand_in(figure, results, theme)
+        return _with_stand_in_note(figure, results, theme)
 
 
 def figure_occupancy(results: Results, allocators: str | Sequence[str], *, theme: Theme = LIGHT) -> Figure | None:
-    """Resident OS pages over progress, by how full of live requests they are: one panel per allocator, two beside one
-    another, all with one scale. None if the file says it of none of them. Raises HeaptapeError if what it says is
+    """Resident OS pages over progress, by how full of live requests they are: one panel per allocator, two side by
+    side, all with one scale. None if the file has no such data of any of them. Raises HeaptapeError if the data are
     malformed.
     """
 
@@ -97,27 +97,29 @@ def figure_occupancy(results: Results, allocators: str | Sequence[str], *, theme
         memory_plots.occupancy(axes, fills)
         return fills[list(fragmentation.FILLS)].sum(axis=1).max()
 
-    return _tell_stand_in(_grid(fragmentation.occupancy(results), allocators, theme, draw, 6, 0.75), results, theme)
+    return _with_stand_in_note(
+        _grid(fragmentation.occupancy(results), allocators, theme, draw, 6, 0.75), results, theme
+    )
 
 
 def figure_decomposition(results: Results, allocators: str | Sequence[str], *, theme: Theme = LIGHT) -> Figure | None:
-    """What RSS consists of, over progress: panels as in `figure_occupancy`. None if the file says it of none of them.
-    Raises HeaptapeError if what it says is malformed.
+    """The parts of RSS over progress: panels as in `figure_occupancy`. None if the file has no such data of any of
+    them. Raises HeaptapeError if the data are malformed.
     """
 
     def draw(axes: Axes, parts: pd.DataFrame) -> float:
         memory_plots.decomposition(axes, parts, theme.ink)
         return parts["rss_anon_bytes"].max() / memory_plots.MIB
 
-    return _tell_stand_in(_grid(fragmentation.decomposition(results), allocators, theme, draw, 5), results, theme)
+    return _with_stand_in_note(_grid(fragmentation.decomposition(results), allocators, theme, draw, 5), results, theme)
 
 
 def figure_holders(
     results: Results, allocators: str | Sequence[str], by: str = "site", *, theme: Theme = LIGHT
 ) -> Figure | None:
-    """RSS over progress by who holds it: of the largest groups of the grouping `by` (site, function, thread, size,
-    phase, age) what is live and what lies beside it; panels as in `figure_occupancy`. None if no run has the pass
-    blame. Raises HeaptapeError if what one says is malformed.
+    """RSS over progress by who holds it: for the largest groups of the grouping `by` (site, function, thread, size,
+    phase, age) live bytes and those held beside them; panels as in `figure_occupancy`. None if no run has the pass
+    blame. Raises HeaptapeError if one is malformed.
     """
     frame = results.blame(by)
     groups = frame[frame["kind"] == GROUP]
@@ -130,15 +132,17 @@ def figure_holders(
         return axes.get_ylim()[1] / 1.05
 
     rows = -(-(len(largest) + 4) // HOLDER_COLUMNS)
-    return _tell_stand_in(_grid(frame, allocators, theme, draw, HOLDER_COLUMNS, 0.45 + 0.17 * rows), results, theme)
+    return _with_stand_in_note(
+        _grid(frame, allocators, theme, draw, HOLDER_COLUMNS, 0.45 + 0.17 * rows), results, theme
+    )
 
 
-def _tell_stand_in(figure: Figure | None, results: Results, theme: Theme) -> Figure | None:
-    """The figure, on which it says so if its workload stands for another."""
+def _with_stand_in_note(figure: Figure | None, results: Results, theme: Theme) -> Figure | None:
+    """The figure, with a note if its workload stands for another."""
     one = margins.stand_in(results.workload)
     if figure is not None and one is not None:
-        told = f"of the {one.kind} itself ({one.made_of}): no estimate of the whole's"
-        figure.text(0.995, 0.01, told, ha="right", va="bottom", fontsize=7, color=theme.ink)
+        note = f"of the {one.kind} itself ({one.made_of}), not an estimate of the whole's"
+        figure.text(0.995, 0.01, note, ha="right", va="bottom", fontsize=7, color=theme.ink)
     return figure
 
 
@@ -150,7 +154,7 @@ def _grid(
     key_columns: int,
     top_in: float = 0.55,
 ) -> Figure | None:
-    """A panel per allocator that the frame has rows of. draw: draws them and says how high they reach."""
+    """A panel per allocator that the frame has rows of. draw: draws them and returns how high they reach."""
     there = set(frame["allocator"])
     known = [label for label in ([allocators] if isinstance(allocators, str) else allocators) if label in there]
     if not known:
@@ -182,7 +186,7 @@ def _grid(
 
 
 def _panels(heights_in: Sequence[float], theme: Theme, right_in: float) -> tuple[Figure, list[Axes]]:
-    """Panels under one another with one x axis. Their places are given, not found out: that would double the time."""
+    """Panels under one another with one x axis, at fixed places: a computed layout would double the time."""
     height_in = TOP_IN + sum(heights_in) + GAP_IN * (len(heights_in) - 1) + BOTTOM_IN
     figure = Figure(figsize=(WIDTH_IN, height_in), facecolor=theme.paper)
     axes: list[Axes] = []
@@ -208,8 +212,8 @@ def _key(axes: Axes) -> None:
 
 
 def _map_key(axes: Axes, compact: CompactMap, theme: Theme) -> None:
-    """Above the map: the ramp of fullness, the colour of empty regions, and what one cell is."""
-    # Not inset axes: those would cost as much as the graph. Each step reaches to the end, so that no seams show.
+    """Draws the key above the map: the ramp of fullness, the colour of empty regions, and the size of a cell."""
+    # Not inset axes, which would cost as much as the graph. Each step reaches to the end, so that no seams show.
     steps = [Rectangle((0.2 * n / 16, 1.025), 0.2 - 0.2 * n / 16, 0.035) for n in range(16)]
     steps.append(Rectangle((0.44, 1.025), 0.03, 0.035))
     colours = [*memory_plots.FULLNESS(np.linspace(0, 1, 16)), memory_plots.EMPTY_COLOUR]

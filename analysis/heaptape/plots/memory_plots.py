@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Plots of memory by address and of what it consists of. Each draws into an Axes; memory_figures makes whole figures.
+"""Plots of memory by address and of its parts. Each draws into an Axes; memory_figures makes whole figures.
 
-One palette serves light and dark paper, colour-blind eyes, and print in grey: neighbours differ in lightness, and what
-is resident but empty is orange everywhere (lighter than any region that is half full, darker than white paper) and
+One palette is for light and dark paper, colour-blind readers, and print in grey: neighbours differ in lightness, and
+resident but empty memory is orange everywhere (lighter than any region that is half full, darker than white paper) and
 hatched where it is an area. `analysis/test/plots/test_memory_plots.py` measures these distances, simulated for
 protanopia, deuteranopia and tritanopia and in grey.
 """
@@ -20,7 +20,7 @@ from heaptape.plots.axes import INK, MIB, progress_axis
 from heaptape.results.blame import NOBODY, UNHELD
 from heaptape.results.fragmentation import FILLS, PARTS
 
-# Fullness of a region, or of an OS page: nearly nothing to all of it.
+# Fullness of a region, or of an OS page: from nearly empty to full.
 FULLNESS = LinearSegmentedColormap.from_list("fullness", ["#9dbde0", "#5a8fd0", "#0d4596"])
 EMPTY_COLOUR = "#ffb52e"
 EMPTY_HATCH = "////"
@@ -28,7 +28,7 @@ PART_COLOURS = dict(zip(PARTS, ["#0f4c9c", "#8cc4e8", "#a8458a", EMPTY_COLOUR, "
 RSS_COLOUR = "#d1495b"
 STATE_COLOURS = ("#0f4c9c", "#8cc4e8", "#1b7f5c", "#b57fae", "#e0b93a", "#b3541e", "#b5b5b5")
 STATE_HATCHES = ("", "", "|||", "", "xxx", "", "///")
-# Of groups that hold memory, the largest first, and of all others together.
+# Colours of groups that hold memory, the largest first, and of all other groups together.
 HOLDER_COLOURS = ("#0f4c9c", "#1b7f5c", "#a8458a", "#5aa9dd", "#b3541e", "#7d67b8", "#6f8f2f")
 OTHERS_COLOUR = "#4a4a4d"
 ALL_OTHERS, ALL_OTHERS_NUMBER = "all others", -9
@@ -38,10 +38,10 @@ GAP_LABELS = 9
 
 
 def map_image(compact: CompactMap, rows: int = IMAGE_ROWS, columns: int = IMAGE_COLUMNS) -> np.ndarray:
-    """RGBA (0 to 1) of a compact map, lowest address first: a column per equal step of progress, at most so many rows.
+    """RGBA (0 to 1) of a compact map, lowest address first: a column per equal step of progress, at most `rows` rows.
 
-    What is neither live nor resident is transparent. Where a row has to stand for several regions it is their mean, so
-    that regions of which every second one is empty come out half orange instead of being sampled away.
+    Cells that are neither live nor resident are transparent. A row that stands for several regions is their mean, so
+    that regions of which every second one is empty are half orange instead of being lost in sampling.
     """
     cells = FULLNESS(np.nan_to_num(np.maximum(compact.fullness, 0)))
     cells[compact.fullness < 0] = (*to_rgb(EMPTY_COLOUR), 1)
@@ -56,7 +56,9 @@ def map_image(compact: CompactMap, rows: int = IMAGE_ROWS, columns: int = IMAGE_
 
 
 def _shown_positions(positions: np.ndarray, columns: int) -> np.ndarray:
-    """Of each image column the index of the last position that is not beyond its middle; positions need not be even."""
+    """For each image column the index of the last position that is not beyond its middle. Positions need not be evenly
+    spaced.
+    """
     if len(positions) == 0:
         return np.empty(0, int)
     middles = (np.arange(columns) + 0.5) * positions[-1] / columns
@@ -66,7 +68,7 @@ def _shown_positions(positions: np.ndarray, columns: int) -> np.ndarray:
 def memory_map(axes: Axes, compact: CompactMap, height_bytes: int | None = None, ink: str = INK) -> None:
     """The memory-usage graph: progress to the right, addresses upwards, colour = how full of live bytes each region is.
 
-    Address space that was never used is left out: a line, and how much is missing there. `height_bytes` sets the y
+    Address space that was never used is left out, with a line and the size of the gap. `height_bytes` sets the y
     axis, so that several graphs can have one scale.
     """
     end = max(int(compact.positions[-1]), 1) if len(compact.positions) else 1
@@ -82,8 +84,8 @@ def memory_map(axes: Axes, compact: CompactMap, height_bytes: int | None = None,
 
 
 def _label_gaps(axes: Axes, compact: CompactMap, ink: str, top: float) -> None:
-    """At each gap left out a line across and, on the right, its size: the largest gaps where there is no room for
-    all.
+    """Draws a line at each gap left out and, on the right, its size; if there is no room for all sizes, those of the
+    largest gaps.
     """
     gaps = gap_bytes(compact)
     starts = compact.starts[1:] * compact.region_bytes / MIB
@@ -120,7 +122,7 @@ def memory_curves(axes: Axes, timeline: pd.DataFrame, ideal_bytes: float | None,
 
 
 def virtual_size_curve(axes: Axes, timeline: pd.DataFrame, ink: str) -> None:
-    """VmSize over progress, in an Axes of its own: it is often many times RSS, and would press that flat."""
+    """VmSize over progress, in a separate Axes: it is often many times RSS, which would look flat beside it."""
     axes.plot(timeline["position"], timeline["vm_size_bytes"] / MIB, color=ink, linewidth=1.2, label="VmSize")
     axes.set_ylim(0, 1.15 * max(timeline["vm_size_bytes"].max(), 1) / MIB)
     axes.yaxis.set_major_locator(MaxNLocator(2))
@@ -170,8 +172,8 @@ def heap_states(axes: Axes, states: pd.DataFrame, ink: str) -> None:
 
 
 def holders(axes: Axes, layers: pd.DataFrame, ink: str) -> None:
-    """RSS as a stack of those who hold it, over progress: of each group what is live, full, and what its OS pages have
-    beside, hatched; on top what nothing lives in. layers: `holder_layers` of one allocator's rows.
+    """RSS as a stack of its holders, over progress: for each group its live bytes, plain, and the bytes held beside
+    them, hatched; on top, memory without live objects. layers: `holder_layers` of one allocator's rows.
     """
     colours: list[str | tuple[float, ...]] = []
     hatches: list[str] = []
@@ -196,7 +198,7 @@ def holders(axes: Axes, layers: pd.DataFrame, ink: str) -> None:
 
 
 def shortened(name: str, letters: int = 34) -> str:
-    """A group's name with room for it in a key; one that begins with _ would be left out of it."""
+    """A group's name, short enough for a key. A name that begins with _ is changed, as a key would leave it out."""
     name = f"\N{ZERO WIDTH SPACE}{name}" if name.startswith("_") else name
     return name if len(name) <= letters else name[: letters - 1] + "…"
 
@@ -206,8 +208,9 @@ def _lighter(colour: str) -> tuple[float, ...]:
 
 
 def holder_layers(rows: pd.DataFrame, largest: Sequence[int]) -> pd.DataFrame:
-    """Of one allocator's and one grouping's rows of `Results.blame`: column position, then of each group in `largest`
-    (numbers), and of all others together, its live bytes and what it holds beside, then what nobody holds.
+    """From one allocator's and one grouping's rows of `Results.blame`: column position, then for each group in
+    `largest` (numbers), and for all other groups together, live bytes and bytes held beside them, then memory without a
+    holder.
     """
     held = rows.assign(held=rows["rounding_bytes"] + rows["empty_bytes"])
     who = held["number"].where(held["number"].isin(largest) | (held["kind"] == UNHELD), ALL_OTHERS_NUMBER)
@@ -225,7 +228,7 @@ def holder_layers(rows: pd.DataFrame, largest: Sequence[int]) -> pd.DataFrame:
 
 
 def _unlike(name: str, number: int, taken: Mapping[str, np.ndarray]) -> str:
-    """Two sites may have one name."""
+    """The name, with the group's number if it is taken: two sites may have one name."""
     return f"#{number} {name}" if name + LIVE in taken else name
 
 
@@ -233,7 +236,7 @@ def _stack(
     axes: Axes, positions: pd.Series, layers: Sequence[np.ndarray], colours: Sequence, hatches: Sequence[str],
     labels: Sequence[str], edge: str | None,
 ) -> None:  # fmt: skip
-    """Areas on top of one another; what is negative (by an error of the kernel's figures) is drawn as nothing. Values
+    """Areas on top of one another; negative values (from errors of the kernel's figures) are drawn as 0. Values
     hold until the next position. `edge`: colour of thin lines between the areas; None: no lines. In vector formats the
     areas are one picture, as a dozen outlines of steps would be a hundred times larger.
     """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Plots of a trace's profile. Each draws into an Axes it is given (plots.py has their look), from a DataFrame of
-profile.Profile; where there is nothing to draw, it says so in words.
+"""Plots of a trace's profile. Each draws into an Axes that it is given (axes.py has the styles), from a DataFrame of
+profile.Profile; if there is nothing to draw, it writes that.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ ACQUIRED, RELEASED = OKABE_ITO[0], OKABE_ITO[1]
 
 
 def sizes(axes: Axes, frame: pd.DataFrame, weight: str = "calls", most_calls: int = 4) -> None:
-    """How many requests ("calls") or bytes ("bytes") of which size, in percent, stacked by call. `frame`:
+    """Requests (`weight` "calls") or bytes ("bytes") by size, in percent, stacked by call. `frame`:
     Profile.sizes.
     """
     if frame.empty:
@@ -39,8 +39,8 @@ def sizes(axes: Axes, frame: pd.DataFrame, weight: str = "calls", most_calls: in
 
 
 def lifetimes(axes: Axes, frame: pd.DataFrame, acquired: int, unit: str = "bytes") -> None:
-    """How old objects were when they were released: bars in percent of all `acquired`, and the line of those so
-    old or younger; what it lacks of 100 % was never freed. `frame`: Profile.lifetimes_bytes (unit "bytes") or
+    """The age of objects at their release: bars in percent of all `acquired`, and a line for those of this age
+    or younger; the rest to 100 % was never freed. `frame`: Profile.lifetimes_bytes (unit "bytes") or
     lifetimes_ns (unit "ns").
     """
     if frame.empty:
@@ -74,7 +74,7 @@ def lifetimes(axes: Axes, frame: pd.DataFrame, acquired: int, unit: str = "bytes
 
 
 def size_and_age(axes: Axes, frame: pd.DataFrame, unit: str = "bytes") -> None:
-    """Which sizes grow how old: darker squares have more objects (logarithmic). `frame`: as `lifetimes`."""
+    """Objects by size and age: darker squares have more objects (logarithmic). `frame`: as of `lifetimes`."""
     if frame.empty:
         return _nothing(axes, "no object was released")
     sizes_log = np.floor(np.log2(np.maximum(frame["size_bytes"], 1))).astype(int)
@@ -97,8 +97,8 @@ def size_and_age(axes: Axes, frame: pd.DataFrame, unit: str = "bytes") -> None:
 
 
 def rates(axes: Axes, frame: pd.DataFrame, duration_ns: float | None = None, bins: int = 120) -> None:
-    """Acquires and releases per second over recorded time; where times are not known, per op over progress. `frame`:
-    Profile.windows; `duration_ns`: of the whole recording, where the last of them ends.
+    """Acquires and releases per second over recorded time; if times are not known, per op over progress. `frame`:
+    Profile.windows; `duration_ns`: of the whole recording, which is the end of the last window.
     """
     found = rates_frame(frame, duration_ns, bins)
     if found.empty:
@@ -119,9 +119,9 @@ def rates(axes: Axes, frame: pd.DataFrame, duration_ns: float | None = None, bin
 
 
 def rates_frame(frame: pd.DataFrame, duration_ns: float | None = None, bins: int = 120) -> pd.DataFrame:
-    """Rates in so many equal parts of the recording: begin (s, or ops where `duration_ns` is not given), acquires and
-    releases (per s, or per op). Within a part of Profile.windows calls are taken as evenly spread. The sum of all is
-    that of `frame`.
+    """Rates in `bins` equal parts of the recording: begin (s, or ops if `duration_ns` is not given), acquires and
+    releases (per s, or per op). Calls are taken to be evenly spread within each of Profile.windows. The totals are
+    those of `frame`.
     """
     columns = ["begin", "acquires", "releases"]
     if frame.empty:
@@ -136,8 +136,8 @@ def rates_frame(frame: pd.DataFrame, duration_ns: float | None = None, bins: int
     places = np.append(at, end)
     for column in columns[1:]:
         done = np.append(0.0, frame[column].to_numpy(float).cumsum())
-        # Where the clock did not move, the count jumps: np.interp takes the later value, and at the very begin of all
-        # the earlier one must stand.
+        # Where the clock did not move, the count jumps: np.interp takes the later value, but at the very beginning the
+        # earlier one is right.
         passed = np.interp(edges, places, done)
         passed[0] = 0.0
         out[column] = np.diff(passed) / (edges[1] - edges[0])
@@ -168,8 +168,8 @@ def live(axes: Axes, frame: pd.DataFrame) -> None:
 
 
 def thread_matrix(frame: pd.DataFrame, threads: int = 24) -> pd.DataFrame:
-    """Objects by allocating thread (rows) and freeing thread (columns), of the so many threads that have most to do
-    with others' objects, then most with any. `frame`: Profile.pairs. Thread numbers are index and columns.
+    """Objects by allocating thread (rows) and freeing thread (columns), for the `threads` threads with most remote
+    frees, then with most objects. `frame`: Profile.pairs. Thread numbers are index and columns.
     """
     remote = frame["acquirer"] != frame["releaser"]
     both = pd.concat([
@@ -184,8 +184,8 @@ def thread_matrix(frame: pd.DataFrame, threads: int = 24) -> pd.DataFrame:
 
 
 def threads(axes: Axes, matrix: pd.DataFrame) -> None:
-    """Who frees whose objects: darker squares are more objects (logarithmic); the diagonal is what threads free of
-    their own. `matrix`: as `thread_matrix` gives it.
+    """Who frees whose objects: darker squares are more objects (logarithmic); the diagonal is objects that
+    threads free themselves. `matrix`: from `thread_matrix`.
     """
     values = matrix.to_numpy(float)
     if values.size == 0 or values.max() <= 0:
@@ -207,7 +207,7 @@ def threads(axes: Axes, matrix: pd.DataFrame) -> None:
 
 
 def chains(axes: Axes, frame: pd.DataFrame) -> None:
-    """Objects by how often they were reallocated in their lives (bars), and by what factor they grew or shrank (line).
+    """Objects by the number of their reallocs (bars), and the factor by which they grew or shrank (line).
     `frame`: Profile.chains.
     """
     if frame.empty:
@@ -240,7 +240,7 @@ def _nothing(axes: Axes, why: str) -> None:
 
 
 def _bucket_end(lower: int) -> float:
-    """Where the bucket of sizes ends that begins at `lower`: four to a power of two, single sizes below 8."""
+    """The end of the bucket of sizes that begins at `lower`: four to a power of two, single sizes below 8."""
     return float(lower + (1 << max(int(lower).bit_length() - 3, 0))) if lower else 1.0
 
 

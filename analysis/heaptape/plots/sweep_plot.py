@@ -12,15 +12,16 @@ from matplotlib.ticker import FuncFormatter
 from heaptape.common.output import write_bytes
 from heaptape.plots.axes import MIB, style
 
-WIDE_SPAN = 64  # the largest value that many times the smallest: a logarithmic axis
+WIDE_SPAN = 64  # if the largest value is this many times the smallest, the axis is logarithmic
 MOST_TICKS = 10
 
 
 def sweep_curve(axes: Axes, frame: pd.DataFrame, figure: str, workload: str | None = None) -> None:
     """One curve per allocator of `sweeps.sweep`: x = the tunable's value, y = the figure, with its 95 % interval.
 
-    `figure`: one of the frame's; `workload`: which, where it has several. The run that leaves the tunable alone is a
-    level line. Cycles in total are in millions, RSS in MiB, others in cycles. Raises ValueError if nothing is there.
+    `figure`: one of the frame's; `workload`: which, if it has several. The run that does not set the tunable is a
+    horizontal line. Total cycles are in millions, RSS in MiB, other figures in cycles. Raises ValueError if there is
+    nothing to draw.
     """
     here = frame[(frame["figure"] == figure) & (frame["workload"] == workload if workload is not None else True)]
     if here.empty or here["workload"].nunique() > 1:
@@ -44,7 +45,7 @@ def sweep_curve(axes: Axes, frame: pd.DataFrame, figure: str, workload: str | No
 
 
 def write(frame: pd.DataFrame, path: str, figures: Sequence[str] = ("total_cycles", "peak_rss")) -> None:
-    """Draws cycles and RSS of every workload of a sweep into a file (.svg, .pdf, .png): a row per workload."""
+    """Draws the `figures` of every workload of a sweep into a file (.svg, .pdf, .png): a row per workload."""
     import io
 
     import matplotlib

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The profile of a trace: what its program asks of an allocator, as DataFrames and as tables for people.
+"""The profile of a trace: what its program asks of an allocator, as DataFrames.
 
 The counting is done in C, in one pass over the events (`heaptape-convert profile`; docs/formats/PROFILE_JSON.md lists
-its keys).
+the JSON keys).
 """
 
 import json
@@ -17,6 +17,8 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, default_home
 
+YOUNG_BYTES = 64 << 10
+LARGE_BYTES = 128 << 10  # from this size on glibc uses mmap by default
 SIZES = ["size_bytes", "calls", "bytes"]
 LIFETIMES = ["size_bytes", "age", "objects", "bytes"]
 WINDOWS = ["position", "time_ns", "ops", "acquires", "releases", "acquired_bytes", "live_bytes", "live_objects"]
@@ -31,13 +33,13 @@ SITES = [
 
 @dataclass(frozen=True)
 class Profile:
-    """What one trace asks for. `data` is the JSON object as it is; the properties are its rows as DataFrames."""
+    """The profile of one trace. `data` is the JSON object unchanged; the properties are its rows as DataFrames."""
 
     data: dict
 
     @property
     def name(self) -> str:
-        """The recorded program's, if the trace knows it."""
+        """The recorded program's name, if the trace has it."""
         return self.data.get("program") or "unnamed program"
 
     @property
@@ -95,10 +97,10 @@ class Profile:
         rows = self.data.get("access_samples", {}).get(by, [])
         return pd.DataFrame(rows, columns=ACCESS_SAMPLES).astype({"tlb_missed": bool, "samples": "int64"})
 
-    # Sums are taken of arrays: for thousands of profiles a DataFrame of each would take longer than counting did.
+    # Sums use arrays: for thousands of profiles, making DataFrames would take longer than the counting.
 
     def array(self, key: str, width: int) -> np.ndarray:
-        """Rows of whole numbers as an array of so many columns."""
+        """Rows of whole numbers as an array of `width` columns."""
         return np.asarray(self.data.get(key, []), np.int64).reshape(-1, width)
 
     @property
@@ -111,14 +113,14 @@ class Profile:
 
     @cached_property
     def requests(self) -> np.ndarray:
-        """Rows of SIZES, of all calls."""
+        """Rows of SIZES, for all calls."""
         rows = [row for of_call in self.data.get("sizes", {}).values() for row in of_call]
         return np.array(rows, np.int64).reshape(-1, len(SIZES))
 
 
 def profile(path: str | Path, home: Home | None = None) -> Profile:
-    """Counts a trace, or what `heaptape convert` can read: `heaptape.profile(...)` is this. Raises HeaptapeError, or
-    OSError if it can't be run.
+    """Profiles a trace, or any file that `heaptape convert` can read: `heaptape.profile(...)`. Raises HeaptapeError, or
+    OSError if heaptape-convert can't be run.
 
     >>> import heaptape
     >>> found = heaptape.profile("small.tape")
@@ -139,13 +141,13 @@ def _frame(rows: list, columns: list[str]) -> pd.DataFrame:
 
 
 def remote_share(found: Profile) -> float:
-    """Share (0 to 1) of released objects that another thread than their acquirer released."""
+    """Share (0 to 1) of released objects that were released by another thread than their acquirer."""
     acquirer, releaser, objects, _ = found.array("thread_pairs", len(PAIRS)).T
     return float(objects[acquirer != releaser].sum() + found.data.get("pairs_left_out", 0)) / max(found.released, 1)
 
 
 def sizes_for_share(found: Profile, share: float) -> int:
-    """How many size buckets hold that share of all requests: the variety of sizes."""
+    """How many size buckets contain `share` of all requests: the variety of sizes."""
     sizes, calls, _ = found.requests.T
     counts = np.sort(counted(sizes, calls)[1])[::-1]
     return int((counts.cumsum() < share * counts.sum()).sum()) + 1 if len(counts) else 0
@@ -158,21 +160,21 @@ def counted(values: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndar
     return values[order][begins], np.add.reduceat(counts[order], begins) if len(begins) else counts
 
 
-def young_share(found: Profile, age_bytes: int) -> float:
-    """Share (0 to 1) of the acquired objects that were released before the program had allocated so many bytes more."""
+def young_share(found: Profile, age_bytes: int = YOUNG_BYTES) -> float:
+    """Share (0 to 1) of the acquired objects that were released before the program allocated `age_bytes` more bytes."""
     _, age, objects, _ = found.array("lifetimes_bytes", len(LIFETIMES)).T
     return float(objects[age < age_bytes].sum()) / max(found.acquired, 1)
 
 
-def large_share(found: Profile, size_bytes: int) -> float:
-    """Share (0 to 1) of the requested bytes in requests of that size or more."""
+def large_share(found: Profile, size_bytes: int = LARGE_BYTES) -> float:
+    """Share (0 to 1) of the requested bytes in requests of `size_bytes` or more."""
     size, _, bytes_ = found.requests.T
     return float(bytes_[size >= size_bytes].sum()) / max(bytes_.sum(), 1)
 
 
 def swing(found: Profile) -> tuple[float, int]:
-    """How far live bytes fall after a peak, as a share (0 to 1) of that peak, and the peak in bytes: the deepest such
-    fall. What an allocator can't give back then, is fragmentation.
+    """The deepest fall of live bytes after a peak, as a share (0 to 1) of that peak, and the peak in bytes. Memory that
+    an allocator can't give back then is fragmentation.
     """
     live = found.array("windows", len(WINDOWS))[:, WINDOWS.index("live_bytes")]
     if not live.any():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Flame graphs of call stacks: a tree of frames with weights, and a standalone SVG of it.
 
-The outermost function is on top, what it calls hangs below; a frame is as wide as what it and all below it weigh. The
-picture is drawn in full without scripts; with them (any browser, from a file as well as inside a page) a click zooms
-into a frame, the buttons change the weight, and the search marks frames and says what they weigh together. No font,
-script or style comes from elsewhere.
+The outermost function is on top, its callees are below; a frame's width is the weight of it and all below it. The
+picture is complete without scripts; with them (any browser, from a file as well as inside a page) a click zooms
+into a frame, the buttons change the weight, and the search marks frames and shows their total weight. The file loads
+no font, script or style.
 """
 
 import json
@@ -24,14 +24,14 @@ from heaptape.profile.data import Profile
 WIDTH = 1200
 ROW = 18
 MARGIN = 8
-HEAD = 78  # title, buttons, search, what is pointed at
+HEAD = 78  # title, buttons, search, status line
 FOOT = 8
-LETTER = 6.7  # width of one, about
-SMALLEST = 0.3  # pixels: what is narrower is not drawn; its caller's width shows that it is there
+LETTER = 6.7  # approximate width of one letter
+SMALLEST = 0.3  # pixels: narrower frames are not drawn; the caller's width shows that they exist
 MOST_FRAMES = 10_000
-# A table of weights: name -> (what it is called in the picture, column of the sites, unit)
+# A table of weights: name -> (name in the picture, column of the sites, unit)
 Weights = Mapping[str, tuple[str, str, str]]
-# Those of Profile.sites.
+# The weights of Profile.sites.
 WEIGHTS: Weights = {
     "bytes": ("bytes requested", "bytes", "bytes"),
     "objects": ("objects", "objects", "objects"),
@@ -42,7 +42,7 @@ WEIGHTS: Weights = {
 
 @dataclass
 class Node:
-    """A frame and what is called from it. `weights`: of itself and all below, in the order of the table of weights."""
+    """A frame and its callees. `weights`: of the frame and all below, in the order of the table of weights."""
 
     name: str
     place: str = ""  # module, file and line
@@ -59,9 +59,9 @@ class Node:
 def tree(
     sites: pd.DataFrame, stack: Callable[[int], Iterable[Frame]], root: str = "all", table: Weights = WEIGHTS
 ) -> Node:
-    """The frames of all sites, merged by function and module. `sites`: column `node` and those of the table of weights;
-    `stack(node)`: its frames, innermost first (StackNames.stack). The allocator's own functions are left out; sites
-    without a stack are "no stack known".
+    """The frames of all sites, merged by function and module. `sites`: column `node` and the columns of the table of
+    weights; `stack(node)`: its frames, innermost first (StackNames.stack). The allocator's own functions are left out;
+    sites without a stack are "no stack known".
     """
     top = Node(root, weights=[0] * len(table))
     for site in sites.to_dict("records"):
@@ -79,7 +79,7 @@ def tree(
 
 @dataclass(frozen=True)
 class Box:
-    """A frame as drawn: where in which row, for one weight. x and width in pixels."""
+    """A frame as drawn, for one weight: its row and place. x and width in pixels."""
 
     node: Node
     parent: int  # index of the caller's box; -1: none
@@ -89,9 +89,9 @@ class Box:
 
 
 def layout(top: Node, chosen: int = 0, least: float = 0.0, width: float = WIDTH - 2 * MARGIN) -> list[Box]:
-    """Boxes of the frames that by some weight have more than a share of `least` (0 to 1) of the whole: callers before
-    what they call, and that by name, side by side below its caller. A frame whose weight number `chosen` is 0 has
-    width 0.
+    """Boxes of the frames that have more than a share of `least` (0 to 1) of the whole by any weight. Callers come
+    before callees; callees are sorted by name, side by side below their caller. A frame whose weight number `chosen` is
+    0 has width 0.
     """
     scale = width / top.weights[chosen] if top.weights[chosen] else 0.0
     boxes = [Box(top, -1, 0, 0.0, width if scale else 0.0)]
@@ -114,14 +114,14 @@ def share(node: Node, top: Node) -> float:
 
 
 def _least(top: Node) -> float:
-    """The share that a frame must have to be drawn: to be seen at all, and to be among the MOST_FRAMES heaviest."""
+    """The share that a frame must have to be drawn: to be visible, and to be among the MOST_FRAMES heaviest."""
     shares = sorted((share(box.node, top) for box in layout(top)), reverse=True)
     return max(SMALLEST / WIDTH, shares[MOST_FRAMES] if len(shares) > MOST_FRAMES else 0.0)
 
 
 def render(top: Node, title: str, weight: str = "bytes", table: Weights = WEIGHTS) -> str:
-    """The SVG, as text: of `weight` first, with buttons for the others of the table that are there. Raises
-    HeaptapeError if nothing has any weight.
+    """The SVG, as text: `weight` is shown first, with buttons for the other weights of the table that are not 0. Raises
+    HeaptapeError if all weights are 0.
     """
     if not any(top.weights):
         raise HeaptapeError("there are no call stacks to draw: record with --stacks")
@@ -159,7 +159,7 @@ def of_profile(found: Profile, stack: Callable[[int], Iterable[Frame]], weight: 
 
 
 def amount(value: float, unit: str) -> str:
-    """`value` for people: bytes in KiB, MiB, GiB; objects with thousands set apart."""
+    """`value` as text: bytes in KiB, MiB, GiB; objects with thousands separators."""
     return size(value) if unit == "bytes" else f"{value:,.0f} {unit}"
 
 
@@ -177,7 +177,7 @@ def _frame(box: Box, weight: int, total: int, unit: str) -> str:
 
 
 def _short(name: str, width: float) -> str:
-    """As much of the name as there is room for; script.js does the same."""
+    """As much of the name as fits; the script in flame_graph.svg.in does the same."""
     letters = int((width - 6) / LETTER)
     if letters < 3:
         return ""
@@ -185,7 +185,7 @@ def _short(name: str, width: float) -> str:
 
 
 def _colour(box: Box) -> str:
-    """By module, so that libraries stand out from the program; a little different for each function."""
+    """A colour by module, so that libraries stand out from the program; slightly different for each function."""
     if box.parent < 0:
         return "hsl(220 8% 72%)"
     hue = 14 + _number(box.node.place, 34) + _number(box.node.name, 10)
@@ -193,7 +193,7 @@ def _colour(box: Box) -> str:
 
 
 def _number(text: str, below: int) -> int:
-    """The same in each run, unlike hash()."""
+    """A hash that is the same in each run, unlike hash()."""
     value = 0
     for letter in text:
         value = (value * 31 + ord(letter)) & 0xFFFFFFFF
@@ -230,7 +230,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def _text(text: str) -> str:
-    """For XML, which has no form for some characters: a symbol's name may hold any byte."""
+    """Text for XML, which can't represent some characters: a symbol's name may contain any byte."""
     return escape(_FORBIDDEN.sub("\ufffd", text))
 
 

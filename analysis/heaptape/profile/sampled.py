@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Samples of data accesses (`heaptape record --accesses=sampled|faults`) as tables: whose objects they are in."""
+"""Samples of data accesses (`heaptape record --accesses=sampled|faults`) as tables, by the objects that they hit."""
 
 from collections.abc import Callable
 
@@ -24,15 +24,15 @@ LEVELS = {
 
 
 def tables(found: Profile, site_name: Callable[[int], str]) -> list[Table]:
-    """By call site and by size; none where the trace has no samples. Loads and stores have rows of their own, as they
-    have periods of their own. `site_name(node)`: what to call the stack.
+    """Tables by call site and by size; none where the trace has no samples. Loads and stores have separate rows, as
+    they have separate periods. `site_name(node)`: the stack's name.
     """
-    told = found.data.get("access_samples")
-    if told is None:
+    counts = found.data.get("access_samples")
+    if counts is None:
         return []
     notes = [
-        f"Sampled: {', '.join(_how_often(event) for event in told['events'])}. {told['in_objects']:,} samples are "
-        f"in live objects, {told['elsewhere']:,} are not. They are not counts of accesses or of misses."
+        f"Sampled: {', '.join(_how_often(event) for event in counts['events'])}. {counts['in_objects']:,} samples are "
+        f"in live objects, {counts['elsewhere']:,} are not. They are not counts of accesses or of misses."
     ]
     parts = [
         ("Sampled data accesses by site", "allocated in", found.access_samples("by_site"), site_name),

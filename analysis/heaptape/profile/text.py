@@ -11,17 +11,15 @@ from heaptape.tables import line_sharing
 from heaptape.tables.usual import Cell, Table, rounded
 
 MIB = 1 << 20
-YOUNG_BYTES = 64 << 10
-LARGE_BYTES = 128 << 10  # from here glibc maps by default
 ROWS = 12
 FRAMES = 3  # of a site that are shown
 
 
 def hardness(found: Profile) -> list[str]:
-    """Sentences, each a measured figure and what it asks of an allocator; only what this workload has."""
+    """Sentences, each on a measured figure and its consequence for an allocator; only those that apply."""
     variety = sizes_for_share(found, 0.9)
     fallen, peak = swing(found)
-    young, remote, large = young_share(found, YOUNG_BYTES), remote_share(found), large_share(found, LARGE_BYTES)
+    young, remote, large = young_share(found), remote_share(found), large_share(found)
     reallocs, shared = found.data["reallocs"], _lines_shared(found)
     moved = reallocs["calls"] - reallocs["in_place"]
     sentences = [
@@ -46,7 +44,7 @@ def hardness(found: Profile) -> list[str]:
         (
             fallen > 0.3 and peak > MIB,
             f"Live bytes fall by {_percent(fallen)} after a peak of {peak / MIB:,.1f} MiB: "
-            "what an allocator can't give back then is fragmentation.",
+            "memory that an allocator can't give back then is fragmentation.",
         ),
         (
             reallocs["calls"] > 0.02 * found.data["ops"],
@@ -67,7 +65,7 @@ def hardness(found: Profile) -> list[str]:
 
 
 def tables(found: Profile, names: Callable[[int], list[str]] = lambda node: []) -> list[Table]:
-    """Sizes, lifetimes, threads, reallocs and sites; those that the workload has.
+    """Tables of sizes, lifetimes, threads, reallocs and sites; only those that have rows.
 
     `names(node)`: the functions of a stack, innermost first, without the allocator's own; empty: not known.
     """

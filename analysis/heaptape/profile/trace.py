@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape.open`: a trace whose profile can be asked for."""
+"""`heaptape.open`: a trace with a method for its profile."""
 
 from pathlib import Path
 
@@ -11,12 +11,12 @@ class Trace(tape_format.Trace):
     """An open trace: see `heaptape.formats.tape_format.Trace`, whose methods it has."""
 
     def profile(self) -> Profile:
-        """What the whole trace asks of an allocator, counted by the C program: `heaptape.profile`."""
+        """The profile of the whole trace, counted by the C program: `heaptape.profile`."""
         return profile(self.path)
 
 
 def open_trace(path: str | Path) -> Trace:
-    """Opens a trace: walks and checks all block headers, reads info and footer. Events are only decoded when asked for.
+    """Opens a trace: walks and checks all block headers, reads info and footer. Events are only decoded on demand.
 
     Raises FormatError (path, offset, what) for a malformed file, OSError if it can't be read.
 

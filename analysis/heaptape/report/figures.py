@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The report's figures: inline SVG whose ink follows the page, light or dark, each with words for those who can't see
-it.
+"""The report's figures: inline SVG whose ink follows the page, light or dark, each with a text alternative.
 
-Drawing is the report's cost: one Figure per picture, drawn by `svg.py`, memory maps as images within the SVG.
+Drawing takes most of the report's time: one Figure per picture, drawn by `svg.py`, memory maps as images in the SVG.
 """
 
 import hashlib
@@ -27,21 +26,21 @@ from heaptape.tables import line_sharing
 from heaptape.tables.usual import Table
 
 STYLE: dict[Any, Any] = plots.look(plots.INK) | {
-    # Not savefig's "transparent": that would take the colours from the keys of figures, too.
+    # Not savefig's "transparent": it would also remove the colours of legends.
     "figure.facecolor": "none",
     "axes.titlesize": 9,
     "path.simplify_threshold": 0.4,
 }
 WIDTH_IN = 8.2
-# Calls beyond the busiest few stand in the tables.
+# Calls beyond the busiest few are only in the tables.
 LATENCY_CALLS = 6
-# A time line has up to 4,096 samples, a figure some 600 points of width.
+# A time line has up to 4,096 samples, a figure about 600 points of width.
 DRAWN_SAMPLES = 600
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: SVG text, a caption, and what can be seen in it, in words."""
+    """A figure: SVG text, a caption, and its content in words."""
 
     title: str
     svg: str
@@ -51,8 +50,8 @@ class Picture:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Pictures that belong together, under one heading, with sentences before and tables and a flame graph (SVG) behind
-    them. `leads`: they stand before the tables.
+    """Pictures that belong together, under one heading, with sentences before them, and tables and a flame graph (SVG)
+    after them. `leads`: the gallery comes before the section's tables.
     """
 
     title: str
@@ -65,7 +64,7 @@ class Gallery:
 
     @property
     def id(self) -> str:
-        """For links to it, within its workload."""
+        """Its name in links, unique within its workload."""
         return re.sub(r"[^A-Za-z0-9]+", "-", self.title.lower())
 
 
@@ -94,7 +93,7 @@ def galleries(file: Results, order: Sequence[str], baseline: str) -> list[Galler
             "Latency per call",
             _latencies(file, order),
             "Cycles per call, on a logarithmic scale: median, mean, 99th and 99.9th percentile, and the longest seen. "
-            "The cost of reading the counter is subtracted; what is then below 1 is drawn at 1.",
+            "The cost of reading the counter is subtracted; values below 1 are then drawn at 1.",
         ),
         Gallery(
             "Cache lines that threads share",
@@ -108,7 +107,7 @@ def galleries(file: Results, order: Sequence[str], baseline: str) -> list[Galler
 
 
 def against_baseline(files: Sequence[Results], order: Sequence[str], baseline: str) -> list[Picture]:
-    """Instructions, cycles and memory as percentages of the baseline: of one workload, or the mean of several."""
+    """Instructions, cycles and memory as percentages of the baseline: for one workload, or the mean of several."""
     percents = _percents(files, baseline)
     metrics = {
         "total_instructions": f"instructions in allocator calls, % of {baseline}",
@@ -139,7 +138,7 @@ def against_baseline(files: Sequence[Results], order: Sequence[str], baseline: s
 
 
 def _percents(files: Sequence[Results], baseline: str) -> pd.DataFrame:
-    """`compare.relative` of instructions, cycles and peak RSS only: each other metric would cost as much."""
+    """`compare.relative` of instructions, cycles and peak RSS only: every further metric would take as long."""
     table = figures(files)
     return relative(table[table["metric"].isin(("total_instructions", "total_cycles", "peak_rss"))], baseline)
 
@@ -188,7 +187,7 @@ def _progress(file: Results) -> list[Picture]:
 
     caption = (
         "The allocator's own RSS and VmSize (less the engine's) against recorded progress. The grey area is "
-        "the program's live bytes: all above it is overhead."
+        "the program's live bytes: anything above it is overhead."
     )
     peaks = (f"{label} {frame['rss_anon_bytes'].max() / plots.MIB:,.1f} MiB" for label, frame in whole.items())
     words = f"RSS peaks: {', '.join(peaks)}"
@@ -220,7 +219,7 @@ def _maps(file: Results) -> list[Picture]:
     pictures = []
     for label, map_ in maps.items():
         figure = memory_figures.figure_memory(file, label, theme=memory_figures.PAGE, height_bytes=height, compact=map_)
-        if map_.fullness.size == 0 or figure is None:  # nothing was ever live: an empty picture says less than none
+        if map_.fullness.size == 0 or figure is None:  # nothing was ever live: no picture rather than an empty one
             continue
         stretches = len(map_.starts)
         caption = (
@@ -274,7 +273,7 @@ def _latencies(file: Results, order: Sequence[str]) -> list[Picture]:
 
 
 def _sharing(file: Results) -> list[Picture]:
-    """Shared lines over progress, and for each allocator under which threads share, who does with whom."""
+    """Shared lines over progress, and for each allocator under which threads share lines, which pairs do."""
     runs = line_sharing.first_runs(file)
     try:
         frames = {label: line_sharing.progress(counts) for label, counts in runs.items()}
@@ -312,7 +311,7 @@ def _legend_above(axes: Axes) -> None:
 
 
 def salt_of(*words: object) -> str:
-    """What the ids of a figure begin with, by words that no other figure of the page has. Short: each tick has it."""
+    """The prefix of a figure's ids, by words that no other figure of the page has. Short, as each tick has it."""
     return "f" + hashlib.sha256("-".join(map(str, words)).encode()).hexdigest()[:10]
 
 
@@ -328,7 +327,7 @@ def _draw(
     top_in: float = 0.1,
     **options: Any,  # noqa: ANN401
 ) -> Picture:
-    """Draws into rows × columns of Axes. Margins are given, not found out: that would take half of all the time."""
+    """Draws into rows × columns of Axes. Margins are given: computing them would take half of the total time."""
     figure = Figure(figsize=(WIDTH_IN, height_in))
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     figure.subplots_adjust(

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a store's cells say of a fleet: one HTML page that needs nothing else, with the report's look."""
+"""A fleet's results from a store's cells: one self-contained HTML page in the report's style."""
 
 import base64
 
-import jinja2
 import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
@@ -15,6 +14,7 @@ from heaptape.plots.fleet_plots import heat_map
 from heaptape.report.figures import STYLE, WIDTH_IN, Picture, salt_of
 from heaptape.report.profile_page import Part
 from heaptape.report.svg import svg
+from heaptape.report.templates import template
 from heaptape.tables.usual import MISSING, Cell, Table
 
 matplotlib.use("Agg")
@@ -27,11 +27,8 @@ def make(found: Matrix, url: str) -> str:
     """The page, as text. `url`: the store's."""
     with matplotlib.rc_context(STYLE):
         parts = [_figure_part(found, figure) for figure in FIGURES if figure in set(found.ratios["figure"])]
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("heaptape.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
     raw = found.ratios.to_csv(index=False).encode()
-    return environment.get_template("fleet.html.j2").render(
+    return template("fleet.html.j2").render(
         version=__version__, url=url, facts=_facts(found), summary=sentences(found), baseline=found.baseline,
         parts=[*parts, _best_part(found), _outlier_part(found)], worst=f"{found.worst_percent:g}",
         raw=base64.b64encode(raw).decode(),
@@ -39,8 +36,8 @@ def make(found: Matrix, url: str) -> str:
 
 
 def sentences(found: Matrix) -> list[str]:
-    """The one choice for all, figure by figure, and what it would save."""
-    told = []
+    """For each figure, the one choice for all and its saving."""
+    lines = []
     for row in found.single.itertuples():
         what = FIGURES[row.figure]
         if row.label == found.baseline:
@@ -50,8 +47,8 @@ def sentences(found: Matrix) -> list[str]:
                 f"{what}: {row.label} for all saves {quantity(row.saved, row.unit)}, {100 * (1 - row.ratio):.1f} % of "
                 f"{found.baseline}'s; at worst {_signed(row.worst_ratio)} ({row.worst_workload})."
             )
-        told.append(sentence[0].upper() + sentence[1:] + (f" Left out: {row.left_out}." if row.left_out else ""))
-    return told
+        lines.append(sentence[0].upper() + sentence[1:] + (f" Left out: {row.left_out}." if row.left_out else ""))
+    return lines
 
 
 def quantity(value: float, unit: str) -> str:
@@ -66,7 +63,7 @@ def _facts(found: Matrix) -> list[str]:
         f"{found.ratios['label'].nunique():,} candidates against {found.baseline}",
     ]
     if not (workloads["weight"] == 1).all():
-        facts.append(f"they stand for {workloads['weight'].sum():,.0f}")
+        facts.append(f"which represent {workloads['weight'].sum():,.0f}")
     machines = int(found.ratios["machines"].max())
     return [*facts, f"times of {machines} machine{'s' * (machines != 1)}"] if machines else facts
 
@@ -123,12 +120,8 @@ def _outlier_part(found: Matrix) -> Part:
         for row in found.outliers.head(ROWS).itertuples(index=False)
     ]  # fmt: skip
     columns = ["workload", "figure", "candidate", "change", "median of all workloads", "deviations"]
-    notes = (
-        _more(len(found.outliers))
-        if rows
-        else ["None: each candidate does on every workload about what it does on most."]
-    )
-    about = "Workloads on which a candidate does otherwise than on most: look at these one by one."
+    notes = _more(len(found.outliers)) if rows else ["None: each candidate behaves on every workload about as on most."]
+    about = "Workloads on which a candidate differs from its result on most: look at these one by one."
     return Part("outliers", "Outliers", about, [], [Table("Far from the median", columns, rows, notes, text_columns=3)])
 
 

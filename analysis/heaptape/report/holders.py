@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who holds the memory, put together: for `heaptape blame` as text, JSON and files, for the report as a section."""
+"""Who holds the memory: for `heaptape blame` as text, JSON and files, for the report as a section."""
 
 import dataclasses
 import json
@@ -33,8 +33,8 @@ TITLE = "Who holds the memory"
 
 @dataclass(frozen=True)
 class Holder:
-    """One allocator's "blame" in one results file. `label`: how it is called here, `source`: the file's name;
-    `stands_for`: where its workload stands for another.
+    """One allocator's "blame" in one results file. `label`: its name in the output; `source`: the file's name;
+    `stands_for`: set where its workload stands for another.
     """
 
     label: str
@@ -47,22 +47,22 @@ class Holder:
 
 @dataclass(frozen=True)
 class View:
-    """What is looked at: one position, or two to be compared; empty `by`: what each recording allows."""
+    """What is shown: one position, or two to be compared; empty `by`: the groupings that each recording allows."""
 
     holders: Sequence[Holder]
     places: Sequence[str]
     by: tuple[str, ...] = ()
 
     def groupings(self, holder: Holder) -> tuple[str, ...]:
-        """Raises HeaptapeError for one that the recording does not allow."""
+        """Raises HeaptapeError for a grouping that the recording does not allow."""
         for grouping in self.by:
             holders.require(holder.found, grouping)
         return self.by or holders.usual_groupings(holder.found)
 
 
 def of_results(file: Results, allocators: Sequence[str] | None = None, name: str | None = None) -> list[Holder]:
-    """Of each allocator of the file, or of those named. `name`: what the file is called beside others. Raises
-    HeaptapeError if it has none.
+    """The holders of each allocator of the file, or of the named ones. `name`: the file's name among several files.
+    Raises HeaptapeError if it has none.
     """
     there = file.holders()
     if not there:
@@ -80,21 +80,21 @@ def _several_sources(found: Sequence[Holder]) -> bool:
 
 
 def _named(found: Sequence[Holder]) -> list[Holder]:
-    """With the file in the label, where there are several."""
+    """The holders with the file in the label, where there are several files."""
     if not _several_sources(found):
         return list(found)
     return [dataclasses.replace(holder, label=f"{holder.source}, {holder.allocator}") for holder in found]
 
 
 def sentences(view: View) -> list[str]:
-    """Which workloads stand for another; one per allocator; and where a recording has no call stacks, that."""
+    """Sentences on workloads that stand for another, one per allocator, and on recordings without call stacks."""
     stand_ins = {holder.source: holder.stands_for for holder in view.holders if holder.stands_for}
     out = [one.of_itself(source) for source, one in stand_ins.items()]
     exits: list[int] = []
     for holder in _named(view.holders):
         position = position_at(holder.found, view.places[-1])
-        told = holders.verdict(holder.found, position).sentence
-        out.append(f"{holder.label}, at {holders_table.where_text(view.places[-1], position)}: {told}.")
+        verdict = holders.verdict(holder.found, position).sentence
+        out.append(f"{holder.label}, at {holders_table.where_text(view.places[-1], position)}: {verdict}.")
         begins = exit_begins(holder.found)
         if begins is not None and view.places[-1] == "widest" and begins not in exits:
             exits.append(begins)
@@ -107,7 +107,7 @@ def sentences(view: View) -> list[str]:
 
 
 def tables(view: View) -> list[Table]:
-    """Pinners, states and time of each; then the differences: of two positions, else of each against the first."""
+    """Pinners, states and time of each holder; then differences between two positions, else from the first holder."""
     shown: list[Table] = []
     named = _named(view.holders)
     for holder in named:
@@ -123,7 +123,7 @@ def tables(view: View) -> list[Table]:
 
 
 def differences(view: View) -> list[Table]:
-    """What changed between two positions; else between the two files, or the first allocator and each other."""
+    """Changes between two positions; else between the two files, or the first allocator and each other one."""
     named = _named(view.holders)
     if len(view.places) == 2:
         pairs = [(holder, view.places[0], holder, view.places[1]) for holder in named]
@@ -164,8 +164,8 @@ def positions(view: View) -> dict[str, int]:
 
 
 def as_text(view: View, traces: Mapping[str, str] | None = None, tried: pd.DataFrame | None = None) -> str:
-    """For a terminal: the sentences, the tables; then what the experiments brought, or which promise most. `traces`: of
-    each source the trace that commands are about, if its name alone does not tell.
+    """Text for a terminal: the sentences, the tables; then the experiments' results, or the most promising experiments.
+    `traces`: source -> the trace to name in commands, where it is not the source's name with .tape.
     """
     shown = tables(view)
     if tried is not None:
@@ -186,19 +186,19 @@ def _promising(view: View, holder: Holder) -> pd.DataFrame:
 
 
 def as_json(view: View, tried: pd.DataFrame | None = None) -> str:
-    """The same figures for other programs: bytes, nothing rounded. `tried`: of `proposals.tried`."""
+    """The same figures for other programs: bytes, not rounded. `tried`: from `proposals.tried`."""
     out = []
     for holder in view.holders:
         place = position_at(holder.found, view.places[-1])
-        told = holders.verdict(holder.found, place)
+        verdict = holders.verdict(holder.found, place)
         rows = [
             holders.at_position(holder.found, holder.allocator, position_at(holder.found, where), grouping)
             for where in view.places
             for grouping in view.groupings(holder)
         ]
         out.append({
-            "source": holder.source, "allocator": holder.allocator, "position": place, "kind": told.kind,
-            "sentence": told.sentence, "lacks": list(holder.found.lacks),
+            "source": holder.source, "allocator": holder.allocator, "position": place, "kind": verdict.kind,
+            "sentence": verdict.sentence, "lacks": list(holder.found.lacks),
             "groups": records(pd.concat(rows, ignore_index=True)),
             "states": records(holders.states(holder.found, place)),
             "over_time": records(holder.found.positions),
@@ -219,7 +219,7 @@ def flame(found: Sequence[Holder], where: str, title: str) -> str:
 
 
 def _trees(found: Sequence[Holder], where: str) -> dict[str, flame_graph.Node]:
-    """By allocator; of recordings that have call stacks."""
+    """By allocator, for recordings that have call stacks."""
     return {holder.label: _tree(holder, where) for holder in found if not holders.without_stacks(holder.found)}
 
 
@@ -246,7 +246,7 @@ def _tree(holder: Holder, where: str) -> flame_graph.Node:
 
 
 def write_graph(files: Sequence[Results], found: Sequence[Holder], grouping: str, path: str) -> None:
-    """Memory over progress, coloured by group, as a file: its ending says which."""
+    """Writes memory over progress, coloured by group; the file name's ending determines the format."""
     import io
 
     figure = memory_figures.figure_holders(files[0], [holder.allocator for holder in found], grouping)
@@ -274,7 +274,7 @@ def gallery(file: Results, order: Sequence[str]) -> Gallery:
         file, [holder.label for holder in found], grouping, theme=memory_figures.PAGE
     )
     words = f"RSS over progress, by {grouping} of the objects that hold it"
-    caption = "Full: live requests. Hatched: what their OS pages have beside. On top: what nothing lives in."
+    caption = "Full: live requests. Hatched: other memory in their OS pages. On top: memory that nothing lives in."
     pictures = (
         []
         if figure is None
@@ -287,5 +287,5 @@ def gallery(file: Results, order: Sequence[str]) -> Gallery:
 
 
 def _inline(drawn: str) -> str:
-    """Within a page an SVG needs no name spaces, which look like addresses."""
+    """Removes name spaces, which look like URLs: an SVG inside a page needs none."""
     return drawn.replace(' xmlns="http://www.w3.org/2000/svg"', "").replace(' xmlns="http://www.w3.org/1999/xhtml"', "")

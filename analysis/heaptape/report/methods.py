@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""How the figures of a report came about: the recordings, the machine, every setting, the noise seen, the allocators.
+"""How the figures of a report were measured: recordings, machine, settings, noise, allocators.
 
-Everything is taken from the results; what they do not say is left out, and never guessed.
+All facts are from the results; facts that they lack are left out, not guessed.
 """
 
 import time
@@ -19,7 +19,7 @@ Rows = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about several workloads side by side: per row a name and one value for all, or one per workload."""
+    """Facts about several workloads side by side. A row has a name and one value for all, or one per workload."""
 
     title: str
     workloads: list[str]
@@ -32,7 +32,7 @@ class Facts:
 
 
 def methods(files: Sequence[Results]) -> list[Facts]:
-    """All that is known, by subject; subjects of which nothing is known are left out."""
+    """All known facts, by subject; subjects without facts are left out."""
     subjects: dict[str, Callable[[Results], Rows]] = {
         "The recordings": recording,
         "Settings": settings,
@@ -45,7 +45,7 @@ def methods(files: Sequence[Results]) -> list[Facts]:
 
 
 def side_by_side(title: str, files: Sequence[Results], rows_of: Callable[[Results], Rows]) -> Facts:
-    """The rows of all files under one another's names; a value that all files share stands there once."""
+    """The rows of all files, merged by name; a value that all files share appears once."""
     rows_of_files = [dict(rows_of(file)) for file in files]
     names = list(dict.fromkeys(name for rows in rows_of_files for name in rows))
     merged = []
@@ -74,7 +74,7 @@ def recording(file: Results) -> Rows:
 
 
 def settings(file: Results) -> Rows:
-    """Everything that could be chosen: passes, order, touching, repetitions, seed, and who measured."""
+    """All choices: passes, order, touching, repetitions, seed, and who measured."""
     modes = {
         f"{run.get('pass', '?')}: order {run.get('order', '?')}, touch {run.get('touch', '?')}" for run in file.runs
     }
@@ -91,7 +91,7 @@ def settings(file: Results) -> Rows:
     )
     rows: list[tuple[str, object]] = [
         ("passes, order, what is touched", "; ".join(sorted(modes)) if file.runs else None),
-        ("repetitions that gave figures, per allocator", ", ".join(counts)),
+        ("repetitions with figures, per allocator", ", ".join(counts)),
     ]
     rows += [
         (name.replace("_", " "), str(value) if name == "seed" else _plain(value))
@@ -107,7 +107,7 @@ def settings(file: Results) -> Rows:
 
 
 def machine(file: Results) -> Rows:
-    """Processor, kernel, C library, as the results have them."""
+    """Processor, kernel, C library, from the results."""
     names = {"cycles_hz": "cycle counter, Hz", "os_page_bytes": "OS page, bytes", "memory_bytes": "memory, bytes"}
     rows = [
         (names.get(name, name.replace("_", " ")), _plain(value)) for name, value in _items(file.data.get("machine"))
@@ -116,8 +116,8 @@ def machine(file: Results) -> Rows:
 
 
 def noise_and_errors(file: Results) -> Rows:
-    """What says how far to trust a figure: noise seen, the engine's own cost, whether two ways of measuring agree, and
-    the error of replaying, where it was measured.
+    """Facts on the accuracy of figures: noise, the engine's own cost, agreement of two ways of measuring, and the error
+    of replaying, where it was measured.
     """
     rows: list[tuple[str, object]] = [("noise", disturbance.sentence(file.data.get("noise")))]
     spread = spread_of_cycles(file)
@@ -156,7 +156,7 @@ def fidelity(file: Results) -> Rows:
 
 
 def losses(file: Results) -> Rows:
-    """What the compiler's proof says against the recording; what the source could not tell; runs that failed."""
+    """Doubts from the compiler's proof of the recording; what the source could not record; runs that failed."""
     witness = file.workload.get("witness")
     rows: list[tuple[str, object]] = []
     if isinstance(witness, dict):
@@ -170,7 +170,7 @@ def losses(file: Results) -> Rows:
 
 
 def allocators(files: Sequence[Results]) -> list[dict[str, str]]:
-    """Name, variant, version, path, sha256 and environment of every allocator, each different one once."""
+    """Name, variant, version, path, sha256 and environment of every allocator, without duplicates."""
     found = []
     for file in files:
         for allocator in file.data.get("allocators") or []:
@@ -182,7 +182,7 @@ def allocators(files: Sequence[Results]) -> list[dict[str, str]]:
 
 
 def _counted_by(file: Results) -> list[tuple[str, object]]:
-    """Where instructions and misses come from, or why they are missing."""
+    """How instructions and misses were counted, or why they are missing."""
     missing = sorted({str(run["counters_missing_because"]) for run in file.runs if run.get("counters_missing_because")})
     there = sorted({name for run in file.runs for name, _ in _items(run.get("counters")) if name != "task_clock_ns"})
     counters = sorted({str(run["instructions_counted_by"]) for run in file.runs if run.get("instructions_counted_by")})

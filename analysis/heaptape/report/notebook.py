@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape report --notebook`: the report as a Jupyter notebook, to go on from.
+"""`heaptape report --notebook`: the report as a Jupyter notebook, to be continued by its reader.
 
-It reads the results where they lie (relative to the notebook) and uses nothing but the public interface of
-docs/use/PYTHON.md: what it does, its reader can do.
+It reads the results from their present place (relative to the notebook) and uses only the public interface of
+docs/use/PYTHON.md, so that its reader can do the same.
 """
 
 import os
@@ -65,14 +65,14 @@ axes[0, 0].legend(ncols=5);"""
 
 
 def notebook(sources: Sequence[str], baseline: str | None, output: str) -> str:
-    """The notebook of these results files or reports, as text. `output`: where it will lie, or "-" (then it names the
+    """The notebook of these results files or reports, as text. `output`: its future path, or "-" (then it names the
     results by absolute paths).
 
     Raises UsageError for standard input, which a notebook could not read again, HeaptapeError for an unknown baseline,
-    and what `all_results` raises.
+    and the errors of `all_results`.
     """
     if "-" in sources:
-        raise UsageError("report --notebook: reads the results where they lie, so standard input won't do")
+        raise UsageError("report --notebook: reads the results files again, so standard input can't be used")
     files = [file for source in sources for file in all_results(source)]
     baseline = choose_baseline(files, baseline)
     folder = None if output == "-" else Path(output).resolve().parent
@@ -97,13 +97,13 @@ def notebook(sources: Sequence[str], baseline: str | None, output: str) -> str:
     made = new_notebook(cells=cells)
     made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     for number, cell in enumerate(made.cells):
-        cell["id"] = f"cell-{number}"  # nbformat draws them at random; the same results give the same notebook
+        cell["id"] = f"cell-{number}"  # nbformat's are random; the same results must give the same notebook
     nbformat.validate(made)
     return nbformat.writes(made) + "\n"
 
 
 def _workload(number: int, file: Results) -> list[nbformat.NotebookNode]:
-    """The cells of one workload: only what its results can fill."""
+    """The cells of one workload: only those that its results can fill."""
     cells = [new_markdown_cell(f"## {_inline(file.name)}"), new_code_cell(f"file = files[{number}]\nfile.labels")]
     if file.timelines():
         cells.append(new_code_cell(PROGRESS))
@@ -120,5 +120,5 @@ def _from(folder: Path | None, path: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """A name as Markdown that shows it as it is."""
+    """A name, escaped for Markdown."""
     return "".join(f"\\{letter}" if letter in "\\`*_{}[]<>#|" else letter for letter in text)

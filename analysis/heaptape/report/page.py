@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The report: results as one HTML file that needs nothing else, neither network nor other files.
+"""The report: results as one HTML file that needs neither network nor other files.
 
-On top what can be said in plain words, then tables and figures, then how it was measured, then the raw results,
-compressed, so that the page can always be asked again: `heaptape compare report.html`.
+First a summary in words, then tables and figures, then how it was measured, then the raw results, compressed, so that
+the page can be used as input again: `heaptape compare report.html`.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import jinja2
 import matplotlib
 
 from heaptape.common import forked
@@ -24,6 +23,7 @@ from heaptape.report import holders
 from heaptape.report.figures import STYLE, Gallery, Picture, against_baseline, galleries
 from heaptape.report.methods import allocators, methods
 from heaptape.report.svg import with_one_style
+from heaptape.report.templates import template
 from heaptape.results import contention
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.tables import accesses_table, contention_table, holders_compare, line_sharing, misses_table, time_table
@@ -32,14 +32,14 @@ from heaptape.tables.whatif_table import whatif_tables
 
 matplotlib.use("Agg")
 
-# Memory maps are by far the most of the raw results. If those of all workloads take more, they are left out, which
-# page and results say: nine workloads under eight allocators would make a page of some 30 MB.
+# Memory maps are by far the largest part of the raw results. If those of all workloads take more, they are left out,
+# and page and results say so: nine workloads under eight allocators would make a page of about 30 MB.
 MAP_BYTES_LIMIT = 8 << 20
 
 
 @dataclass(frozen=True)
 class Raw:
-    """The raw results of a workload: what the page holds, and what a reader has to know of it."""
+    """The raw results of a workload, packed for the page."""
 
     name: str
     packed: str
@@ -60,7 +60,7 @@ def make(
     on_progress: Callable[[str, float], None] = lambda name, share: None,
     whole: bool = False,
 ) -> str:
-    """The page, as text. `on_progress(name, share)`: the last workload done, and the share of all (0 to 1).
+    """The page, as text. `on_progress(name, share)`: the last finished workload, and the share of all (0 to 1).
 
     `whole`: keep memory maps among the raw results even where they take more than MAP_BYTES_LIMIT. Raises
     HeaptapeError if there are no figures, or a memory map is malformed.
@@ -82,19 +82,12 @@ def make(
             on_progress(files[len(parts) - 1].name, len(parts) / len(files))
         overview = against_baseline(files, order, baseline) if len(files) > 1 else []
     sections, raw = zip(*parts)
-    page = _template().render(
+    page = template("report.html.j2").render(
         sections=sections, overview=overview, verdicts=verdicts, means=_means(files, baseline),
         warnings=warnings(files), methods=methods(files), allocators=allocators(files), raw=raw, raw_type=TYPE,
         left_out=leave_out, version=__version__, baseline=baseline, title=_title(files), order=order,
     )  # fmt: skip
     return with_one_style(page)
-
-
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("heaptape.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.get_template("report.html.j2")
 
 
 def _title(files: Sequence[Results]) -> str:
@@ -132,13 +125,13 @@ def _section(file: Results, baseline: str, verdicts: VerdictTexts) -> Section:
 
 
 def _with_holders(others: list[Gallery], held: Gallery) -> list[Gallery]:
-    """Who holds the memory stands first below the tables, where it is known."""
+    """All galleries, with the holders' first below the tables, where there is one."""
     leading = [gallery for gallery in others if gallery.leads]
     return [*leading, *[held] * bool(held.sentences), *(gallery for gallery in others if not gallery.leads)]
 
 
 def _raw(file: Results, leave_out: bool) -> Raw:
-    """The raw results as the page holds them, with or without their memory maps."""
+    """The raw results as in the page, with or without their memory maps."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.name) + ".results.json"
     packed = pack(without_maps(file.data) if leave_out else file.data, name)
     return Raw(file.name, packed)

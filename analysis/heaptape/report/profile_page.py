@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A trace's profile as one HTML page that needs nothing else: what makes the workload hard in words, then plots, tables
-and the flame graph. Its look, sorting and zooming are the report's (report.css, report.js).
+"""A trace's profile as one self-contained HTML page: what makes the workload hard in words, then plots, tables and the
+flame graph. Style, sorting and zooming are the report's (report.css, report.js).
 """
 
 import base64
@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import jinja2
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
@@ -23,6 +22,7 @@ from heaptape.profile.data import Profile
 from heaptape.profile.text import hardness, tables
 from heaptape.report.figures import STYLE, WIDTH_IN, Picture
 from heaptape.report.svg import svg
+from heaptape.report.templates import template
 from heaptape.results.doubts import doubts
 from heaptape.tables import line_sharing
 from heaptape.tables.usual import Table
@@ -32,7 +32,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Part:
-    """A heading of the page, with what stands below it."""
+    """A heading of the page, with its content."""
 
     id: str
     title: str
@@ -42,17 +42,14 @@ class Part:
 
 
 def make(found: Profile, names: StackNames | None = None, weight: str = "bytes") -> str:
-    """The page, as text. `names`: of the functions in the stacks, where there are any; `weight`: what the flame graph
-    shows first (flame_graph.WEIGHTS).
+    """The page, as text. `names`: of the functions in the stacks, where there are stacks; `weight`: the weight that the
+    flame graph shows first (flame_graph.WEIGHTS).
     """
     shown = tables(found, names.callers if names else lambda node: [])
     with matplotlib.rc_context(STYLE):
         parts = [part for part in _parts(found, shown) if part.pictures or part.tables]
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("heaptape.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
     flame = flame_graph.of_profile(found, names.stack, weight) if names and not found.sites.empty else ""
-    return environment.get_template("profile.html.j2").render(
+    return template("profile.html.j2").render(
         name=found.name, version=__version__, facts=_facts(found), summary=hardness(found), parts=parts, flame=flame,
         sites=[table for table in shown if table.title.startswith("Sites")],
         doubts=doubts({"witness": found.data.get("witness")}),
@@ -80,12 +77,12 @@ def _parts(found: Profile, shown: list[Table]) -> list[Part]:
         Part("sizes", "Request sizes", "Requests and requested bytes by size.",
              _sizes(found), of("Request sizes")),
         Part("lifetimes", "Lifetimes", "How old objects are when they are released: caches serve those released young. "
-             "What the line lacks to 100 % was never released.", _lifetimes(found), of("Lifetimes")),
-        Part("rates", "Rates and live memory", "Calls per second, and what is live meanwhile.", _rates(found)),
+             "The line ends below 100 % where objects were never released.", _lifetimes(found), of("Lifetimes")),
+        Part("rates", "Rates and live memory", "Calls per second, and live memory over progress.", _rates(found)),
         Part("threads", "Threads", "Which threads release whose objects. Off the diagonal are remote frees: memory "
-             "goes from one thread's cache to another's.", _threads(found), of("Releases by")),
+             "moves from one thread's cache to another's.", _threads(found), of("Releases by")),
         Part("sharing", "Shared cache lines", "Lines of 64 bytes that hold live objects of several threads, at "
-             "the recorded addresses: the layout made by the allocator of the recording.", _sharing(found),
+             "the recorded addresses: the layout of the recording's allocator.", _sharing(found),
              of("Cache lines")),
         Part("reallocs", "Reallocs", "How often objects are reallocated, and how far they grow.", _chains(found),
              of("Reallocs")),

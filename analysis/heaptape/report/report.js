@@ -2,7 +2,7 @@
 (() => {
   const numeric = new Intl.Collator(undefined, { numeric: true });
 
-  // ---- Tables: a click on a head sorts up, then down, then as it was. Missing figures stay at the end.
+  // ---- Tables: clicks on a head sort ascending, then descending, then restore the order. Missing figures stay at the end.
   const value = (row, column) => {
     const cell = row.cells[column];
     return cell.dataset.value === undefined ? null : Number(cell.dataset.value);
@@ -24,7 +24,7 @@
     }));
   }
 
-  // ---- Figures: zooming is a change of the SVG's viewBox, so that lines and text stay sharp.
+  // ---- Figures: zooming changes the SVG's viewBox, so that lines and text stay sharp.
   const MOST = 40;
   class Zoom {
     constructor(figure) {
@@ -57,7 +57,7 @@
       this.full.setAttribute("aria-pressed", "false");
       this.figure.querySelector(".under").append(tools);
     }
-    // Client coordinates in those of the SVG.
+    // From client coordinates to the SVG's.
     at(x, y) {
       const point = new DOMPoint(x, y).matrixTransform(this.svg.getScreenCTM().inverse());
       return [point.x, point.y];
@@ -85,7 +85,7 @@
     }
     listen() {
       const view = this.view;
-      // The wheel belongs to the page, until the reader has turned to the figure: by a click, or with Ctrl.
+      // The wheel scrolls the page, unless the figure was clicked or Ctrl is held.
       view.addEventListener("wheel", event => {
         const turned = this.figure.contains(document.activeElement) || this.figure.classList.contains("wide");
         if (!event.ctrlKey && !turned) return;
@@ -115,7 +115,7 @@
       if (event.button !== 0) return;
       this.pointers.set(event.pointerId, [event.clientX, event.clientY]);
       this.start = [event.clientX, event.clientY];
-      // A finger on the whole figure scrolls the page; two fingers, or one on a zoomed figure, are ours.
+      // One finger on an unzoomed figure scrolls the page; two fingers, or one on a zoomed figure, are handled here.
       if (event.pointerType !== "touch" || this.scale > 1.001) view_capture(this.view, event.pointerId);
     }
     drag(event) {
@@ -135,7 +135,7 @@
       }
       this.pointers.set(event.pointerId, now);
     }
-    // A rectangle drawn on the whole figure becomes the part that is shown.
+    // A rectangle drawn on an unzoomed figure becomes the part that is shown.
     mark(now) {
       if (!this.marked) {
         this.marked = document.createElement("div");
@@ -164,7 +164,7 @@
   const view_capture = (view, id) => { try { view.setPointerCapture(id); } catch { /* a pointer made by a script */ } };
   for (const figure of document.querySelectorAll("figure.zoom")) new Zoom(figure);
 
-  // ---- Raw results: the same text as the results file (number_columns.py says how they are packed).
+  // ---- Raw results: the same text as the results file (packed as in number_columns.py).
   const LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
   const ofBase85 = text => {
     const bytes = new Uint8Array(4 * Math.ceil(text.length / 5)), view = new DataView(bytes.buffer);
@@ -235,7 +235,7 @@
   for (const button of document.querySelectorAll("button.save"))
     button.addEventListener("click", () => { saving.textContent = ""; save(button.dataset.raw).catch(refuse); });
 
-  // ---- Contents: closed where they would push the page down; the part in view is marked; print shows everything.
+  // ---- Contents: closed where they would push the page down; the visible part is marked; print shows everything.
   const contents = document.querySelector(".contents details"), wide = window.matchMedia("(min-width: 75rem)");
   const fit = () => { contents.open = wide.matches; };
   fit();

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A matplotlib figure as inline SVG: short text, quickly made, with ink in the page's text colour.
+"""A matplotlib figure as inline SVG: short, fast to make, with ink in the page's text colour.
 
-matplotlib's own SVG takes three times the bytes and the time, most of it for a tick's five artists; here the marks of
-an axis are one path. What an Axes holds is drawn by its artists, as ever. Figures that are laid out when they are drawn
-(`layout="constrained"`, colour bars) are drawn by matplotlib altogether.
+matplotlib's own SVG takes three times the bytes and the time, most of it for the five artists of each tick; here the
+marks of an axis are one path. The content of an Axes is drawn by its artists, as usual. Figures that are laid out when
+they are drawn (`layout="constrained"`, colour bars) are drawn completely by matplotlib.
 """
 
 import base64
@@ -35,10 +35,10 @@ from PIL import Image
 
 from heaptape.plots.axes import INK
 
-# A point of SVG is 1/72 inch. Areas that are drawn as one picture have finer ones.
+# A point of SVG is 1/72 inch. Areas that are drawn as one picture have a higher resolution.
 DPI, RASTER_DPI = 72, 100
 PALETTE_COLOURS, WEBP_EFFORT = 128, 3
-# Steps per point: of long lines, and of outlines whose shape matters. Of long lines, shorter moves are not drawn.
+# Steps per point for long lines, and for outlines whose shape matters. Shorter moves of long lines are not drawn.
 COARSE, FINE, UNSEEN = 10, 100, 2
 _ANCHORS = {"left": "start", "center": "middle", "right": "end"}
 _POWER = re.compile(r"\$\\mathdefault\{(.*?)\}\$")
@@ -50,9 +50,9 @@ _glyphs = TextToPath()
 
 
 def svg(figure: Figure, salt: str) -> str:
-    """Inline SVG, without declarations, metadata or references to elsewhere.
+    """Inline SVG, without declarations, metadata or external references.
 
-    `salt`: letters, digits and hyphens that no other figure of the page has; its ids begin with it.
+    `salt`: letters, digits and hyphens, unique in the page; the figure's ids begin with it.
     """
     figure.set_dpi(DPI)
     width, height = figure.get_size_inches() * DPI
@@ -65,7 +65,7 @@ def svg(figure: Figure, salt: str) -> str:
 
 
 def with_one_style(page: str) -> str:
-    """A page whose figures have their rules in its head, each once: a rule's name follows from what it says."""
+    """The page with its figures' CSS rules moved into the head, each once: a rule's name is a hash of its content."""
     rules = dict.fromkeys(rule for style in _STYLE.findall(page) for rule in style.split("\n"))
     whole = f"<style>{_BASE}{''.join(rules)}</style>\n</head>"
     return _STYLE.sub("", page).replace("</head>", whole, 1)
@@ -123,7 +123,7 @@ class _Renderer(RendererBase):
             return
         anchor = "left"
         if mtext is not None and angle == 0:
-            # Where the text is fixed, as the browser's letters are not as wide as ours.
+            # The text's anchor, as the browser's letters have other widths than ours.
             anchor = str(mtext.get_horizontalalignment())
             x = float(mtext.get_transform().transform(mtext.get_unitless_position())[0])
         self.words(html.escape(s, quote=False), (x, y), prop, _colour(gc.get_rgb()), anchor, angle, _alpha(gc, None))
@@ -132,7 +132,7 @@ class _Renderer(RendererBase):
         self, inner: str, at: tuple[float, float], prop: FontProperties, colour: str, anchor: str = "left",
         angle: float = 0, alpha: float = 1,
     ) -> None:  # fmt: skip
-        """Text, or what may stand in a text element, at points from the upper left."""
+        """Text, or other content of a text element, at points from the upper left."""
         style = f"font-size:{prop.get_size_in_points():g}px;fill:{colour}"
         style += "" if anchor == "left" else f";text-anchor:{_ANCHORS[anchor]}"
         style += "" if prop.get_weight() in ("normal", 400) else f";font-weight:{prop.get_weight()}"
@@ -167,36 +167,36 @@ class _Renderer(RendererBase):
         style = self.style(gc, face)
         self.add(drawn, clipped + self.styled(style), "opacity" not in style and face is None)
 
-    def add(self, drawn: str, options: str, goes_on: bool) -> None:
-        """A path; one element with that before it, if that is alike and `goes_on`: if it makes no difference."""
+    def add(self, drawn: str, options: str, continues: bool) -> None:
+        """Adds a path; where `continues`, to the preceding element if that has the same options."""
         end = f'"{options}/>'
-        if goes_on and self.elements and self.elements[-1].startswith("<path") and self.elements[-1].endswith(end):
+        if continues and self.elements and self.elements[-1].startswith("<path") and self.elements[-1].endswith(end):
             self.elements[-1] = f"{self.elements[-1].removesuffix(end)}{drawn}{end}"
         else:
             self.elements.append(f'<path d="{drawn}{end}')
 
     def style(self, gc: GraphicsContextBase, face: Any) -> str:  # noqa: ANN401
-        said = []
+        rules = []
         if gc.get_hatch():
-            said.append(f"fill:url(#{self.hatch(gc, face)})")
+            rules.append(f"fill:url(#{self.hatch(gc, face)})")
         elif face is None:
-            said.append("fill:none")
+            rules.append("fill:none")
         else:
-            said.append(f"fill:{_colour(face)}")
+            rules.append(f"fill:{_colour(face)}")
             alpha = _alpha(gc, face)
-            said += [f"fill-opacity: {alpha:g}"] if alpha != 1 else []
+            rules += [f"fill-opacity: {alpha:g}"] if alpha != 1 else []
         if gc.get_linewidth():
             alpha = _alpha(gc, None)
-            said += [f"stroke:{_colour(gc.get_rgb())}", f"stroke-width:{gc.get_linewidth():g}"]
-            said += [f"stroke-opacity:{alpha:g}"] if alpha != 1 else []
-            said += [f"stroke-linejoin:{gc.get_joinstyle()}"] if gc.get_joinstyle() != "round" else []
+            rules += [f"stroke:{_colour(gc.get_rgb())}", f"stroke-width:{gc.get_linewidth():g}"]
+            rules += [f"stroke-opacity:{alpha:g}"] if alpha != 1 else []
+            rules += [f"stroke-linejoin:{gc.get_joinstyle()}"] if gc.get_joinstyle() != "round" else []
             caps = {"butt": [], "round": ["stroke-linecap:round"], "projecting": ["stroke-linecap:square"]}
-            said += caps[gc.get_capstyle()]
+            rules += caps[gc.get_capstyle()]
             begin, dashes = gc.get_dashes()
             if dashes is not None:
-                said.append("stroke-dasharray:" + ",".join(f"{dash:.4g}" for dash in np.ravel(dashes)))
-                said += [f"stroke-dashoffset:{begin:.4g}"] if begin else []
-        return ";".join(said)
+                rules.append("stroke-dasharray:" + ",".join(f"{dash:.4g}" for dash in np.ravel(dashes)))
+                rules += [f"stroke-dashoffset:{begin:.4g}"] if begin else []
+        return ";".join(rules)
 
     def styled(self, style: str) -> str:
         name = self.classes.setdefault(style, f"s{zlib.crc32(style.encode()):08x}")
@@ -206,7 +206,7 @@ class _Renderer(RendererBase):
         return self.define("clipPath", f"<rect {_place(box, self.height)}/>")
 
     def hatch(self, gc: GraphicsContextBase, face: Any) -> str:  # noqa: ANN401
-        """A pattern of an inch, as matplotlib has it."""
+        """A pattern of one inch, as matplotlib's."""
         lines = _path_data(gc.get_hatch_path().cleaned(Affine2D().scale(DPI), True, curves=True))
         colour, ground = _colour(gc.get_hatch_color()), "none" if face is None else _colour(face)
         style = f'fill="{colour}" stroke="{colour}" stroke-width="{gc.get_hatch_linewidth():g}"'
@@ -221,7 +221,7 @@ class _Renderer(RendererBase):
 
 
 def _draw(figure: Figure, renderer: _Renderer) -> None:
-    """What `Figure.draw` does for Axes whose places are fixed."""
+    """Draws like `Figure.draw`, for Axes whose places are fixed."""
     shown = [axes for axes in figure.axes if axes.get_visible()]
     for axes in shown:
         axes.apply_aspect()
@@ -255,7 +255,7 @@ def _is_raster(axes: Axes, artist: Artist) -> bool:
 
 
 def _draw_raster(figure: Figure, renderer: _Renderer, artists: Sequence[Artist]) -> None:
-    """All of them as one picture, of the part of the figure that has something of them."""
+    """All artists as one picture, of the part of the figure that they cover."""
     if not artists:
         return
     figure.set_dpi(RASTER_DPI)
@@ -273,7 +273,7 @@ def _draw_raster(figure: Figure, renderer: _Renderer, artists: Sequence[Artist])
 
 
 def _draw_image(renderer: _Renderer, axes: Axes, image: AxesImage) -> None:
-    """At its extent. By its own `draw`, Debian 12's Matplotlib 3.6 makes it wider and higher, to whole points."""
+    """Draws at the image's extent. Its own `draw` in Debian 12's Matplotlib 3.6 enlarges it to whole points."""
     left, right, low, high = image.get_extent()
     rows = image.to_rgba(np.ma.asarray(image.get_array()), bytes=True)
     place = Bbox(axes.transData.transform([(left, low), (right, high)]))
@@ -281,12 +281,12 @@ def _draw_image(renderer: _Renderer, axes: Axes, image: AxesImage) -> None:
 
 
 def _draw_axis(renderer: _Renderer, axes: Axes, axis: Axis) -> None:
-    """The marks of an axis, their labels and its own, as `Axis.draw` has them."""
+    """The marks of an axis, their labels and its title, as `Axis.draw` draws them."""
     across = isinstance(axis, YAxis)
     # get_tick_params came with Matplotlib 3.7, and Debian 12 has 3.6.
-    told = axis._major_tick_kw  # type: ignore[attr-defined]
+    ticks = axis._major_tick_kw  # type: ignore[attr-defined]
     low, high = axes.transAxes.transform([(0, 0), (1, 1)]).tolist()
-    font = FontProperties(size=told.get("labelsize", _setting("font.size")))
+    font = FontProperties(size=ticks.get("labelsize", _setting("font.size")))
     room = 0.0
     for which, locations, formatter in (
         ("major", np.asarray(axis.get_majorticklocs(), float), axis.get_major_formatter()),
@@ -296,10 +296,10 @@ def _draw_axis(renderer: _Renderer, axes: Axes, axis: Axis) -> None:
         places = _on_paper(axes, axis, locations)[:, 1 if across else 0]
         seen = (places > low[across] - 0.5) & (places < high[across] + 0.5)
         places, labels = places[seen], [label for label, there in zip(labels, seen) if there]
-        if which == "major" and told.get("gridOn"):
-            _draw_grid(renderer, axis, places, (low, high), float(told.get("grid_alpha", 1)))
+        if which == "major" and ticks.get("gridOn"):
+            _draw_grid(renderer, axis, places, (low, high), float(ticks.get("grid_alpha", 1)))
         _draw_marks(renderer, axis, places, low, which)
-        if told.get("label1On"):
+        if ticks.get("label1On"):
             room = max(room, _draw_labels(renderer, axis, dict(zip(places.tolist(), labels)), low, font))
     _draw_title(axis, low[0 if across else 1] - room, renderer)
     factor = axis.get_major_formatter().get_offset()
@@ -309,7 +309,7 @@ def _draw_axis(renderer: _Renderer, axes: Axes, axis: Axis) -> None:
 
 
 def _on_paper(axes: Axes, axis: Axis, locations: np.ndarray) -> np.ndarray:
-    """Points of the figure, of places on an axis."""
+    """Points of the figure for places on an axis."""
     nothing = np.zeros(len(locations))
     if isinstance(axis, YAxis):
         return axes.get_yaxis_transform().transform(np.column_stack([nothing, locations]))
@@ -341,7 +341,7 @@ def _draw_marks(renderer: _Renderer, axis: Axis, places: np.ndarray, low: list[f
 def _draw_labels(
     renderer: _Renderer, axis: Axis, labels: Mapping[float, str], low: list[float], font: FontProperties
 ) -> float:
-    """Draws the labels of marks, by their places; how far they reach from the axis, in points: 0 if there are none."""
+    """Draws the labels of marks, by place. Returns how far they reach from the axis in points; 0 without labels."""
     across = isinstance(axis, YAxis)
     away = sum(_setting(f"{_name(axis)}tick.major.{what}") for what in ("size", "pad"))
     _, height, descent = _extent("lp", font, False)
@@ -359,7 +359,7 @@ def _draw_labels(
 
 
 def _draw_title(axis: Axis, edge: float, renderer: _Renderer) -> None:
-    """What an axis is called, beyond that edge unless it has a place of its own."""
+    """The axis title, beyond `edge` unless it has its own place."""
     label = axis.label
     if getattr(axis, "_autolabelpos", True):
         (label.set_x if isinstance(axis, YAxis) else label.set_y)(edge - axis.labelpad)
@@ -380,7 +380,7 @@ def _tick_colour(axis: Axis) -> str:
 
 
 def _power(label: str) -> tuple[str, str]:
-    """A label as the inner text of an element, and as plain text: of matplotlib's formulas only powers of ten occur."""
+    """A label as an element's inner text, and as plain text. Of matplotlib's formulas only powers of ten occur."""
     found = _POWER.fullmatch(label)
     text = label if found is None else found[1].replace(r"\times", "×").replace("-", "\N{MINUS SIGN}")
     base, _, power = text.partition("^{")
@@ -397,8 +397,8 @@ def _extent(text: str, font: FontProperties, formula: bool) -> tuple[float, floa
 
 
 def _colour(colour: Any) -> str:  # noqa: ANN401
-    said = to_hex(colour)
-    return "currentColor" if said == INK else said
+    code = to_hex(colour)
+    return "currentColor" if code == INK else code
 
 
 def _alpha(gc: GraphicsContextBase, face: Any) -> float:  # noqa: ANN401
@@ -408,7 +408,7 @@ def _alpha(gc: GraphicsContextBase, face: Any) -> float:  # noqa: ANN401
 
 
 def _place(box: Bbox, height: float) -> str:
-    """A box as attributes, in a figure of that height."""
+    """A box as attributes, in a figure of height `height`."""
     values = {"x": box.x0, "y": height - box.y1, "width": box.width, "height": box.height}
     return " ".join(f'{name}="{_number(value)}"' for name, value in values.items())
 
@@ -419,9 +419,9 @@ def _holds(box: Bbox, points: np.ndarray) -> bool:
 
 
 def _number(value: float, steps: int = FINE) -> str:
-    """As short as it goes: 12, .5, -3.25."""
-    said = f"{round(value * steps) / steps:.2f}".rstrip("0").rstrip(".")
-    return "0" if said in ("-0", "") else said.replace("0.", ".", 1) if said.startswith(("0.", "-0.")) else said
+    """A number in its shortest form: 12, .5, -3.25."""
+    text = f"{round(value * steps) / steps:.2f}".rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") else text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
 
 
 def _points(path: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -465,7 +465,7 @@ def _path_data(path: Path) -> str:
 
 
 def _in_line(right: int, down: int, following: list[int], point: list[int]) -> bool:
-    """Does the next line go on along the same axis, in the same direction?"""
+    """Does the next line continue along the same axis, in the same direction?"""
     next_right, next_down = following[0] - point[0], following[1] - point[1]
     return right * next_right + down * next_down >= 0 and (
         (down == 0 and next_down == 0) or (right == 0 and next_right == 0)
@@ -479,18 +479,16 @@ def _line(right: int, down: int, steps: int) -> str:
 
 
 def _joined(numbers: Sequence[int], steps: int) -> str:
-    """Numbers with as little between them as can be."""
+    """Numbers with the fewest separators."""
     out = ""
     for number in numbers:
-        said = _number(number / steps)
-        out += said if not out or said.startswith("-") else f" {said}"
+        text = _number(number / steps)
+        out += text if not out or text.startswith("-") else f" {text}"
     return out
 
 
 def _picture(rgba: np.ndarray) -> str:
-    """A lossless WebP of few colours, as a data URL: a fourth of the bytes, and a difference of colour that nobody
-    sees.
-    """
+    """A lossless WebP of few colours, as a data URL: a fourth of the bytes, with an invisible difference of colour."""
     few = Image.fromarray(np.ascontiguousarray(rgba)).quantize(
         PALETTE_COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE
     )

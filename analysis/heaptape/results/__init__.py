@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Results files, and what they hold: DataFrames, no text. `heaptape.results(path)` reads one.
+"""Results files and their figures as DataFrames. `heaptape.results(path)` reads one.
 
-Imports are lazy: who replays needs some modules of this folder, and must not wait for pandas.
+Imports are lazy: a replay needs some modules of this folder, and must not wait for pandas.
 """
 
 from pathlib import Path

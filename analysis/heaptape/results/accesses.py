@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Figures of the pass `accesses`: what a run's "accesses" object says, as metrics.
+"""Figures of the pass `accesses`: a run's "accesses" object as metrics.
 
-"accesses/independent" and "accesses/dependent": ns of CPU time of the calls and the accesses, the engine's own share
-taken off; "accesses/own": that share.
+"accesses/independent" and "accesses/dependent": ns of CPU time of the calls and the accesses, less the engine's own
+share; "accesses/own": that share.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ OWN = "accesses/own"
 
 
 def figures(accesses: dict) -> Iterator[tuple[str, float]]:
-    """Metric and ns of all that the "accesses" object of a run has; what it lacks is left out."""
+    """Metric and ns for each figure that the "accesses" object of a run has."""
     own = accesses.get("own_cpu_ns")
     if own is None:
         return

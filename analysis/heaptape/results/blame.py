@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Who holds resident memory: a run's "blame" decoded, and as one tidy table (docs/use/BLAME.md defines all of it).
+"""Who holds resident memory: a run's "blame" decoded, and as one tidy table (docs/use/BLAME.md defines the terms).
 
-What is live in an OS page shares its empty bytes; what nothing lives in has no holder. So the rows of one position and
-grouping add up to RSS, and their rounding and empty bytes to RSS less what is live, to the byte: a file in which they
-don't is refused.
+The objects live in an OS page share its empty bytes; an OS page without live objects has no holder. So the rows of one
+position and grouping add up to RSS, and their rounding and empty bytes to RSS less live bytes, to the byte: a file in
+which they don't is refused.
 """
 
 import base64
@@ -18,12 +18,12 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.formats.stack_names import Frame
 
 GROUPINGS = ("site", "function", "thread", "size", "phase", "age")
-# Of each group, as the pass gives them; the first four are sums, os_pages is a number.
+# Figures of each group, as the pass writes them; the first four are sums, os_pages is a number.
 FIGURES = (
     "objects", "live_bytes", "rounding_bytes", "empty_bytes", "os_pages", "alone_bytes", "alone_empty_bytes",
 )  # fmt: skip
 ROWS = ("at", "grouping", "group", "groups", *FIGURES)
-# What resident memory is in which no object lies: its number among the groups, column of the position, name.
+# Resident memory without an object: its number among the groups, column of the position, name.
 OTHERS, BEYOND = -1, -2
 NOBODY = {
     -3: ("empty_bytes", "OS pages that objects left"),
@@ -40,7 +40,7 @@ COLUMNS = (
 )  # fmt: skip
 # Kinds of a row of the tidy table.
 GROUP, REST, UNHELD = "group", "others", "nobody"
-# RSS is less the engine's own, and before Linux 6.17 the kernel's figure is late: both may be below 0.
+# The engine's own RSS is subtracted, and before Linux 6.17 the kernel's figure lags: both may be below 0.
 SIGNED = ("rss_anon_bytes", "beside_table_bytes")
 LEFT_AT_EXIT = 0.05
 MAX_RAW_BYTES = 1 << 29
@@ -49,7 +49,7 @@ LARGEST = 1 << 47
 
 @dataclass(frozen=True)
 class Site:
-    """A call stack that acquired objects: what it is called, its frames, innermost first, the number of its function,
+    """A call stack that acquired objects: its name, its frames, innermost first, the number of its function,
     and how many objects it acquired in the whole recording (None: not known).
     """
 
@@ -62,8 +62,8 @@ class Site:
 @dataclass(frozen=True)
 class Blame:
     """A run's "blame", decoded. positions: a row per attributed position, columns PLACES (int64), `why` (words, joined
-    by commas) and walk_STATE_bytes and so on of each state of `walk_states`. groups: columns ROWS, int64. `marks`:
-    names, by position; `threads`: names, of those that have one.
+    by commas) and walk_STATE_bytes and so on for each state of `walk_states`. groups: columns ROWS, int64. `marks`:
+    names, by position; `threads`: names of the threads that have one.
     """
 
     os_page_bytes: int
@@ -78,7 +78,7 @@ class Blame:
     walk_states: tuple[str, ...]
 
     def name(self, grouping: str, number: int) -> str:
-        """What a group is called, for people: not always one name of one group (`number` is)."""
+        """A group's name, for people. Several groups may have the same name; numbers are unique."""
         if number in NOBODY:
             return NOBODY[number][1]
         if number < 0:
@@ -153,7 +153,7 @@ def _positions(rows: list[dict]) -> pd.DataFrame:
 
 def _whole(value: object, signed: bool = False) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not (-LARGEST if signed else 0) <= value <= LARGEST:
-        raise ValueError(f"{value!r} is no number of bytes, objects or ops")
+        raise ValueError(f"{value!r} is not a number of bytes, objects or ops")
     return value
 
 
@@ -164,7 +164,7 @@ def _at_least_one(value: object) -> int:
 
 
 def _groups(table: Mapping, positions: int) -> tuple[tuple[str, ...], pd.DataFrame]:
-    """The groupings that are known here, and their rows."""
+    """The known groupings, and their rows."""
     columns, groupings = list(table["columns"]), list(table["groupings"])
     if table["encoding"] != "zlib+base64" or not set(ROWS) <= set(columns) or len(set(columns)) != len(columns):
         raise ValueError("unknown encoding or columns")
@@ -226,7 +226,7 @@ def _frame(row: Mapping) -> Frame:
     offset = row.get("offset") or "0"
     texts = [row.get(key) for key in ("function", "file", "module")]
     if any(text is not None and not isinstance(text, str) for text in texts):
-        raise ValueError("a frame's name is no text")
+        raise ValueError("a frame's name is not text")
     function, file, module = (None if text is None else str(text) for text in texts)
     return Frame(
         function, file, _whole(row.get("line") or 0), module, int(offset, 16) if isinstance(offset, str) else offset
@@ -260,9 +260,9 @@ def _check_sums(found: Blame) -> None:
 
 
 def tidy(found: Blame, allocator: str, groupings: Iterable[str] = GROUPINGS, only: int | None = None) -> pd.DataFrame:
-    """All of it, or of the position `only`, columns COLUMNS: a row per position, grouping and group. `kind`: "group";
-    "others": small groups together; "nobody": resident memory in which no object lies, under `empty_bytes`. Of each
-    position and grouping live, rounding and empty bytes add up to RSS, rounding and empty bytes to RSS less live bytes.
+    """A row per position (or for the position `only`), grouping and group, columns COLUMNS. `kind`: "group"; "others":
+    small groups together; "nobody": resident memory without an object, under `empty_bytes`. For each position and
+    grouping, live, rounding and empty bytes add up to RSS, rounding and empty bytes to RSS less live bytes.
     """
     groupings = tuple(groupings)
     position = found.positions["position"].to_numpy()
@@ -290,13 +290,13 @@ def tidy(found: Blame, allocator: str, groupings: Iterable[str] = GROUPINGS, onl
 
 
 def nothing() -> pd.DataFrame:
-    """`tidy` of nothing: the columns, with their types, and no rows."""
+    """An empty `tidy`: the columns, with their types, and no rows."""
     texts = ("allocator", "grouping", "group", "kind")
     return pd.DataFrame({name: pd.Series(dtype=object if name in texts else "int64") for name in COLUMNS})
 
 
 def _unheld(found: Blame, there: pd.DataFrame) -> pd.DataFrame:
-    """The rows of no holder of each position and grouping: for each of NOBODY in turn, one of each."""
+    """The rows of memory without a holder: for each entry of NOBODY, one for each position and grouping."""
     columns = [column for column, _ in NOBODY.values()]
     values = there.merge(found.positions[["position", *columns]], on="position")
     empty = values[columns].to_numpy().T.ravel()
@@ -317,8 +317,8 @@ def _unheld(found: Blame, there: pd.DataFrame) -> pd.DataFrame:
 
 
 def exit_begins(found: Blame) -> int | None:
-    """The position from which on the program only releases, to less than LEFT_AT_EXIT of the most live bytes: what a
-    process does when it ends. None where it does not. Between two positions live bytes may have done anything.
+    """The position after which the program only releases, down to less than LEFT_AT_EXIT of its peak of live bytes,
+    as a process does when it ends. None if it does not. Live bytes between two positions are not known.
     """
     live = found.positions["live_bytes"].to_numpy()
     if not len(live) or live[-1] >= LEFT_AT_EXIT * live.max():
@@ -330,7 +330,7 @@ def exit_begins(found: Blame) -> int | None:
 
 
 def widest(found: Blame) -> int:
-    """The position at which RSS is most above what is live (the first of them), before the program's exit begins."""
+    """The (first) position at which RSS is most above live bytes, before the program's exit begins."""
     begins = exit_begins(found)
     places = found.positions if begins is None else found.positions[found.positions["position"] <= begins]
     excess = places["rss_anon_bytes"] - places["live_resident_bytes"]
@@ -338,7 +338,7 @@ def widest(found: Blame) -> int:
 
 
 def position_at(found: Blame, where: str) -> int:
-    """The position that `where` names: widest (RSS is most above what is live), peak, live-peak, end, a number, or a
+    """The position that `where` names: widest (RSS is most above live bytes), peak, live-peak, end, a number, or a
     mark. Raises HeaptapeError if it was not attributed.
     """
     if found.positions.empty:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the pass `contention` says: how long threads waited inside calls, for which locks, in which calls."""
+"""Figures of the pass `contention`: how long threads waited inside calls, for which locks, in which calls."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,12 +8,12 @@ import pandas as pd
 
 from heaptape.results.schema import Results, label_of, number, unique_name
 
-TELLING_PERCENT = 1.0  # of the threads' time: from there on a sentence says so
+TELLING_PERCENT = 1.0  # of the threads' time: from this on, a sentence mentions the waits
 KEYS = ["workload", "allocator", "by", "name", "call"]
 SUMS = ["waits", "slept", "wait_ns", "percent"]
 WHOLE = ["voluntary_switches", "locks_taken", "locks_contended", "seeing_percent"]
 UNKNOWN_LOCK = "other locks"
-# What own allocators call their counters (allocators/reference/base/counters.def).
+# The names of our own allocators' counters (allocators/reference/base/counters.def).
 LOCKS_TAKEN, LOCKS_CONTENDED = "locks", "locks_contended"
 
 
@@ -22,11 +22,11 @@ def frame(files: Iterable[Results]) -> pd.DataFrame:
     lock), call (`name`: the call) and size (`name`: the largest size of the class in bytes, or "more"; `call`: the
     call, which is empty in other rows).
 
-    Columns: KEYS; wait (of locks: futex, yield, sleep); waits; slept (those that the kernel did not refuse at once);
-    wait_ns; percent (of the threads' time); max_ns (of all repetitions); of `all` also percent_low and percent_high
+    Columns: KEYS; wait (for locks: futex, yield, sleep); waits; slept (waits that the kernel did not refuse at once);
+    wait_ns; percent (of the threads' time); max_ns (over all repetitions); for `all` also percent_low and percent_high
     (least and most of a repetition), voluntary_switches (context switches within calls), locks_taken and
-    locks_contended (as an allocator of ours counted them), seeing_percent (of the threads' time: what the pass itself
-    took), call_ns (mean time of a call in the pass time); repetitions.
+    locks_contended (as our own allocators count them), seeing_percent (of the threads' time: the cost of the pass
+    itself), call_ns (mean time of a call in the pass time); repetitions.
     """
     names: dict[tuple, str] = {}
     rows = [row for file in files for row in _file_rows(file, unique_name(file, names))]
@@ -85,7 +85,7 @@ def _sums(waits: Mapping, thread_ns: float) -> dict:
 
 
 def _figure(of: Mapping, key: str) -> float:
-    """NaN where it is missing."""
+    """The figure; NaN if it is missing."""
     value = number(of.get(key))
     return math.nan if value is None else value
 
@@ -103,7 +103,7 @@ def _whole(run: Mapping, thread_ns: float) -> dict:
 
 
 def _call_ns(file: Results, label: str) -> float:
-    """Mean time of a call in the allocator's time passes; NaN: it has none."""
+    """Mean time of a call in the allocator's time passes; NaN if it has none."""
     cycles, calls, hz = 0.0, 0.0, 0.0
     for run in file.runs:
         if run.get("pass") == "time" and label_of(run) == label and number(run.get("cycles_hz")):
@@ -114,8 +114,8 @@ def _call_ns(file: Results, label: str) -> float:
 
 
 def name_of(lock: Mapping) -> str:
-    """What a lock is called: its symbol, else its place in its library, else its address; of waits without a lock, what
-    was called from where.
+    """A lock's name: its symbol, else its place in its library, else its address; for waits without a lock, the call
+    and where it was made.
 
     >>> name_of({"wait": "futex", "address": "0x1000", "object": "libc.so.6", "offset": 64})
     'libc.so.6+0x40'
@@ -133,15 +133,15 @@ def name_of(lock: Mapping) -> str:
 
 
 def sentences(files: Sequence[Results]) -> list[str]:
-    """`sentences_of` each workload, named where there are several."""
+    """`sentences_of` for each workload, with its name if there are several."""
     groups = frame(files).groupby("workload", sort=False)
     prefix = {workload: f"{workload}: " if len(files) > 1 else "" for workload in groups.groups}
     return [prefix[workload] + one for workload, here in groups for one in sentences_of(here)]
 
 
 def sentences_of(here: pd.DataFrame) -> list[str]:
-    """Of a workload's rows of `frame`: under which allocators threads wait for TELLING_PERCENT of their time or more
-    in every repetition, and for which lock; or that they do under none.
+    """From a workload's rows of `frame`: under which allocators threads wait for TELLING_PERCENT of their time or more
+    in every repetition, and for which lock; or that they do so under none.
     """
     whole = here[here["by"] == "all"].set_index("allocator")
     telling = whole[whole["percent_low"] >= TELLING_PERCENT].sort_values("percent", ascending=False)
@@ -159,7 +159,7 @@ def sentences_of(here: pd.DataFrame) -> list[str]:
 
 
 def _spread(whole: pd.Series, digits: int) -> str:
-    """The repetitions' least and most; empty for one."""
+    """The least and the most of the repetitions; empty if there is one."""
     if whole["repetitions"] < 2:
         return ""
     low, high = whole["percent_low"], whole["percent_high"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A distillate's runs, and its manifest: estimated figures of the whole.
+"""Estimates the whole's figures from a distillate's runs and its manifest.
 
 The manifest is INFO's `distilled` (core/trace/FORMAT.md). `runs`: pass -> run, as in results; the passes instructions
-and misses counted between `edges`.
+and misses have counted between `edges`.
 """
 
 import math
@@ -17,19 +17,19 @@ from heaptape.results.timeline import timeline_frame
 INSTRUCTIONS, RSS_PEAK, RSS_MEAN = "instructions", "rss-peak", "rss-mean"
 PASSES = {INSTRUCTIONS: "instructions", RSS_PEAK: "memory", RSS_MEAN: "memory"}
 FIGURES_OF_KIND = {"time": (INSTRUCTIONS,), "memory": (RSS_PEAK, RSS_MEAN), "both": (INSTRUCTIONS, RSS_PEAK, RSS_MEAN)}
-OF_KIND = "instructions/"  # of a kind of call, each
+OF_KIND = "instructions/"  # prefix: mean of a kind of call
 VERSIONS = (1, 2)
-POINTS = 20_000  # of the whole, at which its RSS is looked up
+POINTS = 20_000  # of the whole, at which RSS is taken
 
 
 def edges(manifest: Mapping) -> list[int]:
-    """Positions in the distillate between which is to be counted, rising, from 0 to its end; none without windows."""
+    """Positions in the distillate between which to count, in order, from 0 to its end; none without windows."""
     positions = {int(position) for segment in manifest["segments"] for position in segment[1:3]}
     return sorted(positions | {0, int(manifest["map"][-1][0])}) if positions else []
 
 
 def is_by_windows(figure: str) -> bool:
-    """Is it told by windows and their weights?"""
+    """Is the figure estimated from windows and their weights?"""
     return figure == INSTRUCTIONS or figure.startswith((OF_KIND, "misses"))
 
 
@@ -38,8 +38,8 @@ def pass_of(figure: str) -> str:
 
 
 def until(figure: str, run: Mapping) -> tuple[list[int], np.ndarray]:
-    """Of a figure by windows: the run's positions, and what was counted up to each; of misses from the process's start
-    on, of instructions from the first position on.
+    """For a figure by windows: the run's positions, and the count up to each. Misses are counted from the process's
+    start on, instructions from the first position on.
     """
     if figure.startswith("misses"):
         windows = run["misses"]["windows"]
@@ -51,13 +51,13 @@ def until(figure: str, run: Mapping) -> tuple[list[int], np.ndarray]:
 
 
 def counted(figure: str, run: Mapping, manifest: Mapping) -> np.ndarray:
-    """What was counted in each kept window, of a run of the figure's pass."""
+    """The count in each kept window. `run`: of the figure's pass."""
     at = dict(zip(*until(figure, run), strict=True))
     return np.array([at[segment[2]] - at[segment[1]] for segment in manifest["segments"]])
 
 
 def outside(figure: str, run: Mapping) -> float:
-    """What the run has of it before its first position and behind its last: a process's start and end."""
+    """The run's count before its first position and after its last one: in the start and end of the process."""
     if not figure.startswith("misses"):
         return 0.0
     counts = until(figure, run)[1]
@@ -69,7 +69,7 @@ def weights(manifest: Mapping) -> np.ndarray:
 
 
 def memory_mean(run: Mapping, manifest: Mapping) -> float:
-    """RSS of the distillate over the positions of the whole, in bytes, not corrected."""
+    """Mean RSS of the distillate over the positions of the whole, in bytes, not corrected."""
     timeline = timeline_frame(run)
     of_map = np.array(manifest["map"], np.float64)
     places = (np.arange(POINTS) + 0.5) / POINTS * of_map[-1, 1]
@@ -79,7 +79,7 @@ def memory_mean(run: Mapping, manifest: Mapping) -> float:
 
 
 def uncorrected(figure: str, run: Mapping, manifest: Mapping) -> float:
-    """The whole's figure by the run of its pass, before the manifest's correction."""
+    """The whole's figure, estimated from the run of its pass, before the manifest's correction."""
     if is_by_windows(figure):
         total = float(outside(figure, run) + weights(manifest) @ counted(figure, run, manifest))
         return total / manifest["whole"]["calls"][figure.removeprefix(OF_KIND)] if figure.startswith(OF_KIND) else total
@@ -87,13 +87,13 @@ def uncorrected(figure: str, run: Mapping, manifest: Mapping) -> float:
 
 
 def corrected(correction: Mapping, figure: float) -> float:
-    """With the correction {"model", "value"}: "none", "factor" (times it) or "shift" (plus it)."""
+    """Applies the correction {"model", "value"}: "none", "factor" (times it) or "shift" (plus it)."""
     value = float(correction["value"])
     return figure + value if correction["model"] == "shift" else figure * value
 
 
 def estimates(runs: Mapping[str, Mapping], manifest: Mapping) -> pd.DataFrame:
-    """One row a figure that the manifest can tell and whose pass is among the runs: figure, value (of the whole: bytes,
+    """A row for each figure that the manifest has and whose pass is among the runs: figure, value (of the whole: bytes,
     or a count), percent (of that: half of the estimate's 95 % interval, for an allocator not seen).
     """
     rows: list[tuple[str, float, float]] = []
@@ -110,8 +110,8 @@ def _estimated(figure: str, run: Mapping, manifest: Mapping) -> float:
 
 
 def estimate(figure: str, run: Mapping, manifest: Mapping) -> float | None:
-    """The whole's figure by a run of any pass; None where the run or the manifest can't tell it, as a key or a position
-    is missing.
+    """The whole's figure, estimated from a run of any pass; None if the run or the manifest lacks a key or a position
+    for it.
     """
     needs = {"instructions": "windows", RSS_PEAK: "rss_anon_peak_bytes", RSS_MEAN: "timeline"}
     if manifest.get("version") not in VERSIONS or run.get(needs.get(figure.split("/")[0], "misses")) is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How much the machine did beside the runs (their "noise"), over all runs of some results."""
+"""How busy the machine was beside the runs (their "noise"), over all runs of some results."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ STEAL_PERCENT, OTHER_PERCENT = 1.0, 10.0
 
 
 def summarise(runs: Sequence[dict]) -> dict:
-    """Over all runs that have figures: how many, how many disturbed, the worst, the range of frequencies seen."""
+    """Over all runs that have noise figures: how many, how many disturbed, the worst, the range of frequencies seen."""
     noises = [run["noise"] for run in runs if isinstance(run.get("noise"), dict)]
     if not noises:
         return {"runs": 0}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Reasons to doubt a recording, as its results keep them."""
+"""Reasons to doubt a recording, from its results."""
 
 
 def doubts(workload: dict) -> list[str]:
-    """What the witness says against the recording, in words: whatever was lost, repaired or not legal."""
+    """What was lost, repaired or illegal in the recording, by its witness, in words."""
     witness = workload.get("witness")
     if not isinstance(witness, dict):
         return []

@@ -3,9 +3,9 @@
 
 RSS = live requests + rounding to size classes + caches and bins + empty OS pages + metadata and other. The first four
 are measured at each position of the memory map (`replay/memory/fragmentation.h`): bytes of disjoint ranges in resident
-OS pages. The last is what remains of RssAnon beside them: the allocator's tables and headers, what it made resident and
-never gave out, data of its library, and the few OS pages that the engine's process itself grows by. So the parts add up
-to the measured RSS exactly, at every position.
+OS pages. The last is the rest of RssAnon: the allocator's tables and headers, memory that it made resident and
+never handed out, data of its library, and the few OS pages by which the engine's process itself grows. So the parts add
+up to the measured RSS exactly, at every position.
 """
 
 import base64
@@ -19,7 +19,7 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.schema import Results, label_of
 
-# The parts of RSS, in the order in which they are drawn, and what they are called for humans.
+# The parts of RSS, in the order in which they are drawn, and their names for people.
 PARTS = {
     "live_bytes": "live requests",
     "rounding_bytes": "rounding to size classes",
@@ -40,9 +40,10 @@ MAX_RAW_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class Fragmentation:
-    """A run's "fragmentation", decoded. frame: a row per position, column `position` (ops done), others as README.md
-    says, all int64. has_usable_size: False where the allocator can't tell what it rounds to; that is among its caches.
-    walk_states: names, the first being what is given out; empty where the allocator offers no walk.
+    """A run's "fragmentation", decoded. frame: a row per position, column `position` (ops done), other columns as
+    docs/formats/RESULTS.md defines them, all int64. has_usable_size: False if the allocator has no usable size;
+    rounding then counts as caches. walk_states: names, the first one for memory in use; empty if the allocator offers
+    no walk.
     """
 
     frame: pd.DataFrame
@@ -78,7 +79,7 @@ def decode(run: dict) -> Fragmentation | None:
 
 
 def of_allocators(file: Results) -> dict[str, Fragmentation]:
-    """Of each allocator (label) the fragmentation of its first memory run that has one, in the file's order."""
+    """By allocator (label), the fragmentation of its first memory run that has one, in the file's order."""
     first: dict[str, Fragmentation] = {}
     for run in file.runs:
         found = decode(run) if label_of(run) not in first else None
@@ -88,14 +89,14 @@ def of_allocators(file: Results) -> dict[str, Fragmentation]:
 
 
 def decomposition(results: Results | Iterable[Results]) -> pd.DataFrame:
-    """What RSS consists of, at each position of each allocator's first memory run.
+    """The parts of RSS at each position of each allocator's first memory run.
 
     Columns: workload, allocator, position (ops done), rss_anon_bytes (the allocator's, measured), the columns of PARTS,
-    which add up to it exactly, live_not_resident_bytes (requested, live, but never touched: no part of RSS),
-    measured_by. That is "heap walk": the allocator's own word tells what is free in lists and what is its header;
-    "OS pages": all of an OS page that is neither live nor rounding counts as caches and bins if something lives in it,
-    as empty if something did; "OS pages, no usable size": the same, with rounding among caches and bins. Empty where no
-    file has any. Raises HeaptapeError if a file's is malformed.
+    which add up to it exactly, live_not_resident_bytes (requested, live, but never touched: not a part of RSS),
+    measured_by. That is "heap walk": the allocator's heap walk shows free bytes in lists, and headers; "OS pages": the
+    bytes of an OS page that are neither live nor rounding count as caches and bins if it has live objects, as empty if
+    it had some earlier; "OS pages, no usable size": the same, with rounding among caches and bins. Empty if no file has
+    a fragmentation. Raises HeaptapeError if one is malformed.
     """
     files = [results] if isinstance(results, Results) else list(results)
     parts = [
@@ -152,8 +153,8 @@ def occupancy(results: Results | Iterable[Results]) -> pd.DataFrame:
 
 
 def heap_states(found: Fragmentation) -> pd.DataFrame:
-    """What the allocator's own heap walk says: column position, and one per state with its bytes, resident or not. Only
-    position where it offers none.
+    """The allocator's own heap walk: column position, and one per state with its bytes, resident or not. Only position
+    if it offers no walk.
     """
     states = {state: found.frame[f"walk_{state}_bytes"] for state in found.walk_states}
     return found.frame[["position"]].assign(**states)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What may be concluded from a run's "blame": who holds the memory at a position, whether that is a leak, retention or
-fragmentation, and how two of them differ. The rule is that of docs/use/BLAME.md, "The sentence".
+"""Conclusions from a run's "blame": who holds the memory at a position, whether that is a leak, retention or
+fragmentation, and how two positions, recordings or allocators differ. docs/use/BLAME.md, "The sentence", has the rule.
 """
 
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.quantities import size
 from heaptape.results.blame import GROUP, Blame, tidy
 
-# Of live bytes at the end: by how much the lowest live bytes of each quarter of the run must exceed those of the
-# quarter before, and those of the last those of the first.
+# Shares of live bytes at the end: by how much the lowest live bytes of each quarter of the run must exceed those of the
+# quarter before, and those of the last quarter exceed those of the first.
 LEAST_STEP, LEAST_RISE = 0.02, 0.1
-# Of RSS: less than this above live bytes needs no explanation.
+# Share of RSS: less than this above live bytes needs no explanation.
 LEAST_EXCESS = 0.1
 WITHOUT_STACKS = ("thread", "size", "age")
-# Of RSS, or of what of it is not live: a group with less is among the others.
+# Share of RSS, or of its bytes that are not live: a smaller group is shown among "others".
 LEAST_SHOWN = 0.005
 MANY_SITES = 12
 OWN = "the allocator's own"
@@ -32,14 +32,14 @@ DIFFERENCE_COLUMNS = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """`kind`: leak, retention, fragmentation, rounding, allocator (what it has for itself), or none."""
+    """`kind`: leak, retention, fragmentation, rounding, allocator (its own memory), or none."""
 
     kind: str
     sentence: str
 
 
 def usual_groupings(found: Blame) -> tuple[str, ...]:
-    """By site, and where those are many, by function; without stacks by thread, size and age."""
+    """By site, and if there are many sites, also by function; without stacks by thread, size and age."""
     if without_stacks(found):
         return WITHOUT_STACKS
     sites = found.groups.loc[found.groups["grouping"] == "site", "group"].nunique()
@@ -47,7 +47,7 @@ def usual_groupings(found: Blame) -> tuple[str, ...]:
 
 
 def best_grouping(*found: Blame) -> str:
-    """The one that tells most in one table: by function, or by site where those are few, without stacks by size."""
+    """The most useful grouping for one table: by function, or by site if there are few; without stacks by size."""
     usual = [usual_groupings(one) for one in found]
     return "size" if WITHOUT_STACKS in usual else max(usual, key=len)[-1]
 
@@ -57,7 +57,7 @@ def without_stacks(found: Blame) -> bool:
 
 
 def require(found: Blame, grouping: str) -> None:
-    """Raises HeaptapeError if the recording can't be grouped so."""
+    """Raises HeaptapeError if the recording can't be grouped by `grouping`."""
     if grouping in ("site", "function") and without_stacks(found):
         raise HeaptapeError(
             f"--by {grouping}: the recording has no call stacks (record --stacks): --by thread, size or age"
@@ -67,8 +67,8 @@ def require(found: Blame, grouping: str) -> None:
 
 
 def at_position(found: Blame, allocator: str, position: int, grouping: str) -> pd.DataFrame:
-    """`tidy` rows of one position and grouping, those that hold most besides live bytes first; with `held_bytes`
-    (rounding and empty bytes) and `share` of RSS less live bytes (0 to 1; NaN where there is none).
+    """`tidy` rows of one position and grouping, with `held_bytes` (rounding and empty bytes) and `share` of RSS less
+    live bytes (0 to 1; NaN if that is 0). The rows with most held bytes come first.
     """
     return _ranked(tidy(found, allocator, [grouping], position))
 
@@ -81,8 +81,9 @@ def _ranked(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def states(found: Blame, position: int) -> pd.DataFrame:
-    """What of RSS is not live at a position: columns state, bytes; they add up to RSS less live bytes. With a heap walk
-    the allocator's own words tell what lies in OS pages beside what is live, and in those that objects left.
+    """The parts of RSS that are not live at a position: columns state, bytes; they add up to RSS less live bytes. With
+    a heap walk, the allocator's own states split the bytes beside live objects, and those of OS pages that objects
+    left.
     """
     at = found.positions[found.positions["position"] == position].iloc[0]
     rows = [("rounding of live requests", at["rounding_bytes"])]
@@ -101,9 +102,9 @@ def states(found: Blame, position: int) -> pd.DataFrame:
 
 
 def over_time(found: Blame, grouping: str, most: int = 8, top: int = 3) -> pd.DataFrame:
-    """Of at most so many positions: position, rss_anon_bytes, live_bytes (resident), beside_live_bytes, empty_bytes,
-    and `holders`: a list of (number, group, bytes that it holds besides live ones): of the `top` ones, most first,
-    those that hold at least LEAST_SHOWN of it.
+    """At up to `most` positions: position, rss_anon_bytes, live_bytes (resident), beside_live_bytes, empty_bytes,
+    and `holders`: a list of (number, group, bytes held besides live ones) of the `top` groups, most first, without
+    groups below LEAST_SHOWN.
     """
     places = found.positions
     kept = sorted({round(number * (len(places) - 1) / max(most - 1, 1)) for number in range(min(most, len(places)))})
@@ -123,9 +124,9 @@ def over_time(found: Blame, grouping: str, most: int = 8, top: int = 3) -> pd.Da
 
 
 def difference(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """Two frames of `at_position`, of two positions, recordings or allocators, side by side: group, kind, and of each
-    of DIFFERENCE_FIGURES NAME_one, NAME_other; `change_bytes` of live and held bytes. Groups are the same if they are
-    called the same. The largest changes first.
+    """Two frames of `at_position`, of two positions, recordings or allocators, side by side: group, kind, and for each
+    of DIFFERENCE_FIGURES NAME_one, NAME_other; `change_bytes` of live and held bytes. Groups are the same if their
+    names are. The largest changes come first.
     """
     sides = [frame.groupby(KEY, sort=False)[list(DIFFERENCE_FIGURES)].sum() for frame in (one, other)]
     both = sides[0].add_suffix("_one").join(sides[1].add_suffix("_other"), how="outer").fillna(0).astype("int64")
@@ -136,7 +137,7 @@ def difference(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdict(found: Blame, position: int) -> Verdict:
-    """Leak, retention, fragmentation or none of them, with the figures that say so. `position`: of the tables."""
+    """Leak, retention, fragmentation or none of them, with the figures that show it. `position`: of the tables."""
     grown = _leak(found)
     if grown is not None:
         return grown
@@ -144,7 +145,7 @@ def verdict(found: Blame, position: int) -> Verdict:
     rss, live = int(at["rss_anon_bytes"]), int(at["live_resident_bytes"])
     if rss - live < LEAST_EXCESS * rss or rss == 0:
         return Verdict(
-            "none", f"RSS is what lives: {size(live)} of {size(rss)} ({percent(live, rss)}) are live requests"
+            "none", f"RSS is live memory: {size(live)} of {size(rss)} ({percent(live, rss)}) are live requests"
         )
     own = int(at["never_used_bytes"] + at["beside_table_bytes"])
     parts = {
@@ -158,7 +159,7 @@ def verdict(found: Blame, position: int) -> Verdict:
 
 
 def grows(positions: pd.Series, live_bytes: pd.Series) -> bool:
-    """Do live bytes grow through the whole run? Both of one length, by rising position."""
+    """Do live bytes grow through the whole run? Both series have one length, in order of position."""
     live = live_bytes.iloc[-1]
     quarter = (4 * positions // (positions.iloc[-1] + 1)).clip(upper=3)
     lowest = live_bytes.groupby(quarter).min().tolist()
@@ -167,7 +168,7 @@ def grows(positions: pd.Series, live_bytes: pd.Series) -> bool:
 
 
 def _leak(found: Blame) -> Verdict | None:
-    """Do live bytes grow, and are most of RSS at the end?"""
+    """The verdict "leak", if live bytes grow and are most of RSS at the end; else None."""
     places = found.positions
     end = places.iloc[-1]
     live, rss = int(end["live_bytes"]), int(end["rss_anon_bytes"])
@@ -181,7 +182,7 @@ def _leak(found: Blame) -> Verdict | None:
     change = difference(one, other)
     change = change.assign(grown=change["live_bytes_other"] - change["live_bytes_one"])
     most = change[change["kind"] == GROUP].nlargest(1, "grown")
-    who = f", most of all those of {most['group'].iloc[0]} (+{size(most['grown'].iloc[0])})" if len(most) else ""
+    who = f", mostly those of {most['group'].iloc[0]} (+{size(most['grown'].iloc[0])})" if len(most) else ""
     text = (
         f"live bytes grow in every quarter of the run, from {size(middle['live_bytes'])} in its middle to {size(live)} "
         f"at its end, where they are {percent(int(end['live_resident_bytes']), rss)} of RSS ({size(rss)}){who}"
@@ -215,14 +216,12 @@ def _thin(found: Blame, at: pd.Series) -> str:
 
 
 def _rounded(found: Blame, at: pd.Series) -> str:
-    return (
-        f"{size(at['rounding_bytes'])} of {size(at['rss_anon_bytes'])} of RSS are what live requests were rounded up by"
-    )
+    return f"{size(at['rounding_bytes'])} of {size(at['rss_anon_bytes'])} of RSS are rounding of live requests"
 
 
 def _own(found: Blame, at: pd.Series) -> str:
     own = at["never_used_bytes"] + at["beside_table_bytes"]
-    return f"{size(own)} of {size(at['rss_anon_bytes'])} of RSS are metadata, or OS pages in which no object ever lay"
+    return f"{size(own)} of {size(at['rss_anon_bytes'])} of RSS are metadata, or OS pages that never had an object"
 
 
 _TELL = {"fragmentation": _thin, "retention": _retained, "rounding": _rounded, "allocator": _own}

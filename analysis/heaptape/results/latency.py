@@ -10,7 +10,7 @@ import pandas as pd
 from heaptape.results.schema import Results, label_of, number, unique_name
 
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
-# Fewer calls than these, and the percentile is but the maximum.
+# With fewer calls than these, the percentile would be the maximum.
 FEWEST_CALLS = {"p90": 10, "p99": 100, "p999": 1000}
 FIGURES = ("count", "mean", *SHARES, "max")
 SUB_BITS = 5  # the histogram's buckets: 32 to the octave (replay/counters/histogram.h)
@@ -19,10 +19,10 @@ SUB_BITS = 5  # the histogram's buckets: 32 to the octave (replay/counters/histo
 def latency(files: Sequence[Results]) -> pd.DataFrame:
     """Cycles of single calls: one row per (workload, allocator, call, size class).
 
-    Columns: workload, allocator, call, up_to_bytes (the size class: requests of at most so many bytes and more than the
-    class before; infinite: larger than all others; NaN: all sizes together), count, mean, p50, p90, p99, p999, max
-    (cycles, the counter's cost taken off), repetitions. Medians over the repetitions, except max: the largest seen.
-    NaN: missing, or too few calls (FEWEST_CALLS). Percentiles are the run's own where it has them, else of its
+    Columns: workload, allocator, call, up_to_bytes (the size class: the largest request, which is above that of the
+    class before; infinite: larger requests than in any other class; NaN: all sizes together), count, mean, p50, p90,
+    p99, p999, max (cycles, less the counter's cost), repetitions. Medians over the repetitions, except max: the largest
+    seen. NaN: missing, or too few calls (FEWEST_CALLS). Percentiles are the run's own if it has them, else from its
     histogram, to the width of a bucket (3 %).
     """
     rows: list[dict] = []
@@ -45,8 +45,8 @@ def latency(files: Sequence[Results]) -> pd.DataFrame:
 def percentile(histogram: Iterable, share: float, overhead: float = 0.0) -> float:
     """The value that a share (0 to 1) of all values does not exceed: the middle of its bucket; NaN if there is none.
 
-    `histogram`: [lower bound less the counter's overhead, count] by rising bound, as in results. `overhead`: what was
-    subtracted, as a bucket is the wider the larger its raw bound.
+    `histogram`: [lower bound less the counter's overhead, count] in order of bound, as in results. `overhead`: what was
+    subtracted, as the width of a bucket follows from its raw bound.
     """
     rows = [row for row in histogram if isinstance(row, list) and len(row) >= 2]
     lower = np.array([number(row[0]) or 0.0 for row in rows])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Workloads that stand for another: a distillate of a trace, or one drawn from a profile.
 
-What is concluded from their figures is about the whole that they stand for. Each figure carries a margin: by how many
+Conclusions from their figures are about the whole that they stand for. Each figure carries a margin: by how many
 percent of the whole's figure it may be off, up or down, as half of a 95 % interval for an allocator that was not
-measured when the stand-in was made (docs/use/DISTILLATION.md). So the whole's lies in `bounds`, without an upper one
-from 100 % on. A figure whose error was never measured has no margin: it is told, and nothing is ranked by it.
+measured when the stand-in was made (docs/use/DISTILLATION.md). So the whole's figure is within `bounds`, which have no
+upper end from 100 % on. A figure whose error was never measured has no margin: it is shown, nothing is ranked by it.
 """
 
 import math
@@ -16,7 +16,7 @@ import pandas as pd
 from heaptape.results import distilled
 
 NONE_KNOWN = math.inf
-# metric of `schema.figures` -> its name among margins, where that is another (measure/exact.py names those)
+# metric of `schema.figures` -> its name among margins, if that differs (measure/exact.py names those)
 FIGURES = {
     "total_instructions": "instructions",
     "peak_rss": "rss-peak",
@@ -24,9 +24,9 @@ FIGURES = {
     "vm_size": "vmsize-peak",
     "page_faults": "faults",
 }
-# What is said of the whole itself, not estimated.
+# Figures that are known of the whole, not estimated.
 KNOWN = ("ideal_rss",)
-# Key of R.json's workload -> what such a workload is called.
+# Key of R.json's workload -> the name of such a workload.
 KINDS = {"distilled": "distillate", "synthetic": "synthetic workload"}
 UNBOUNDED = 100.0  # from this margin on, the whole's figure may be any number of times as large
 MARK = "†"  # of a figure without a margin
@@ -35,7 +35,7 @@ FORBIDDEN = "‡"  # of a ratio of two figures with UNBOUNDED or more
 
 @dataclass(frozen=True)
 class StandIn:
-    """`kind`: as of KINDS; `made_of`: in words; `expected`: figure -> percent; `manifest`: of a distillate."""
+    """`kind`: one of KINDS; `made_of`: in words; `expected`: figure -> percent; `manifest`: of a distillate."""
 
     kind: str
     made_of: str
@@ -47,7 +47,7 @@ class StandIn:
         return 0.0 if metric in KNOWN else self.expected.get(FIGURES.get(metric, metric), NONE_KNOWN)
 
     def of_whole(self, metric: str, run: Mapping, value: float | None) -> tuple[float | None, float]:
-        """The whole's figure by the run's, and its margin; NONE_KNOWN where it is the run's own."""
+        """The whole's figure, estimated from the run's, and its margin. NONE_KNOWN: the figure is the run's own."""
         if self.manifest is None or self.margin(metric) == NONE_KNOWN:
             return value, self.margin(metric)
         if metric in KNOWN:
@@ -60,14 +60,14 @@ class StandIn:
         return {"kind": self.kind, "expected": dict(self.expected)}
 
     def of_itself(self, name: str) -> str:
-        """What to say where nothing that is shown is an estimate of the whole. `name`: the workload's."""
-        return f"{self._what(name)}: what is shown is of the {self.kind} itself, and no estimate of the whole's."
+        """The sentence for figures none of which is an estimate of the whole. `name`: the workload's."""
+        return f"{self._what(name)}: the figures are of the {self.kind} itself, not estimates of the whole's."
 
     def _what(self, name: str) -> str:
         return f"{name} is a {self.kind}, {self.made_of}"
 
     def sentence(self, name: str) -> str:
-        """What to say of its figures, once. `name`: the workload's."""
+        """The sentence about its figures, to be shown once. `name`: the workload's."""
         plain = {figure: percent for figure, percent in self.expected.items() if "/" not in figure}
         known = ", ".join(f"{figure} ±{percent_text(percent)}" for figure, percent in plain.items())
         what = self._what(name)
@@ -82,7 +82,7 @@ class StandIn:
 
 
 def stand_in(workload: Mapping) -> StandIn | None:
-    """Of R.json's "workload"; None where it is the whole itself."""
+    """The stand-in that R.json's "workload" is; None if it is the whole itself."""
     for key, kind in KINDS.items():
         about = workload.get(key)
         if isinstance(about, Mapping):
@@ -105,12 +105,12 @@ def _drawn_from(about: Mapping) -> str:
 
 
 def sentences(files: Iterable) -> list[str]:
-    """`StandIn.sentence` of each of the results that is one (`schema.Results`)."""
+    """`StandIn.sentence` for each of the results (`schema.Results`) that is a stand-in."""
     return [one.sentence(file.name) for file in files if (one := stand_in(file.workload))]
 
 
 def by_figure(table: pd.DataFrame) -> dict[tuple[str, str], float]:
-    """(workload, metric) -> margin in percent, of those that have one. `table`: of `schema.figures`."""
+    """(workload, metric) -> margin in percent, for figures that have one. `table`: of `schema.figures`."""
     if "margin_percent" not in table.columns:
         return {}
     found = table[table["margin_percent"] > 0].groupby(["workload", "metric"], sort=False)["margin_percent"].max()
@@ -118,28 +118,29 @@ def by_figure(table: pd.DataFrame) -> dict[tuple[str, str], float]:
 
 
 def bounds(estimate: float, margin: float) -> tuple[float, float]:
-    """Between which the whole's figure lies: those that the estimate is no more than the margin (percent) off from."""
+    """The ends of the whole's figure: of all values from which the estimate is at most the margin (percent) off."""
     high = estimate / (1 - margin / 100) if margin < UNBOUNDED else math.inf
     return estimate / (1 + margin / 100), high
 
 
 def widened(low: float, high: float, margin: float) -> tuple[float, float]:
-    """The ends of a ratio's interval, where each of the two figures has the margin: of all ratios that the whole's may
-    have. Independent errors would need less, the root of their squares' sum; those of one fit are not independent.
+    """The ends of a ratio's interval, where each of the two figures has the margin: of all ratios that are possible for
+    the whole. Independent errors would need less, the root of the sum of their squares, but errors of one fit are not
+    independent.
     """
     factor = (100 + margin) / (100 - margin) if margin < UNBOUNDED else math.inf
     return low / factor, high * factor
 
 
 def of_geometric_mean(ratios: Sequence[float]) -> float:
-    """Of the geometric mean of ratios of two figures with these margins: it widens by the mean of their factors."""
+    """The margin of the geometric mean of ratios with these margins: it widens by the mean of their factors."""
     if max(ratios) >= UNBOUNDED:
         return max(ratios)
     return 100 * math.tanh(sum(math.atanh(margin / 100) for margin in ratios) / len(ratios))
 
 
 def percent_text(percent: float) -> str:
-    """As it stands behind a figure and ±."""
+    """A margin as shown after a figure and ±."""
     return f"{_digits(percent)} %"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Figures of the pass `misses`: what a run's "misses" object says, as metrics, and their names.
+"""Figures of the pass `misses`: a run's "misses" object as metrics, and their names.
 
 A metric is "misses/SIDE/COUNT": SIDE is all, program or allocator; COUNT is cache_BYTES, tlb_ENTRIES, page_faults or
 instructions.
@@ -15,8 +15,8 @@ PAGE_FAULTS, INSTRUCTIONS = "page_faults", "instructions"
 
 
 def figures(misses: Mapping) -> Iterator[tuple[str, str, float]]:
-    """Metric, unit and count of all that the "misses" object of a run has; what it lacks is left out. Of a recording in
-    bursts without what is not known to have missed, or to be a page fault: a burst's first accesses.
+    """Metric, unit and count for each figure that the "misses" object of a run has. For a recording in bursts, a
+    burst's first accesses are left out: it is not known whether they missed, or were page faults.
     """
     for side in SIDES:
         counts = misses if side == "all" else misses.get(side) or {}
@@ -26,13 +26,13 @@ def figures(misses: Mapping) -> Iterator[tuple[str, str, float]]:
 
 
 def of_levels(misses: Mapping) -> dict[str, float]:
-    """Metric -> misses of both sides, of each cache and TLB."""
+    """Metric -> misses of both sides, for each cache and TLB."""
     return {metric: value for metric, unit, value in figures(misses) if metric.startswith(OF_ALL) and unit == "misses"}
 
 
 def until(metric: str, windows: Mapping) -> np.ndarray:
-    """Misses of both sides up to each of the positions of `windows`, those of the start-up included. Raises
-    KeyError where it has none of that cache or TLB.
+    """Misses of both sides up to each position of `windows`, including those of the start-up. Raises KeyError if
+    `windows` does not have that cache or TLB.
     """
     rows = {f"cache_{level['bytes']}": level["misses"] for level in windows["caches"]}
     rows |= {f"tlb_{level['entries']}": level["misses"] for level in windows["tlbs"]}
@@ -56,14 +56,14 @@ def _less(count: object, unsure: object) -> object:
 
 
 def place(count: str) -> tuple[int, int]:
-    """To sort counts by: caches and TLBs by size, page faults, instructions."""
+    """Sort key of a count: caches and TLBs by size, page faults, instructions."""
     kind, _, size = count.rpartition("_")
     order = ("cache", "tlb")
     return (order.index(kind), int(size)) if kind in order else (2 + (count != PAGE_FAULTS), 0)
 
 
 def heading(count: str) -> str:
-    """As a table's column: "256 KiB", "TLB 64", "page faults"."""
+    """The heading of a table's column: "256 KiB", "TLB 64", "page faults"."""
     kind, _, size = count.rpartition("_")
     if kind == "tlb":
         return f"TLB {int(size):,}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""How far replays were from live programs when that was last measured: the errors that other answers carry.
+"""The last measured errors of replays against live programs, which other answers carry.
 
 `fidelity.json` beside this file is written by `heaptape verify-fidelity --table`, from the same runs as
-docs/methods/FIDELITY.md. No numpy here: every comparison asks.
+docs/methods/FIDELITY.md. Without numpy, as every comparison needs this.
 """
 
 import json
@@ -14,19 +14,19 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError
 
 FILE = Path(__file__).with_name("fidelity.json")
-# Errors of fewer programs than these say nothing of the next one.
+# Errors of fewer programs than these predict nothing for another one.
 FEWEST_APPS = 5
-# An error as large as the figure itself: replays say nothing about it.
+# An error as large as the figure itself: replays don't predict it.
 UNPREDICTED_PERCENT = 100
 NAMES = {"peak_rss": "peak RSS", "mean_rss": "mean RSS", "vm_size": "VmSize", "bare_cpu": "bare CPU"}
 
 
 def error_percent(figure: str, allocator: str) -> float | None:
-    """By how much a replay's figure may be off, in percent of the live program's: what 9 of 10 programs stayed within.
+    """How far a replay's figure may be off, in percent of the live program's: 9 of 10 programs were within it.
 
-    `figure`: a metric of `results_file.figures`. `allocator`: a label; a variant has its allocator's error, an
-    allocator that was not measured the error of all together. None where it was never measured; 0 for the allocator
-    that programs were recorded on, which the others are compared with.
+    `figure`: a metric of `schema.figures`. `allocator`: a label; a variant has its allocator's error, an
+    allocator that was not measured the error of all together. None if the figure was never measured; 0 for the
+    baseline, the allocator that programs were recorded on.
     """
     table = known()
     if not table or figure not in table["figures"]:
@@ -40,7 +40,7 @@ def error_percent(figure: str, allocator: str) -> float | None:
 
 
 def errors_of(figures: Iterable[str], allocators: Iterable[str]) -> dict[str, float]:
-    """figure -> the largest error of any of the allocators, for those figures that were measured."""
+    """figure -> the largest error of any of the allocators, for the figures that were measured."""
     labels = list(allocators)
     found = {}
     for figure in figures:
@@ -51,14 +51,12 @@ def errors_of(figures: Iterable[str], allocators: Iterable[str]) -> dict[str, fl
 
 
 def is_replay(data: dict) -> bool:
-    """Were these results made by replaying? A table published elsewhere carries no error of ours."""
+    """Were these results made by replaying? A table published elsewhere does not have our errors."""
     return isinstance(data.get("heaptape"), dict)
 
 
 def carried(results: Iterable[dict]) -> Callable[[str, str, str], float]:
-    """For verdicts: (figure, a, b) -> the larger error of the two, 0 where none is known, or the results are not all
-    ours.
-    """
+    """For verdicts: (figure, a, b) -> the larger error of the two; 0 if none is known, or not all results are ours."""
     ours = all(is_replay(data) for data in results)
 
     def error(figure: str, a: str, b: str) -> float:
@@ -68,7 +66,7 @@ def carried(results: Iterable[dict]) -> Callable[[str, str, str], float]:
 
 
 def sentence(figures: Iterable[str], allocators: Iterable[str]) -> str:
-    """What to say beside the figures: for each the smallest and largest error of the allocators; empty where none is
+    """The sentence beside the figures: for each, the smallest and largest error of the allocators; empty if none is
     known.
     """
     labels, ranges, unpredicted = list(allocators), [], []
@@ -87,7 +85,7 @@ def sentence(figures: Iterable[str], allocators: Iterable[str]) -> str:
 
 
 def known() -> dict | None:
-    """The table; None where there is none, or of too few apps."""
+    """The table; None if there is none, or it has too few apps."""
     return _load(FILE)
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What a run of results says of itself, without pandas."""
+"""A run's label and numbers, without pandas."""
 
 import math
 
 
 def label(allocator: object, variant: object) -> str:
-    """How an allocator with its variant is called in tables: `name` or `name:variant`."""
+    """The name of an allocator with its variant in tables: `name` or `name:variant`."""
     return str(allocator) if variant in (None, "", "default") else f"{allocator}:{variant}"
 
 
@@ -14,7 +14,7 @@ def label_of(run: dict) -> str:
 
 
 def number(value: object) -> float | None:
-    """A finite number, or None for whatever else stands there."""
+    """The value if it is a finite number, else None."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
     return None

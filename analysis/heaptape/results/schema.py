@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Results files (R.json): reading them, and turning runs into one long table of figures.
+"""Results files (R.json): reads them, and turns their runs into one long table of figures.
 
 Only the keys of the results schema are needed, and each of them may be missing: a table published elsewhere can be
-written as results and compared. What is missing stays missing; it never becomes zero.
+written as results and compared. A missing figure stays missing; it never becomes zero.
 """
 
 import gc
@@ -27,7 +27,7 @@ from heaptape.results.structs import ResultsFile
 from heaptape.results.timeline import timeline_frame
 
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
-# Those that tell memory, best first. A blame pass is a memory pass with more to do.
+# Passes that measure memory, best first. A blame pass is a memory pass that does more.
 MEMORY_PASSES = ("memory", "bare", "time", "blame")
 # metric -> (key in a run, unit, passes that measure it best first)
 RUN_METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
@@ -47,7 +47,7 @@ HELD_METRICS = {"held_rss": "rss_anon_bytes", "purged_rss": "purged_rss_anon_byt
 
 @dataclass(frozen=True)
 class Results:
-    """One results file. `data` is the JSON object as it is; `runs` its runs that are not failures."""
+    """One results file. `data` is the JSON object unchanged; `runs` its runs that are not failures."""
 
     path: str
     data: dict
@@ -69,19 +69,19 @@ class Results:
 
     @property
     def failures(self) -> list[dict]:
-        """Runs that have an "error" instead."""
+        """Runs that failed: they have an "error"."""
         return [run for run in self.data["runs"] if "error" in run]
 
     @property
     def labels(self) -> list[str]:
-        """Allocators in the order in which they were chosen (or, if that isn't said, first ran)."""
+        """Allocators in the order in which they were chosen (or first ran, if the file does not have that order)."""
         chosen = [
             label(a.get("name"), a.get("variant")) for a in self.data.get("allocators") or [] if isinstance(a, dict)
         ]
         return list(dict.fromkeys(chosen + [label_of(run) for run in self.data["runs"]]))
 
     def figures(self) -> pd.DataFrame:
-        """Every figure of every run, one per row: `results_file.figures`."""
+        """Every figure of every run, one per row: `figures`."""
         return figures([self])
 
     def calls(self) -> pd.DataFrame:
@@ -90,7 +90,7 @@ class Results:
 
     def timelines(self) -> "dict[str, pd.DataFrame]":
         """Memory over progress, of each allocator's first memory pass: position (ops), rss_anon_bytes, vm_size_bytes,
-        live_bytes. Allocators without one are not there.
+        live_bytes. Allocators without one are left out.
         """
         return {name: timeline_frame(run) for name, run in self._first_runs("timeline").items()}
 
@@ -110,20 +110,20 @@ class Results:
 
     @property
     def experiment_labels(self) -> set[str]:
-        """Of runs that `heaptape whatif` made of rewritten workloads."""
+        """Labels of runs that `heaptape whatif` made of rewritten workloads."""
         return {label for about in self.data.get("whatif") or [] for label in about.get("labels", {}).values()}
 
     def blame(self, by: str | None = None) -> pd.DataFrame:
         """Who holds the memory, one row per allocator, position, grouping (all, or `by`) and group: columns
-        blame.COLUMNS; bytes. Of each allocator, position and grouping rounding_bytes and empty_bytes add up to RSS less
-        live bytes. Empty where no run had the pass. Raises as `holders`.
+        blame.COLUMNS; bytes. For each allocator, position and grouping, rounding_bytes and empty_bytes add up to RSS
+        less live bytes. Empty if no run had the pass. Raises like `holders`.
         """
         groupings = (by,) if by else blame.GROUPINGS
         frames = [blame.tidy(found, name, groupings) for name, found in self.holders().items()]
         return pd.concat(frames, ignore_index=True) if frames else blame.nothing()
 
     def _first_runs(self, key: str) -> dict[str, dict]:
-        """By allocator, in their order: the first run that has something under that key."""
+        """By allocator, in order: its first run that has something under that key."""
         found = {label_of(run): run for run in reversed(self.runs) if run.get(key)}
         return {name: found[name] for name in self.labels if name in found}
 
@@ -131,8 +131,8 @@ class Results:
 def results(path: str | Path) -> Results:
     """Reads the results of one workload: a results file, or a report that holds them; `-` is standard input.
 
-    Raises HeaptapeError (naming the file) if it is none or a report of several workloads (`all_results` reads those),
-    OSError if it can't be read.
+    Raises HeaptapeError (naming the file) if it is neither, or a report of several workloads (`all_results` reads
+    those), OSError if it can't be read.
 
     >>> import heaptape
     >>> result = heaptape.results("small.json")
@@ -150,7 +150,7 @@ def results(path: str | Path) -> Results:
 
 
 def all_results(path: str | Path) -> list[Results]:
-    """Reads a results file, or all results that a report holds, in its order. Raises as `results` does."""
+    """Reads a results file, or all results that a report holds, in its order. Raises like `results`."""
     text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     with _no_collection():
         return [_checked(str(path), data) for data in _objects(str(path), text)]
@@ -158,7 +158,7 @@ def all_results(path: str | Path) -> list[Results]:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Without the search for cycles, of which JSON has none: it would take two thirds of the time of reading."""
+    """Disables the search for cycles, of which JSON has none: it would take two thirds of the reading time."""
     before = gc.isenabled()
     gc.disable()
     try:
@@ -190,12 +190,13 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
 
     Columns: workload, allocator (label), round (file and repetition: figures of one round were measured next to one
     another), metric, unit, value (float), margin_percent. Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per
-    call), "instructions/NAME" (mean instructions per call), "pmu/NAME" (processor's counters per op, the engine's taken
-    off), "syscalls/NAME" and "syscall_bytes/NAME", "misses/SIDE/COUNT" (results/misses.py), "accesses/NAME"
+    call), "instructions/NAME" (mean instructions per call), "pmu/NAME" (processor's counters per op, less the
+    engine's), "syscalls/NAME" and "syscall_bytes/NAME", "misses/SIDE/COUNT" (results/misses.py), "accesses/NAME"
     (results/accesses.py), "contention/waits" and "contention/wait_ns", "ideal_rss" (the workload's, the same for all).
     A metric is taken from the pass that measures it best. Two files of one workload (name and hash)
-    count as more repetitions of it. Of a workload that stands for another (results/margins.py) the values are those of
-    the whole as far as they can be told, and margin_percent by how much they may be off; 0 for all others.
+    count as more repetitions of it. For a workload that stands for another (results/margins.py) the values are those of
+    the whole as far as they can be estimated, and margin_percent is how far they may be off; it is 0 for all other
+    workloads.
     """
     rows: list[tuple] = []
     names: dict[tuple, str] = {}
@@ -276,7 +277,7 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float | None]
 
 
 def _counters(run: dict) -> Iterator[tuple[str, str, dict, float]]:
-    """The processor's counters per op, the engine's own (with the null allocator) taken off."""
+    """The processor's counters per op, less the engine's own (with the null allocator)."""
     ops, own = number(run.get("ops")), _object(run.get("engine_counters_per_op"))
     for name, count in _object(run["counters"]).items():
         value, engine = number(count), number(own.get(name))
@@ -285,7 +286,7 @@ def _counters(run: dict) -> Iterator[tuple[str, str, dict, float]]:
 
 
 def _runs_of_pass(file: Results, passes: tuple[str, ...], key: str) -> list[dict]:
-    """Runs that have the key, of the first pass that has any. A run that names no pass counts as any."""
+    """Runs that have the key, of the first pass that has such a run. A run without a pass counts for any pass."""
     for wanted in passes:
         found = [run for run in file.runs if run.get("pass", wanted) == wanted and _has(run, key)]
         if found:
@@ -302,7 +303,7 @@ def _object(value: object) -> dict:
 
 
 def unique_name(file: Results, names: dict[tuple, str]) -> str:
-    """The workload's name; with a number behind it where another workload of this comparison has the same."""
+    """The workload's name, followed by a number if another workload of this comparison has the same name."""
     identity = (file.name, file.workload.get("sha256") or None)
     if identity not in names:
         same = sum(1 for known in names if known[0] == file.name)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The shape of a results file (R.json), as types: what `schema.py` checks files against, and what
-docs/formats/schemas/results.schema.json is generated from (by `make golden`).
+"""The shape of a results file (R.json), as types. `schema.py` checks files against them, and
+docs/formats/schemas/results.schema.json is generated from them (by `make golden`).
 
-Every key may be missing or null but "runs" and a run's "allocator", and keys that are not here are allowed: a table
-published elsewhere can be written as results. What is here has to be of its type.
+Every key except "runs" and a run's "allocator" may be missing or null, and unknown keys are allowed: a table published
+elsewhere can be written as results. A known key must have its type.
 """
 
 import sys
@@ -62,7 +62,7 @@ class Whole(msgspec.Struct):
 
 
 class DistillateError(msgspec.Struct):
-    """By how much an allocator's figure of the distillate is off, and is expected to be on an allocator not seen."""
+    """The error of an allocator's figure in the distillate, and the error expected on an allocator not seen."""
 
     allocator: Text = None
     figure: Text = None
@@ -72,7 +72,7 @@ class DistillateError(msgspec.Struct):
 
 
 class Correction(msgspec.Struct):
-    """Of a figure's estimate, by the model "none", "factor" or "shift"."""
+    """The correction of a figure's estimate, by the model "none", "factor" or "shift"."""
 
     model: str
     value: Finite
@@ -81,7 +81,7 @@ class Correction(msgspec.Struct):
 class Distilled(msgspec.Struct):
     """What a distillate stands for (core/trace/FORMAT.md). `segments`: rows of from, counted, to, whole_from, whole_to,
     weight; `map`: rows of positions, in it and in the whole. `expected`: figure -> half of the 95 % interval, in
-    percent of the whole's; `sampling`: the part of it that is of the choice of windows; `ages`: label -> percent.
+    percent of the whole's; `sampling`: the part of it caused by the choice of windows; `ages`: label -> percent.
     """
 
     version: Count = None
@@ -98,7 +98,7 @@ class Distilled(msgspec.Struct):
 
 
 class DrawnFrom(msgspec.Struct):
-    """The profile that a synthetic workload was drawn from: of which program, and how much of it there was."""
+    """The profile that a synthetic workload was drawn from: its program, ops and threads."""
 
     program: Text = None
     ops: Count = None
@@ -106,7 +106,7 @@ class DrawnFrom(msgspec.Struct):
 
 
 class Synthetic(msgspec.Struct):
-    """How a workload was drawn from a profile (core/trace/FORMAT.md). `lacks`: what the profile does not say.
+    """How a workload was drawn from a profile (core/trace/FORMAT.md). `lacks`: what the profile does not have.
     `expected`: figure -> half of the 95 % interval, in percent of the profiled trace's.
     """
 
@@ -118,7 +118,7 @@ class Synthetic(msgspec.Struct):
 
 
 class Workload(msgspec.Struct):
-    """What was replayed. `request_sizes`: rows of up to so many bytes, calls, bytes. `recorded`: rows of ops done,
+    """What was replayed. `request_sizes`: rows of largest size in bytes, calls, bytes. `recorded`: rows of ops done,
     RssAnon, VmSize while it was recorded. `witness`: what compiling the trace found. `lacks`: what the trace does not
     have.
     """
@@ -155,7 +155,7 @@ class Column(msgspec.Struct):
 
 
 class MachineNoise(msgspec.Struct):
-    """Of the whole machine while a run of 0.2 s or more went on."""
+    """Noise of the whole machine during a run of 0.2 s or more."""
 
     steal_percent: Number = None
     other_load_percent: Number = None
@@ -191,7 +191,7 @@ class Cycles(msgspec.Struct):
 
 
 class OfSize(Cycles):
-    """Those calls that request up to so many bytes, and more than the class before; null: the rest."""
+    """Calls of one size class, which request up to `up_to_bytes`, and more than the class before; null: the largest."""
 
     up_to_bytes: Count = None
 
@@ -215,7 +215,7 @@ class SlowCall(msgspec.Struct):
 
 
 class Held(msgspec.Struct):
-    """After the last op, with everything released: before and after the allocator's call that purges."""
+    """Memory after the last op, with everything released: before and after the allocator's call that purges."""
 
     rss_anon_bytes: Number = None
     vm_size_bytes: Number = None
@@ -226,7 +226,7 @@ class Held(msgspec.Struct):
 
 
 class MemoryMap(msgspec.Struct):
-    """Live and resident bytes of each region of the address space, over progress (analysis/README.md)."""
+    """Live and resident bytes of each region of the address space, over progress (docs/formats/RESULTS.md)."""
 
     region_bytes: Count = None
     positions: list[int] | None = None
@@ -239,7 +239,7 @@ class MemoryMap(msgspec.Struct):
 
 
 class Fragmentation(msgspec.Struct):
-    """What resident memory consists of, over progress (analysis/README.md)."""
+    """The parts of resident memory, over progress (docs/formats/RESULTS.md)."""
 
     os_page_bytes: Count = None
     positions: list[int] | None = None
@@ -251,7 +251,7 @@ class Fragmentation(msgspec.Struct):
 
 
 class BlamePosition(msgspec.Struct):
-    """A position at which resident memory was given to its holders, and what it consists of there."""
+    """A position at which resident memory was attributed to its holders, and what it consists of there."""
 
     position: Count = None
     why: list[str] | None = None
@@ -268,7 +268,7 @@ class BlamePosition(msgspec.Struct):
 
 
 class BlameFrame(msgspec.Struct):
-    """A function of a call stack, as far as files on the recording's machine told."""
+    """A function of a call stack, as far as files on the recording's machine have it."""
 
     function: Text = None
     file: Text = None
@@ -278,8 +278,8 @@ class BlameFrame(msgspec.Struct):
 
 
 class BlameSite(msgspec.Struct):
-    """A call stack that acquired objects; `stack`: the trace's node; `frames`: their numbers in the list of all,
-    innermost first; `births`: objects that it acquired.
+    """A call stack that acquired objects; `stack`: the trace's node; `frames`: indices into the list of all
+    frames, innermost first; `births`: objects that it acquired.
     """
 
     stack: Count = None
@@ -290,7 +290,7 @@ class BlameSite(msgspec.Struct):
 
 
 class BlameMark(msgspec.Struct):
-    """What the program said of itself."""
+    """A mark of the program."""
 
     position: Count = None
     name: Text = None
@@ -354,9 +354,9 @@ class LineSharing(msgspec.Struct):
 
 
 class SimulatedLevel(msgspec.Struct):
-    """A cache of `bytes` or a TLB of `entries`, and what missed in it. `sequential_misses`, of caches: of `misses`,
-    those that continue a stream of lines in order of address. `first_misses`, of a recording in bursts: of `misses`,
-    those of lines or OS pages that a burst accessed for the first time.
+    """A cache of `bytes` or a TLB of `entries`, and its misses. `sequential_misses`, of caches: the part of `misses`
+    that continues a stream of lines in order of address. `first_misses`, of a recording in bursts: the part of `misses`
+    whose line or OS page a burst accessed for the first time.
     """
 
     bytes: Count = None
@@ -368,7 +368,7 @@ class SimulatedLevel(msgspec.Struct):
 
 
 class SimulatedSide(msgspec.Struct):
-    """What was simulated of the program, or of its allocator. `syscalls_by_kind`: of the allocator alone."""
+    """Simulated figures of the program, or of its allocator. `syscalls_by_kind`: of the allocator only."""
 
     instructions: Count = None
     data_accesses: Count = None
@@ -381,10 +381,10 @@ class SimulatedSide(msgspec.Struct):
 
 
 class Bursts(msgspec.Struct):
-    """Of a recording in bursts, of which alone the other figures are: how many, lines and OS pages that a burst
+    """The bursts of a recording, which the other figures are limited to: how many, lines and OS pages that a burst
     accessed for the first time (the caches may have held them or not), page faults of OS pages that
-    may have been touched before, and instructions outside of all bursts: the program's, null where the recording
-    doesn't say, and the allocator's.
+    may have been touched before, and instructions outside of all bursts: the program's, null if the recording
+    doesn't have them, and the allocator's.
     """
 
     count: Count = None
@@ -396,7 +396,7 @@ class Bursts(msgspec.Struct):
 
 
 class LevelUntil(msgspec.Struct):
-    """Of a cache of `bytes` or a TLB of `entries`: what had missed in it at each position."""
+    """The misses of a cache of `bytes` or a TLB of `entries` up to each position."""
 
     misses: list[int]
     bytes: Count = None
@@ -404,7 +404,7 @@ class LevelUntil(msgspec.Struct):
 
 
 class MissWindows(msgspec.Struct):
-    """Of both sides, the start-up included, up to each position."""
+    """Misses of both sides, including the start-up, up to each position."""
 
     positions: list[int]
     caches: list[LevelUntil]
@@ -413,8 +413,8 @@ class MissWindows(msgspec.Struct):
 
 class Misses(msgspec.Struct):
     """The pass `misses`: the program's recorded data accesses and the allocator's own, simulated; in all and by side.
-    `program_instructions` and what else was counted of the program while it was recorded is null where the recording
-    doesn't say.
+    `program_instructions` and other counts of the program made while it was recorded are null if the recording
+    doesn't have them.
     """
 
     program_instructions: Count = None
@@ -437,7 +437,7 @@ class Misses(msgspec.Struct):
 
 class Accesses(msgspec.Struct):
     """The pass `accesses`: the program's recorded data accesses, performed by the engine. CPU times are of whole runs,
-    nothing subtracted: of the engine's own share, and with independent and with dependent accesses.
+    with nothing subtracted: of the engine's own share, and with independent and with dependent accesses.
     """
 
     recorded_accesses: Count = None
@@ -461,7 +461,7 @@ class Waits(msgspec.Struct):
 
 
 class SizeWaits(Waits):
-    """Waits in calls of one size class; `up_to_bytes` null: the last."""
+    """Waits in calls of one size class; `up_to_bytes` is null for the last class."""
 
     up_to_bytes: Count = None
 
@@ -475,7 +475,7 @@ class CallWaits(Waits):
 
 
 class LockWaits(Waits):
-    """Waits for one lock, or from one place. `address` null: of those for which there was no row."""
+    """Waits for one lock, or from one place. `address` is null for the locks that found no row."""
 
     wait: Text = None
     address: Text = None
@@ -487,8 +487,8 @@ class LockWaits(Waits):
 
 
 class Contention(Waits):
-    """The pass `contention`: waits of threads inside calls. `outside`: waits seen elsewhere; `trap_ns`: what seeing one
-    took.
+    """The pass `contention`: waits of threads inside calls. `outside`: waits seen elsewhere; `trap_ns`: cost of seeing
+    one wait.
     """
 
     thread_ns: Number = None
@@ -502,7 +502,7 @@ class Contention(Waits):
 
 
 class Windows(msgspec.Struct):
-    """Of the pass `instructions`: instructions and calls, by kind of call, between each two positions."""
+    """The pass `instructions`: instructions and calls, by kind of call, between successive positions."""
 
     positions: list[int]
     instructions: dict[str, list[Finite]]
@@ -510,7 +510,7 @@ class Windows(msgspec.Struct):
 
 
 class Run(msgspec.Struct, rename={"pass_": "pass"}):
-    """One run of one pass; with `error` where it failed. `timeline`: rows of ops done, RssAnon, VmSize, live bytes.
+    """One run of one pass; with `error` if it failed. `timeline`: rows of ops done, RssAnon, VmSize, live bytes.
     `syscall_rows`: rows of ops done, kind, bytes. Cycles are of the calibrated counter.
     """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a workload is drawn from: the profile's tables (docs/formats/PROFILE_JSON.md), checked and brought into arrays.
+"""The distributions to draw from: the profile's tables (docs/formats/PROFILE_JSON.md), checked, as arrays.
 
-Births are the calls that acquire a new object; moves are reallocs of live objects. The profile has sizes of the whole
-run and bytes of each window of it, so births are shared out to windows such that both come out (`spread`).
+Births are the calls that acquire a new object; moves are reallocs of live objects. The profile has sizes for the whole
+run and bytes for each window, so births are distributed over windows such that both match (`spread`).
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class _Reallocs(msgspec.Struct):
 
 
 class _Profile(msgspec.Struct):
-    """What is read of a profile. `line_sharing`, sites and lifetimes in ns are not drawn from."""
+    """The parts of a profile that are read. `line_sharing`, sites and lifetimes in ns are not used."""
 
     ops: Annotated[int, msgspec.Meta(ge=1, lt=1 << 62)]
     windows: Annotated[list[Annotated[list[NonNegative], msgspec.Meta(min_length=8)]], msgspec.Meta(min_length=1)]
@@ -59,8 +59,8 @@ class Kinds:
 
 @dataclass(frozen=True)
 class Windows:
-    """Parts of the progress: births of each kind (a matrix, windows by kinds), calls without an object, and what is
-    live after each.
+    """Parts of the progress: births of each kind (a matrix, windows by kinds), calls without an object, and live
+    objects and bytes after each.
     """
 
     births: np.ndarray
@@ -71,10 +71,10 @@ class Windows:
 
 @dataclass(frozen=True)
 class Distributions:
-    """`ages`: kinds by age buckets, the share of each kind's births that are released so old; what is missing to 1 is
+    """`ages`: kinds by age buckets, the share of each kind's births that are released at that age; the rest up to 1 is
     not released. `chains`: rows of moves, share of births, first bytes, last bytes. `pairs`: rows of acquiring thread,
-    releasing thread, objects. `touched`: rows of least size, touched OS pages per byte. `born_share`: of all allocated
-    bytes those of births, as ages count those of moves, too.
+    releasing thread, objects. `touched`: rows of least size, touched OS pages per byte. `born_share`: share of births
+    in all allocated bytes; needed as ages also count the bytes of moves.
     """
 
     program: str | None
@@ -91,7 +91,7 @@ class Distributions:
 
 
 def distributions(path: str, data: object) -> Distributions:
-    """Of a profile's JSON; `path`: its name in errors. Raises HeaptapeError for what is not one."""
+    """The distributions of a profile's JSON; `path`: its name in errors. Raises HeaptapeError if it isn't a profile."""
     profile = checked(path, data, _Profile)
     kinds = _kinds(profile)
     births = max(float(kinds.births.sum()), 1.0)
@@ -119,7 +119,7 @@ def _chains(profile: _Profile) -> list[list[int]]:
 
 
 def _kinds(profile: _Profile) -> Kinds:
-    """Reallocs of live objects are no births: they are taken off all sizes of realloc alike."""
+    """Kinds of births. Reallocs of live objects are not births: they are subtracted evenly from realloc's sizes."""
     reallocs = sum(row[1] for name in REALLOCS for row in profile.sizes.get(name, []))
     born = 1 - min(profile.reallocs.calls / reallocs, 1.0) if reallocs else 1.0
     calls = tuple(profile.sizes)
@@ -149,7 +149,7 @@ def _windows(profile: _Profile, kinds: Kinds) -> Windows:
 
 def spread(births: np.ndarray, sizes: np.ndarray, of_window: np.ndarray, bytes_of_window: np.ndarray) -> np.ndarray:
     """Births of each window and kind: sums over windows are `births`, over kinds about `of_window`, and bytes about
-    `bytes_of_window`. Of all such tables the one nearest to independence that has a power of the size per window.
+    `bytes_of_window`. Of all such tables the nearest to independence, with a power of the size per window.
     """
     if not len(births):
         return np.zeros((len(of_window), 0))
@@ -167,7 +167,7 @@ def spread(births: np.ndarray, sizes: np.ndarray, of_window: np.ndarray, bytes_o
 def _tilted(
     column: np.ndarray, logs: np.ndarray, sizes: np.ndarray, of_window: np.ndarray, bytes_: np.ndarray
 ) -> np.ndarray:
-    """Rows of `column` times the power of the size that gives each window its bytes, by bisection of all at once."""
+    """Rows of `column` times the power of the size that gives each window its bytes; all by one bisection."""
     wanted = bytes_ / np.maximum(of_window, 1.0)
     low, high = np.full(len(of_window), -STEEPEST), np.full(len(of_window), STEEPEST)
     for _ in range(24):
@@ -185,7 +185,7 @@ def _weights(column: np.ndarray, logs: np.ndarray, power: np.ndarray) -> np.ndar
 
 
 def _ages(profile: _Profile, kinds: Kinds) -> np.ndarray:
-    """Ages are those of the released objects of the nearest size."""
+    """Ages of each kind, from the released objects of the nearest size."""
     found: dict[int, np.ndarray] = {}
     for size, age, objects, *_ in profile.lifetimes_bytes:
         found.setdefault(size, np.zeros(AGES))[age.bit_length() if age < 1 << (AGES - 1) else AGES - 1] += objects
@@ -212,7 +212,7 @@ def _born_share(profile: _Profile, kinds: Kinds) -> float:
 
 
 def _lacks(profile: _Profile) -> tuple[str, ...]:
-    """What no profile has, and what this one does not."""
+    """Properties that all profiles lack, and those that this one lacks."""
     lacks = ["order", "reuse", "alignments", "kinds of release", "failed calls and those of free(NULL) apart"]
     lacks += ["touched OS pages"] * (not profile.touched)
     lacks += ["times of threads"] * (profile.threads > 1)

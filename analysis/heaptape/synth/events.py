@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Events drawn from distributions, window by window, as a legal history.
 
-A window's births are drawn with their sizes, and each with an age; how many objects are live after it is the profile's,
-so older ones are released early or late: first those that are due, and where their bytes are off, larger or smaller
-ones. Time is bytes allocated, as in the profile's lifetimes. Memory: live objects and one part of a window.
+A window's births are drawn with their sizes, and each with an age. The number of live objects after it is the
+profile's, so older objects are released early or late: first those that are due, and where their bytes are off, larger
+or smaller ones. Time is bytes allocated, as in the profile's lifetimes. Memory: live objects and one part of a window.
 """
 
 from collections.abc import Iterator
@@ -13,15 +13,15 @@ import numpy as np
 
 from heaptape.synth.distributions import AGES, Distributions
 
-PART_BIRTHS = 1 << 18  # a window is drawn in parts of so many
+PART_BIRTHS = 1 << 18  # a window is drawn in parts of this many births
 TURN = 32  # births in a row by one thread
-STEPS = 10  # of looking for releases with the right bytes
+STEPS = 10  # of the search for releases with the right bytes
 CHOICE = 8  # candidates for each release of an older object
-LARGEST = 64  # and so many of the largest
+LARGEST = 64  # and this many of the largest
 NEAR_ENOUGH = 0.01  # of live bytes
 LEAST_BIRTHS = 4096  # in a stretch, and
 LEAST_OF_LIVE = 1 / 8  # of the live objects
-LARGE = 0.02  # of the most live bytes: such objects are told by the live bytes, unless they live shortly
+LARGE = 0.02  # of the most live bytes: live bytes determine the lives of such objects, unless these are short
 TOUCHED_MIN_BYTES = 8 << 10
 ACQUIRE, MOVE, RELEASE, NOTHING = range(4)
 _PLACE, _SIZE, _DUE, _CALL, _THREAD, _BORN, _CHAIN, _MOVED, _FIRST = range(9)  # columns of live objects
@@ -30,10 +30,10 @@ _COLUMNS = 9
 
 @dataclass(frozen=True)
 class Events:
-    """In order. `kind`: ACQUIRE, MOVE, RELEASE or NOTHING (a call without an object); `call`: the number of the one
-    that acquired the object at its birth; `place`: the object, `to`: where a move puts it. Places are numbers from 1
-    on, and none is used twice. `size_bytes`: of the request; of a RELEASE the OS pages that were touched, plus 1, or 0
-    where that is not known.
+    """Events in order. `kind`: ACQUIRE, MOVE, RELEASE or NOTHING (a call without an object); `call`: the number of the
+    call that acquired the object at its birth; `place`: the object, `to`: its place after a move. Places are numbers
+    from 1 on, and none is used twice. `size_bytes`: of the request; for a RELEASE the number of touched OS pages plus
+    1, or 0 where that is not known.
     """
 
     kind: np.ndarray
@@ -48,7 +48,7 @@ class Events:
 
 
 def events(of: Distributions, ops: int, seed: int) -> Iterator[Events]:
-    """The whole workload, of about so many ops: births and heap are scaled, the heap never beyond the profile's."""
+    """The whole workload, of about `ops` ops: births and heap are scaled, the heap never beyond the profile's."""
     drawing, scale = _Drawing(of, ops, seed), ops / of.ops
     heap = min(scale, 1.0)
     objects = bytes_ = 0.0
@@ -61,8 +61,8 @@ def events(of: Distributions, ops: int, seed: int) -> Iterator[Events]:
 
 
 def _stretches(of: Distributions, scale: float) -> Iterator[tuple[np.ndarray, float, float, float]]:
-    """Windows, as many together as make work for a pass over the live heap; the highest heap has its own end. Each with
-    births, calls without an object, and objects and bytes that are live behind it.
+    """Windows, merged until they are worth a pass over the live heap; one ends at the highest heap. Each with births,
+    calls without an object, and objects and bytes that are live after it.
     """
     windows = of.windows
     highest = int(np.argmax(windows.live_bytes)) if len(windows.live_bytes) else 0
@@ -84,11 +84,11 @@ class _Live:
 
     @property
     def table(self) -> np.ndarray:
-        """To be changed by `update` only."""
+        """The objects; to be changed only by `update`."""
         return self._room[:, : self.count]
 
     def mean_below(self, most: float) -> float:
-        """Bytes of an object, of those that are smaller than that."""
+        """Mean bytes of the objects that are smaller than `most`."""
         size = self.table[_SIZE]
         small = size < most
         return float(size.sum(where=small) / max(int(small.sum()), 1))
@@ -105,7 +105,7 @@ class _Live:
         self._room[:, which] = columns
 
     def remove(self, which: np.ndarray) -> None:
-        """The last ones come to where these were."""
+        """Removes objects; the last ones move to their places."""
         self.bytes -= float(self._room[_SIZE, which].sum())
         end = self.count - len(which)
         tail = np.setdiff1d(np.arange(end, self.count), which, assume_unique=True)
@@ -115,7 +115,7 @@ class _Live:
 
 
 class _Drawing:
-    """What goes on from part to part."""
+    """State that continues from part to part."""
 
     def __init__(self, of: Distributions, ops: int, seed: int) -> None:
         self._of = of
@@ -124,7 +124,7 @@ class _Drawing:
         self._ages_left = np.zeros(0)
         self._large = max(LARGE * float(of.windows.live_bytes.max(initial=0)), TOUCHED_MIN_BYTES)
         self._end = float(of.kinds.births @ of.kinds.size_bytes) * ops / of.ops
-        # Which part a kind's next birth falls into: not the same for all kinds.
+        # Fraction of a kind's next birth that is due: random, so that kinds are not born in the same parts.
         self._owed = self._random.random(len(of.kinds.births))
         self._ages = np.cumsum(of.ages, axis=1) + np.arange(len(of.ages))[:, None]
         pairs = of.pairs[np.lexsort((of.pairs[:, 1], of.pairs[:, 0]))]
@@ -136,7 +136,9 @@ class _Drawing:
         self._of_pair = rank + running / acquired[rank]
 
     def part(self, births: np.ndarray, others: float, target: tuple[float, float]) -> Events:
-        """`births`: of each kind; `others`: calls without an object; `target`: objects and bytes to be live then."""
+        """Draws a part. `births`: of each kind; `others`: calls without an object; `target`: live objects and bytes
+        after it.
+        """
         born, live, live_bytes = self._births(births), *target
         sizes = born[_SIZE]
         after = self._clock + np.cumsum(sizes)
@@ -167,8 +169,8 @@ class _Drawing:
         return Events(*columns[1:].astype(np.int64))
 
     def _exchange(self, born: np.ndarray, end: float, target: tuple[float, float]) -> None:
-        """Ages are drawn as of the whole run. Where too few objects would be live behind a part, some of its own get no
-        end, and later ones, where too many would be, the ages that these gave up.
+        """Adjusts ages, which are drawn for the whole run. Where too few objects would be live after a part, some of
+        its own lose their ends; where too many would be live, later objects get these ages.
         """
         live, live_bytes = target
         sizes, dies = born[_SIZE], born[_DUE] <= end
@@ -189,7 +191,7 @@ class _Drawing:
             self._ages_left = self._ages_left[count:]
 
     def _other(self, expected: float, births: int) -> np.ndarray:
-        """Calls without an object, anywhere."""
+        """Calls without an object, at random places."""
         self._owed_others += expected
         count = int(self._owed_others)
         self._owed_others -= count
@@ -216,7 +218,7 @@ class _Drawing:
         return found
 
     def _chains(self, found: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """Which row of chains each new object has, from 1 on; 0: it is never moved. Sets its sizes."""
+        """The row of chains of each new object, from 1 on; 0: it is never moved. Sets its sizes."""
         shares = np.cumsum(self._of.chains[:, 1])
         chain = np.searchsorted(shares, self._random.random(len(sizes)), "right") + 1
         chain[chain > len(shares)] = 0
@@ -226,7 +228,7 @@ class _Drawing:
         return chain
 
     def _age(self, kind: np.ndarray) -> np.ndarray:
-        """Bytes, even over the logarithms of a bucket's."""
+        """Ages in bytes, uniform over the logarithms within a bucket."""
         bucket = np.searchsorted(self._ages.ravel(), kind + self._random.random(len(kind)), "right") - kind * AGES
         age = np.exp2(bucket - 1 + self._random.random(len(kind))) * self._of.born_share
         return np.where(bucket >= AGES, np.inf, np.where(bucket == 0, 0.0, age))
@@ -236,7 +238,7 @@ class _Drawing:
         return np.arange(self._next_place - count, self._next_place)
 
     def _chosen(self, count: int, wanted_bytes: float, live_bytes: float) -> np.ndarray:
-        """Which older objects are released, but large ones: so many, with about so many bytes, the first due."""
+        """Which older, not large objects are released: `count`, with about `wanted_bytes`, those due first."""
         small = np.flatnonzero(self._live.table[_SIZE] < self._large)
         count = min(count, len(small))
         if count == 0:
@@ -249,7 +251,7 @@ class _Drawing:
         return small[found[_picked(due[found], size[found], count, wanted_bytes, live_bytes)]]
 
     def _large_ones(self, off: float) -> np.ndarray:
-        """Which large ones are released where so many bytes too many are live."""
+        """Which large objects are released where `off` bytes too many are live."""
         size = self._live.table[_SIZE]
         found = np.flatnonzero(size >= self._large)
         released = []
@@ -260,7 +262,7 @@ class _Drawing:
         return np.array(released, np.int64)
 
     def _end_keys(self, table: np.ndarray, begin: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Where releases stand among births, whose keys are 1, 2, …; those that are not due, anywhere in order."""
+        """Places of releases among births, whose keys are 1, 2, …; releases that are not due are anywhere, in order."""
         births = len(after)
         early = table[_DUE] > (after[-1] if births else -1)
         keys = np.maximum(np.searchsorted(after, table[_DUE], "right"), begin) + 0.5
@@ -272,19 +274,19 @@ class _Drawing:
         return keys
 
     def _age_share(self, table: np.ndarray, now: float) -> np.ndarray:
-        """How much of its life each object has behind it."""
+        """The share of its life that each object has lived at `now`."""
         until = np.where(np.isfinite(table[_DUE]), table[_DUE], max(self._end, now))
         return np.clip((now - table[_BORN]) / np.maximum(until - table[_BORN], 1), 0, 1)
 
     def _released(self, gone: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Of each thread that acquired, another may release, as often as the profile's pairs have it."""
+        """Releases; their threads are drawn from the profile's pairs of acquiring and releasing thread."""
         rank = np.searchsorted(self._acquirers, gone[_THREAD])
         pair = np.searchsorted(self._of_pair, rank + self._random.random(len(rank)), "right")
         thread = self._releasers[np.minimum(pair, len(self._releasers) - 1)]
         return _rows(keys, RELEASE, gone[_CALL], thread, gone[_PLACE], 0, self._touched(gone[_SIZE]))
 
     def _touched(self, sizes: np.ndarray) -> np.ndarray:
-        """OS pages, plus 1; 0 for objects that are too small to tell, or if the profile doesn't."""
+        """Touched OS pages, plus 1; 0 for objects that are too small, or where the profile lacks it."""
         least, per_byte = self._of.touched.T
         if not len(least):
             return np.zeros(len(sizes))
@@ -292,8 +294,8 @@ class _Drawing:
         return np.where(sizes >= TOUCHED_MIN_BYTES, np.rint(sizes * per_byte[place]) + 1, 0)
 
     def _moves(self, table: np.ndarray, begin: np.ndarray, end: np.ndarray, share: np.ndarray) -> np.ndarray:
-        """Reallocs of those objects, evenly between birth and release; sizes grow by the same factor each time. Changes
-        the places and sizes in the table.
+        """Reallocs of the table's objects, evenly between birth and release; sizes grow by the same factor each time.
+        Changes the places and sizes in the table.
         """
         has = np.flatnonzero(table[_CHAIN] > 0)
         row = table[_CHAIN][has].astype(int) - 1
@@ -315,7 +317,7 @@ class _Drawing:
 
 
 def _picked(first: np.ndarray, size: np.ndarray, count: int, wanted_bytes: float, live_bytes: float) -> np.ndarray:
-    """So many, with about so many bytes, else those with the least of `first`."""
+    """Picks `count` objects with about `wanted_bytes`, preferring the least of `first`."""
     by_first, by_size = _ranks(first), _ranks(size)
     low, high, power = -8.0, 8.0, 0.0
     chosen = np.arange(len(size))
@@ -330,7 +332,7 @@ def _picked(first: np.ndarray, size: np.ndarray, count: int, wanted_bytes: float
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """0 to 1."""
+    """The values' ranks, 0 to 1."""
     ranks = np.empty(len(values))
     ranks[np.argsort(values, kind="stable")] = np.arange(len(values)) / max(len(values), 1)
     return ranks

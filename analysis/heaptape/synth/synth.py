@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A trace of what is drawn from a profile, written by `heaptape-convert` from text."""
+"""A trace of events drawn from a profile, written by `heaptape-convert` from text."""
 
 import json
 import subprocess
@@ -14,13 +14,13 @@ from heaptape.synth.events import events
 from heaptape.synth.text import Lines
 
 VERSION = 1
-# Measured by `python -m tests.bench synth`: figure -> percent that such workloads' figures may be off.
+# Measured by `python -m tests.bench synth`: figure -> percent by which such workloads' figures may be off.
 ERRORS = Path(__file__).with_name("errors.json")
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What to make. `ops`: about so many; None: as many as the profile has."""
+    """What to make. `ops`: approximate number; None: the profile's."""
 
     output: str
     seed: int
@@ -28,7 +28,7 @@ class Wish:
 
 
 def read(path: str, text: bytes) -> Distributions:
-    """What to draw from. `path`: what the profile is called. Raises HeaptapeError for what is none."""
+    """The distributions of a profile's text. `path`: its name. Raises HeaptapeError if it is not a profile."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -38,7 +38,7 @@ def read(path: str, text: bytes) -> Distributions:
 
 
 def about(of: Distributions, wish: Wish) -> dict:
-    """INFO's key `synthetic` (core/trace/FORMAT.md). Errors were measured of workloads as long as their profiles."""
+    """INFO's key `synthetic` (core/trace/FORMAT.md). Errors were measured with workloads as long as their profiles."""
     expected = json.loads(ERRORS.read_text())["expected"] if wish.ops in (None, of.ops) else {}
     profile = {"program": of.program, "ops": of.ops, "threads": of.threads}
     found = {"version": VERSION, "profile": profile, "seed": wish.seed, "lacks": list(of.lacks)}
@@ -46,7 +46,7 @@ def about(of: Distributions, wish: Wish) -> dict:
 
 
 def write(of: Distributions, path: str, wish: Wish, home: Home, tell: Callable[[float], None]) -> int:
-    """Writes the trace, which appears whole or not at all; returns how many events. `tell`: the share that is done."""
+    """Writes the trace atomically; returns the number of events. `tell`: called with the share that is done."""
     lines, ops = Lines(path, of.kinds.calls), wish.ops or of.ops
     command = [str(home.program("convert")), "convert", "--from", "text", "-", wish.output]
     done = 0
@@ -62,8 +62,8 @@ def write(of: Distributions, path: str, wish: Wish, home: Home, tell: Callable[[
         except BrokenPipeError:
             process.wait()
         except BaseException:
-            process.kill()  # before its input ends, which would look like all of it
+            process.kill()  # before its input ends, which would look complete
             raise
     if process.returncode != 0:
-        raise HeaptapeError("")  # heaptape-convert has said why
+        raise HeaptapeError("")  # heaptape-convert has reported why
     return done

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Events as heaptape's own text (convert/formats/importers/import_text.c), some million lines a second.
+"""Events as heaptape's own text (convert/formats/importers/import_text.c), on the order of a million lines a second.
 
-All lines are equally long, numbers filled up with zeros, so that a whole part is one array of characters.
+All lines have the same length, with numbers padded by zeros, so that a whole part is one array of characters.
 """
 
 import json
@@ -12,12 +12,12 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.synth.events import ACQUIRE, MOVE, NOTHING, RELEASE, Events
 
 HEADER = "# heaptape-text 1 clock=ordinal synthetic="
-ALIGNMENT = "64"  # bytes; no profile tells it
+ALIGNMENT = "64"  # bytes; profiles lack it
 CHUNK = 10_000  # digits are looked up four at a time
 TIME_DIGITS = 12
 _DIGITS = {"#": 8, "S": 12, "P": 12, "Q": 12}
 _DECIMAL = np.array([list(f"{number:04d}".encode()) for number in range(CHUNK)], np.uint8)
-# How objects of a call are released; those of all others by free.
+# How objects of a call are released; objects of calls not listed by free.
 _RELEASES = {
     "operator new": "delete(0xP0)",
     "operator new[]": "delete_array(0xP0)",
@@ -51,10 +51,10 @@ _ACQUIRES = {
 
 
 class _Form:
-    """A line of one kind; T, #, S, P and Q stand for its time, thread, size and places, in so many digits each."""
+    """A line of one kind; T, #, S, P and Q stand for time, thread, size and places, in fixed numbers of digits."""
 
     def __init__(self, form: str, width: int) -> None:
-        """The time has as many digits as make the line so wide."""
+        """The time gets as many digits as make the line `width` wide."""
         digits = dict(_DIGITS)
         digits["T"] = width - _length(form)
         line = form
@@ -86,14 +86,14 @@ def _write_digits(place: np.ndarray, numbers: np.ndarray) -> None:
 
 
 class Lines:
-    """Text of events, part by part. `calls`: names by number, as `distributions.Kinds` has them."""
+    """Text of events, part by part. `calls`: names by number, as in `distributions.Kinds`."""
 
     def __init__(self, path: str, calls: tuple[str, ...]) -> None:
-        """Raises HeaptapeError for a call that is none; `path`: the profile's."""
+        """Raises HeaptapeError for an unknown call; `path`: the profile's."""
         unknown = next((name for name in calls if name not in _ACQUIRES), None)
         if unknown is not None:
-            raise HeaptapeError(f"{path}: sizes: '{unknown}' is no call that acquires")
-        # A place is written as decimal digits and read as hexadecimal ones: as good, and 16 bytes apart.
+            raise HeaptapeError(f"{path}: sizes: '{unknown}' is not a call that acquires")
+        # A place is written in decimal and read as hexadecimal digits: still unique, and 16 bytes apart.
         forms = [f"T # {_ACQUIRES[name]} = 0xP0" for name in calls]
         forms += ["T # realloc(0xP0, S) = 0xQ0"]
         forms += [f"T # {_RELEASES.get(name, 'free(0xP0)')}" for name in calls]
@@ -104,7 +104,7 @@ class Lines:
         self._forms = [_Form(form, self._width) for form in forms]
 
     def header(self, about: dict) -> bytes:
-        """The first line, with what INFO is to say."""
+        """The first line, with the content for INFO."""
         return f"{HEADER}{json.dumps(about, separators=(',', ':'))}\n".encode()
 
     def text(self, part: Events) -> bytes:

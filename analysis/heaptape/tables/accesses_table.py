@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table `accesses`: CPU time of calls and recorded accesses, performed, also against the baseline's."""
+"""The table `accesses`: CPU time of calls and recorded accesses, performed, also against the baseline."""
 
 import math
 from collections.abc import Sequence
@@ -14,9 +14,10 @@ from heaptape.tables.usual import MISSING, NOISY, Cell, Table, by_workload, lege
 
 NOTE = (
     "ms of CPU time of one run: the recorded calls, and the program's recorded data accesses at the addresses that "
-    "each allocator gives, page faults included; the engine's own share taken off. Independent: the processor overlaps "
-    "accesses as it can; dependent: each waits for the one before. A program lies between. Not in it: the program's "
-    "instructions, and accesses that the recording's filter left out, most of which hit the first-level cache."
+    "each allocator returns, page faults included, less the engine's own share. Independent: the processor overlaps "
+    "accesses as it can; dependent: each waits for the one before. A program is between the two. Not included: the "
+    "program's instructions, and accesses that the recording's filter left out, most of which hit the first-level "
+    "cache."
 )
 
 NO_DIFFERENCE = dict.fromkeys(("difference_ms", "difference_low", "difference_high"), math.nan) | {
@@ -26,8 +27,8 @@ INTERVAL = "(a to b): the 95 % interval over the repetitions."
 
 
 def frame(files: Sequence[Results], baseline: str, method: Method = "t") -> pd.DataFrame:
-    """Columns workload, allocator (label), kind (independent, dependent, own), ms (mean over the repetitions, of the
-    engine's own share for `own`), low, high (95 %; NaN: no telling), repetitions, difference_ms, difference_low,
+    """Columns workload, allocator (label), kind (independent, dependent, own), ms (mean over the repetitions; for `own`
+    the engine's own share), low, high (95 %; NaN: not known), repetitions, difference_ms, difference_low,
     difference_high (against the baseline's mean), reason and difference_reason (why the figures should not be shown:
     their interval, or that of the ratio to the baseline's, spans a factor of two or more; else empty).
     """
@@ -51,11 +52,11 @@ def frame(files: Sequence[Results], baseline: str, method: Method = "t") -> pd.D
 
 
 def _absolute(found: pd.Series, method: Method) -> dict:
-    """The interval is that of a ratio to 1 ms: of logarithms, as all intervals of times."""
+    """Mean and interval. The interval is that of the ratio to 1 ms, of logarithms like all intervals of times."""
     one = log_ratio(pd.Series(1.0, index=found.index), found)
     low, high = one.interval(LEVEL, method) if one else (math.nan, math.nan)
     about = {"ms": float(found.mean()), "low": low, "high": high, "repetitions": len(found)}
-    reason = too_noisy(low, high, len(found)) if one else "no more than the engine's own share in some repetition"
+    reason = too_noisy(low, high, len(found)) if one else "not above the engine's own share in some repetition"
     return about | {"reason": reason}
 
 
@@ -66,7 +67,7 @@ def _difference(ratio: pd.Series, before_ms: float) -> dict:
 
 
 def tables(found: pd.DataFrame, baseline: str) -> list[Table]:
-    """Of `frame`, per workload: a row for each allocator. None where no run had the pass."""
+    """From `frame`, a table per workload with a row for each allocator. Empty if no run had the pass."""
     out = []
     for _, here, suffix in by_workload(found):
         labels = list(dict.fromkeys(here["allocator"]))

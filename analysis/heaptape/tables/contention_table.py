@@ -12,29 +12,29 @@ from heaptape.tables.usual import MISSING, Cell, Table, by_workload, in_unit, ro
 LOCKS_SHOWN = 5  # of each allocator
 CALLS_SHOWN = 5
 NOTES = [
-    "Waits that threads begin within a call: for a lock (futex), or by sched_yield and sleeping. Slept: not those that "
-    "the kernel refused, as the lock had just been given back. From–to: the repetitions' least and most. Switches: "
-    "voluntary context switches within calls; those beyond slept are waits in the kernel (page faults, the lock of the "
-    "address space). Locks: that were waited for.",
-    "Threads that spin without a system call wait unseen: that time is in the calls themselves (ns per call, of the "
-    "pass time), and allocators of ours count contended acquisitions.",
+    "Waits that threads begin within a call: for a lock (futex), or by sched_yield and sleeping. Slept: without waits "
+    "that the kernel refused, as the lock had just been released. From–to: least and most of the repetitions. "
+    "Switches: voluntary context switches within calls; those beyond slept are waits in the kernel (page faults, the "
+    "lock of the address space). Locks: those that threads waited for.",
+    "Waits of threads that spin without a system call are not seen: that time is in the calls themselves (ns per call, "
+    "of the pass time), and our own allocators count contended acquisitions.",
 ]
 
 
 def tables(found: pd.DataFrame) -> list[Table]:
-    """Of `contention.frame`, per workload: allocators, their locks with most waiting, their calls. None where no run
+    """From `contention.frame`, per workload: allocators, their locks with most waiting, their calls. Empty if no run
     had the pass.
     """
     return [table for _, here, suffix in by_workload(found) for table in (_whole(here, suffix), *_parts(here, suffix))]
 
 
 def usual(files: Sequence[Results]) -> list[Table]:
-    """The first table of each workload alone."""
+    """Only the first table of each workload."""
     return [_whole(here, suffix) for _, here, suffix in by_workload(contention.frame(files))]
 
 
 def words(sentences: Sequence[str]) -> list[Table]:
-    """The sentences alone; no table where there are none."""
+    """Only the sentences; no table if there are none."""
     return [Table("Waits inside calls, in words", [], [], list(sentences))] if sentences else []
 
 
@@ -76,10 +76,10 @@ def _parts(here: pd.DataFrame, suffix: str) -> list[Table]:
             calls += [_part(size, [row["name"], size["name"]]) for size in _records(sizes, "size", CALLS_SHOWN)]
     out = []
     if locks:
-        note = f"Of each allocator the {LOCKS_SHOWN} with most waiting; a lock without a symbol is named by its place."
+        note = f"For each allocator the {LOCKS_SHOWN} with most waiting; a lock without a symbol is named by its place."
         out.append(Table(f"Locks waited for{suffix}", ["allocator", "lock", *columns], locks, [note], 2))
     if calls:
-        note = f"Of each allocator the {CALLS_SHOWN} calls with most waiting, and so many size classes of each."
+        note = f"For each allocator the {CALLS_SHOWN} calls with most waiting, and as many size classes of each."
         table = Table(f"Calls that wait{suffix}", ["allocator", "call", "bytes up to", *columns], calls, [note], 3)
         out.append(table)
     return out

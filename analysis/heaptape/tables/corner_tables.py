@@ -33,7 +33,7 @@ def corner_tables(files: Sequence[Results], corners: Corners, method: Method = "
 
 
 def matrix_tables(frame: pd.DataFrame, corners: Corners) -> list[Table]:
-    """`table_frames.corner_matrix`, one table per figure; a legend below the last."""
+    """`frames.corner_matrix`, one table per figure, with a legend below the last."""
     tables = [_matrix(frame[frame["figure"] == figure], figure, corners) for figure in SHOWN]
     found = [table for table in tables if table.rows]
     notes = ["A+ and B+: % of Neither; A:B+: Both in % of A; B:A+: Both in % of B.", *legend(found)]
@@ -41,7 +41,7 @@ def matrix_tables(frame: pd.DataFrame, corners: Corners) -> list[Table]:
 
 
 def overhead_tables(frame: pd.DataFrame, variants: dict[str, str], named_above: bool = False) -> list[Table]:
-    """`table_frames.rss_overhead` with a row per workload: Ideal, then for each variant RSS, OH, OH % of the first
+    """`frames.rss_overhead` with a row per workload: Ideal, then for each variant RSS, OH, OH % of the first
     variant's and OH % of ideal. With more than four variants: a row per workload and variant.
     """
     if frame.empty:
@@ -107,7 +107,7 @@ def _mib(value: float | None, is_mean: bool) -> Cell:
 
 
 def _with_margin(row: Mapping, key: str) -> Cell:
-    """RSS or overhead of one row, with the margin that the RSS of a workload that stands for another has."""
+    """RSS or overhead of one row, with the margin of its RSS if the workload stands for another."""
     value = row.get(key)
     cell = _mib(value, row.get("workload") in MEANS)
     percent = row.get(f"rss_bytes{MARGIN}", 0.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What RSS consists of at its peak, as a table for people."""
+"""The parts of RSS at its peak, as a table for people."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,8 @@ from heaptape.tables.usual import MIB, MISSING, Cell, Table
 
 NOTES = [
     "The parts add up to RSS, at the sampled position where it is largest. Caches and bins: free bytes in OS pages "
-    "with live objects; they include object headers, except where the allocator offers a heap walk (*), and rounding "
-    "where it has no malloc_usable_size (?). Empty: OS pages that held objects and hold none now.",
+    "with live objects; they include object headers, unless the allocator offers a heap walk (*), and rounding if it "
+    "has no malloc_usable_size (?). Empty: OS pages that held objects and hold none now.",
 ]
 MARKS = {"heap walk": " *", "OS pages, no usable size": " ?"}
 
@@ -23,7 +23,7 @@ def frame(files: Sequence[Results]) -> pd.DataFrame:
 
 
 def tables(peak: pd.DataFrame) -> list[Table]:
-    """One table per workload: RSS in MiB, each part in MiB and percent of it. peak: of `frame`."""
+    """One table per workload: RSS in MiB, each part in MiB and percent of RSS. peak: from `frame`."""
     columns = [
         "allocator",
         "RSS, MiB",

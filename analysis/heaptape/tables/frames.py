@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The tables of a comparison, each from one function: results in, DataFrame out.
 
-Figures are as measured: cycles, bytes, calls; NaN: missing. What people read is made of these by table_views.py.
+Figures are as measured: cycles, bytes, calls; NaN: missing. views.py makes tables for people of these.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ SYSTEM = (
 )
 
 
-# Behind the name of a figure's column: its margin's column, in tables of workloads that stand for another.
+# Suffix of a figure's column for the column of its margin, in tables of workloads that stand for another.
 MARGIN = "_margin_percent"
 
 
@@ -45,8 +45,8 @@ def cost(files: Sequence[Results]) -> pd.DataFrame:
 
     Columns: workload, allocator, total_instructions, total_cycles, malloc_mean_cycles, calloc_mean_cycles,
     realloc_mean_cycles, free_mean_cycles, rss_peak_bytes (means over the repetitions), repetitions (of the
-    total; 0: there is none). Where a workload stands for another: FIGURE_margin_percent for each of them as well
-    (`results_file.figures`).
+    total; 0: there is none). If a workload stands for another: FIGURE_margin_percent for each of them as well
+    (`schema.figures`).
     """
     table = figures(files)
     frame = _wide(table, COST)
@@ -67,7 +67,7 @@ def percent(files: Sequence[Results], baseline: str, method: Method = "t") -> pd
 
 
 def corner_matrix(files: Sequence[Results], corners: Corners, method: Method = "t") -> pd.DataFrame:
-    """The four-corner matrix of each figure of `cost`: columns as `corners.four_corners`, and `figure` in front."""
+    """The four-corner matrix of each figure of `cost`: columns as of `corners.four_corners`, with `figure` in front."""
     table = figures(files)
     found = [
         four_corners(table, metric, corners, method).assign(figure=name).astype({"figure": object})
@@ -80,11 +80,11 @@ def corner_matrix(files: Sequence[Results], corners: Corners, method: Method = "
 def rss_overhead(files: Sequence[Results], variants: Mapping[str, str]) -> pd.DataFrame:
     """Peak RSS against ideal RSS: one row per (workload, variant).
 
-    `variants`: name -> label of the results; the first is what the others are relative to ("neither" of four corners,
-    the baseline otherwise). Columns: workload, variant, ideal_bytes (the peak of what the program had asked for and not
-    yet freed), rss_bytes, overhead_bytes = rss - ideal, rss_percent and overhead_percent (of the first variant's; NaN
-    where that overhead is not positive), overhead_percent_of_ideal. Then, where there are several workloads, rows of
-    "geometric mean" (of rss_percent and, where each is positive, overhead_percent) and "arithmetic mean". Margins as in
+    `variants`: name -> label of the results; all are relative to the first ("neither" of four corners,
+    the baseline otherwise). Columns: workload, variant, ideal_bytes (the program's peak of live
+    bytes), rss_bytes, overhead_bytes = rss - ideal, rss_percent and overhead_percent (of the first variant's; NaN
+    where that overhead is not positive), overhead_percent_of_ideal. Then, if there are several workloads, rows of
+    "geometric mean" (of rss_percent and, if all are positive, overhead_percent) and "arithmetic mean". Margins as in
     `cost`.
     """
     table = figures(files)
@@ -106,7 +106,7 @@ OVERHEAD_PERCENTS = ("rss_percent", "overhead_percent", "overhead_percent_of_ide
 
 
 def system(files: Sequence[Results]) -> pd.DataFrame:
-    """The allocator's system calls, and what it holds of the system: one row per (workload, allocator).
+    """The allocator's system calls and its memory: one row per (workload, allocator).
 
     Columns: workload, allocator, then for mmap, munmap, mremap, madvise and brk: NAME_calls and NAME_bytes (of brk: by
     how much it moved, up or down); vm_size_peak_bytes, rss_peak_bytes. Means over the repetitions. Margins as in
@@ -118,7 +118,7 @@ def system(files: Sequence[Results]) -> pd.DataFrame:
 def _in_order(
     frame: pd.DataFrame, files: Sequence[Results], by: Sequence[str] = ("workload", "allocator")
 ) -> pd.DataFrame:
-    """Sorted by those columns: workloads as they come, allocators as they were chosen (runs are in random order)."""
+    """Sorted by those columns: workloads in their order, allocators as they were chosen (runs are in random order)."""
     ranks = {
         "workload": {name: rank for rank, name in enumerate(dict.fromkeys(frame["workload"]))},
         "allocator": {name: rank for rank, name in enumerate(allocator_order(files))},
@@ -133,7 +133,7 @@ def _wide(table: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _with_margins(wide: pd.DataFrame, table: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    """`names`: metric -> its column. A column of margins behind those that have any."""
+    """Adds a column of margins for each column that has any. `names`: metric -> its column."""
     found = margins.by_figure(table)
     for metric, column in names.items():
         if any(name == metric for _, name in found):
@@ -169,6 +169,6 @@ def _overhead_means(frame: pd.DataFrame, variants: Mapping[str, str]) -> pd.Data
 
 
 def _geometric(values: pd.Series) -> float:
-    """NaN unless all that are there are positive."""
+    """The geometric mean; NaN unless all known values are positive."""
     known = values.dropna()
     return float(np.exp(np.log(known).mean())) if len(known) and (known > 0).all() else float("nan")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `heaptape gate` found, as tables for people."""
+"""The results of `heaptape gate` as tables for people."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,13 +7,13 @@ from heaptape.common.quantities import size
 from heaptape.tables.usual import MISSING, Cell, Table, signed
 
 MARKS = {
-    "worse": ("!", "!: beyond what is tolerated"),
-    "noise": ("~", "~: beyond it in some runs, and not in all: noise"),
+    "worse": ("!", "!: beyond tolerance"),
+    "noise": ("~", "~: beyond tolerance in some runs, but not in all: noise"),
 }
 
 
 def gate_tables(data: Mapping) -> list[Table]:
-    """`data`: as docs/use/GATE.md defines it. Changes in percent of the old allocator; the figures of what is worse."""
+    """Changes in percent of the old allocator, with the figures that are worse. `data`: as in docs/use/GATE.md."""
     names = list(dict.fromkeys(name for workload in data["workloads"] for name in workload["figures"]))
     rows = [
         [Cell(workload["name"]), _promises(workload), *(_change(workload["figures"].get(name)) for name in names)]
@@ -52,7 +52,7 @@ def _notes(data: Mapping) -> Iterator[str]:
             if workload["broken"][which]:
                 yield f"{name}: {data[which]['name']} breaks a promise: {workload['broken'][which]}"
         if one := workload["workload"].get("stand_in"):
-            yield f"{one['sentence']} What is worse is worse on this workload; what is not may be on the whole."
+            yield f"{one['sentence']} Worse: on this workload; other figures may still be worse on the whole."
         for error in workload["errors"]:
             yield f"{name}: {error}"
         for figure, found in workload["figures"].items():
@@ -71,6 +71,5 @@ def _figure_note(name: str, found: Mapping) -> str:
     shown = size if found["unit"] == "bytes" else "{:,.0f}".format
     text = f"{name} {shown(new)}, was {shown(old)}; beyond tolerance: {found['beyond']}"
     if found["span_percent"]:
-        text += f"; not exact: differs by {found['span_percent']:.2g} % between runs, of which there were "
-        text += f"{len(found['new'])}"
+        text += f"; not exact: differs by {found['span_percent']:.2g} % over {len(found['new'])} runs"
     return text

@@ -17,7 +17,7 @@ NAMES = ("workload", "one", "other", "grouping")
 
 @dataclass(frozen=True)
 class Side:
-    """A run's blame, what it is called here, and where it is looked at."""
+    """A run's blame, its label here, and the position to show."""
 
     label: str
     found: Blame
@@ -29,8 +29,8 @@ class Side:
 
 
 def experiments(file: Results, where: str = "peak") -> pd.DataFrame:
-    """As `frame`: each experiment of `heaptape whatif` beside its original, each where it has its own `where`; a
-    position by number is where that position of the trace is in the experiment.
+    """Like `frame`: each experiment of `heaptape whatif` beside its original, each at its own position `where`. A
+    position by number is the trace's, mapped to the experiment's.
     """
     there, parts = file.holders(), []
     for about in file.data.get("whatif") or []:
@@ -44,9 +44,9 @@ def experiments(file: Results, where: str = "peak") -> pd.DataFrame:
 
 
 def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
-    """Columns NAMES and those of `holders.difference`: of each file's experiments beside their originals, its other
-    allocators beside the baseline; and where there are two files, of each allocator that is in both. Where RSS is
-    largest, in bytes. Empty where no run had the pass blame.
+    """Columns NAMES and those of `holders.difference`: for each file's experiments beside their originals, its other
+    allocators beside the baseline; and if there are two files, for each allocator that is in both. In bytes, where RSS
+    is largest. Empty if no run had the pass blame.
     """
     return _joined([*map(experiments, files), *(_difference(*pair) for pair in _pairs(files, baseline))])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who holds the memory, as tables: pinners, what RSS consists of, both over time, and two side by side."""
+"""Who holds the memory, as tables: pinners, the parts of RSS, both over time, and two runs side by side."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from heaptape.tables.usual import MIB, MISSING, Cell, Table
 MOST_ROWS = 12
 NAME_LETTERS = 40
 SIDES = ("one", "other")
-# Where no more is resident, tables are in KiB.
+# Below this, tables are in KiB.
 SMALL_BYTES = 4 * MIB
 WHERE = {
     "widest": "where RSS is most above live bytes",
@@ -22,8 +22,8 @@ WHERE = {
     "end": "at the end",
 }
 PINNERS_NOTE = (
-    "empty share: the empty bytes of each OS page, shared equally among the objects in it. alone: what would go if "
-    "this group alone went: OS pages in which nothing else lies. The last column is of rounding and empty share."
+    "empty share: the empty bytes of each OS page, shared equally among the objects in it. alone: memory freed if only "
+    "this group went: OS pages without other objects. The last column is of rounding and empty share."
 )
 
 
@@ -44,13 +44,13 @@ def unit_of(largest_bytes: float) -> Unit:
 
 
 def where_text(where: str, position: int) -> str:
-    """A position in words: what was asked for and the op it is."""
+    """A position in words: its op, and the name by which the user gave it."""
     asked = WHERE.get(where, "" if where.isdecimal() else f"at mark {where}")
     return f"op {position:,}" + (f", {asked}" if asked else "")
 
 
 def pinners(found: Blame, label: str, where: str, position: int, grouping: str) -> Table:
-    """The groups that hold most, the rest in one row, and what nobody holds."""
+    """The groups that hold most, all other groups in one row, and memory without a holder."""
     rows = holders.at_position(found, label, position, grouping)
     at = found.positions[found.positions["position"] == position].iloc[0]
     groups, unheld = rows[rows["kind"] != UNHELD], rows[(rows["kind"] == UNHELD) & (rows["held_bytes"] != 0)]
@@ -75,7 +75,7 @@ def pinners(found: Blame, label: str, where: str, position: int, grouping: str) 
 
 
 def _numbered(grouping: str, row: pd.Series) -> str:
-    """Sites with the number by which commands take them: two may have one name."""
+    """A group's name; of a site with the number for use in commands, as two sites may have one name."""
     name = str(row["group"])
     return _cut(f"#{row['number']} {name}" if grouping == "site" else name)
 
@@ -94,12 +94,12 @@ def _pinner(unit: Unit, name: str, row: pd.Series, muted: bool = False) -> list[
 
 
 def by_state(found: Mapping[str, Blame], positions: Mapping[str, int]) -> Table:
-    """Where what is resident and not live lies, a pair of columns per allocator."""
+    """Where resident memory that is not live is, a pair of columns per allocator."""
     frames = {
         label: holders.states(blame, positions[label]).set_index("state")["bytes"] for label, blame in found.items()
     }
     names = list(dict.fromkeys(name for states in frames.values() for name in states.index))
-    # Each allocator's states in their own order, those of a walk where they belong.
+    # Each allocator's states in their own order, with those of a walk at their places.
     names.sort(key=_state_place)
     unit = unit_of(max(states.sum() for states in frames.values()))
     rows = []
@@ -125,7 +125,7 @@ def _state(unit: Unit, value: float | None, whole: float) -> list[Cell]:
 
 
 def over_time(found: Blame, label: str, grouping: str) -> Table:
-    """A row per position: RSS, live bytes, what nobody holds, and who holds most besides live bytes."""
+    """A row per position: RSS, live bytes, memory without a holder, and who holds most besides live bytes."""
     frame = holders.over_time(found, grouping)
     unit = unit_of(frame["rss_anon_bytes"].max())
     rows = [
@@ -141,7 +141,7 @@ def over_time(found: Blame, label: str, grouping: str) -> Table:
 
 
 def _held(unit: Unit, grouping: str, number: int, name: str, value: float) -> str:
-    """Of a site its number and the innermost function that has a name."""
+    """A group with its bytes; a site by its number and the innermost function that has a name."""
     if grouping != "site":
         return f"{name} {unit.text(value)}"
     functions = name.split(" < ")
@@ -150,7 +150,7 @@ def _held(unit: Unit, grouping: str, number: int, name: str, value: float) -> st
 
 
 def side_by_side(frame: pd.DataFrame, one: str, other: str, grouping: str, title: str) -> Table:
-    """A frame of `holders.difference`: groups with what they hold on both sides, the largest changes first."""
+    """A frame of `holders.difference` as a table: groups with their bytes on both sides, the largest changes first."""
     whole = max(frame[[f"{figure}_{side}" for figure in ("live_bytes", "held_bytes")]].sum().sum() for side in SIDES)
     unit = unit_of(whole)
     rows = []

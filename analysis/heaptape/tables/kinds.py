@@ -34,7 +34,7 @@ from heaptape.tables.usual import WITHHELD, Table
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of the results. `tunable` empty: the one that was swept."""
+    """The results and options of a table. `tunable` empty: the one that was swept."""
 
     files: Sequence[Results]
     baseline: str
@@ -52,7 +52,7 @@ class Question:
 
     @cached_property
     def predicted(self) -> pd.DataFrame:
-        """`time_model.prediction`: two tables and the sentences are made of it."""
+        """`time_model.prediction`, kept, as two tables and the sentences need it."""
         return prediction(self.files, self.baseline)
 
     @property
@@ -63,13 +63,13 @@ class Question:
     def four(self) -> Corners:
         """The corners. Raises HeaptapeError if none were named."""
         if self.corners is None:
-            raise HeaptapeError("table 'corners' wants --corners NEITHER,A,B,BOTH")
+            raise HeaptapeError("table 'corners' needs --corners NEITHER,A,B,BOTH")
         return self.corners
 
 
 def _error_of(files: Sequence[Results]) -> verdicts.ErrorOf | None:
-    """What replaying was measured to be off by, of whichever of the two is worse, for the figures that are withheld
-    within it; None if these are no replays.
+    """The measured error of replaying, the larger of the two allocators', for figures that are withheld within it;
+    None if these are not replays.
     """
     if not all(fidelity.is_replay(file.data) for file in files):
         return None

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Tables as LaTeX, for papers: booktabs rules, one `table` per table, ready to \\input.
 
-Wants `\\usepackage{booktabs}`, `\\usepackage{graphicx}` (what is wider than the line shrinks to it) and, as names may
-carry more than ASCII, an engine that reads UTF-8 (any since 2018).
+Needs `\\usepackage{booktabs}`, `\\usepackage{graphicx}` (wider tables are scaled to the line) and, as names may
+not be ASCII, an engine that reads UTF-8 (any since 2018).
 """
 
 from collections.abc import Iterable, Sequence
 
 from heaptape.tables.usual import Cell, Table
 
-PREAMBLE = r"% Wants \usepackage{booktabs} and \usepackage{graphicx}."
-# Scales down to the line what is wider, and nothing else.
+PREAMBLE = r"% Needs \usepackage{booktabs} and \usepackage{graphicx}."
+# Scales a table down to the line if it is wider.
 SHRUNK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 _ESCAPES = {

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Cache lines that threads share: results and profiles in, DataFrames out; and the table of `heaptape compare`.
 
-A cache line of 64 bytes on which objects of two threads live goes back and forth between their processors when both
-write to it, though they share no data: false sharing. What is counted is the layout, not the writes, which no recording
-has: core/sharing/line_sharing.h says what exactly, core/sharing/line_sharing_json.h how it is written down.
+A cache line of 64 bytes with live objects of two threads moves back and forth between their processors when both
+write to it, although they share no data: false sharing. The pass counts the layout, not the writes, which no recording
+has: core/sharing/line_sharing.h defines the counts, core/sharing/line_sharing_json.h their format.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,14 +25,14 @@ def counts_of(source: Mapping) -> Mapping | None:
 
 
 def progress(counts: Mapping) -> pd.DataFrame:
-    """Rows over progress: position (ops done), then as they are there shared_lines, object_pairs (of different
+    """Rows over progress: position (ops done); at that position shared_lines, object_pairs (of different
     threads, on one line) and live_lines (lines with any live object); shared_lines_peak since the row before.
     """
     return pd.DataFrame(counts.get("progress", []), columns=PROGRESS, dtype="int64")
 
 
 def sizes(counts: Mapping) -> pd.DataFrame:
-    """Objects by the size asked for: up_to_bytes (the class's largest; missing: more than all), objects,
+    """Objects by requested size: up_to_bytes (the class's largest; missing: above all classes), objects,
     shared_objects (that ever shared a line with another thread's), pairs (once for each object of the pair).
     """
     frame = pd.DataFrame(counts.get("sizes", []), columns=SIZES)
@@ -40,15 +40,15 @@ def sizes(counts: Mapping) -> pd.DataFrame:
 
 
 def thread_pairs(counts: Mapping) -> pd.DataFrame:
-    """Pairs of threads, first < second: pairs (of their objects, that came to share a line), mean_pairs (that do at an
-    op, on average). Most pairs first; `threads_left_out` pairs of objects are of further ones.
+    """Pairs of threads, first < second: pairs (of their objects that came to share a line), mean_pairs (that share one
+    at an op, on average). Most pairs first; `threads_left_out` pairs of objects are of further threads.
     """
     frame = pd.DataFrame(counts.get("threads", []), columns=THREADS)
     return frame.astype({"first": "int64", "second": "int64", "pairs": "int64", "mean_pairs": float})
 
 
 def thread_matrix(counts: Mapping, threads: int = 24) -> pd.DataFrame:
-    """mean_pairs as a symmetric matrix of the so many threads that share most, by thread number."""
+    """mean_pairs as a symmetric matrix of the `threads` threads that share most, by thread number."""
     rows = thread_pairs(counts)
     both = pd.concat([rows, rows.rename(columns={"first": "second", "second": "first"})])
     most = both.groupby("first")["pairs"].sum().sort_values(ascending=False, kind="stable").index[:threads]
@@ -62,9 +62,9 @@ def summary(files: Iterable[Results]) -> pd.DataFrame:
     """One row per workload and allocator, means over repetitions of the sharing pass.
 
     Columns: workload, allocator; shared_lines_mean, shared_lines_peak (lines); shared_percent (of the lines with live
-    objects, means over progress); object_pairs_mean; shared_objects_percent (of all objects, that shared a line at any
-    time); pairs (formed in all); used_percent (of these: both objects were released by the threads that acquired them,
-    so both were theirs to the end). Percentages of nothing are missing.
+    objects, means over progress); object_pairs_mean; shared_objects_percent (of all objects: shared a line at any
+    time); pairs (formed in all); used_percent (of these pairs: both objects were released by the threads that acquired
+    them, so each stayed its thread's to the end). Percentages of 0 are missing.
     """
     rows = [
         {"workload": file.name, "allocator": label_of(run)} | _figures(counts)
@@ -88,7 +88,7 @@ def first_runs(file: Results) -> dict[str, Mapping]:
 
 
 def table(frame: pd.DataFrame) -> list[Table]:
-    """`summary` for people: a table per workload."""
+    """`summary` as tables for people, one per workload."""
     columns = {
         "shared_lines_mean": "lines shared, mean",
         "shared_lines_peak": "peak",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Two samples drawn and compared as BSD's ministat(1) does: an ASCII sketch of the distributions, then Student's t.
 
-Pooled, unpaired, on the plain values: what BSD users know, and so not what `intervals` does (paired, on logarithms).
-Where the two disagree, the pairs know more: rounds share their noise.
+Pooled, unpaired, on the plain values, as BSD users expect; so not what `intervals` does (paired, on logarithms). If the
+two disagree, trust the pairs: a round's runs share their noise.
 """
 
 import math
@@ -40,11 +40,11 @@ def distributions(files: Sequence[Results], baseline: str) -> str:
 def ministat(samples: dict[str, Sequence[float]], width: int = WIDTH) -> str:
     """The sketch and table of named samples, and the difference of each from the first.
 
-    Values are in one unit, whichever; each sample has one value at least, and there are at most as many samples as
+    Values are in one unit; each sample has at least one value, and there are at most as many samples as
     SYMBOLS. Raises ValueError otherwise.
     """
     if not samples or len(samples) > len(SYMBOLS) or not all(len(values) for values in samples.values()):
-        raise ValueError(f"ministat wants 1 to {len(SYMBOLS)} samples of one value or more")
+        raise ValueError(f"ministat needs 1 to {len(SYMBOLS)} samples of one value or more")
     named = dict(zip(SYMBOLS, samples.items()))
     lines = [f"{symbol} {name}" for symbol, (name, _) in named.items()]
     lines += _sketch({symbol: np.asarray(values, float) for symbol, (_, values) in named.items()}, width)
@@ -78,7 +78,7 @@ def _sketch(samples: dict[str, np.ndarray], width: int) -> list[str]:
 
 
 def _bar(sample: np.ndarray, column: Callable[[float], int], width: int) -> str:
-    """Average A and median M within one standard deviation to both sides."""
+    """Average A and median M, and bars one standard deviation to both sides."""
     average, spread = float(sample.mean()), float(sample.std(ddof=1)) if len(sample) > 1 else 0.0
     left, right = column(average - spread), column(average + spread)
     cells = [" "] * width

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table `misses`: simulated misses, page faults and instructions, in all, the program's, the allocator's."""
+"""The table `misses`: simulated misses, page faults and instructions: in all, the program's, the allocator's."""
 
 from collections.abc import Sequence
 
@@ -13,19 +13,19 @@ from heaptape.tables.usual import MISSING, Cell, Table, by_workload, in_unit, wi
 NOTE = (
     "The program's recorded data accesses and the allocator's own, simulated: each outer cache as if it were the only "
     "one behind the first. Counts: other processes don't disturb them. First-level misses also depend on where the "
-    "program's stack and globals happen to lie."
+    "program's stack and globals are."
 )
 BURSTS_NOTE = (
     "Only of {}, and without a burst's first access to each line and OS page: whether these missed is not known, as "
-    "what the program accessed before was not recorded. Page faults: of OS pages that were mapped in the burst."
+    "earlier accesses were not recorded. Page faults: of OS pages that were mapped in the burst."
 )
 SHARES_NOTE = "program, allocator: their shares of the same whole, so that they add up to the allocator's first row."
 
 
 def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     """Columns workload, allocator (label), side (all, program, allocator), count (results/misses.py), value (mean over
-    the repetitions), margin_percent (its margin), percent (of the baseline's of side `all`; NaN where it has none) and
-    bursts (what the counts are of where they are not of the whole program, in words; else empty).
+    the repetitions), margin_percent (its margin), percent (of the baseline's value of side `all`; NaN if it has none)
+    and bursts (the part of the program that was counted, in words; empty if it is the whole program).
     """
     table = figures(files)
     found = table[table["metric"].str.startswith("misses/")]
@@ -40,8 +40,8 @@ def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     whole = whole.rename(columns={"value": "whole"})[["workload", "count", "whole"]]
     joined = means.merge(whole, on=["workload", "count"], how="left")
     percent = 100 * joined["value"] / joined["whole"].where(joined["whole"] > 0)
-    told = joined["workload"].map(_bursts(files)).astype(object).fillna("").astype(str)
-    return joined.assign(percent=percent, bursts=told)[[*keys, *of_each, "percent", "bursts"]]
+    part = joined["workload"].map(_bursts(files)).astype(object).fillna("").astype(str)
+    return joined.assign(percent=percent, bursts=part)[[*keys, *of_each, "percent", "bursts"]]
 
 
 def _bursts(files: Sequence[Results]) -> dict[str, str]:
@@ -51,8 +51,8 @@ def _bursts(files: Sequence[Results]) -> dict[str, str]:
 
 
 def tables(found: pd.DataFrame, baseline: str) -> list[Table]:
-    """Of `frame`, per workload: counts in thousands, and percentages of the baseline where there is something to
-    compare. None where no run had the pass.
+    """From `frame`, per workload: counts in thousands, and percentages of the baseline if there is something to
+    compare. Empty if no run had the pass.
     """
     out = []
     for _, here, suffix in by_workload(found):
@@ -61,8 +61,8 @@ def tables(found: pd.DataFrame, baseline: str) -> list[Table]:
         cells = here.set_index(["allocator", "side", "count"])
         labels = list(dict.fromkeys(here["allocator"]))
         rows = [[Cell(label), *(_thousands(cells, (label, "all", count)) for count in counts)] for label in labels]
-        told = str(here["bursts"].iloc[0])
-        notes = [NOTE, BURSTS_NOTE.format(told)] if told else [NOTE]
+        part = str(here["bursts"].iloc[0])
+        notes = [NOTE, BURSTS_NOTE.format(part)] if part else [NOTE]
         out.append(Table(f"Simulated misses, thousands{suffix}", columns, rows, notes))
         if len(labels) > 1 and baseline in labels:
             shares = [_share(cells, label, side, counts) for label in labels for side in misses.SIDES]

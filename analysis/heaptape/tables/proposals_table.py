@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Experiments that promise to save memory, and what those that were run brought, as tables for people."""
+"""Experiments that promise to save memory, and the results of those that were run, as tables for people."""
 
 import shlex
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from heaptape.tables.usual import MISSING, Cell, Table
 
 MOST_ROWS = 5
 NOTE = (
-    "expected: by what the blame pass found (docs/use/BLAME.md). left empty: what more lies in OS pages that objects "
-    "left and the allocator keeps; with what was saved that is what was expected to be freed."
+    "expected: from figures of the blame pass (docs/use/BLAME.md). left empty: additional bytes in OS pages that "
+    "objects left and the allocator keeps; together with the saving they were expected to be freed."
 )
 
 
@@ -24,7 +24,7 @@ def command(experiment: str, source: str, allocators: Sequence[str]) -> str:
 
 
 def lines(promising: pd.DataFrame, label: str, source: str) -> list[str]:
-    """Of one allocator's `proposals.promising` the first few, each with its command; or that there are none."""
+    """The first few of one allocator's `proposals.promising`, each with its command; or that there are none."""
     if promising.empty:
         return [f"{label}: no experiment with a group of objects promises to save {100 * LEAST_SAVING:.0f} % of RSS."]
     out = [f"{label}: experiments that promise most (expected: of RSS there; of its peak; of its mean):"]
@@ -40,13 +40,13 @@ def lines(promising: pd.DataFrame, label: str, source: str) -> list[str]:
 
 
 def ranking(tried: pd.DataFrame) -> Table:
-    """Of `proposals.tried`: what was expected and found, the best first."""
+    """A table of `proposals.tried`: what was expected and found, the best first."""
     unit = unit_of(tried["rss_bytes"].max())
     columns = ["allocator", "experiment", f"saved, {unit.name}: expected", "found", "left empty"]
     for what in ("of peak:", "of mean:"):
         columns += [f"{what} expected", "found"]
     return Table(
-        "What the experiments brought, the best first",
+        "What the experiments saved, the best first",
         [*columns, "instr., %"],
         [_row(unit, row) for _, row in tried.iterrows()],
         [_places(tried), NOTE],

@@ -20,16 +20,16 @@ HOW = (
 NOTE = f"Predicted from counts, in percent of the program's CPU time: {HOW}"
 NOTE_BURSTS = (
     f"Predicted from counts, in percent of the CPU time of the recorded bursts, not of the program's: {HOW} The first "
-    "access of a burst to a line may have missed or not: that is in the interval, too."
+    "access of a burst to a line may have missed or not: the interval includes both."
 )
 NOTE_NS = "In ms of CPU time, as the program's own instructions were not counted; caches and TLBs are left out."
 
 
 def frame(predicted: pd.DataFrame) -> pd.DataFrame:
-    """`time_model.prediction`'s frame, with the counts of the baseline and of each allocator as rows of their own:
+    """`time_model.prediction`'s frame, with the counts of the baseline and of each allocator as separate rows:
     columns workload, allocator, part, percent, low, high, ns, ns_low, ns_high, counted_before, counted_after,
-    repetitions, missing, of_bursts. Rows of counts have the count's name as part and no percentages but `percent`: the
-    change of the count.
+    repetitions, missing, of_bursts. Rows of counts have the count's name as part, and of the percentages only
+    `percent`: the change of the count.
     """
     rows = []
     for row in predicted.to_dict("records"):
@@ -69,12 +69,12 @@ def tables(found: pd.DataFrame, baseline: str, sentences: Sequence[str] = ()) ->
 
 
 def words(sentences: Sequence[str]) -> list[Table]:
-    """The sentences alone; no table where there are none."""
+    """Only the sentences; no table if there are none."""
     return [Table("CPU time of the program, in words", [], [], list(sentences))] if sentences else []
 
 
 def usual(predicted: pd.DataFrame, baseline: str, sentences: Sequence[str]) -> list[Table]:
-    """Table and sentences as the usual comparison begins with them; none where nothing was counted. `predicted`: of
+    """Table and sentences for the beginning of the usual comparison; none if nothing was counted. `predicted`: from
     `time_model.prediction`.
     """
     found = tables(frame(predicted), baseline, sentences)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tunables of an allocator, and what they change, for people."""
+"""The effects of an allocator's tunables, as a table for people."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -8,7 +8,7 @@ from heaptape.tables.usual import MISSING, Cell, Table, signed
 
 
 class Effect(Protocol):
-    """Of one value of a tunable. `changes`: figure -> (change in percent, workload where it is largest)."""
+    """The effect of one value of a tunable. `changes`: figure -> (change in percent, workload where it is largest)."""
 
     @property
     def tunable(self) -> str: ...
@@ -28,7 +28,7 @@ def effects_table(
         [Cell(one.tunable), Cell(one.value), *[_cell(one, figure) for figure in figures], Cell(_where(one.changes))]
         for one in found
     ]
-    notes = [f"Change in percent where it is largest, of {', '.join(workloads)}; – where there is none."]
+    notes = [f"The largest change in percent among {', '.join(workloads)}; –: no change."]
     notes += [f"{one.tunable}={one.value} failed: {one.error}" for one in found if one.error]
     if silent:
         notes.append(f"Change nothing in any of these workloads: {', '.join(silent)}.")

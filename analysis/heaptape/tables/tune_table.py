@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `heaptape tune` found, for people. All functions take the content of its results file (docs/use/TUNING.md)."""
+"""Results of `heaptape tune` for people. All functions take the content of its results file (docs/use/TUNING.md)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,7 +12,7 @@ FEW_ON_FRONT = 20  # rows of the front that a terminal shows
 
 
 def tune_tables(data: Mapping) -> list[Table]:
-    """The front with the default and the variants; what each tunable contributes."""
+    """The front with the default and the variants, and the contribution of each tunable."""
     return [_front(data), _contributions(data)]
 
 
@@ -78,24 +78,25 @@ def _contributions(data: Mapping) -> Table:
         rows.append(row)
     notes = [
         "importance: the share of the differences between settings that the tunable explains (PED-ANOVA). best alone: "
-        "its best value, all others at their defaults. without it: the winner with this one at its default."
+        "its best value, with all other tunables at their defaults. without it: the winner with this tunable at its "
+        "default."
     ]
     return Table("What each tunable contributes", columns, rows, notes, 2)
 
 
 def conclusion(data: Mapping) -> list[str]:
-    """What to set, what it saves, and how sure that is, a line each."""
+    """Lines: what to set, what it saves, and how sure that is."""
     best, figures = data["winner"], _figures(data)
     if best is None:
         return ["No settings keep all limits."]
     if not best["settings"]:
         by = " by the product of all objectives" if len(data["search"]["objectives"]) > 1 else ""
         return [f"Nothing tried is better than the default{by}.", *_varying(data)]
-    told = ", ".join(f"{name} {_told(best, name)}" for name in figures)
-    lines = [f"Set: {environment_line(best['environment'])}", f"Against the default, in replays: {told}."]
+    changes = ", ".join(f"{name} {_change_in_words(best, name)}" for name in figures)
+    lines = [f"Set: {environment_line(best['environment'])}", f"Against the default, in replays: {changes}."]
     if best["standing"] == "open":
         lines.append(
-            "Not confirmed: the search ended before default and winner were replayed again. A larger --budget does it."
+            "Not confirmed: the search ended before default and winner were replayed again. Use a larger --budget."
         )
     lines += _varying(data)
     lines += [line for name in figures for line in _margins(data, name)]
@@ -114,25 +115,25 @@ def conclusion(data: Mapping) -> list[str]:
 
 
 def _margins(data: Mapping, name: str) -> Iterator[str]:
-    """Of workloads that stand for another: is the change of this figure beyond what theirs may be off?"""
+    """For workloads that stand for another: is the change of this figure beyond its margin?"""
     ratio = _ratio(data["winner"], name)
     for workload, one in data.get("stand_ins", {}).items():
         what = f"{workload} is a {one['kind']}"
         if name not in one["expected"]:
-            yield f"{what}, of whose {name} no error is known: the whole's may change otherwise."
+            yield f"{what}; the error of its {name} is not known: the whole's may change differently."
         else:
             low, high = margins.widened(ratio, ratio, one["expected"][name])
             beyond = "not beyond" if low <= 1 <= high else "beyond"
             within = f"{name} is within {margins.percent_text(one['expected'][name])} of the whole's (95 %)"
-            yield f"{what}: its {within}; the change is {beyond} what that allows."
+            yield f"{what}: its {within}; the change is {beyond} that margin."
 
 
 def _ratio(best: Mapping, name: str) -> float:
-    """Of the winner to the default: by the replays after it was chosen, where there are any."""
+    """The winner's ratio to the default: by the replays after it was chosen, if there are any."""
     return best["ratios_again"].get(name, {}).get("ratio", best["ratios"][name])
 
 
-def _told(best: Mapping, name: str) -> str:
+def _change_in_words(best: Mapping, name: str) -> str:
     text, again = f"{signed(100 * (_ratio(best, name) - 1))} %", best["ratios_again"].get(name)
     if not again or again["least"] == again["most"]:
         return text
@@ -140,27 +141,29 @@ def _told(best: Mapping, name: str) -> str:
 
 
 def _varying(data: Mapping) -> list[str]:
-    """What replaying again brought to light."""
+    """What further replays showed."""
     default = next(row for row in data["points"] if not row["settings"])
     runs = [default["figures"], *(one["figures"] for one in default["again"] if "figures" in one)]
-    told = []
+    varying = []
     for name in _figures(data):
         values = [[run[workload][name] for run in runs] for workload in default["figures"]]
         most = max((max(one) / min(one) - 1 if min(one) > 0 else 0.0) for one in values)
-        told += [f"{name} by {rounded(100 * most)} %"] * (most > 0)
+        varying += [f"{name} by {rounded(100 * most)} %"] * (most > 0)
     refuted = sum(row.get("refuted", False) for row in data["points"])
-    lines = [f"Replayed again, the default's own figures vary: {', '.join(told)}."] * bool(told)
+    lines = [f"Replayed again, the default's own figures vary: {', '.join(varying)}."] * bool(varying)
     if refuted:
-        lines.append(f"Of the settings that seemed better, {refuted} were not each time they were replayed again.")
+        lines.append(
+            f"Of the settings that seemed better, {refuted} were not better each time they were replayed again."
+        )
     return lines
 
 
 def live_lines(data: Mapping) -> list[str]:
-    """What live runs said, a line for each objective and limit."""
+    """The results of live runs, a line for each objective and limit."""
     lived = data.get("live")
     if lived is None:
         return []
-    lines = [f"Live, {lived['runs']} runs of each in turns: {' '.join(lived['command'])}"]
+    lines = [f"Live, {lived['runs']} runs of each, alternately: {' '.join(lived['command'])}"]
     for one in lived["figures"]:
         change, low, high = (signed(100 * (one[key] - 1)) for key in ("ratio", "low", "high"))
         wanted = "" if one["most"] in (None, 1) else f" (limit {signed(100 * (one['most'] - 1))} %)"
@@ -170,7 +173,7 @@ def live_lines(data: Mapping) -> list[str]:
 
 
 def environment_line(environment: Mapping[str, str]) -> str:
-    """As a shell takes it before a command."""
+    """The environment as a shell takes it before a command."""
     return " ".join(f"{name}={value}" for name, value in environment.items())
 
 

@@ -2,7 +2,7 @@
 """Comparison tables for people.
 
 CSV and JSON carry bytes and unrounded figures; here they are rounded, in MiB, and a difference that the repetitions
-can't support says so.
+can't support is marked.
 """
 
 import math
@@ -30,16 +30,16 @@ from heaptape.results.schema import HELD_METRICS, Results, figures, unique_name
 
 WIDE_INTERVAL = 0.1  # of the figure
 INSTRUCTIONS_NOTE = (
-    "Of the allocator's calls alone, counted under Valgrind: no clock, no PMU, no other process has a part in it."
+    "Of the allocator's calls only, counted under Valgrind, and so independent of clock, PMU and other processes."
 )
-STARTUP_NOTE = "start-up: by the allocator before the first call; in no other column."
+STARTUP_NOTE = "start-up: the allocator's before the first call; not in other columns."
 HELD_NOTE = "all freed: RSS after every object was released; purged: RSS after the allocator's own purge as well."
 SHOWN_HALF = 0.05  # percent: a narrower half interval would be shown as 0.0
 NOISY = "too noisy"
-# Figures whose differences are withheld within the error of replaying. Of what is counted (instructions, faults, system
-# calls, memory) the figure is given, and the error of replaying beside it.
+# Figures whose differences are withheld within the error of replaying. Counted figures (instructions, faults, system
+# calls, memory) are shown, with the error of replaying beside them.
 WITHHELD = ("bare_wall", "bare_cpu")
-# In this order comparisons are printed: what is counted comes first, as it needs no repetitions.
+# The order in which comparisons are printed: counted figures first, as they need no repetitions.
 SUBJECTS = ("instructions", "system", "memory", "time")
 EXACT_LEGEND = (
     "No mark: exact, the same in every repetition (bold, where the format has bold), or within 0.05 of what is shown."
@@ -59,8 +59,8 @@ MARKS: dict[str, tuple[Callable[[str], bool], str]] = {
 
 @dataclass(frozen=True)
 class _Figures:
-    """Of one workload: figures by allocator and metric, how many repetitions each has, which are exact; which ops
-    instructions were counted of, if not of all; and margins by metric, of those that have one.
+    """One workload: figures by allocator and metric, their numbers of repetitions, which are exact; the ops whose
+    instructions were counted, if not all; and margins by metric, for metrics that have one.
     """
 
     values: pd.DataFrame
@@ -71,9 +71,9 @@ class _Figures:
 
 
 def comparison(files: Sequence[Results], baseline: str, method: Method = "t") -> list[Table]:
-    """All tables of a comparison, subject by subject: what is counted exactly (instructions, system calls and page
-    faults, memory), then what a clock measured. Of one workload each subject's percentages of the baseline follow its
-    figures; of several the figures of each come first.
+    """All tables of a comparison, subject by subject: exactly counted figures (instructions, system calls and page
+    faults, memory), then those that a clock measured. For one workload, each subject's percentages of the baseline
+    follow its figures; for several, the figures of each workload come first.
     """
     table = figures(files)
     order = allocator_order(files)
@@ -107,7 +107,7 @@ def comparison(files: Sequence[Results], baseline: str, method: Method = "t") ->
 
 
 def with_sentences(tables: Sequence[Table], files: Sequence[Results]) -> list[Table]:
-    """Below the last of them, which of the workloads stand for another, and how far their figures can be trusted."""
+    """Adds notes below the last table: which workloads stand for another, and how far their figures can be trusted."""
     if not tables:
         return []
     *others, last = tables
@@ -128,7 +128,7 @@ def _closing_notes(files: Sequence[Results]) -> list[str]:
 
 
 def _counted_ops(files: Sequence[Results], workload: str) -> str:
-    """Said where instructions are those of a workload's beginning."""
+    """A note if instructions were counted only at the beginning of the workload."""
     names: dict[tuple, str] = {}
     for file in files:
         if unique_name(file, names) == workload:
@@ -139,13 +139,13 @@ def _counted_ops(files: Sequence[Results], workload: str) -> str:
 
 
 def calls_in(columns: Sequence[str]) -> list[str]:
-    """Call names among metric columns: the four main ones first, the others by name."""
+    """Call names among metric columns: the four main ones first, then by name."""
     names = [c.removeprefix("calls/") for c in columns if c.startswith("calls/")]
     return [c for c in MAIN_CALLS if c in names] + sorted(c for c in names if c not in MAIN_CALLS)
 
 
 def _absolute_tables(shown: "_Figures", suffix: str) -> list[tuple[str, Table]]:
-    """(subject, table): of one workload."""
+    """(subject, table) for one workload."""
     values, tables = shown.values, [("instructions", one) for one in _instructions_tables(shown, suffix)]
     system = {f"syscalls/{c}": c for c in ("mmap", "munmap", "mremap", "madvise", "brk")} | {
         "page_faults": "page faults"
@@ -202,8 +202,8 @@ def _instructions_tables(shown: "_Figures", suffix: str) -> list[Table]:
         columns = {f"instructions/{c}": c for c in calls}
         if number == 0:
             columns = {"total_instructions": "Total, M"} | columns | {"startup_instructions": "start-up, M"}
-        told = [" ".join(note for note in notes if note)] if number == 0 else []
-        tables.append(_metric_table(title, shown, columns, told))
+        below = [" ".join(note for note in notes if note)] if number == 0 else []
+        tables.append(_metric_table(title, shown, columns, below))
     return tables
 
 
@@ -224,7 +224,7 @@ def _metric_table(title: str, shown: "_Figures", columns: dict[str, str], notes:
 
 
 def _margin_of(metric: str, values: pd.Series, shown: "_Figures") -> float:
-    """In percent of the figure. Overhead is off by as many bytes as the peak that it is a part of."""
+    """The margin in percent of the figure. Overhead is off by as many bytes as the peak that it is a part of."""
     if metric == "overhead":
         share = values["peak_rss"] / abs(values["overhead"]) if values["overhead"] else math.inf
         return shown.margins["peak_rss"] * share if "peak_rss" in shown.margins else 0.0
@@ -232,8 +232,8 @@ def _margin_of(metric: str, values: pd.Series, shown: "_Figures") -> float:
 
 
 def with_margin(cell: Cell, percent: float) -> Cell:
-    """The figure of a workload that stands for another, with its margin behind it; unchanged where it has none as it is
-    of the whole itself (0).
+    """The figure of a workload that stands for another, followed by its margin; unchanged if the margin is 0, as of the
+    whole itself.
     """
     if percent == 0 or cell.value is None:
         return cell
@@ -250,14 +250,14 @@ def _figure(metric: str, value: float) -> Cell:
 
 
 def by_workload(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
-    """Each workload, its rows, and what ends the titles of its tables where there are several."""
+    """Each workload, its rows, and the suffix for the titles of its tables, empty if there is one workload."""
     several = frame["workload"].nunique() > 1
     for workload, rows in frame.groupby("workload", sort=False):
         yield str(workload), rows, f" — {workload}" if several else ""
 
 
 def in_unit(value: float | None, unit: float = 1.0) -> Cell:
-    """In that unit, `rounded`; with the value as it is."""
+    """A cell in that unit, `rounded`, with the unrounded value."""
     return Cell(MISSING) if value is None or pd.isna(value) else Cell(rounded(value / unit), value)
 
 
@@ -318,7 +318,7 @@ def _relative_tables(
         if here:
             tables.append((subject, Table(f"{kind}, % of {baseline}", ["allocator", *here.values()], rows)))
     if tables:
-        # One legend is enough for tables that stand together.
+        # One legend is enough for tables next to each other.
         fidelity_text = fidelity.sentence([*bare, *memory], others) if carried else ""
         notes = legend([table for _, table in tables]) + [fidelity_text] * bool(fidelity_text)
         tables[-1] = (tables[-1][0], replace(tables[-1][1], notes=notes))
@@ -326,7 +326,7 @@ def _relative_tables(
 
 
 def legend(tables: Sequence[Table]) -> list[str]:
-    """What the marks in percentages mean, those that occur."""
+    """Explains the marks of percentages that occur."""
     cells = [cell for table in tables for row in table.rows for cell in row[table.text_columns :]]
     found = {mark: what for mark, (has, what) in MARKS.items() if any(has(cell.text) for cell in cells)}
     marks = "; ".join(f"{mark}: {what}" for mark, what in found.items())
@@ -343,7 +343,7 @@ def legend(tables: Sequence[Table]) -> list[str]:
 
 def percent_cell(row: Any, error: float = 0.0) -> Cell:  # noqa: ANN401
     """A row of `compare.relative` as shown: the percentage, its interval, and whether it is supported. `error`: by how
-    many percent a replay may be off; a difference that is not beyond it is no difference.
+    many percent a replay may be off; a difference that is not beyond it is marked ≈.
     """
     if row.reason:
         return Cell(NOISY, None, True, reason=row.reason)
@@ -358,11 +358,11 @@ def percent_cell(row: Any, error: float = 0.0) -> Cell:  # noqa: ANN401
         return Cell(f"{text} ?", row.percent, True)
     mark, half = "" if row.supported else "~", (row.high - row.low) / 2
     if half <= 1e-12 * row.percent:
-        # No difference at all is as sure as any.
+        # An interval of width 0 is sure.
         return Cell(text, row.percent, exact=bool(getattr(row, "exact", True)))
     if half < SHOWN_HALF:
         return Cell(f"{mark}{text}", row.percent, not row.supported)
-    # Intervals are symmetric as ratios: a wide one is not around its middle, so its ends are shown.
+    # Intervals are symmetric as ratios: a wide one is not centred on the figure, so its ends are shown.
     if half > WIDE_INTERVAL * row.percent:
         ends = f"({row.low:,.{_decimals(row.low)}f}–{row.high:,.{_decimals(row.high)}f})"
         return Cell(f"{mark}{row.percent:,.{_decimals(row.percent)}f} {ends}", row.percent, not row.supported)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The DataFrames of table_frames.py, latency.py, sweeps.py and verdicts.py as tables for people: rounded, in MiB."""
+"""The DataFrames of frames.py, latency.py, sweeps.py and verdicts.py as tables for people: rounded, in MiB."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ LATENCY_NAMES = {
 
 
 def cost_table(frame: pd.DataFrame) -> list[Table]:
-    """`table_frames.cost`: cycles in millions, means of calls in cycles, RSS in MiB."""
+    """`frames.cost`: cycles in millions, means of calls in cycles, RSS in MiB."""
     units = {
         "total_instructions": "instructions, M",
         "total_cycles": "Total, M cycles",
@@ -38,7 +38,7 @@ def cost_table(frame: pd.DataFrame) -> list[Table]:
 
 
 def percent_table(frame: pd.DataFrame, baseline: str) -> list[Table]:
-    """`table_frames.percent`: allocator by allocator, a row per workload, then the means."""
+    """`frames.percent`: allocator by allocator, a row per workload, then the means."""
     cells = {(row.workload, row.allocator, row.figure): percent_cell(row) for row in frame.itertuples()}
     present = [figure for figure in COST_NAMES if figure in set(frame["figure"])]
     workloads = list(dict.fromkeys(frame["workload"]))
@@ -55,7 +55,7 @@ def percent_table(frame: pd.DataFrame, baseline: str) -> list[Table]:
 
 
 def system_table(frame: pd.DataFrame) -> list[Table]:
-    """`table_frames.system`: calls, then MiB."""
+    """`frames.system`: calls, then MiB."""
     columns: dict[str, tuple[str, Callable]] = {f"{call}_calls": (call, grouped) for call in SYSTEM_CALLS}
     columns |= {f"{call}_bytes": (f"{call}, MiB", _mib) for call in SYSTEM_CALLS}
     columns |= {"vm_size_peak_bytes": ("VmSize, MiB", _mib), "rss_peak_bytes": ("RSS, MiB", _mib)}
@@ -137,7 +137,7 @@ def verdict_tables(frame: pd.DataFrame) -> list[Table]:
 def _by_workload(
     title: str, frame: pd.DataFrame, columns: dict[str, tuple[str, Callable]], notes: Sequence[str]
 ) -> list[Table]:
-    """One table, a row per workload and allocator; columns that nobody has are left out."""
+    """One table, a row per workload and allocator, without empty columns."""
     present = {key: shown for key, shown in columns.items() if frame[key].notna().any()}
     several = frame["workload"].nunique() > 1
     rows = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the experiments of `heaptape whatif` brought: each against the original, allocator by allocator."""
+"""Results of the experiments of `heaptape whatif`: each against the original, allocator by allocator."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from heaptape.results import margins
 from heaptape.results.schema import Results, figures
 from heaptape.tables.usual import MIB, MISSING, Cell, Table, in_unit, legend, percent_cell, rounded, with_margin
 
-# metric -> its column, bytes or instructions of one of that unit
+# metric -> its column, bytes or instructions of one unit
 METRICS = {
     "peak_rss": ("peak RSS, MiB", MIB),
     "mean_rss": ("mean RSS, MiB", MIB),
@@ -21,9 +21,9 @@ ORIGINAL = "as recorded"
 
 def changes(file: Results) -> pd.DataFrame:
     """One row per allocator, experiment and metric of METRICS: columns experiment, original (label), and those of
-    `results.compare.relative`, whose percent is of the same allocator's original; besides value (bytes, instructions).
+    `compare.relative`, whose percent is of the same allocator's original; also value (bytes, instructions).
 
-    Empty where the results hold no experiments.
+    Empty if the results have no experiments.
     """
     table = figures([file])
     values = absolute(table)
@@ -37,13 +37,15 @@ def changes(file: Results) -> pd.DataFrame:
 
 
 def whatif_tables(file: Results) -> list[Table]:
-    """One table: allocator and experiment, each figure and its percentage of the original. Its notes: what was done."""
+    """One table: allocator and experiment, each figure and its percentage of the original. The notes list the
+    groups.
+    """
     found = changes(file)
     table = figures([file])
     values, of_figure = absolute(table), margins.by_figure(table)
     metrics = [m for m in METRICS if m in values.columns]
     columns = ["allocator", "experiment"]
-    columns += [text for metric in metrics for text in (METRICS[metric][0], "% of it")]
+    columns += [text for metric in metrics for text in (METRICS[metric][0], "% of original")]
     rows = []
     for original in dict.fromkeys(label for _, label, _ in _pairs(file)):
         cells = [_value(values.at[(file.name, original), m], m, of_figure.get((file.name, m), 0.0)) for m in metrics]

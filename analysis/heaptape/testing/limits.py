@@ -18,7 +18,7 @@ QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 
 @dataclass(frozen=True)
 class Limits:
-    """None: no limit. `warm_up`: None, where the option decides."""
+    """Limits of one test; None: no limit. `warm_up`: None where the option decides."""
 
     peak_bytes: int | None = None
     growth_bytes: int | None = None
@@ -33,7 +33,7 @@ class Limits:
         return {name: limit for name, limit in limits.items() if limit is not None}
 
     def exceeded(self, span: Span) -> dict[str, str]:
-        """A sentence on each that the test exceeds, by its name."""
+        """name -> a sentence, for each limit that the test exceeds."""
         found = {}
         for name, limit in self.told().items():
             measured = getattr(span, name)
@@ -43,7 +43,7 @@ class Limits:
 
 
 def limits_of(item: pytest.Item) -> Limits:
-    """By its markers, the closest first. Raises UsageError where one is not what it should be."""
+    """The item's limits by its markers, the closest first. Raises UsageError where a marker is malformed."""
     given: dict[str, Any] = {}
     for marker in item.iter_markers("heap"):
         if marker.args or not set(marker.kwargs) <= {"peak", "growth", "allocations", "warm_up"}:
@@ -58,13 +58,13 @@ def _number(item: pytest.Item, name: str, value: object) -> int | None:
         return value
     found = QUANTITY.fullmatch(value) if isinstance(value, str) and name in ("peak", "growth") else None
     if not found or found[2].lower() not in UNITS:
-        wants = 'bytes, as a whole number or as "20 MiB"' if name in ("peak", "growth") else "a whole number"
-        raise pytest.UsageError(f"{item.nodeid}: heap({name}={value!r}): wants {wants}")
+        expected = 'bytes, as a whole number or as "20 MiB"' if name in ("peak", "growth") else "a whole number"
+        raise pytest.UsageError(f"{item.nodeid}: heap({name}={value!r}): expected {expected}")
     return int(float(found[1]) * UNITS[found[2].lower()])
 
 
 def _words(name: str, value: int) -> str:
-    """Bytes in full, too: a limit may be exceeded by one."""
+    """A value as text; with the exact number of bytes, as a limit may be exceeded by one byte."""
     if name == "allocations":
         return f"{value:,}"
     return size(value) if value < 1 << 10 else f"{size(value)} ({value:,} bytes)"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which Python line each thread is at, as marks in the recording: for a second run of a test above its limit."""
+"""The Python line that each thread is at, as marks in the recording: for a second run of a test above its limit."""
 
 import contextlib
 import linecache
@@ -15,7 +15,7 @@ NOWHERE = b"heaptape:at 0"
 
 
 class Lines:
-    """Lines of files below `root`, but of no environment in it. What other code acquires counts for the line that
+    """Lines of files below `root`, except in an environment below it. Acquires of other code count for the line that
     called it. `mark` writes into the recording."""
 
     def __init__(self, root: Path, mark: Callable[[bytes], None]) -> None:
@@ -27,7 +27,7 @@ class Lines:
 
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:
-        """Marks the lines of all Python threads that begin here, and of this one."""
+        """Marks the lines of this thread, and of all Python threads that begin within the context."""
         before, of_threads = sys.gettrace(), threading.gettrace()
         threading.settrace(self._call)
         sys.settrace(self._call)
@@ -39,7 +39,7 @@ class Lines:
             self._mark(NOWHERE)
 
     def where(self, place: int) -> tuple[str, str]:
-        """File and line of a place, and what stands there."""
+        """File and line of a place, and the source text of that line."""
         path, line = list(self._places)[place - 1]
         name = path.removeprefix(self._root)
         return f"{name}:{line}", linecache.getline(path, line).strip()

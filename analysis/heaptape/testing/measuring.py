@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The recorded half: marks each test in the recording, reads what it acquired, and holds its limits.
+"""The recorded half: marks each test in the recording, reads what it acquired, and enforces its limits.
 
-A test's reports are logged once its figures are known, after its teardown: so a test above its limit fails as any
-other, for -x, --lf, JUnit files and xdist, whose workers do all of this themselves.
+A test's reports are logged once its figures are known, after its teardown. So a test above its limit is a normal
+failure for -x, --lf, JUnit files and xdist, whose workers do all of this themselves.
 """
 
 import gc
@@ -29,7 +29,7 @@ FIGURES = ("peak_bytes", "growth_bytes", "growth_objects", "allocations", "alloc
 
 
 def begin(config: pytest.Config) -> None:
-    """Registers what this process does: a worker of xdist measures, its controller collects, one alone does both."""
+    """Registers this process's plugins: xdist's workers measure, its controller collects, a lone process does both."""
     worker = hasattr(config, "workerinput")
     controls = not worker and config.getoption("dist", "no") != "no"
     if not controls:
@@ -45,7 +45,7 @@ def begin(config: pytest.Config) -> None:
 
 
 class Crashes:
-    """Notes for the parent that a worker has gone, so that it looks into the recordings."""
+    """Notes for the parent process that a worker crashed, so that it reads the recordings."""
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str) -> None:
@@ -53,7 +53,7 @@ class Crashes:
 
 
 class Measuring:
-    """Runs tests, each in a span of the recording."""
+    """Runs each test in a span of the recording."""
 
     def __init__(self, config: pytest.Config, recording: Recording) -> None:
         self._config, self._recording = config, recording
@@ -62,12 +62,12 @@ class Measuring:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Wrong limits end the run before the first test."""
+        """Reads all limits: malformed ones end the run before the first test."""
         self._limits = {item.nodeid: limits_of(item) for item in items}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """Imports and collection are over: from here on the process is recorded."""
+        """Starts the recording of this process, after imports and collection."""
         try:
             self._recording.start()
         except HeaptapeError as error:
@@ -75,12 +75,12 @@ class Measuring:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Reports, and the interpreter's end, need no recording."""
+        """Stops the recording: reports and the interpreter's end are not needed."""
         self._recording.stop()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-        """In place of pytest's own, which logs a report before what follows is known."""
+        """Replaces pytest's own, which logs each report before the test's figures are known."""
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for report in self._reports(item, nextitem):
             item.ihook.pytest_runtest_logreport(report=report)
@@ -171,7 +171,7 @@ class Measuring:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_setup(self) -> Generator[None, Any, Any]:
-        """What follows is the test's own: its fixtures, it, and their end. As late as can be, after other plugins."""
+        """From here on acquires count for the test: its fixtures, the test, their teardown. After other plugins."""
         return (yield from self._as_own())
 
     @pytest.hookimpl(wrapper=True, trylast=True)
@@ -184,7 +184,7 @@ class Measuring:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
-        """A fixture that outlives the test is not its own."""
+        """A fixture that outlives the test does not count for it."""
         if not self._own or fixturedef.scope == "function":
             return (yield)
         self._turn(False)
@@ -206,7 +206,7 @@ class Measuring:
 
 
 def _unmeasured(reports: list[pytest.TestReport], limits: Limits, error: HeaptapeError) -> list[pytest.TestReport]:
-    """A limit that could not be held fails the test; figures alone may be missing, which is told at the end."""
+    """Fails a test whose limits could not be checked; missing figures alone are only reported at the end."""
     for report in reports:
         if report.when == "call" and report.passed and limits.any():
             report.outcome = "failed"

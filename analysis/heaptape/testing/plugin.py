@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The entry point `pytest11`: options, the marker, and which half of the work this process does.
+"""The entry point `pytest11`: options, the marker, and the choice of which half of the work this process does.
 
 `pytest --heaptape` starts itself again under the recorder (recorded_run.py); that process, or its xdist workers,
-measure each test (measuring.py). Every run of pytest where heaptape is installed imports this file, so it imports
-next to nothing.
+measure each test (measuring.py). Every run of pytest where heaptape is installed imports this file, so it imports as
+little as possible.
 """
 
 import os
@@ -14,14 +14,14 @@ from heaptape.testing.surroundings import RECORDED, STANDARD_ERROR
 
 MARKER = (
     "heap(peak=None, growth=None, allocations=None, warm_up=None): limits of what a test acquires, by --heaptape: the "
-    'most that lives at once and what is left (bytes, or text: "20 MiB"), calls that acquire; runs before that count'
+    'most live bytes and the growth (bytes, or text: "20 MiB"), calls that acquire; runs before the one that counts'
 )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options. In a recorded run, gives standard error back to the user before anything is captured."""
+    """Adds the options. In a recorded run, restores the user's standard error before anything is captured."""
     group = parser.getgroup("heaptape", "memory of each test, from a recording of the run")
-    group.addoption("--heaptape", action="store_true", help="record the run; tell what each test acquires, hold limits")
+    group.addoption("--heaptape", action="store_true", help="record the run; report tests' acquires, enforce limits")
     group.addoption("--heaptape-json", metavar="FILE", help="with --heaptape: write each test's figures to FILE")
     group.addoption(
         "--heaptape-top", metavar="N", type=int, default=10, help="how many tests to list, those with the highest peaks"
@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the marker; in a recorded run, begins to measure."""
+    """Declares the marker; in a recorded run, starts measuring."""
     config.addinivalue_line("markers", MARKER)
     if config.getoption("heaptape") and RECORDED in os.environ:
         from heaptape.testing import measuring
@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """Has the whole run done by a recorded pytest, whose exit status it gives."""
+    """Runs a recorded pytest in place of this one, and returns its exit status."""
     option = config.option
     asks = option.help or option.version or option.collectonly or getattr(option, "showfixtures", False)
     if not option.heaptape or asks or option.markers or RECORDED in os.environ or hasattr(config, "workerinput"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The parent's half: starts the same command again under `heaptape record`, and says what is left to say after it."""
+"""The parent's half: starts the same command again under `heaptape record`, and prints remaining messages after it."""
 
 import os
 import re
@@ -19,15 +19,15 @@ from heaptape.common.quantities import size
 from heaptape.testing import spans
 from heaptape.testing.surroundings import CRASHED, RECORDED, RECORDER_SAYS, STANDARD_ERROR
 
-# What the recorder says where all went well; anything else is for the user.
+# The recorder's lines where all went well; any other line is shown to the user.
 SUMMARY = re.compile(
     r"heaptape: .* events, \d+ threads, 0 dropped, .*|heaptape: \d+ traces; .*"
     r"|\s+\S+ \(\d+\): \d+ events, .*|\s+\.\.\. .*"
 )
 # How pytest is called; Debian adds Python's version.
 COMMAND = re.compile(r"py\.?test(-?3(\.\d+)?)?|__main__\.py")
-# Each event with a stamp: within a tick, objects of different threads could otherwise seem to have lived one after the
-# other, and a peak too low. Paused: measuring processes start their own recordings, imports need none.
+# Each event with a stamp: otherwise objects that different threads hold within one tick could seem to live one after
+# the other, and a peak would be too low. Paused: measuring processes start their own recordings, imports need none.
 OPTIONS = ("--stamp", "every", "--start-paused")
 
 
@@ -54,17 +54,17 @@ def run(config: pytest.Config) -> int:
 
 
 def _command(config: pytest.Config) -> list[str]:
-    """This process's own command. Raises UsageError where pytest was called by a program, which can't be run again."""
+    """This process's command. Raises UsageError where a program called pytest, as that program can't be run again."""
     arguments = [str(argument) for argument in config.invocation_params.args]
     started = sys.orig_argv[1:]
     ours = started[-len(arguments) :] if arguments else []
     if ours != arguments or not COMMAND.fullmatch(Path(sys.argv[0]).name):
-        raise pytest.UsageError("--heaptape: start pytest by its command, or as python -m pytest: it is run recorded")
+        raise pytest.UsageError("--heaptape: start pytest by its command or as python -m pytest: it is rerun recorded")
     return [sys.executable, *started]
 
 
 def _environment(folder: Path, standard_error: int) -> dict[str, str]:
-    """The recorded run's. Python's own allocator hides objects in arenas that it maps, so malloc serves them all."""
+    """The recorded run's environment. All objects are from malloc: Python's own allocator would hide them in arenas."""
     allocator = os.environ.get("PYTHONMALLOC", "")
     return {
         **os.environ,
@@ -75,7 +75,7 @@ def _environment(folder: Path, standard_error: int) -> dict[str, str]:
 
 
 def _wait(command: list[str], folder: Path) -> int:
-    """Its exit status, 128 + n for a signal. An interrupt is for pytest, which has the terminal as well."""
+    """Returns the command's exit status, 128 + n for a signal. An interrupt is left to pytest, which gets it too."""
 
     def leave_to_pytest(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGTERM:
@@ -97,7 +97,7 @@ def _wait(command: list[str], folder: Path) -> int:
 
 
 def _tell_rest(status: int, tape: Path, folder: Path) -> None:
-    """What the recorder had to say, and after a crash what the test was at."""
+    """Prints the recorder's messages and, after a crash, the figures of the test that was running."""
     for line in (folder / RECORDER_SAYS).read_text(errors="replace").splitlines():
         if line and not SUMMARY.fullmatch(line):
             print(line, file=sys.stderr)

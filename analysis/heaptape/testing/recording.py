@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""This process's own recording: marks in it, and what it holds so far."""
+"""This process's own recording: marks in it, and reading what is recorded so far."""
 
 import ctypes
 import os
@@ -11,8 +11,8 @@ from heaptape.testing.spans import Span, read
 
 
 class Recording:
-    """Of the process that makes it, which must be one that a recorder has paused: else HeaptapeError. Not for children
-    by fork."""
+    """The recording of the process that makes this object; a recorder must have it paused, else HeaptapeError. Not for
+    children by fork."""
 
     def __init__(self) -> None:
         # PyDLL keeps the interpreter's lock: a mark takes less time than another thread would need to take over.
@@ -27,13 +27,13 @@ class Recording:
         self._written = self._dropped = 0
 
     def start(self) -> None:
-        """Has the recorder begin with this process, unless it has."""
+        """Makes the recorder start recording this process, unless it has."""
         if not self._recorder:
             self._recorder = self._started()
             self._written = self._flush()[1]
 
     def stop(self) -> None:
-        """What follows is not wanted. No error where the recorder has gone."""
+        """Stops recording this process. No error where the recorder has ended."""
         if self._recorder:
             ctl.ask(self._recorder, "stop", self._process)
 
@@ -45,7 +45,7 @@ class Recording:
         raise HeaptapeError("the recorder of this process does not answer")
 
     def _flush(self) -> tuple[Path, int]:
-        """The trace, and how many bytes of it are written: all that happened before."""
+        """The trace, and how many bytes of it are written: everything that happened before is in them."""
         reply = ctl.ask(self._recorder, "flush", self._process)
         if not reply or not reply.get("ok") or not reply["processes"]:
             raise HeaptapeError(f"the recorder does not answer: {(reply or {}).get('error', 'it has ended')}")
@@ -55,7 +55,7 @@ class Recording:
         return Path(process["trace"]), process["file_bytes"]
 
     def spans(self, sites: int = 0) -> list[Span]:
-        """Those that were marked since the last time. HeaptapeError also if a call since then is missing."""
+        """The spans marked since the last call. HeaptapeError also if an event since then is missing."""
         start, missing = self._written, self._dropped
         tape, self._written = self._flush()
         found, self._dropped = read(tape, start, sites)

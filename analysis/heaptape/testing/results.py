@@ -13,7 +13,7 @@ SCHEMA = 1
 
 
 class Collected:
-    """Takes the figures from the reports, of this process's tests or of workers'."""
+    """Collects the figures from the reports of this process's or its workers' tests."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -21,7 +21,7 @@ class Collected:
         self._unmeasured: list[tuple[str, str]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A test's last report has them."""
+        """A test's last report has its figures."""
         figures = getattr(report, "heaptape", None)
         if not figures:
             return
@@ -35,8 +35,8 @@ class Collected:
         path = self._config.getoption("heaptape_json")
         if path:
             unmeasured = [{"name": name, "reason": reason} for name, reason in self._unmeasured]
-            told = {"schema": SCHEMA, "tests": self._tests, "unmeasured": unmeasured}
-            write_bytes(path, (json.dumps(told, indent=1) + "\n").encode())
+            content = {"schema": SCHEMA, "tests": self._tests, "unmeasured": unmeasured}
+            write_bytes(path, (json.dumps(content, indent=1) + "\n").encode())
 
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         lines = [*text.table(self._tests, self._config.getoption("heaptape_top")), *text.unmeasured(self._unmeasured)]

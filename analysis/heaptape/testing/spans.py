@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What was acquired in the spans of a recording that the recorded program marked (convert/spans/README.md)."""
+"""Figures of the spans that the recorded program marked in a recording (convert/spans/README.md)."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from heaptape.common.home import default_home
 @dataclass(frozen=True)
 class Site:
     """Objects acquired at one place. `place`: the number that the program gave it, or None. `frames`: of the C call
-    stack, innermost first, as text; empty where none was recorded. Bytes are requested ones."""
+    stack, innermost first, as text; empty where none was recorded. Bytes are requested bytes."""
 
     size_bytes: int
     objects: int
@@ -25,8 +25,8 @@ class Site:
 
 @dataclass(frozen=True)
 class Span:
-    """A span's figures. Bytes are requested ones; growth is what lives at its end. `peak_sites`, `growth_sites`: the
-    largest first, where they were asked for."""
+    """A span's figures. Bytes are requested bytes; growth is what lives at its end. `peak_sites`, `growth_sites`: the
+    largest first, where `read` was called with `sites`."""
 
     name: str
     ended: bool
@@ -41,16 +41,16 @@ class Span:
 
 
 def read(tape: Path, from_byte: int = 0, sites: int = 0) -> tuple[list[Span], int]:
-    """The spans of a trace, which may still be written, and how many calls are missing from it as a whole. `from_byte`:
-    where a block begins before which no event matters. Raises HeaptapeError with the reader's one line."""
+    """The spans of a trace, which may still be being written, and how many calls are missing from the whole trace.
+    `from_byte`: begin of a block before which no event matters. Raises HeaptapeError with the reader's one line."""
     options = ("--from-byte", str(from_byte), "--sites", str(sites))
     command = [str(default_home().program("convert")), "spans", str(tape), *options]
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         raise HeaptapeError(done.stderr.strip().removeprefix("heaptape: ") or f"{tape}: can't be read")
-    told = json.loads(done.stdout)
-    return [_span(found) for found in told["spans"]], told["dropped"]
+    output = json.loads(done.stdout)
+    return [_span(found) for found in output["spans"]], output["dropped"]
 
 
 def _span(found: dict[str, Any]) -> Span:

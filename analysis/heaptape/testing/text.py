@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the plugin prints."""
+"""The plugin's output."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -14,7 +14,7 @@ WHAT = {"peak_bytes": "lived at the peak", "growth_bytes": "was left"}
 
 
 def sites(exceeded: Iterable[str], span: Span, lines: Lines | None) -> Iterator[str]:
-    """Where the objects behind each limit were acquired. `lines`: by Python lines, else by C call stacks."""
+    """Where the objects beyond each limit were acquired. `lines`: by Python lines, else by C call stacks."""
     how = "by the Python line that was running, in a second run of the test" if lines else "by C call stack"
     for name, found in (("peak_bytes", span.peak_sites), ("growth_bytes", span.growth_sites)):
         if name in exceeded:
@@ -25,7 +25,7 @@ def sites(exceeded: Iterable[str], span: Span, lines: Lines | None) -> Iterator[
 
 
 def _largest(found: Sequence[Site], total_bytes: int) -> Iterator[Site]:
-    """Those that make up a hundredth at least: the others are pytest's, as a rule."""
+    """The sites with at least 1 % of the bytes: smaller ones are usually pytest's."""
     return (site for site in found if site.size_bytes * 100 >= total_bytes)
 
 
@@ -53,7 +53,7 @@ def table(tests: Sequence[dict[str, Any]], count: int) -> Iterator[str]:
 
 
 def unmeasured(tests: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Names and reasons, by reason."""
+    """One line for each reason, with the names."""
     for reason, names in groupby(sorted(tests, key=lambda test: test[1]), key=lambda test: test[1]):
         listed = [name for name, _ in names]
         yield f"not measured: {reason}: {listed[0]}" + (f" and {len(listed) - 1} more" if len(listed) > 1 else "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a search found, as data: every point, the front, the winner and what each of its settings brings."""
+"""A search's results as data: every point, the front, the winner and the effect of each of its settings."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ from heaptape.tuning.space import Key, Settings, Space, key_of
 from heaptape.tuning.trials import Point
 
 SCHEMA = 1
-FEWEST_POINTS = 20  # of fewer, importances are of chance
-ANOTHER = "another"  # an allocator that was not measured has the error of all together
-# figure -> what the certificate of replays calls it
+FEWEST_POINTS = 20  # with fewer, importances are random
+ANOTHER = "another"  # an allocator that was not measured has the error of all allocators together
+# figure -> its name in the certificate of replays
 OF_CERTIFICATE = {"rss-peak": "peak_rss", "rss-mean": "mean_rss", "vmsize-peak": "vm_size"}
 
 
 def answer(space: Space, goals: Goals, points: Sequence[Point], about: dict) -> dict:
-    """The content of a results file of `heaptape tune` (docs/use/TUNING.md). `about`: what the search was of."""
+    """The content of a results file of `heaptape tune` (docs/use/TUNING.md). `about`: the search's inputs."""
     rows = judged(points, goals)
     refuted = confirm.refuted(points, goals)
     best, standing = confirm.named(rows, points, goals)
@@ -52,7 +52,7 @@ def answer(space: Space, goals: Goals, points: Sequence[Point], about: dict) -> 
 
 def contributions(space: Space, rows: Sequence[Judged], best: Judged | None) -> list[dict]:
     """For each tunable: the share of the differences between points that it explains (Optuna's PED-ANOVA, of the
-    balance; None where it can't be told), the best that it brought alone, and what the winner is without it, each as
+    balance; None where it can't be determined), its best result alone, and the winner's result without it, each as
     ratios to the default by figure (None: not tried, or not among the winner's settings).
     """
     known = by_key(rows)
@@ -92,7 +92,7 @@ def _importances(space: Space, rows: Sequence[Judged]) -> dict[str, float]:
 
 
 def _labels(space: Space) -> dict:
-    """key -> the variants that are these settings."""
+    """key -> the variants with these settings."""
     found: dict = {}
     for label, settings in space.variants.items():
         found.setdefault(key_of(settings), []).append(label)
@@ -133,13 +133,13 @@ def _failed(point: Point, space: Space, labels: dict) -> dict:
 
 
 def _margins(space: Space, goals: Goals) -> dict[str, float | None]:
-    """figure -> by how much a replay may be off, in percent: what 9 of 10 programs stayed within on this allocator, or
-    on the allocators that are not the one that programs were recorded on. None: not measured.
+    """figure -> by how much a replay may be off, in percent: the error within which 9 of 10 programs were on this
+    allocator; for the allocator that programs were recorded on, on the others. None: not measured.
     """
     found: dict[str, float | None] = {}
     for name in goals.figures:
         certified = OF_CERTIFICATE.get(name)
         error = replay_errors.error_percent(certified, space.allocator.name) if certified else None
-        # Of the allocator that programs were recorded on there is no error by itself; with settings there is.
+        # The allocator that programs were recorded on has error 0 by construction, but with settings it has an error.
         found[name] = replay_errors.error_percent(certified, ANOTHER) if certified and error == 0 else error
     return found

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Whether a saving is one: figures of replays that were made again, the default's against a candidate's.
+"""Confirms a saving: figures of repeated replays, the default's against a candidate's.
 
-Most allocators give the same figures each time. Some look at the clock, at random numbers or at addresses: of these a
-replay is one draw, and the best of sixty draws is the luckiest, not the best settings. So the default and the best
-settings are replayed again, each time with a longer variable in the environment (trials.py), and a candidate is judged
-by the replays that were made after it had been chosen. It is better only if each of these is better than each of the
-default's, and keeps each limit against each of them. Where the figures come out the same again, one more replay is
-enough; otherwise each of the two is replayed AGAIN times. Settings that are all alike then pass by chance in 1 of 462.
+Most allocators give the same figures each time. Some depend on the clock, random numbers or addresses: their replay is
+one draw, and the best of sixty draws is the luckiest, not the best settings. So the default and the best settings are
+replayed again, each time with a longer variable in the environment (trials.py). A candidate is judged only by replays
+made after it was chosen. It is better only if each of these is better than each of the default's, and keeps each limit
+against each of them. Where the figures are the same again, one more replay is enough; otherwise each of the two is
+replayed AGAIN times. Settings without any difference then pass by chance in 1 of 462.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ AGAIN = 5
 
 
 class Standing(Enum):
-    """Of settings against the default. OPEN: not replayed again often enough."""
+    """Verdict on settings against the default. OPEN: not replayed often enough."""
 
     BETTER = "better"
     NOT_BETTER = "not better"
@@ -29,7 +29,7 @@ class Standing(Enum):
 
 
 def replays(points: Sequence[Point]) -> dict[Key, list[Point]]:
-    """All replays of each settings, in the order in which they were made."""
+    """key -> all replays of these settings, in the order in which they were made."""
     found: dict[Key, list[Point]] = {}
     for point in sorted(points, key=lambda point: point.again):
         found.setdefault(point.key, []).append(point)
@@ -37,7 +37,7 @@ def replays(points: Sequence[Point]) -> dict[Key, list[Point]]:
 
 
 def standing(default: Sequence[Point], candidate: Sequence[Point], goals: Goals) -> Standing:
-    """Of all replays of both. The candidate's first, for which it was chosen, does not count."""
+    """The verdict from all replays of both. The candidate's first replay, for which it was chosen, does not count."""
     later = candidate[1:]
     if any(point.error for point in candidate):
         return Standing.NOT_BETTER
@@ -47,8 +47,8 @@ def standing(default: Sequence[Point], candidate: Sequence[Point], goals: Goals)
 
 
 def named(rows: Sequence[Judged], points: Sequence[Point], goals: Goals) -> tuple[Judged | None, Standing]:
-    """The winner: the best of the default and what is better than it; and its standing. Where that is the default, and
-    its own figures are not known to vary, what leads is named though it is still OPEN.
+    """The winner, which is the best among the default and the settings that are better than it; and its standing. Where
+    that is the default, and its own figures are not known to vary, the leading settings are named though still OPEN.
     """
     found = replays(points)
     default = found.get(key_of({}), [])
@@ -60,7 +60,7 @@ def named(rows: Sequence[Judged], points: Sequence[Point], goals: Goals) -> tupl
 
 
 def refuted(points: Sequence[Point], goals: Goals) -> set[Key]:
-    """The settings that were replayed again, and are not better than the default."""
+    """Settings that were replayed again and are not better than the default."""
     found = replays(points)
     default = found.get(key_of({}), [])
     return {
@@ -71,8 +71,8 @@ def refuted(points: Sequence[Point], goals: Goals) -> set[Key]:
 
 
 def ratios(default: Sequence[Point], candidate: Sequence[Point], goals: Goals) -> dict[str, dict[str, float]]:
-    """figure -> of the candidate's later replays to the default's: "ratio" (the geometric mean), and the "least" and
-    "most" of any two; nothing where there are none.
+    """figure -> ratios of the candidate's later replays to the default's: "ratio" (the geometric mean), "least" and
+    "most" of any pair; empty where there are none.
     """
     pairs = [
         goals.ratios(one.figures, base.figures)
@@ -85,19 +85,19 @@ def ratios(default: Sequence[Point], candidate: Sequence[Point], goals: Goals) -
 
 
 def exact(same_settings: Sequence[Point]) -> bool:
-    """The figures came out the same again."""
+    """Were the figures the same in all replays?"""
     return len(same_settings) > 1 and all(one.figures == same_settings[0].figures for one in same_settings)
 
 
 def lacking(points: Sequence[Point]) -> int:
-    """How many replays of the default and of new settings their standing takes."""
+    """How many more replays of the default and of new settings are needed for a verdict."""
     default = replays(points)[key_of({})]
     return 1 if exact(default) else max(AGAIN + 1 - len(default), 0) + AGAIN
 
 
 def wanted(best: Settings, points: Sequence[Point]) -> tuple[list[Settings], int]:
-    """Which of the default and the best settings are to be replayed again next, and how many times they were replayed
-    before; none: their standing is known.
+    """Which of the default and the best settings to replay next, and how many times they were replayed before; none:
+    their standing is known.
     """
     found = replays(points)
     counts = {
@@ -112,7 +112,7 @@ def _settled(same_settings: Sequence[Point]) -> bool:
 
 
 def _saves(found: Figures, default: Figures, goals: Goals) -> bool:
-    """Where the default itself breaks a limit, it is enough to keep all of them."""
+    """Is a replay better, and within all limits? Where the default breaks a limit, keeping the limits suffices."""
     ratios = goals.ratios(found, default)
     better = balance_of([ratios[name] for name in goals.objectives]) < 1
     broken = any(one > 0 for one in goals.excess(default, default))

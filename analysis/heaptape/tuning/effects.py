@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What each tunable changes at all: exact figures at the ends of its search against the default's."""
+"""Effects of each tunable: exact figures at the ends of its search against the default's."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ FIGURES = ("rss-peak", "rss-mean", "vmsize-peak", "syscalls", "instructions")
 
 @dataclass(frozen=True)
 class Effect:
-    """Of one value. `changes`: figure -> (change in percent where it is largest, workload), those beyond what the
-    default's figures change by when it is spelt out (an allocator that looks at the clock or at its stack's addresses
-    has such changes); `error`: why there are none.
+    """Effect of one value. `changes`: figure -> (change in percent where it is largest, workload), without changes as
+    small as those from spelling the default out (they occur where an allocator depends on the clock or on its stack's
+    addresses); `error`: why there are none.
     """
 
     tunable: str
@@ -40,8 +40,8 @@ def effects(
     jobs: int,
     tell: Callable[[str, float], None] = lambda what, share: None,
 ) -> list[Effect]:
-    """Of every tunable, those that no search sets too, in the registry's order. Raises HeaptapeError where the default
-    fails.
+    """Effects of every tunable, also of those that no search sets, in the registry's order. Raises HeaptapeError where
+    the default fails.
     """
     assert allocator.tunables
     space = space_of(allocator.name, {allocator.name: allocator}, allocator.tunables.names)
@@ -74,7 +74,7 @@ def _ends(space: Space) -> Iterable[Settings]:
 
 
 def _spelt_out(space: Space) -> list[Settings]:
-    """Each tunable set to what it is anyway, where that is a single value."""
+    """Each tunable set explicitly to its default, where that is a single value."""
     return [{name: value} for name in space.levels if (value := space.default_level(name)) != UNSET]
 
 
@@ -88,8 +88,8 @@ def _effect(point: Point, default: Point, spelt: Mapping[str, Point]) -> Effect:
 
 
 def _largest(figure: str, here: Figures, first: Figures, second: Figures) -> tuple[float, str] | None:
-    """Change in percent, and the workload where it is largest; None: nowhere more than the default itself changes by
-    being spelt out.
+    """The largest change in percent, and its workload; None: nowhere larger than the change from spelling the default
+    out.
     """
     found = []
     for workload in here:

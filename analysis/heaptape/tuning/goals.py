@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a search wants: figures to be small, others within limits, over one or several workloads."""
+"""Goals of a search: figures to be minimised, others within limits, over one or several workloads."""
 
 import math
 import re
@@ -32,8 +32,8 @@ class Limit:
     of_default: bool
 
     def excess(self, found: Figures, default: Figures) -> float:
-        """By which share the limit is exceeded, on the workload where that is most; 0 or less: it is kept. Exact as to
-        which of the two it is.
+        """By which share the limit is exceeded, on the workload where that is most; 0 or less: it is kept. The sign is
+        exact.
         """
         return max(self._excess(one[self.figure], default[workload][self.figure]) for workload, one in found.items())
 
@@ -45,7 +45,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Goals:
-    """`weights`: workload -> how much it counts; they add up to 1."""
+    """`weights`: workload -> its share; they add up to 1."""
 
     objectives: tuple[str, ...]
     limits: tuple[Limit, ...]
@@ -53,12 +53,12 @@ class Goals:
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """All figures that have to be known of a point."""
+        """All figures that are needed of a point."""
         return tuple(dict.fromkeys([*self.objectives, *(limit.figure for limit in self.limits)]))
 
     @property
     def passes(self) -> tuple[str, ...]:
-        """The passes that they need, each made once for a point."""
+        """The passes that the figures need, each run once per point."""
         wanted = [PASSES_OF_CPU if name == CPU else (exact.FIGURES[name].pass_,) for name in self.figures]
         return tuple(dict.fromkeys(pass_ for passes in wanted for pass_ in passes))
 
@@ -78,17 +78,17 @@ class Goals:
 
 
 def balance_of(ratios: Sequence[float]) -> float:
-    """One number of several objectives: the geometric mean of their ratios."""
+    """One number for several objectives: the geometric mean of their ratios."""
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 def _log_ratio(value: float, default: float) -> float:
-    # Of what the default has none, one more is twice as much.
+    # Where the default has 0, 1 counts as twice as much.
     return math.log(value / default) if value > 0 and default > 0 else math.log((value + 1) / (default + 1))
 
 
 def objectives(text: str) -> tuple[str, ...]:
-    """Those of a list. Raises UsageError."""
+    """The objectives in a comma-separated list. Raises UsageError."""
     names = tuple(dict.fromkeys(SHORT.get(name, name) for name in text.split(",") if name))
     for name in names:
         _known("--objective", name)
@@ -98,7 +98,7 @@ def objectives(text: str) -> tuple[str, ...]:
 
 
 def limits(texts: Sequence[str]) -> tuple[Limit, ...]:
-    """Of `FIGURE<=NUMBER*default` or `FIGURE<=NUMBER[k|m|g]`, several joined by commas. Raises UsageError."""
+    """Limits `FIGURE<=NUMBER*default` or `FIGURE<=NUMBER[k|m|g]`, several joined by commas. Raises UsageError."""
     return tuple(_limit(text.strip()) for given in texts for text in given.split(","))
 
 
@@ -112,13 +112,13 @@ def _limit(text: str) -> Limit:
 
 
 def weights(names: Sequence[str], text: str) -> dict[str, float]:
-    """Name of a workload -> its share. `text`: a number for each, joined by commas; empty: all alike. Raises
+    """Name of a workload -> its share. `text`: a number for each, joined by commas; empty: equal shares. Raises
     UsageError.
     """
     try:
         given = [float(word) for word in text.split(",")] if text else [1.0] * len(names)
     except ValueError:
-        raise UsageError(f"tune --weights: '{text}' is no list of numbers") from None
+        raise UsageError(f"tune --weights: '{text}' is not a list of numbers") from None
     if len(given) != len(names):
         raise UsageError(f"tune --weights: {len(given)} for {len(names)} workloads")
     if not all(0 < weight < math.inf for weight in given):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Points against the default: their ratios, which keep the limits, which are best."""
+"""Points against the default: their ratios, which points keep the limits, and which are best."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from heaptape.tuning.trials import Point
 
 @dataclass(frozen=True)
 class Judged:
-    """A point without error. `ratios`: figure -> to the default's; `excess`: of each limit; `values`: the ratios of the
-    objectives.
+    """A point without error. `ratios`: figure -> ratio to the default's; `excess`: of each limit; `values`: the ratios
+    of the objectives.
     """
 
     point: Point
@@ -40,7 +40,7 @@ class Judged:
 
 
 def judged(points: Iterable[Point], goals: Goals) -> list[Judged]:
-    """Those without error, each by its first replay; none while the default is not among them."""
+    """The points without error, each by its first replay; none while the default is not among them."""
     once = {point.key: point for point in points if not point.error and not point.again}
     if key_of({}) not in once:
         return []
@@ -54,8 +54,8 @@ def judged(points: Iterable[Point], goals: Goals) -> list[Judged]:
 
 
 def front(rows: Sequence[Judged], refuted: Collection[Key] = ()) -> list[Judged]:
-    """The Pareto front of those that keep the limits and are not `refuted` (confirm.py), by the first objective; of
-    equal ones that with fewest settings.
+    """The Pareto front of the points that keep the limits and are not `refuted` (confirm.py), sorted by the first
+    objective; of equal points the one with fewest settings.
     """
     simplest: dict[tuple[float, ...], Judged] = {}
     for row in sorted(rows, key=lambda row: (len(row.settings), sorted(row.settings.items()))):
@@ -66,7 +66,7 @@ def front(rows: Sequence[Judged], refuted: Collection[Key] = ()) -> list[Judged]
 
 
 def winner(rows: Sequence[Judged], refuted: Collection[Key] = ()) -> Judged | None:
-    """Of the front the one with the best balance. None: nothing keeps the limits."""
+    """The front's point with the best balance. None: no point keeps the limits."""
     return min(front(rows, refuted), key=lambda row: (row.balance, len(row.settings)), default=None)
 
 

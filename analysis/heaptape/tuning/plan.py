@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Which settings a search tries next.
 
-First the default and the allocator's variants. Then each tunable alone, at the ends of its levels: what that tells of
-each is exact. Then the best of these together, for each objective and for their balance. Then batches, half of them
-proposed by Optuna's TPE from all points so far, half neighbours of the best points: one tunable at another level.
+First the default and the allocator's variants. Then each tunable alone, at the ends of its levels: this shows its exact
+effect. Then the best of these together, for each objective and for their balance. Then batches, half of them proposed
+by Optuna's TPE from all points so far, half neighbours of the best points: one tunable at another level.
 
-No settings are tried twice. A batch follows from the seed and the batches before it alone: so a search that was
-interrupted goes on as it would have, and the number of processors changes nothing.
+No settings are tried twice. A batch depends only on the seed and the batches before it: so an interrupted search
+continues as if it had not been, and the number of processors changes nothing.
 """
 
 import random
@@ -19,9 +19,9 @@ from heaptape.tuning.store import distributions
 from heaptape.tuning.trials import Point
 
 BATCH = 4
-ASKED_AT_MOST = 40  # of TPE for one batch; beyond that it only proposes what was tried
+ASKED_AT_MOST = 40  # proposals of TPE for one batch; further ones only repeat tried settings
 STARTUP_TRIALS = 5
-WITHOUT_EFFECT = 0.2  # how often a tunable that changed nothing alone is moved, beside one that did
+WITHOUT_EFFECT = 0.2  # how often a tunable without effect alone is moved, relative to one with effect
 
 
 class Plan:
@@ -73,8 +73,8 @@ class Plan:
         return found
 
     def _neighbours(self, rows: Sequence[Judged], seen: set[Key], chance: random.Random) -> Iterable[Settings]:
-        """Of the front's points, by balance: one tunable at another level, chosen by chance, without end as long as
-        there is one that was not tried.
+        """Neighbours of the front's points, by balance: one tunable at another level, chosen at random; endless as long
+        as one was not tried.
         """
         here = [row for row in front(rows) if self._space.places(row.settings) is not None]
         weights = self._effects(rows)
@@ -91,7 +91,7 @@ class Plan:
                 yield move[1]
 
     def _effects(self, rows: Sequence[Judged]) -> dict[str, float]:
-        """tunable -> how often it is worth a move."""
+        """tunable -> how often it is moved."""
         found = by_key(rows)
         changed = {
             name
@@ -102,7 +102,7 @@ class Plan:
         return {name: 1.0 if name in changed else WITHOUT_EFFECT for name in self._space.levels}
 
     def _by_model(self, before: Sequence[Point], rows: Sequence[Judged]) -> Iterable[Settings]:
-        """Proposals of TPE, which is given all points anew: so they follow from these and the seed alone."""
+        """Proposals of TPE, which gets all points again each time: so they depend only on these and the seed."""
         import optuna
 
         sampler = optuna.samplers.TPESampler(
@@ -120,7 +120,7 @@ class Plan:
 
 
 def trials(rows: Sequence[Judged], space: Space) -> list:
-    """Optuna's trials of the points that are of the space, in a fixed order; their values are ratios."""
+    """Optuna's trials of the points in the space, in a fixed order; their values are ratios."""
     from optuna.trial import create_trial
 
     ranges = distributions(space)
@@ -138,9 +138,7 @@ def trials(rows: Sequence[Judged], space: Space) -> list:
 
 
 def _best_of_each(singles: Sequence[Judged], objective: int) -> list[Settings]:
-    """The best setting of each tunable alone, where it is better than the default, best first. `objective` -1: the
-    balance.
-    """
+    """The best setting of each tunable alone where better than the default, best first. `objective` -1: the balance."""
 
     def value(row: Judged) -> float:
         return row.balance if objective < 0 else row.values[objective]
@@ -154,7 +152,7 @@ def _best_of_each(singles: Sequence[Judged], objective: int) -> list[Settings]:
 
 
 def _unseen(wanted: Iterable[Settings], seen: set[Key], most: int | None = None) -> list[Settings]:
-    """Those that are not among `seen`, each once."""
+    """The settings that are not in `seen`, each once, at most `most`."""
     found: dict[Key, Settings] = {}
     for settings in wanted:
         if most is not None and len(found) >= most:

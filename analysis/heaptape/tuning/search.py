@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A search from beginning to end: batches of points, the check of the winner, its confirmation; what these leave of the
-budget is spent on more batches, and so on.
+"""A complete search: batches of points, the check of the winner, its confirmation; then further rounds with the rest of
+the budget.
 
-Within a start only the points that it has asked for count, measured now or by the start that it goes on from: so it
-decides as if it had never been interrupted. Points of a start with another budget count from the beginning.
+Within a start only the points that it requested count, measured now or by the start that it continues: so it decides as
+if it had never been interrupted. Points of a start with another budget count from the beginning.
 """
 
 import math
@@ -20,10 +20,10 @@ from heaptape.tuning.space import Key, Settings, Space, key_of
 from heaptape.tuning.store import Store
 from heaptape.tuning.trials import CHECKED, CONFIRMED, Point, Trials
 
-# What the first batches leave of the budget: for dropping each of the winner's settings, and replaying it again.
+# Share of the budget that the first batches leave for dropping each of the winner's settings, and replaying it.
 KEPT = 1 / 6
-KEPT_IF_INEXACT = 1 / 2  # where the default is not the same again
-KEPT_LATER = 1 / 2  # what each next round of batches leaves, for a new winner
+KEPT_IF_INEXACT = 1 / 2  # where the default's figures vary
+KEPT_LATER = 1 / 2  # share that each later round of batches leaves, for a new winner
 
 
 @dataclass(frozen=True)
@@ -36,20 +36,20 @@ class Budget:
 
 
 class Search:
-    """Points are measured, or taken from the store where they are there already."""
+    """A search whose points are measured, or taken from the store where they are known."""
 
     def __init__(self, space: Space, goals: Goals, trials: Trials, store: Store, seed: int) -> None:
         self._space, self._goals, self._trials, self._store = space, goals, trials, store
         self._plan = Plan(space, goals, seed)
-        self._planned: list[Point] = []  # of the batches, in their order
+        self._planned: list[Point] = []  # points of the batches, in order
         self._batch: list[Settings] = []  # the present one
         self._of_budget: int | None = None
         self._seen: dict[tuple[Key, int], Point] = {}  # by settings and how many times they were replayed before
 
     def run(self, budget: Budget, tell: Callable[[int], None] = lambda points: None) -> None:
-        """Until the budget is spent or every setting was tried. `tell`: is given how many points there are. Raises
-        HeaptapeError where the default fails, KeyboardInterrupt where it is interrupted; the store has all that was
-        measured.
+        """Searches until the budget is spent or every setting was tried. `tell`: called with the number of points.
+        Raises HeaptapeError where the default fails, KeyboardInterrupt where it is interrupted; the store has all
+        measured points.
         """
         self._of_budget = budget.points
         self._seen = {(point.key, point.again): point for point in self._store.points if point.budget != budget.points}
@@ -70,8 +70,8 @@ class Search:
         self._confirm(budget, tell)
 
     def _but(self, budget: Budget, share: float) -> Budget:
-        """Without a share of what is left, which is kept for the check and the confirmation of a new winner; with 0 for
-        its confirmation alone.
+        """The budget without a share of its rest, which is kept for the check and the confirmation of a new winner;
+        share 0: only for its confirmation.
         """
         if budget.points is None:
             left_s = max(budget.until - time.monotonic(), 0)
@@ -87,7 +87,7 @@ class Search:
         return confirm.named(self.rows(), self._points, self._goals)[0]
 
     def leading(self) -> Judged | None:
-        """The best so far, replayed again or not."""
+        """The best so far, confirmed or not."""
         return winner(self.rows(), confirm.refuted(self._points, self._goals))
 
     @property
@@ -95,7 +95,7 @@ class Search:
         return list(self._seen.values())
 
     def _explore(self, budget: Budget, tell: Callable[[int], None]) -> bool:
-        """Batches, as far as the budget goes. False: nothing was tried."""
+        """Measures batches, as far as the budget allows. False: nothing was tried."""
         before = len(self._seen)
         while not self._spent(budget):
             if not self._batch:
@@ -105,13 +105,13 @@ class Search:
             self._measure(self._batch, self._plan.number - 1, budget, tell)
             found = [self._seen.get((key_of(one), 0)) for one in self._batch]
             if None in found:
-                break  # goes on there
+                break  # the next call continues there
             self._planned += [point for point in found if point]
             self._batch = []
         return len(self._seen) > before
 
     def _check(self, budget: Budget, tell: Callable[[int], None]) -> None:
-        """The winner without each of its settings; where that is no worse, it is the winner from then on."""
+        """Tries the winner without each of its settings; if that is not worse, it becomes the winner."""
         best = self.leading()
         while best is not None:
             less = [without(best.settings, name) for name in best.settings]
@@ -122,7 +122,7 @@ class Search:
             best = after
 
     def _confirm(self, budget: Budget, tell: Callable[[int], None]) -> None:
-        """The default and the winner again, until the winner is better each time, or is the default."""
+        """Replays the default and the winner again, until the winner is better each time, or is the default."""
         while (best := self.leading()) and not self._spent(budget):
             wanted, again = confirm.wanted(best.settings, self._points)
             if not wanted:
@@ -136,7 +136,7 @@ class Search:
     def _measure(
         self, wanted: Sequence[Settings], batch: int, budget: Budget, tell: Callable[[int], None], again: int = 0
     ) -> None:
-        """Those that are not known, as far as the budget goes."""
+        """Measures the settings that are not known, as far as the budget allows."""
         stored = {(point.key, point.again): point for point in self._store.points}
         missing = [one for one in wanted if (key_of(one), again) not in self._seen]
         if budget.points is not None:

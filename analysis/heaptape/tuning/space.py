@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The settings that a search may try: for each tunable a few values, its levels.
 
-Settings are a dict, name of a tunable -> value, in the registry's order, without those that are the default: so two
-dicts are equal where the allocator is set alike. A level is a number for Optuna: its place among the tunable's levels.
+Settings are a dict, name of a tunable -> value, in the registry's order, without values that are the default: so two
+dicts are equal where the allocator has the same settings. For Optuna a level is its place among the tunable's levels.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,15 +20,15 @@ Key = frozenset[tuple[str, str]]
 
 
 def key_of(settings: Mapping[str, str]) -> Key:
-    """By which settings are found again."""
+    """The key of settings in dicts and sets."""
     return frozenset(settings.items())
 
 
 @dataclass(frozen=True)
 class Space:
-    """`levels`: tunable -> its values; UNSET is one of them where the default is no single value. `variants`: the
+    """`levels`: tunable -> its values; UNSET is one of them where the default is not a single value. `variants`: the
     allocator's variants by label, the default first; they may set tunables that are not searched. `left_out`: variants
-    that are for diagnosis, or set what is no tunable.
+    for diagnosis, or that set something other than tunables.
     """
 
     allocator: Allocator
@@ -44,16 +44,16 @@ class Space:
         return product
 
     def normal(self, settings: Mapping[str, str]) -> Settings:
-        """In the registry's order, without defaults."""
+        """The settings in the registry's order, without defaults."""
         known = _tunables(self.allocator).space
         return {name: settings[name] for name in known if settings.get(name, UNSET) not in (UNSET, known[name].default)}
 
     def default_level(self, name: str) -> str:
-        """The level that stands for not setting the tunable."""
+        """The level of the tunable when it is not set."""
         return _tunables(self.allocator).space[name].default
 
     def places(self, settings: Mapping[str, str]) -> dict[str, int] | None:
-        """tunable -> place of its level; None: some setting is not of this space."""
+        """tunable -> place of its level; None: a setting is not in this space."""
         if not settings.keys() <= self.levels.keys():
             return None
         wanted = {name: settings.get(name, self.default_level(name)) for name in self.levels}
@@ -69,7 +69,7 @@ class Space:
         return _tunables(self.allocator).environment(dict(settings))
 
     def label(self, settings: Mapping[str, str]) -> str:
-        """The variant's name, as `-a NAME:...` has it: the settings, or "default"."""
+        """The variant's name, as in `-a NAME:...`: the settings, or "default"."""
         return " ".join(f"{name}={value}" for name, value in settings.items()) or DEFAULT_VARIANT
 
     def choice(self, settings: Mapping[str, str]) -> Choice:
@@ -78,10 +78,10 @@ class Space:
 
 
 def space_of(name: str, known: Mapping[str, Allocator], only: Collection[str] = ()) -> Space:
-    """The space of an allocator of the registry; `only`: of these tunables. Raises HeaptapeError, in one line, where
-    there is nothing to search.
+    """The space of an allocator of the registry; `only`: restricted to these tunables. Raises HeaptapeError, in one
+    line, where there is nothing to search.
     """
-    registry.choose(name, dict(known))  # says what is wrong with the name
+    registry.choose(name, dict(known))  # raises if the name is wrong
     if name not in known:
         raise HeaptapeError(f"{name}: only an allocator of the registry has tunables: {', '.join(known)}")
     allocator = known[name]

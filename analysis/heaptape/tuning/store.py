@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Where the points of a search are kept, so that it can be gone on with: an Optuna study in a file of SQLite.
+"""Keeps the points of a search, so that it can be continued: an Optuna study in an SQLite file.
 
-Each point is written when it is measured; a search that was killed loses what was under way. Tools for Optuna's studies
-read the file, too. Settings that are not of the space (a variant's) are trials without parameters.
+Each point is written when it is measured; a killed search loses only replays under way. Tools for Optuna's studies can
+read the file. Settings that are not in the space (a variant's) are trials without parameters.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ SQLITE = b"SQLite format 3\0"
 
 
 def require_optuna() -> None:
-    """Raises HeaptapeError, with the command that installs it, where it is missing."""
+    """Raises HeaptapeError with the command to install Optuna where it is missing."""
     try:
         import optuna
     except ImportError as error:
@@ -39,7 +39,7 @@ def require_optuna() -> None:
 
 
 def distributions(space: Space) -> dict[str, "optuna.distributions.BaseDistribution"]:
-    """Numbers are ordered; of a boolean or a choice no value is nearer to another."""
+    """Optuna's distributions of the tunables. Numbers are ordered; values of booleans and choices are not."""
     from optuna.distributions import CategoricalDistribution, IntDistribution
 
     tunables = space.allocator.tunables
@@ -53,7 +53,7 @@ def distributions(space: Space) -> dict[str, "optuna.distributions.BaseDistribut
 
 
 class Store:
-    """The points of one search. All are held in memory, too."""
+    """The points of one search. All are also in memory."""
 
     def __init__(self, study: "optuna.Study", space: Space, path: Path) -> None:
         self._study, self._space, self._path = study, space, path
@@ -71,21 +71,21 @@ class Store:
             distributions=distributions(self._space) if places is not None else {},
             user_attrs=dataclasses.asdict(point),
         )
-        with _told(self._path):
+        with _in_one_line(self._path):
             self._study.add_trial(trial)
         self.points.append(point)
 
 
 @contextlib.contextmanager
 def opened(path: Path, about: Mapping[str, object], objectives: int, space: Space) -> Iterator[Store]:
-    """The file's points, or none yet. `about`: what the search is of, as JSON has it. Raises HeaptapeError, in one
-    line, if the file is of another search, of something else, or in use.
+    """The file's points, or none yet. `about`: the search's inputs, as JSON. Raises HeaptapeError, in one line, if the
+    file is of another search, not a search's, or in use.
     """
     import optuna
     from optuna.storages import RDBStorage
 
     with _locked(path):
-        with _told(path):
+        with _in_one_line(path):
             storage = RDBStorage(f"sqlite:///{path}", engine_kwargs={"creator": lambda: _connection(path)})
             study = optuna.create_study(
                 storage=storage, study_name=STUDY, load_if_exists=True, directions=["minimize"] * objectives
@@ -103,8 +103,8 @@ def opened(path: Path, about: Mapping[str, object], objectives: int, space: Spac
 
 
 def _connection(path: Path) -> sqlite3.Connection:
-    """What is written outlives this process at once, and the machine once the system has written it out: to wait for
-    that several times for each point took longer than the replays.
+    """A connection without fsync. Written data survives this process at once, and a crash of the machine after the
+    system's own write-back: waiting for fsync several times for each point took longer than the replays.
     """
     connection = sqlite3.connect(path, check_same_thread=False)
     connection.execute("pragma synchronous = off")
@@ -113,7 +113,7 @@ def _connection(path: Path) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """The file is there, and no other search uses it."""
+    """Creates the file if needed, and locks it against other searches."""
     try:
         file = path.open("a+b")
     except OSError as error:
@@ -135,8 +135,8 @@ def _require_sqlite(path: Path, file: IO[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """What goes wrong in the file is one line. Ctrl-C goes through."""
+def _in_one_line(path: Path) -> Iterator[None]:
+    """Turns errors of the file into one line. Ctrl-C passes through."""
     import optuna
     import sqlalchemy
 

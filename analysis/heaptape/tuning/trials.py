@@ -26,7 +26,7 @@ INTERRUPTED = "killed by SIGINT"
 
 @dataclass(frozen=True)
 class Point:
-    """Settings and what they gave. `batch`: of the search; CHECKED: of the check after it; CONFIRMED: replayed again.
+    """Settings and their figures. `batch`: of the search; CHECKED: of the check after it; CONFIRMED: replayed again.
     `error`: why there are no figures. `again`: how many times the settings were replayed before. `budget`: of the start
     that measured it (search.Budget.points).
     """
@@ -45,8 +45,9 @@ class Point:
 
 CHECKED = -1
 CONFIRMED = -2
-# What differs where the same settings are replayed again: allocators that look at addresses, or seed random numbers
-# with them, differ with the length of the environment, which lies above the stack. Name, and bytes for each time.
+# The variable that differs when the same settings are replayed again: allocators that depend on addresses, or seed
+# random numbers with them, vary with the length of the environment, which is above the stack. Name, and bytes per
+# repetition.
 LENGTHENING = ("HEAPTAPE_AGAIN", 16)
 
 
@@ -58,7 +59,7 @@ class Trials:
         for name, path in workloads.items():
             replay.require_accesses(path, name, goals.passes)
         self._space, self._goals = space, goals
-        # Before a bench asks for this machine's caches, which are measured with the penalties.
+        # Before a bench needs this machine's caches, which are measured with the penalties.
         self._penalties = read_penalties(penalties.of_this_machine(home)) if CPU in goals.figures else None
         default = [space.choice({})]
         self._processes = Processes()
@@ -67,9 +68,9 @@ class Trials:
         }
 
     def measure(self, wanted: Sequence[Settings], batch: int, jobs: int, again: int = 0) -> Iterator[Point]:
-        """A point for each, as they come; `jobs` at once, or fewer where memory is short. Raises KeyboardInterrupt
-        where a replay was ended by Ctrl-C. When the iterator is closed early, replays under way are ended, and no more
-        can be made.
+        """Yields a point for each settings as it is measured; `jobs` at once, or fewer where memory is short. Raises
+        KeyboardInterrupt where a replay was ended by Ctrl-C. When the iterator is closed early, replays under way are
+        ended, and no more can be made.
         """
         room = min(bench.jobs for bench in self._benches.values())
         work = partial(self._point, batch=batch, again=again)
@@ -84,8 +85,8 @@ class Trials:
             try:
                 found[name] = self._figures(bench.runs(choice, self._goals.passes), choice)
             except HeaptapeError as error:
-                told = str(error) if len(self._benches) == 1 else f"{name}: {error}"
-                return Point(settings, batch, error=told, again=again)
+                why = str(error) if len(self._benches) == 1 else f"{name}: {error}"
+                return Point(settings, batch, error=why, again=again)
         return Point(settings, batch, found, again=again)
 
     def _figures(self, runs: Mapping[str, dict], choice: Choice) -> dict[str, float]:
@@ -101,7 +102,7 @@ def _lengthened(choice: Choice, again: int) -> Choice:
 
 
 def _cpu_ns(runs: Mapping[str, dict], penalties: Penalties | None) -> float:
-    """The sum of the model of time, each penalty in the middle of its range."""
+    """CPU time by the model of time in ns, with each penalty in the middle of its range."""
     if penalties is None:
         raise ValueError("no penalties were measured")
     counted = counts.of_misses(runs["misses"]["misses"], runs["memory"], penalties)

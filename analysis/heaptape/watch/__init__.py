@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape top`: a recording that runs, watched from outside.
+"""`heaptape top`: watches a running recording from outside.
 
-`recording` finds it and reads its counts; `sample` makes rates and estimates of two readings; `names` calls sites by
-their functions; `lines` draws a sample for a terminal, `screen` shows one after the other there.
+`recording` finds it and reads its counts; `sample` computes rates and estimates from two readings; `names` names sites
+by their functions; `lines` formats a sample for a terminal, `screen` shows successive samples there.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A sample (`heaptape.watch.sample`) as lines of text, as many and as wide as there is room for."""
+"""A sample (`heaptape.watch.sample`) as lines of text that fit the room."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -13,15 +13,15 @@ from heaptape.common.quantities import size
 SPARKS = " ▁▂▃▄▅▆▇█"
 HISTORY = 120  # refreshes
 LABEL, VALUE = 11, 19
-WIDE, NARROW = 100, 60  # columns: rows have all their parts; only what matters most
+WIDE, NARROW = 100, 60  # columns: from WIDE on rows have all parts; below NARROW only the main ones
 DIM, GOOD, WARN, BAD, ACCENT = "bright_black", "green", "yellow", "bold red", "cyan"
 Sample = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class View:
-    """How much room there is, and what is wanted. `keys`: the line that names the keys is shown. `by`: the order of
-    sites, "live" or "bytes".
+    """The room, and what is shown. `keys`: show the line that names the keys. `by`: the order of sites, "live" or
+    "bytes".
     """
 
     width: int
@@ -64,7 +64,7 @@ def lines(sample: Sample, history: History, view: View) -> list[Text]:
 
 
 def count(value: float | None) -> str:
-    """Three digits and a power of a thousand; "-": not known."""
+    """A number as three digits and a power of a thousand; "-": not known."""
     if value is None:
         return "-"
     for power, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -74,7 +74,7 @@ def count(value: float | None) -> str:
 
 
 def sparkline(values: deque[float], width: int) -> str:
-    """The last values, as heights beside the greatest of them."""
+    """The last values, as heights relative to their maximum."""
     shown = list(values)[-width:]
     most = max(shown, default=0) or 1
     return "".join(SPARKS[round(value / most * (len(SPARKS) - 1))] for value in shown)
@@ -161,7 +161,7 @@ def _live(process: Sample) -> Text:
 
 
 def _bar(process: Sample, width: int) -> Text:
-    """Live bytes as a part of RSS."""
+    """A bar of live bytes as a part of RSS."""
     rss, live = process["rss_anon_bytes"], process["live_bytes"]
     if not rss or width < 4:
         return Text()
@@ -174,7 +174,7 @@ def _share(process: Sample) -> str:
     if not rss:
         return ""
     if beside < 0:
-        return "more is live than is resident: objects that were never touched"
+        return "more live than resident: objects that were never touched"
     return f"{100 * beside / rss:.0f} % of RSS: retained, fragmented, headers; the program's own mappings"
 
 
@@ -190,7 +190,7 @@ def _missing(process: Sample) -> Text | None:
 
 
 def _tables(sample: Sample, view: View, room: int) -> list[Text]:
-    """Sites get what threads leave, and at least half."""
+    """Tables of threads and sites. Sites get the lines that threads leave, at least half of them."""
     process = sample["process"]
     threads, sites = process["threads"], process["sites"]
     for_threads = min(len(threads), max(3, room // 3)) if len(threads) > 1 else 0
@@ -263,7 +263,7 @@ def _cells(values: list[str], columns: list[tuple[str, int]]) -> Text:
 
 
 def _keys(sample: Sample) -> Text:
-    keys = [("q", "quit, the recording goes on"), ("s", "order of sites")]
+    keys = [("q", "quit, the recording continues"), ("s", "order of sites")]
     if sample["running"] > 1:
         keys.append(("n p", "next, previous process"))
     drawn = Text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What sites are called: each frame is looked up once, by `heaptape-convert names`, when it is first seen."""
+"""Names of sites: each frame is looked up once, by `heaptape-convert names`, when it is first seen."""
 
 import json
 import re
@@ -14,14 +14,14 @@ PARAMETERS = re.compile(r"(?<!^)(?<!:)(?<!operator)\((?!anonymous namespace\)).*
 
 
 class Names:
-    """Names of the frames of one process, as far as they have been asked for."""
+    """Names of frames by process, as far as they were looked up."""
 
     def __init__(self, home: Home, recording: Recording) -> None:
         self._home, self._recording = home, recording
         self._frames: dict[int, dict[int, list[dict[str, Any]]]] = {}
 
     def of_sites(self, process: Counts) -> dict[int, str]:
-        """Node -> name, of the sites of a reading."""
+        """Node -> name, for the sites of a reading."""
         known = self._frames.setdefault(process["pid"], {})
         sites = process.get("sites", [])
         unknown = sorted({frame for site in sites for frame in site["frames"]} - known.keys())
@@ -32,7 +32,7 @@ class Names:
 
 
 def look_up(home: Home, modules: list[dict[str, Any]], instructions: list[int]) -> list[list[dict[str, Any]]]:
-    """The functions of each instruction, the innermost first; no functions where they can't be had."""
+    """The functions of each instruction, innermost first; empty where they can't be looked up."""
     done = subprocess.run(
         [str(home.program("convert")), "names", "-"],
         input=json.dumps({"modules": modules, "instructions": instructions}),
@@ -46,8 +46,8 @@ def look_up(home: Home, modules: list[dict[str, Any]], instructions: list[int]) 
 
 
 def site_name(frames: list[list[dict[str, Any]]]) -> str:
-    """The function that asked for memory and those that called it; functions that only hand on what they allocate are
-    left out, unless there are no others.
+    """The function that requested memory and its callers; wrappers, which only return what they allocate, are left out
+    unless there are only wrappers.
     """
     functions = [function for frame in frames for function in frame if function.get("function") or "module" in function]
     while len(functions) > 1 and functions[0].get("wrapper"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which recording is meant, and what it has counted so far: the recorder's counts, and memory from /proc."""
+"""Finds a recording, and reads its counts so far: the recorder's counts, and memory from /proc."""
 
 import os
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ Counts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Recording:
-    """A recorder that runs: its socket, and its process."""
+    """A running recorder: its socket, and its process."""
 
     socket: str
     recorder: int
 
     def counts(self, pid: int) -> Counts | None:
-        """What is counted for that process, or for all if it is the recorder's own; None where there is none of that
-        number any more, or the recorder has ended or does not answer.
+        """The counts of process `pid`, or of all if it is the recorder's own number; None where that process is gone,
+        or the recorder has ended or does not answer.
         """
         reply = ask(self.socket, "counts", pid)
         if reply and reply.get("error") == "unknown verb":
@@ -30,12 +30,12 @@ class Recording:
         return reply if reply and reply.get("ok") else None
 
     def modules(self, pid: int) -> list[dict[str, Any]]:
-        """What is mapped there, as `heaptape-convert names` takes it."""
+        """The process's modules, as input for `heaptape-convert names`."""
         reply = ask(self.socket, "modules", pid)
         return reply["modules"] if reply and reply.get("ok") else []
 
     def trace(self, process: Counts) -> Path:
-        """Where the process's trace is; the recorder names it as seen from its own folder."""
+        """Path of the process's trace; the recorder names it relative to its own folder."""
         return Path(f"/proc/{self.recorder}/cwd", process["trace"])
 
     def has_ended(self) -> bool:
@@ -43,7 +43,7 @@ class Recording:
 
 
 def recordings() -> list[tuple[Recording, Counts]]:
-    """Those that answer this user, each with its counts."""
+    """The recordings that answer this user, each with its counts."""
     found = []
     for socket in recorder_sockets():
         recording = Recording(socket, int(socket.split("-")[1]))
@@ -54,19 +54,19 @@ def recordings() -> list[tuple[Recording, Counts]]:
 
 
 def find(target: str) -> tuple[Recording, int] | None:
-    """The recording that `target`, a process, its recorder or its trace, is of, and the process meant (the recorder's
-    number: any). None: it is a file that is not being recorded here. Raises HeaptapeError.
+    """The recording of `target` (a process, its recorder or its trace), and the process to show (the recorder's number:
+    any). None: a file that is not being recorded here. Raises HeaptapeError.
     """
     return _of_process(int(target)) if target.isdecimal() else _of_file(Path(target))
 
 
 def only_one() -> tuple[Recording, int]:
-    """The recording that runs, where no target is given. Raises HeaptapeError if there is none, or more than one."""
+    """The only running recording, where no target is given. Raises HeaptapeError if there is none or more than one."""
     found = recordings()
     if len(found) == 1:
         return found[0][0], found[0][0].recorder
     if not found:
-        raise HeaptapeError(f"nothing is being recorded by you; {HOW_TO_RECORD} does")
+        raise HeaptapeError(f"you are not recording anything; to record: {HOW_TO_RECORD}")
     names = ", ".join(f"{recording.recorder} ({_first_name(counts)})" for recording, counts in found)
     raise HeaptapeError(f"{len(found)} recordings run; say which: heaptape top PID, one of {names}")
 
@@ -83,7 +83,7 @@ def _of_process(pid: int) -> tuple[Recording, int]:
     if not Path(f"/proc/{pid}").exists():
         raise HeaptapeError(f"process {pid}: there is none")
     command = f"heaptape record --attach {pid} -o F.tape"
-    raise HeaptapeError(f"process {pid}: no recorder of yours is or records it; {command} does")
+    raise HeaptapeError(f"process {pid}: neither a recorder of yours nor recorded by one; to record it: {command}")
 
 
 def _of_file(path: Path) -> tuple[Recording, int] | None:
@@ -98,7 +98,7 @@ def _of_file(path: Path) -> tuple[Recording, int] | None:
 
 @dataclass(frozen=True)
 class Memory:
-    """Of a process, in bytes, as /proc/PID/status has it. None: it can't be read."""
+    """A process's memory in bytes, from /proc/PID/status. None: it can't be read."""
 
     rss_anon: int | None = None
     rss_file: int | None = None
@@ -127,7 +127,7 @@ def cpu_s(pid: int) -> float | None:
 
 
 def thread_name(pid: int, tid: int) -> str:
-    """As the kernel has it; empty if the thread is gone."""
+    """The thread's name in the kernel; empty if the thread is gone."""
     try:
         return Path(f"/proc/{pid}/task/{tid}/comm").read_text(errors="replace").strip()
     except OSError:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Two readings of a recording as one sample: rates between them, estimates with their errors, memory.
 
-Counts are exact: all calls that had returned before the second reading. What lives is estimated from a sample of
-addresses, what sites acquire from a sample of acquires; errors are half of a 95 % interval (1.96 standard deviations),
-and 0 where all is in the sample.
+Counts are exact: all calls that had returned before the second reading. Live memory is estimated from a sample of
+addresses, the acquires of sites from a sample of acquires; errors are half of a 95 % interval (1.96 standard
+deviations), and 0 where the sample is complete.
 """
 
 import math
@@ -18,7 +18,7 @@ Z = 1.96
 
 @dataclass(frozen=True)
 class Reading:
-    """All processes at one moment, and one of them in full (None: none is recorded now)."""
+    """All processes at one moment, and one of them in detail (None: none is recorded now)."""
 
     all: Counts
     one: Counts | None
@@ -27,7 +27,7 @@ class Reading:
 
     @property
     def time_s(self) -> float:
-        """Of the recorder's clock, when it counted the process shown."""
+        """Time of the recorder's clock when it counted the shown process."""
         return (self.one or self.all)["time_ns"] / 1e9
 
     @property
@@ -36,7 +36,7 @@ class Reading:
 
 
 def sample(before: Reading, after: Reading, names: Mapping[int, str], threads: Mapping[int, str]) -> dict[str, Any]:
-    """What `heaptape top --json` prints. `names`: of nodes of the tree of stacks; `threads`: of tids."""
+    """The output of `heaptape top --json`. `names`: of nodes of the tree of stacks; `threads`: of tids."""
     seconds = after.time_s - before.time_s
     cpu = None
     if before.recorder_cpu_s is not None and after.recorder_cpu_s is not None and seconds > 0:
@@ -60,7 +60,7 @@ def sample(before: Reading, after: Reading, names: Mapping[int, str], threads: M
 
 
 def _rate(before: Counts | None, after: Counts, key: str, seconds: float) -> float | None:
-    """Per second; None where there is nothing to compare with, or it is another process of that number."""
+    """Per second; None where there is no earlier reading, or the number now belongs to another process."""
     if before is None or seconds <= 0 or after[key] < before[key]:
         return None
     return (after[key] - before[key]) / seconds
@@ -110,7 +110,7 @@ def _calls(old: Counts | None, new: Counts, seconds: float) -> list[dict[str, An
 
 def _threads(old: Counts | None, new: Counts, seconds: float, names: Mapping[int, str]) -> list[dict[str, Any]]:
     earlier = {thread["thread"]: thread for thread in (old or {}).get("threads", [])}
-    nothing = {"events": 0, "request_bytes": 0}  # a thread that was not there has made no calls before
+    nothing = {"events": 0, "request_bytes": 0}  # a new thread had made no calls before
     threads = []
     for thread in new["threads"]:
         before = earlier.get(thread["thread"], nothing) if old else None
@@ -150,8 +150,8 @@ def _sites(old: Counts | None, new: Counts, seconds: float, names: Mapping[int, 
 
 
 def _site_rate(before: Counts | None, after: Counts, key: str, seconds: float) -> dict[str, Any]:
-    """Sums only grow, and what is drawn later is drawn apart: the variance of a difference is the difference of the
-    variances.
+    """Rate and error of a site. Sums only grow and later draws are independent, so the variance of a difference is the
+    difference of the variances.
     """
     rate = _rate(before, after, key, seconds)
     error = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Samples of a recording one after the other, until it ends or the user has seen enough. The recording goes on."""
+"""Shows successive samples of a recording, until it ends or the user quits. The recording continues."""
 
 import os
 import select
@@ -24,11 +24,11 @@ from heaptape.watch.recording import Recording, cpu_s, memory, thread_name
 from heaptape.watch.sample import Reading, sample
 
 PLAIN_WIDTH, PLAIN_HEIGHT = 120, 60  # where there is no terminal
-BUSY_S = 0.5  # until a recorder that did not answer is asked again
+BUSY_S = 0.5  # between requests to a recorder that does not answer
 
 
 class Watch:
-    """A recording and the process of it that is shown: reads, and makes samples."""
+    """A recording and its process that is shown: reads, and makes samples."""
 
     def __init__(self, home: Home, recording: Recording, pid: int) -> None:
         self.recording = recording
@@ -52,7 +52,7 @@ class Watch:
         return Reading(counts, one, memory(self._pid) if pids else memory(0), recorder_s)
 
     def next(self) -> dict[str, Any] | None:
-        """A sample from the reading before, which the first call makes, to now; None: the recording has ended."""
+        """A sample from the previous reading (the first call makes it) to now; None: the recording has ended."""
         before, after = self._before, self.read()
         self._before = after
         if after is None:
@@ -62,7 +62,7 @@ class Watch:
         if process:
             names = self._names.of_sites(process)
             tids = [thread["tid"] for thread in process["threads"]]
-            # A thread that has ended keeps the name that it had.
+            # A thread that has ended keeps its last name.
             self._threads = {tid: thread_name(process["pid"], tid) or self._threads.get(tid, "") for tid in tids}
         made = sample(before or after, after, names, self._threads)
         self.history(made).add(made)
@@ -72,7 +72,7 @@ class Watch:
         return self._histories.setdefault(made["process"]["pid"] if made["process"] else 0, History())
 
     def choose(self, step: int, made: dict[str, Any]) -> None:
-        """Shows the process that comes so many after this one, from the next sample on."""
+        """Shows the process that is `step` after this one, from the next sample on."""
         pids = [process["pid"] for process in made["processes"]]
         if pids:
             at = pids.index(self._pid) if self._pid in pids else 0
@@ -80,7 +80,7 @@ class Watch:
 
 
 def samples(watch: Watch, interval_s: float, refreshes: int | None) -> Iterator[dict[str, Any]]:
-    """So many samples, each over that time; all until the recording ends if None."""
+    """`refreshes` samples, each over `interval_s`; until the recording ends if None."""
     if watch.next() is None:
         return
     made = 0
@@ -106,7 +106,7 @@ class _Shown:
 
 
 class Screen:
-    """The terminal: draws over what was drawn before, takes keys, and follows its size."""
+    """The terminal: redraws in place, reads keys, and follows its size."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -134,7 +134,7 @@ def _padded(line: Text, width: int) -> Text:
 
 @contextmanager
 def _keys() -> Iterator[int]:
-    """Keys come one by one, and a signal of a new size ends a wait for them: the descriptor that then can be read."""
+    """Keys arrive unbuffered, and a change of size ends a wait for them: yields a descriptor that is readable then."""
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     before_wakeup = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     before_handler = signal.signal(signal.SIGWINCH, lambda number, frame: None)
@@ -153,8 +153,8 @@ def _keys() -> Iterator[int]:
 
 
 def show(watch: Watch, interval_s: float, refreshes: int | None, console: Console) -> dict[str, Any] | None:
-    """Shows samples on a terminal until the user quits, the recording ends, or there were so many. Returns the last
-    one if the recording ended.
+    """Shows samples on a terminal until the user quits, the recording ends, or `refreshes` were shown. Returns the last
+    sample if the recording ended.
     """
     made = watch.next()
     if made is None:
@@ -190,7 +190,7 @@ def _obey(key: str, watch: Watch, shown: _Shown) -> None:
 
 
 def _wait(woken: int, due: float) -> str:
-    """The key that was pressed; empty: it is time, or the terminal has another size."""
+    """The key that was pressed; empty: `due` has come, or the terminal's size changed."""
     keyboard = [sys.stdin.fileno()] if sys.stdin.isatty() else []
     ready, _, _ = select.select([*keyboard, woken], [], [], max(0.0, due - time.monotonic()))
     if woken in ready:

@@ -27,5 +27,5 @@ def no_error(figure: str, a: str, b: str) -> float:
 
 
 def error_of(percent: float) -> Callable[[str, str, str], float]:
-    """Of any two candidates."""
+    """The same error for any two candidates."""
     return lambda figure, a, b: percent if a != b else 0.0

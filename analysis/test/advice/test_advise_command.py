@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape advise` on allocators whose order is known, as they are one source with one line changed."""
+"""`heaptape advise` on allocators whose order is known, as they differ in one line of source."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ int main(void) {
 
 @pytest.fixture(scope="module", autouse=True)
 def costs_that_no_load_changes(tmp_path_factory):
-    """Which of two is cheaper is decided by what a page fault and an instruction cost."""
+    """Fixed penalties: the costs of a page fault and an instruction decide which of two allocators is cheaper."""
     folder = tmp_path_factory.mktemp("cache")
     keep_measurement(folder)
     with pytest.MonkeyPatch.context() as patch:
@@ -72,7 +72,7 @@ def advised(*arguments):
 
 
 def counted(made):
-    """What is the same in every replay. Page faults and memory are not where the kernel moves OS pages meanwhile."""
+    """The figures that are the same in every replay. Page faults and memory vary where the kernel moves OS pages."""
     figures = [one["figures"] for one in made["candidates"]]
     return [(one["instructions"], one["syscalls"]) for one in figures]
 
@@ -95,7 +95,7 @@ def test_the_planted_order_is_found(planted, tape):
     assert cpu["stay"] or cpu["use"] == "lean.so"
 
 
-def test_who_has_the_best_is_told_to_stay(planted, tape):
+def test_a_program_on_the_best_allocator_stays(planted, tape):
     done = call_heaptape("advise", tape, "-a", planted["fat"], "-a", planted["slow"], "--baseline", planted["lean"])
     assert done.status == 0, done.stderr
     assert "Memory: stay with lean.so" in done.stdout
@@ -131,7 +131,7 @@ def test_a_program_is_recorded_and_its_output_kept_apart(planted, program, tmp_p
 
 
 def test_live_runs_say_whether_the_advice_holds(planted, program, tape):
-    """The program's exit status, 3, is what it should be. A recording of another program's: the advice fails."""
+    """The program's exit status, 3, counts as success. With a recording of another program, the advice fails."""
     options = ["--baseline", planted["fat"], "-a", planted["lean"], "--objective", "memory", "--live"]
     made = advised(*options, "--", program)
     assert use(made) == {"memory": "lean.so"}
@@ -170,14 +170,14 @@ def test_what_is_advised_for_cpu_time_has_its_memory_measured_live(planted, prog
         (["f.tape", "-a", "no-such"], 1, "f.tape: no such file"),
     ],
 )
-def test_wrong_input_is_told_in_one_line(words, status, says):
+def test_wrong_input_is_reported_in_one_line(words, status, says):
     done = call_heaptape("advise", *words)
     assert (done.status, done.stdout) == (status, "")
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_an_unreadable_recording_is_told_in_one_line(tmp_path, tape):
+def test_an_unreadable_recording_is_reported_in_one_line(tmp_path, tape):
     broken = tmp_path / "broken.tape"
     broken.write_bytes(tape.read_bytes()[:100] + bytes(200))
     refused(HEAPTAPE_HERE, "advise", broken, says="broken.tape")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is tried, and what a program is compared with."""
+"""Which candidates are tried, and which allocator a program is compared with."""
 
 from types import SimpleNamespace
 
@@ -38,7 +38,7 @@ def test_a_program_is_compared_with_what_it_was_recorded_on(library, label):
 
 
 @pytest.mark.parametrize("info", [{}, {"allocator": "own"}])
-def test_what_is_assumed_is_told(info):
+def test_what_is_assumed_is_reported(info):
     choice, doubt = candidates.today(None, info, KNOWN)
     assert choice.label == "glibc"
     assert info.get("allocator", "does not say") in doubt

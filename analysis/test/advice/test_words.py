@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is printed: at most ten lines, whatever was found."""
+"""The printed advice: at most ten lines, whatever was found."""
 
 from pathlib import Path
 

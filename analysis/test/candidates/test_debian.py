@@ -28,7 +28,7 @@ CONTROL = "Package: libplanted14\nVersion: 1:14.0-2\nArchitecture: all\nMaintain
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """An apt-get of its own, which has one package and counts how often it is asked; the folder."""
+    """A planted apt-get, which has one package and counts its calls; the folder."""
     libraries = tmp_path / "package" / "usr" / "lib" / os.uname().machine
     libraries.mkdir(parents=True)
     compile_c(libraries / "libplanted.so", planted.ALLOCATOR, "-shared", "-fPIC")

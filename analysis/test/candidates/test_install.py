@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Candidates are built whole or not at all, of what a registry's index vouches for, and are replayed by name.
+"""Candidates are built atomically, only from archives that match a registry's index, and are replayed by name.
 
 Long: one more signal.
 """
@@ -30,7 +30,7 @@ LACKING = REPOSITORY / "replay/test/programs/lacking_allocator.c"
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A cache, a recipe file and a local registry of their own: the folder with cache, recipes.toml and registry."""
+    """A separate cache, recipe file and local registry: the folder with cache, recipes.toml and registry."""
     releases = {release: planted.crate(release) for release in ("0.1.0+1", "0.1.1", "0.2.0")}
     planted.registry(tmp_path / "registry", releases)
     cargo = tmp_path / "cargo"
@@ -48,7 +48,7 @@ def place(tmp_path, monkeypatch):
 
 
 def left(place):
-    """What lies in the candidates' folder."""
+    """The content of the candidates' folder."""
     return sorted(path.name for path in installed.root().glob("*"))
 
 
@@ -100,15 +100,15 @@ def test_a_variant_is_of_the_versions_that_know_its_setting(place, monkeypatch):
     monkeypatch.setattr(Home, "registry_file", lambda self: place / "registry.toml")
     assert bring("planted@1.0.0", "planted@2.0.0").status == 0
     assert call_heaptape("allocators", "--variants", "planted@2").stdout == "planted@2.0.0:new  s\n    N=1\n"
-    told = call_heaptape("allocators", "--variants", "planted@1").stdout
-    assert told == "planted@1.0.0:new  not of this version: s\n"
+    output = call_heaptape("allocators", "--variants", "planted@1").stdout
+    assert output == "planted@1.0.0:new  not of this version: s\n"
     known = registry.load(HOME)
     assert registry.choose("planted@2:new", known).environment == {"N": "1"}
     with pytest.raises(HeaptapeError, match=r"variant 'new' of planted@1.0.0: not in this version \(1.0.0\)"):
         registry.choose("planted@1:new", known)
 
 
-def test_the_record_tells_sources_and_build(place, monkeypatch):
+def test_the_record_has_sources_and_build(place, monkeypatch):
     monkeypatch.setenv("CFLAGS", "-g0")
     assert bring("planted@2.0.0").status == 0
     listed = published("allocators-list", call_heaptape("allocators", "list", "--json").stdout)
@@ -123,15 +123,15 @@ def test_the_record_tells_sources_and_build(place, monkeypatch):
     assert one["compiler"]
     assert one["kernel"] == os.uname().release
     assert [candidate["name"] for candidate in listed["candidates"]] == ["planted"]
-    told = call_heaptape("allocators").stdout
-    assert "planted@2.0.0" in told
-    assert "not verified" in told
+    output = call_heaptape("allocators").stdout
+    assert "planted@2.0.0" in output
+    assert "not verified" in output
     assert published("allocators", call_heaptape("allocators", "--json").stdout)["installed"] == [one]
 
 
 @pytest.fixture
 def server(place):
-    """The registry behind HTTP, as crates.io's sparse index is: the server, and the paths that were asked for."""
+    """The registry behind HTTP, like crates.io's sparse index: the server, and the requested paths."""
     asked = []
 
     class Handler(SimpleHTTPRequestHandler):
@@ -254,18 +254,18 @@ def test_a_build_that_fails_shows_its_error_and_keeps_its_log(place):
     ("build", "says"),
     [
         ("true", "the build made no libplanted.so"),
-        ("echo text >libplanted.so", "libplanted.so is no shared library"),
+        ("echo text >libplanted.so", "libplanted.so is not a shared library"),
         ("echo 'void free(void *p) { (void)p; }' >x.c; $CC -shared -fPIC -o libplanted.so x.c", "defines no malloc"),
-        ("ln -s /etc/passwd libplanted.so", "is no file in the folder of the sources"),
+        ("ln -s /etc/passwd libplanted.so", "is not a file in the folder of the sources"),
     ],
 )
-def test_a_library_that_is_none_or_has_no_malloc_is_refused(place, build, says):
+def test_a_file_that_is_not_a_library_or_has_no_malloc_is_refused(place, build, says):
     (place / "recipes.toml").write_text(planted.RECIPE.format(build=build))
     fails(bring("planted@2.0.0"), says)
     assert left(place) == []
 
 
-def test_one_that_is_there_is_built_anew_only_if_asked_and_stays_if_that_fails(place):
+def test_one_that_is_there_is_built_again_only_if_asked_and_stays_if_that_fails(place):
     assert "planted@2.0.0: installed" in bring("planted@2.0.0").stdout
     assert "planted@2.0.0: is installed already" in bring("planted@2.0.0").stdout
     before = (installed.root() / "planted@2.0.0" / "record.json").read_text()
@@ -307,7 +307,7 @@ def test_a_damaged_record_is_named_and_does_not_hide_the_registry(place):
     assert call_heaptape("allocators", "list").status == 0
 
 
-# From sources of the user's own
+# From the user's own sources
 
 
 @pytest.fixture
@@ -343,17 +343,17 @@ def test_an_archive_of_ones_own_is_built(place, checkout, tmp_path):
 
 def test_names_that_lead_elsewhere_are_refused(place, checkout):
     for name in ("../x@1", "a@../b", "a@b@c", ".x@1"):
-        fails(own(checkout, "--build", planted.BUILD, "--name", name), "is no name")
+        fails(own(checkout, "--build", planted.BUILD, "--name", name), "is not a name")
 
 
 # Ended from outside
 
 
 def started(place, checkout):
-    """An installation whose build waits for ever, and the id of that build."""
+    """An installation whose build waits for ever, and the build's process id."""
     build = "echo $$ >$TOLD.part; mv $TOLD.part $TOLD; sleep 1000"
     command = [HEAPTAPE, "allocators", "install", "--from", checkout, "--build", build, "--lib", "x.so"]
-    told = place / "told"
+    told = place / "told_file"
     process = subprocess.Popen(
         [str(word) for word in command], env={**os.environ, "TOLD": str(told)}, preexec_fn=take_interrupts
     )
@@ -383,10 +383,10 @@ def test_what_a_killed_installation_left_goes_with_the_next(place, checkout):
     assert left(place) == ["planted@1.0.0", "planted@1.2.0"]
 
 
-# Held to the rules of malloc
+# Checked against the rules of malloc
 
 
-def test_verifying_tells_what_a_candidate_breaks_and_the_list_repeats_it(place, monkeypatch):
+def test_verifying_reports_what_a_candidate_breaks_and_the_list_repeats_it(place, monkeypatch):
     monkeypatch.setattr(checks, "CORPUS", ("gs.tape",))
     done = call_heaptape("allocators", "install", "planted@1.0.0")
     assert done.status == 0, done.stderr
@@ -400,7 +400,7 @@ def test_verifying_tells_what_a_candidate_breaks_and_the_list_repeats_it(place, 
     assert [line.split()[0] for line in lines if "rule" in line] == ["keeps", "breaks"]
 
 
-def test_a_candidate_without_aligned_functions_is_told_by_install_and_list(place, monkeypatch):
+def test_a_candidate_without_aligned_functions_is_reported_by_install_and_list(place, monkeypatch):
     monkeypatch.setattr(checks, "CORPUS", ("gs.tape",))
     (place / "mine").mkdir()
     compiled = f"cc -fno-builtin -shared -fPIC -DFREE -DREALLOC -o libplanted.so {LACKING}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whatever an archive holds, nothing is written outside the folder, and no more than a bounded amount in it."""
+"""Whatever an archive contains, nothing is written outside the folder, and only a bounded amount in it."""
 
 import io
 import tarfile

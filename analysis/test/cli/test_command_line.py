@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command line: wrong input gives one exact line and the right status; right input gives what was promised.
+"""The command line: wrong input gives one exact line and the right status; right input gives the documented output.
 Long: more commands whose output can't be written, which import pandas.
 """
 
@@ -92,7 +92,7 @@ WRONG = {
 
 @pytest.fixture
 def few_results(tmp_path):
-    """Of one figure: a report of it is made in a second, not in four."""
+    """Results with one figure: their report takes one second, not four."""
     runs = [{"allocator": "glibc", "cycles_total": 1000}, {"allocator": "jemalloc", "cycles_total": 900}]
     return write(tmp_path / "few.json", {"schema": 1, "runs": runs})
 
@@ -102,7 +102,7 @@ def good_results(tmp_path_factory):
     return write(tmp_path_factory.mktemp("good") / "r.json", make_results())
 
 
-# One of each exit status: the others are called in the test's own process.
+# One for each exit status: all other commands are called in the test's own process.
 IN_A_PROCESS = ("repaly x", "allocators --variants x")
 
 
@@ -123,7 +123,7 @@ def test_wrong_input_gives_one_line(arguments, heaptape, tmp_path, good_results)
         assert (called.status, called.stdout, called.stderr) == expected
 
 
-def test_the_launcher_starts_what_is_a_c_program_as_it_stands():
+def test_the_launcher_starts_a_c_program_directly():
     """Some conversions and parts of observe are Python."""
     launcher = (Path(__file__).resolve().parents[3] / "analysis" / "launcher.in").read_text()
     cases = re.findall(r"^  ([a-z |]+)\) program=(\w+) ;;$", launcher, re.MULTILINE)
@@ -134,7 +134,7 @@ def test_the_launcher_starts_what_is_a_c_program_as_it_stands():
 
 
 @pytest.mark.parametrize("command", ["record", "replay", "observe"])
-def test_help_of_a_command_is_what_its_option_gives(command, heaptape):
+def test_help_of_a_command_equals_its_help_option(command, heaptape):
     assert heaptape("help", command).stdout == heaptape(command, "--help").stdout != ""
 
 
@@ -147,7 +147,7 @@ def test_the_command_alone_shows_all_commands(heaptape):
 @pytest.mark.parametrize(
     ("arguments", "near"),
     [
-        ("record --stack x", ""),  # a unique beginning is the option itself
+        ("record --stack x", ""),  # a unique beginning stands for the option
         ("record --lateny -- true", "--latency"),
         ("record --duration=1 --samplems=3 -- true", "--sample-ms"),
         ("info --jsn x", "--json"),
@@ -166,7 +166,7 @@ def test_help_names_every_command():
     assert all(f"    {command} " in text for command in (*PROGRAMS, *COMMANDS))
 
 
-def test_a_reader_that_goes_away_is_no_error(heaptape):
+def test_a_reader_that_goes_away_is_not_an_error(heaptape):
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as gone:
@@ -182,8 +182,8 @@ def test_a_recorded_program_inherits_no_ignored_signal(out, tmp_path):
 
 
 def wait_for_files(folder, process):
-    """Until the command has begun to work: what it needs for that lies in its scratch folder. Python's own try whether
-    that folder can be written to is not meant: a signal in the middle of it would leave its file there.
+    """Waits until the command has begun to work, and has files in its scratch folder. Python's own test file for write
+    access does not count: a signal during that test would leave the file there.
     """
     until = time.monotonic() + 120
     while not any(folder.glob("heaptape*")):
@@ -232,7 +232,7 @@ def test_closed_standard_output_is_one_line(arguments, heaptape, few_results):
     assert done.stderr == "heaptape: standard output: can't be written: Bad file descriptor\n"
 
 
-def test_a_name_that_is_no_text_or_commands_a_terminal_is_shown_without(few_results, tmp_path):
+def test_a_name_with_control_characters_is_shown_without_them(few_results, tmp_path):
     odd = tmp_path / os.fsdecode(b"a b\nc\xff\x1b[31m.json")
     data = json.loads(few_results.read_text())
     data.get("workload", {}).pop("name", None)
@@ -251,8 +251,8 @@ def test_dash_is_standard_input_and_output(few_results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with few_results.open() as file:
         monkeypatch.setattr("sys.stdin", file)
-        told = call_heaptape("compare", "-").stdout
-    assert told == call_heaptape("compare", few_results).stdout != ""
+        output = call_heaptape("compare", "-").stdout
+    assert output == call_heaptape("compare", few_results).stdout != ""
     assert call_heaptape("report", few_results, "-o", "-").stdout.startswith("<!doctype html>")
     assert not (tmp_path / "-").exists()
 
@@ -284,7 +284,7 @@ def test_results_have_the_keys_of_the_schema(small_results):
     assert {name: calls[name]["count"] for name in ("malloc", "free")} == data["workload"]["calls"]
 
 
-def test_an_allocator_that_dies_is_reported_and_the_rest_goes_on(small_tape, tmp_path):
+def test_an_allocator_that_dies_is_reported_and_other_runs_continue(small_tape, tmp_path):
     library, output = tmp_path / "libdies.so", tmp_path / "r.json"
     source = "#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { abort(); }\n"
     compile_c(library, source, "-shared", "-fPIC")

@@ -22,7 +22,7 @@ FAILING = (PYTHON, IN_C, OBSERVE, RECORDER)
 
 
 def at_terminal(*command: str | Path, **variables: str) -> str:
-    """What a command writes to a terminal that is its standard error."""
+    """The output of a command on a terminal as its standard error."""
     ours, its = pty.openpty()
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     subprocess.run(
@@ -33,24 +33,24 @@ def at_terminal(*command: str | Path, **variables: str) -> str:
         env=environment | {"TERM": "xterm"} | variables,
     )
     os.close(its)
-    told = b""
+    output = b""
     try:
         while chunk := os.read(ours, 4096):
-            told += chunk
+            output += chunk
     except OSError:  # the other end is closed
         pass
     os.close(ours)
-    return told.decode()
+    return output.decode()
 
 
 def with_options(command: tuple, *options: str) -> list:
-    """The options where both a command in Python and a program in C take them."""
+    """Adds options at a place where both a command in Python and a program in C take them."""
     first = 2 if command[0] == HEAPTAPE or command[0] == CONVERT else 1
     return [*command[:first], *options, *command[first:]]
 
 
 @pytest.mark.parametrize("command", FAILING, ids=lambda command: command[0].name)
-def test_errors_are_coloured_at_a_terminal_only_and_as_told(command):
+def test_errors_are_coloured_at_a_terminal_only_and_as_the_options_say(command):
     assert ESCAPE in at_terminal(*command)
     assert ESCAPE not in at_terminal(*command, NO_COLOR="1")
     assert ESCAPE in at_terminal(*command, NO_COLOR="")
@@ -61,10 +61,10 @@ def test_errors_are_coloured_at_a_terminal_only_and_as_told(command):
 
 @pytest.mark.parametrize("command", FAILING, ids=lambda command: command[0].name)
 def test_a_pipe_gets_no_colour_and_quiet_leaves_errors(command):
-    told = run(*command, env={"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1"}).stderr
-    assert told
-    assert ESCAPE not in told
-    assert run(*with_options(command, "--quiet")).stderr == told
+    output = run(*command, env={"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1"}).stderr
+    assert output
+    assert ESCAPE not in output
+    assert run(*with_options(command, "--quiet")).stderr == output
 
 
 def test_tables_have_colours_where_they_are_wanted(tmp_path):

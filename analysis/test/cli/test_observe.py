@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape observe`: the observer's result as a table, on the allocator that was asked for."""
+"""`heaptape observe`: the observer's result as a table, on the requested allocator."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def test_text_has_a_row_for_each_program_and_the_commands_output_and_status_are_
     assert [line.split()[0] for line in lines[2:4]] == ["sh", "echo"]
 
 
-def test_json_is_everything_and_goes_where_it_is_told(tmp_path):
+def test_json_is_complete_and_goes_to_the_named_file(tmp_path):
     path = tmp_path / "o.json"
     done = observe("--format", "json", "--interval-us", "500", "-o", path, "--", "sh", "-c", "exit 3")
     assert (done.returncode, done.stderr) == (3, "")
@@ -46,7 +46,7 @@ def test_the_program_runs_on_the_allocator_that_was_named():
 
 
 @needs_tool
-def test_a_simulation_tells_the_allocator_from_the_program():
+def test_a_simulation_separates_allocator_and_program():
     done = observe(
         "--simulate", "--caches", "65536:16,1048576:16", "-a", "reference", "--format", "json", "--", "ls", "/"
     )
@@ -76,7 +76,7 @@ def test_a_simulation_as_text_has_its_figures_below_one_another():
         (("--", "/none/such"), 127, "heaptape-observe: /none/such: No such file or directory"),
     ],
 )
-def test_what_can_not_be_done_is_said_in_one_message(arguments, status, message):
+def test_what_can_not_be_done_is_reported_in_one_message(arguments, status, message):
     done = observe(*arguments)
     assert (done.returncode, done.stdout) == (status, "")
     assert message in done.stderr

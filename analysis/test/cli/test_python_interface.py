@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The Python interface: what docs/use/PYTHON.md and the docstrings show runs as it stands there; notebooks run, too.
+"""The Python interface: examples in docs/use/PYTHON.md and in docstrings run unchanged; notebooks run, too.
 Long: a notebook of results with odd names.
 """
 
@@ -33,7 +33,7 @@ DOCUMENTED = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, heaptape, small_tape):
-    """What the examples refer to: small.tape, small.json."""
+    """A folder with the files of the examples: small.tape, small.json."""
     place = tmp_path_factory.mktemp("examples")
     done = heaptape("convert", small_tape, place / "small.tape")
     assert done.returncode == 0, done.stderr
@@ -64,9 +64,9 @@ def test_the_page_about_python_runs_from_top_to_bottom(inside, capsys):
     names = {}
     for block in blocks:
         exec(compile(block, "docs/use/PYTHON.md", "exec"), names)
-    told = capsys.readouterr().out
-    assert "2 threads 6666 events 0 dropped" in told
-    assert "small.json 0 not a trace" in told
+    output = capsys.readouterr().out
+    assert "2 threads 6666 events 0 dropped" in output
+    assert "small.json 0 not a trace" in output
     assert (inside / "comparison.png").stat().st_size > 10_000
 
 
@@ -103,7 +103,7 @@ def test_compare_is_a_module_and_a_function_at_once(folder):
 
 
 def test_import_alone_loads_neither_numpy_nor_pandas():
-    """Nor what `heaptape convert --help`, `observe` and `machine` need."""
+    """Nor do the imports of `heaptape convert --help`, `observe` and `machine`."""
     modules = "heaptape.cli.main, heaptape.common.tables, heaptape.export.targets, heaptape.measure.registry"
     script = f"import sys, {modules}; print({{'numpy', 'pandas', 'matplotlib'}} & set(sys.modules))"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "analysis")}

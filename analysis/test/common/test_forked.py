@@ -22,7 +22,7 @@ def test_pieces_come_in_their_order_from_other_processes_and_none_is_left():
     assert multiprocessing.active_children() == []
 
 
-def test_an_error_is_raised_in_its_turn_with_all_that_it_says_and_the_others_are_stopped():
+def test_an_error_is_raised_complete_in_its_place_and_other_processes_are_stopped():
     def work(n: int) -> int:
         if n == 1:
             raise FormatError("r.json", 7, "cut off")

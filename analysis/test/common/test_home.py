@@ -27,8 +27,8 @@ def test_installed_files_are_found_by_the_package(package, prefix, tmp_path):
         (root / name).parent.mkdir(parents=True)
         (root / name).touch()
     command = [sys.executable, "-c", SHOW]
-    told = subprocess.run(command, capture_output=True, text=True, cwd=(tmp_path / package).parent, check=True).stdout
-    shared, record, registry, *words = told.splitlines()
+    output = subprocess.run(command, capture_output=True, text=True, cwd=(tmp_path / package).parent, check=True).stdout
+    shared, record, registry, *words = output.splitlines()
     assert Path(shared) == root / "share" / "heaptape"
     assert Path(record) == root / "libexec" / "heaptape" / "heaptape-record"
     assert Path(registry) == root / "share" / "heaptape" / "allocators" / "allocators.toml"

@@ -16,8 +16,8 @@ def use() -> None:
 
 
 class Interrupt:
-    """Raises KeyboardInterrupt once, at the call of Python code, or the call of C or the return from it, of that
-    number: there Python looks for signals.
+    """Raises KeyboardInterrupt once, at the call of Python code, or the call of C or the return from it, with that
+    number: at these points Python checks for signals.
     """
 
     def __init__(self, at: int) -> None:
@@ -39,7 +39,7 @@ def test_an_interrupt_at_any_call_leaves_no_folder(tmp_path, monkeypatch):
         sys.setprofile(interrupt)
         try:  # noqa: SIM105 - suppress() makes calls of its own
             use()
-        except (KeyboardInterrupt, OSError):  # rmtree closes a directory twice where the interrupt comes as it does
+        except (KeyboardInterrupt, OSError):  # rmtree closes a directory twice if the interrupt comes while it closes
             pass
         sys.setprofile(None)
         assert list(tmp_path.iterdir()) == [], f"at call {at}"

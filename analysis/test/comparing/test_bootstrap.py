@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The studentised bootstrap: it covers what it says, and is the same each time."""
+"""The studentised bootstrap: its coverage is as stated, and it is the same each time."""
 
 import math
 
@@ -58,7 +58,7 @@ def test_what_never_varies_needs_no_resampling():
 @settings(deadline=None, max_examples=10)
 @given(st.integers(0, 2**32))
 def test_the_mean_of_workloads_is_resampled_workload_by_workload(seed):
-    """Of normal noise the bootstrap of a mean of many comes close to Student's t."""
+    """For normal noise, the bootstrap of a mean of many is close to Student's t."""
     random = np.random.default_rng(seed)
     mean = mean_of([of(random.normal(0.1 * i, 0.01, 10)) for i in range(6)])
     assert mean.mean == pytest.approx(np.mean([0.1 * i for i in range(6)]), abs=0.02)
@@ -66,7 +66,7 @@ def test_the_mean_of_workloads_is_resampled_workload_by_workload(seed):
     assert np.ptp(drawn) == pytest.approx(np.ptp(t), rel=0.25)
 
 
-def test_p_values_and_intervals_decide_alike():
+def test_p_values_and_intervals_agree():
     random = np.random.default_rng(11)
     for shift in np.linspace(-0.02, 0.02, 21):
         ratio = of(shift + random.normal(0, 0.01, 8))

@@ -114,7 +114,7 @@ def test_baseline_is_the_one_wanted_or_glibc_or_the_first():
         compare.choose_baseline([SMALL], "z")
 
 
-def test_variants_are_columns_of_their_own():
+def test_variants_are_separate_columns():
     file = file_of(run("a", cycles_total=1), run("a", cycles_total=2) | {"variant": "v"})
     assert compare.allocator_order([file]) == ["a", "a:v"]
 
@@ -181,7 +181,7 @@ def test_whatever_keys_a_run_has_or_lacks_a_table_comes_out(runs):
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize(("one", "other"), [(1.7e308, 5e-324), (5e-324, 1.7e308), (1.7e308, 1.7e308)])
-def test_figures_whose_sums_and_ratios_are_beyond_all_numbers_are_compared(one, other):
+def test_figures_whose_sums_and_ratios_overflow_are_compared(one, other):
     runs = [run("a", repeat, cycles_total=one) for repeat in (0, 1)]
     runs += [run("b", repeat, cycles_total=other) for repeat in (0, 1)]
     file = file_of(*runs)
@@ -216,7 +216,7 @@ def test_figures_whose_sums_and_ratios_are_beyond_all_numbers_are_compared(one, 
         ),
     ],
 )
-def test_what_is_no_results_file_is_refused(text, what, tmp_path):
+def test_a_file_that_has_no_results_is_refused(text, what, tmp_path):
     path = tmp_path / "r.json"
     path.write_text(text)
     with pytest.raises(HeaptapeError, match=what):

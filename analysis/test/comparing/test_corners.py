@@ -69,7 +69,7 @@ def test_tables_leave_out_what_was_not_measured():
 
 
 @pytest.mark.parametrize("text", ["n,fast,tc", "n,fast,tc,tc", "n,fast,tc,unheard of", ""])
-def test_corners_that_are_none_are_refused(text):
+def test_invalid_corners_are_refused(text):
     with pytest.raises(HeaptapeError):
         parse_corners(text, ["n", "fast", "tc", "both"])
 

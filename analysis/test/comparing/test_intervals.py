@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Intervals of ratios: they are scipy's, and they cover what they say they cover."""
+"""Intervals of ratios: they are scipy's, and their coverage is as stated."""
 
 import math
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Proposals are what layouts imply: packing what holds its OS pages alone saves what is empty there; what does not is
-no proposal.
+"""Proposals follow from layouts: packing objects that hold their OS pages alone saves the empty bytes there; other
+objects are not proposed.
 """
 
 import shlex
@@ -34,10 +34,10 @@ def test_one_object_in_each_os_page_is_proposed_to_be_segregated_first():
     assert first["first"]
     assert first["saving_bytes"] == pytest.approx((PAGES - PAGES / 16) * OS_PAGE, rel=0.05)
     assert first["rss_bytes"] == PAGES * OS_PAGE
-    # RSS was as large before the others went, and is so at its end: at the peak nothing is saved.
+    # RSS was as large before the other objects went, and is so at the end: at the peak nothing is saved.
     assert first["peak_saving_bytes"] <= 0.1 * first["saving_bytes"]
     assert 0 < first["mean_saving_bytes"] < first["saving_bytes"]
-    assert rows["action"].tolist() == ["segregate"]  # how many objects came and went is not known
+    assert rows["action"].tolist() == ["segregate"]  # the number of objects that came and went is not known
 
 
 def test_full_os_pages_and_those_that_objects_left_promise_nothing():
@@ -60,7 +60,7 @@ def two_kinds(count):
     return [Layout(1000 * step, things if step else [], pages, pages) for step in range(3)]
 
 
-def test_what_shares_all_its_os_pages_is_no_proposal():
+def test_a_group_that_shares_all_its_os_pages_is_not_proposed():
     assert promising_of(two_kinds(64)).empty
 
 
@@ -73,7 +73,7 @@ def test_live_data_are_proposed_to_be_removed_only_where_they_grow_as_a_leak_doe
 
 
 def test_without_stacks_it_is_sizes_threads_and_phases():
-    """The survivors are a thread's; all objects are of one size, which is no group."""
+    """The survivors are one thread's; all objects have one size, which is not a group."""
     layouts = [
         replace(layout, things=[replace(thing, thread=thing.site % 2) for thing in layout.things])
         for layout in planted("fragmentation", pages=PAGES)
@@ -109,7 +109,7 @@ def _with_births(births):
     return rows[rows["group"] == "function=make_survivor"]
 
 
-def test_what_was_tried_stands_beside_what_was_promised_the_best_first():
+def test_results_are_beside_their_estimates_the_best_first():
     """The experiment's memory is full OS pages; its position 4,000 is the recording's 4,000."""
     before, after = planted("fragmentation", pages=PAGES), planted("none", pages=PAGES // 16)
     runs = [make_run("glibc", before), make_run("glibc", after) | {"variant": "function=make_survivor=segregate"}]

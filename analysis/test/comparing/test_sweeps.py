@@ -48,10 +48,10 @@ def test_a_range_is_one_variant_for_each_value(name, expected):
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("g:count=5..1", "is no range"),
-        ("g:count=1..9/0", "is no range"),
-        ("g:count=0..9*2", "is no range"),
-        ("g:count=1..9*1", "is no range"),
+        ("g:count=5..1", "is not a range"),
+        ("g:count=1..9/0", "is not a range"),
+        ("g:count=0..9*2", "is not a range"),
+        ("g:count=1..9*1", "is not a range"),
         ("g:count=0..100000", "more than 1000 values"),
         ("g:count=1..100 max=1..100", "more than 1000 values"),
     ],
@@ -88,7 +88,7 @@ def test_a_variant_says_its_value_and_its_curve(label, rest):
     assert curve(label, "tcache_count") == rest
 
 
-def test_names_with_numbers_in_them_are_no_settings():
+def test_names_with_numbers_in_them_are_not_settings():
     assert settings_of("reference:tcache-count-100") == {}
     assert settings_of("glibc") == {}
 

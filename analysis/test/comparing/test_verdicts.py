@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Verdicts: the words are those that the numbers allow, worked out by hand."""
+"""Verdicts: the words follow from the numbers, worked out by hand."""
 
 import math
 
@@ -71,10 +71,10 @@ def test_no_difference_is_said_to_be_none_shown():
     assert row["sentence"].startswith("Cycles: no difference shown with 4 repetitions (+")
 
 
-def test_one_repetition_says_nothing():
+def test_one_repetition_gives_no_verdict():
     row = only(verdicts(cycles_and_rss({"a": [100], "b": [50]}), "a"))
     assert row["verdict"] == "not told"
-    assert row["sentence"] == "Cycles: one repetition only of b and a, so there is no verdict."
+    assert row["sentence"] == "Cycles: only one repetition of b and a, so there is no verdict."
 
 
 def test_what_is_significant_alone_may_not_be_among_many():
@@ -154,7 +154,7 @@ def test_holm_keeps_order_and_lies_between_alone_and_bonferroni(p_values):
 
 
 def test_where_nothing_differs_hardly_ever_is_anything_claimed():
-    """8 allocators that are all the same, 40 times: about 5 % of tables claim something, not 30 %."""
+    """8 equal allocators, 40 times: about 5 % of tables claim something, not 30 %."""
     random = np.random.default_rng(42)
     tables = [{f"a{i}": np.exp(random.normal(5, 0.02, 5)) for i in range(8)} for _ in range(40)]
     claimed = [verdicts(cycles_and_rss(table), "a0")["verdict"].isin(["more", "less"]).any() for table in tables]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Histories for the tests of distillates: of which it is known what makes their memory, and when."""
+"""Histories for the tests of distillates, where it is known what determines their memory, and when."""
 
 import random
 from pathlib import Path
@@ -29,19 +29,19 @@ class Program:
         self.lines.append(f"0 free({address:#x})")
 
     def replace(self, lowest: int, highest: int) -> None:
-        """One of the live objects by another."""
+        """Replaces one of the live objects by another."""
         if len(self.live) >= LIVE:
             self.release(self.random.choice(self.live))
         self.acquire(self.random.randint(lowest, highest))
 
     def write(self, folder: Path) -> Path:
-        """The workload."""
+        """Writes and compiles the workload."""
         lines = [f"{1000 * number} {line}" for number, line in enumerate(self.lines, 1)]
         return compile_trace(import_text(folder, "\n".join(lines) + "\n", "clock=nanoseconds"))
 
 
 def stationary(folder: Path, turns: int = 20_000) -> Path:
-    """The same all the time."""
+    """A history without any trend."""
     program = Program(1)
     for _ in range(turns):
         program.replace(16, 2000)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Heaps that age are told from those that only grow."""
+"""Heaps that age are distinguished from those that only grow."""
 
 import pytest
 from heaptape.distil import ageing

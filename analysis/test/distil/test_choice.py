@@ -68,7 +68,7 @@ def test_the_sampling_error_is_that_of_the_weighted_windows_of_the_whole():
 
 
 def test_what_an_allocator_costs_where_others_do_not_is_unseen():
-    """Its dear windows get a stratum only where it was known."""
+    """Its expensive windows get a stratum only where the allocator was known."""
     none = pd.DataFrame()
     edges = cell_edges(20_000)
     luck = np.random.default_rng(4)
@@ -89,7 +89,7 @@ def test_the_sampling_interval_is_that_of_the_variance_within_strata():
 
 
 def planted(seed, windows=400, strata=8):
-    """Counts of a population of which no known allocator tells the strata's scatter: gamma, skewed as calls are."""
+    """Counts of a population whose scatter within strata no known allocator shows: gamma, skewed like calls."""
     luck = np.random.default_rng(seed)
     stratum = luck.integers(0, strata, windows)
     level, shape = luck.uniform(100, 5000, strata)[stratum], luck.uniform(2, 30, strata)[stratum]
@@ -97,7 +97,7 @@ def planted(seed, windows=400, strata=8):
 
 
 def test_the_sampling_interval_covers_as_often_as_it_says():
-    """Of one window drawn at random from each stratum, so many times from each population."""
+    """With one window drawn at random from each stratum, many times from each population."""
     populations, times, covered = 200, 10, 0
     for seed in range(populations):
         stratum, counts = planted(seed)
@@ -110,7 +110,7 @@ def test_the_sampling_interval_covers_as_often_as_it_says():
 
 
 def test_the_sampling_interval_covers_an_allocator_by_which_no_window_was_chosen():
-    """The windows nearest to the middles of what others cost are nearer to its middles, too, than windows at random."""
+    """Windows nearest to the strata's means on other allocators are also nearer to its own means than random ones."""
     edges, tries, covered = cell_edges(400 * 50), 150, 0
     for seed in range(tries):
         stratum, unseen = planted(seed)

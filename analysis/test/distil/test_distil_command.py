@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape distil` on planted histories: what it keeps, what it says of the error, what it can't do. Long: histories
+"""`heaptape distil` on planted histories: what it keeps, which error it reports, what it refuses. Long: histories
 without a rare phase.
 """
 
@@ -25,25 +25,25 @@ def distil(source, tape, *options):
     ids=lambda make: make.__name__,
 )
 def planted(request, tmp_path_factory):
-    """A workload, its distillate, and what is said of it as JSON."""
+    """A workload, its distillate, and the command's JSON output."""
     folder = tmp_path_factory.mktemp(request.param.__name__)
     workload = request.param(folder)
-    told = published("distil", distil(workload, folder / "d.tape", "--ratio", "0.2", "--json").stdout)
-    return workload, folder / "d.tape", told
+    output = published("distil", distil(workload, folder / "d.tape", "--ratio", "0.2", "--json").stdout)
+    return workload, folder / "d.tape", output
 
 
 def test_a_distillate_is_a_legal_history_of_no_more_ops_than_asked_for(planted):
-    _, tape, told = planted
+    _, tape, output = planted
     assert check(tape)["ok"]
-    assert check(tape)["events"] == told["ops"] <= 0.2 * told["whole_ops"]
+    assert check(tape)["events"] == output["ops"] <= 0.2 * output["whole_ops"]
 
 
 def test_its_trace_has_the_errors_of_each_allocator_and_figure(planted):
-    _, tape, told = planted
+    _, tape, output = planted
     manifest = info(tape)["distilled"]
-    assert manifest["expected"] == pytest.approx(told["distilled"]["expected"], rel=1e-4)
+    assert manifest["expected"] == pytest.approx(output["distilled"]["expected"], rel=1e-4)
     assert [row["error_percent"] for row in manifest["errors"]] == pytest.approx(
-        [row["error_percent"] for row in told["distilled"]["errors"]], rel=1e-4
+        [row["error_percent"] for row in output["distilled"]["errors"]], rel=1e-4
     )
     assert {(row["allocator"], row["figure"]) for row in manifest["errors"]} == {
         (allocator, figure)
@@ -62,9 +62,9 @@ def test_the_peak_of_live_bytes_is_kept(planted):
 
 
 def test_what_makes_the_memory_is_kept(planted):
-    """The phase of 0.5 % of the ops, too, whose survivors hold nearly empty OS pages to the end."""
-    _, _, told = planted
-    for row in told["distilled"]["errors"]:
+    """Also the phase of 0.5 % of the ops, whose survivors hold nearly empty OS pages to the end."""
+    _, _, output = planted
+    for row in output["distilled"]["errors"]:
         assert row["figure"].startswith("instructions") or abs(row["error_percent"]) < 10, row
 
 
@@ -86,9 +86,9 @@ def test_an_error_that_can_not_be_kept_is_said(small, tmp_path):
     assert "an error of 1e-06 % can't be kept" in result.stderr
 
 
-def test_of_memory_alone_instructions_are_not_told(small, tmp_path):
-    told = json.loads(distil(small, tmp_path / "d.tape", "--kind", "memory", "--json").stdout)
-    assert sorted(told["distilled"]["expected"]) == ["rss-mean", "rss-peak"]
+def test_of_memory_alone_instructions_are_not_reported(small, tmp_path):
+    output = json.loads(distil(small, tmp_path / "d.tape", "--kind", "memory", "--json").stdout)
+    assert sorted(output["distilled"]["expected"]) == ["rss-mean", "rss-peak"]
 
 
 def test_a_distillate_and_a_history_without_calls_are_refused(planted, tmp_path):
@@ -108,7 +108,7 @@ def test_a_distillate_and_a_history_without_calls_are_refused(planted, tmp_path)
         (["--ops", "0"], "--ops: a number"),
         (["--error", "-1"], "--error: percent"),
         (["--seed", "-1"], "--seed"),
-        (["-a", "glibc", "-a", "glibc:no-tcache", "-a", "reference"], "three allocators at least"),
+        (["-a", "glibc", "-a", "glibc:no-tcache", "-a", "reference"], "at least three allocators"),
     ],
 )
 def test_wrong_usage_is_refused(tmp_path, options, says):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Corrections that are fitted on allocators, and the errors to expect on another."""
+"""Corrections that are fitted on some allocators, and the errors to expect on another one."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_the_interval_covers_the_error_on_another_allocator_as_often_as_it_says(
     assert 0.935 <= covered / tries <= 0.975
 
 
-def test_of_a_kind_of_call_that_a_distillate_has_none_of_nothing_is_counted():
+def test_a_kind_of_call_that_a_distillate_lacks_counts_zero():
     run = {"windows": {"positions": [0, 10, 20], "instructions": {"free": [5, 7]}}}
     positions, counts = distilled.until("instructions/calloc", run)
     assert (positions, counts.tolist()) == ([0, 10, 20], [0, 0, 0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What other tools read of a trace: Parquet in DuckDB and pandas, HDF5, pprof, folded stacks, Chrome's trace events."""
+"""Exports as other tools read them: Parquet in DuckDB and pandas, HDF5, pprof, folded stacks, Chrome's trace events."""
 
 import gzip
 import json
@@ -21,7 +21,7 @@ from tests.support import CONVERT, HEAPTAPE, call_heaptape, succeed
 
 @pytest.fixture(scope="module")
 def tape(tmp_path_factory, write_random_trace):
-    """A trace with gaps, samples, marks, names, stacks; each thread a small heap of its own."""
+    """A trace with gaps, samples, marks, names, stacks; each thread has its own small heap."""
     path = tmp_path_factory.mktemp("tape") / "a.tape"
     write_random_trace(3, 4000, path)
     return path
@@ -70,7 +70,7 @@ def test_hdf5_has_all_events(tmp_path, tape):
 
 
 def live_at_end(trace):
-    """Slow and obvious: bytes alive at the end, and all handed out, by stack. Each thread has addresses of its own."""
+    """Slow and simple: bytes live at the end, and all acquired bytes, by stack. Each thread has its own addresses."""
     leaks, given = {}, {}
     for thread in range(trace.threads):
         live = {}
@@ -142,7 +142,7 @@ def test_time_line_has_samples_marks_and_threads(tmp_path, tape):
 
 
 def test_list_names_every_format_that_is_written():
-    """Those of heaptape-convert first, then those of the Python command, none twice."""
+    """First the formats of heaptape-convert, then those of the Python command, none twice."""
     inner = succeed(CONVERT, "convert", "--list").stdout
     listed = succeed(HEAPTAPE, "convert", "--list").stdout
     assert listed.startswith(inner)
@@ -204,7 +204,7 @@ def test_folded_stacks_are_function_names(tmp_path, known_tape, kind, main_value
 
 
 def test_a_frame_without_a_name_is_module_and_offset(tmp_path, known_tape):
-    """The program is not the one that was recorded any more."""
+    """The program's file is no longer the one that was recorded."""
     program = known_tape[1].with_name("known")
     moved = program.rename(program.with_name("away"))
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the certificate makes of raw results, and which files it refuses."""
+"""The certificate computed from raw results, and which files it refuses."""
 
 import json
 from pathlib import Path
@@ -97,7 +97,7 @@ def test_a_pair_counts_only_where_repetitions_do_not_overlap() -> None:
     assert bool(found.iloc[0]["right"])
 
 
-def test_live_runs_under_the_recorder_tell_of_the_aligned_mean_only() -> None:
+def test_live_runs_under_the_recorder_count_for_the_aligned_mean_only() -> None:
     bare = a_result(glibc=([100, 100], 100), jemalloc=([110, 110], 99))
     data = with_recorded(bare, 10, glibc=([40, 40], 40), jemalloc=([50, 52], 48.96))
     assert error_of(data, "jemalloc", "aligned_mean") == pytest.approx(-4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The counted certificate's arithmetic, on planted raw results of which every figure is known by hand."""
+"""The counted certificate's arithmetic, on planted raw results whose figures are all known by hand."""
 
 import json
 
@@ -58,9 +58,9 @@ def planted(name="planted", half="tuned", threads=1, accesses=False):
     """On glibc 1,000,000 instructions, 400,000 of them the allocator's, 1,000 faults and 2,000 misses of 1 MiB.
 
     a: 5 % more instructions, predicted 5.1; 10 % fewer faults, predicted 8; misses 10 % fewer, in one layout 8.
-    100 faults and 500 misses of each replay are of its loading.
-    b: 0.2 % fewer instructions, predicted 0.1 more; 30 % more faults, predicted 33; misses 3 % more but in one layout
-    fewer.
+    100 faults and 500 misses of each replay are from its loading.
+    b: 0.2 % fewer instructions, predicted 0.1 more; 30 % more faults, predicted 33; misses 3 % more, but fewer in one
+    layout.
     """
     counts = {"glibc": 2000, "a": 1780, "b": 2100}
     misses = {
@@ -158,7 +158,7 @@ def test_pairs_that_differ_too_little_or_by_layout_are_not_ranked():
 
 
 def test_a_difference_that_does_not_exceed_its_spread_over_layouts_is_neither_ranked_nor_judged_for_size():
-    """The same sign in each layout is not enough: by 4, 10 and 15 %, the layouts alone do more than the allocator."""
+    """The same sign in each layout is not enough: with 4, 10 and 15 %, layouts alone do more than the allocator."""
     data, caches = planted(accesses=True), iter((1920, 1800, 1700))
     for run in data["live"]:
         if run["allocator"] == "a":
@@ -189,7 +189,7 @@ def test_the_summary_counts_right_signs_of_decided_pairs_by_group():
     assert judged["tuned"]["worst_at"] == "planted on b"
 
 
-def test_the_section_tells_undecided_pairs_and_targets():
+def test_the_section_shows_undecided_pairs_and_targets():
     lines = counted_document.section([planted(accesses=True)])
     (misses,) = [line for line in lines if line.startswith("| misses of 1 MiB |")]
     cells = [cell.strip() for cell in misses.split("|")[1:-1]]

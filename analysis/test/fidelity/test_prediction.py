@@ -41,7 +41,7 @@ def test_mean_is_over_time_not_over_samples() -> None:
 
 
 def test_mean_is_over_the_programs_own_processor_time() -> None:
-    """It waits, as others work, for half of the time, with little memory."""
+    """It waits for half of the time, while others run, with little memory."""
     times = np.array([0.0, 50, 100]) * MS
     samples = Samples(times, np.array([0.0, 1, 50]) * MS, np.array([0.0, 50, 100]))
     figures = replayed(run_of((0, 100), (50, 1000), (100, 1000)), samples)
@@ -66,7 +66,7 @@ def ramp(turning_ns: float) -> Samples:
 
 
 def test_aligned_mean_does_not_depend_on_how_fast_the_live_run_was() -> None:
-    """The same memory at each op: 1 below op 50, 3 from there on. The clock of the recording says 80 to 20."""
+    """The same memory at each op: 1 below op 50, 3 from there on. By the recording's clock the shares are 80 to 20."""
     clock, slow, fast = ramp(80 * MS), ramp(80 * MS), ramp(5 * MS)
     own_means = []
     for live in (slow, fast):
@@ -84,7 +84,7 @@ def test_runs_with_more_calls_are_aligned_by_the_share_of_their_calls() -> None:
 
 
 def test_time_before_the_first_and_after_the_last_op_counts() -> None:
-    """Memory that is held after the last op, for half of the run, by the live program and by the clock's."""
+    """Memory that is held after the last op, for half of the run, in the live program and in the clock's."""
     times = np.linspace(0, 100 * MS, 1001)
     run = samples_at(times, times, np.array([25, 50]) * MS, np.array([0.0, 10]), 10)
     assert (run.position[0], run.position[-1]) == (-1, 11)

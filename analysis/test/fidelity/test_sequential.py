@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The rule by which rounds end, on noise that is made up: how often it is wrong though it looks again and again."""
+"""The rule by which rounds end, on made-up noise: how often it is wrong in spite of repeated looks."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def normal(rng, count):
 
 
 def far_off(rng, count):
-    """Of each hundred runs eight take half as long again, or longer, on either side of the ratio."""
+    """Eight of a hundred runs take at least half as long again, on either side of the ratio."""
     late = [rng.exponential(0.5, count) * (rng.random(count) < 0.08) for _ in range(2)]
     return rng.normal(0, 0.05, count) + late[0] - late[1]
 
@@ -45,7 +45,7 @@ def logs_of(percent, noise, rng):
 
 
 def at_end(logs):
-    """What the rule says of rounds with these logarithms."""
+    """The rule's decision for rounds with these logarithms."""
     rounds = [{"base": 1.0, "other": float(np.exp(value))} for value in logs]
     return decisions(rounds, SCHEDULE, "base")["other"]
 
@@ -53,7 +53,7 @@ def at_end(logs):
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("percent", [0.0, 2.0, -3.0])
 def test_of_pairs_that_are_looked_at_again_and_again_no_more_than_5_percent_are_decided_wrongly(percent, noise):
-    """Wrong: a difference where there is none, or of the other sign; none of 2 % where there is one."""
+    """Wrong: a difference where there is none, or of the other sign; no difference of 2 % where there is one."""
     rng = np.random.default_rng(7)
     found = [at_end(logs_of(percent, noise, rng)) for _ in range(TRIALS)]
     wrong_sign = sum(one.verdict == DIFFERENT and one.percent * percent <= 0 for one in found)
@@ -62,7 +62,7 @@ def test_of_pairs_that_are_looked_at_again_and_again_no_more_than_5_percent_are_
 
 
 def ever_missed(level, noise, rng):
-    """In how many of the trials one of the looks' intervals does not hold the truth, which is 0."""
+    """In how many trials one of the looks' intervals does not hold the truth, which is 0."""
     missed = 0
     for _ in range(TRIALS):
         logs = list(noise(rng, MOST_ROUNDS))
@@ -126,7 +126,7 @@ def test_a_round_in_which_an_allocator_did_not_run_does_not_count_for_it():
     assert (found["a"].rounds, found["b"].rounds) == (4, 5)
 
 
-def test_there_is_an_end_to_looking():
+def test_the_looks_end():
     looks = []
     while (place := next_look(looks)) is not None:
         looks.append(place)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Live rounds with a runner whose times are made up, and the certificate of what they give."""
+"""Live rounds with a runner whose times are made up, and the certificate of their results."""
 
 import random
 
@@ -18,7 +18,7 @@ GLIBC_NS = 1e8
 
 
 def planted(name="plant", half="tuned", predicted=None):
-    """Predicted of "faster" −15 % outright, of "same" 5 % more outright, of "noisy" nothing for sure."""
+    """Predictions: "faster" −15 % outright, "same" +5 % outright, "noisy" nothing certain."""
     predicted = predicted or {
         "faster": {"percent": -15.0, "low": -25.0, "high": -5.0},
         "same": {"percent": 5.0, "low": 3.0, "high": 9.0},
@@ -33,7 +33,7 @@ def planted(name="plant", half="tuned", predicted=None):
 
 
 class Runner:
-    """Times that are made up; counts the runs of each label."""
+    """Runs with made-up times; counts the runs of each label."""
 
     def __init__(self, fails=(), breaks_after=None):
         self.random, self.runs, self.fails, self.breaks_after = random.Random(5), [], set(fails), breaks_after
@@ -74,7 +74,7 @@ def test_each_round_has_each_allocator_once_in_random_order():
     assert len(orders) > 3
 
 
-def test_a_later_sitting_with_more_time_goes_on_and_one_with_as_much_does_nothing():
+def test_a_later_sitting_with_more_time_continues_and_one_with_as_much_does_nothing():
     data, _ = run_planted(budget_s=6)
     before = list(data["live"])
     idle, runner = Runner(), Runner()
@@ -100,7 +100,7 @@ def test_whole_rounds_are_kept_when_a_sitting_is_broken_off():
     assert saved == [3]
 
 
-def test_an_allocator_that_fails_is_told_and_the_others_go_on():
+def test_an_allocator_that_fails_is_reported_and_the_others_continue():
     data = planted()
     add_rounds(data, Runner(fails=["same"]), Sitting(6))
     assert data["failures"] == {"same": "live: same does not start"}
@@ -135,7 +135,7 @@ def test_a_prediction_is_judged_by_pairs_that_are_decided_and_by_no_others():
     )  # fmt: skip
 
 
-def test_a_wrong_sign_is_told():
+def test_a_wrong_sign_is_reported():
     data, _ = run_planted(predicted={"faster": {"percent": 4.0, "low": -1.0, "high": 9.0}})
     found = row(timed_certificate.pairs([data]), "faster")
     assert (found["right"], found["outright"]) == (False, False)
@@ -150,7 +150,7 @@ def test_a_program_that_did_not_run_live_is_predicted_and_judges_nothing():
     assert "none ran live yet" in "\n".join(timed_document.section([planted()]))
 
 
-def test_a_program_of_which_nothing_is_predicted_is_told():
+def test_a_program_of_which_nothing_is_predicted_is_reported():
     data = planted() | {"predicted": {}, "failures": {"all": "gawk not found"}}
     assert "- plant, all: gawk not found" in timed_document.section([data])
     assert timed_document.text([data]) == "no predictions\n"
@@ -158,13 +158,13 @@ def test_a_program_of_which_nothing_is_predicted_is_told():
     assert timed_document.section([]) == []
 
 
-def test_a_machine_that_is_not_quiet_is_told():
+def test_a_machine_that_is_not_quiet_is_reported():
     data, _ = run_planted()
-    for share, told in ((1.0, False), (12.0, True)):
+    for share, reported in ((1.0, False), (12.0, True)):
         for one in data["live"]:
             one["noise"] = {"other_load_percent": share, "steal_percent": 0.5}
         assert timed_certificate.disturbance(data) == share + 0.5
-        assert ("was not quiet" in "\n".join(timed_document.section([data]))) == told
+        assert ("was not quiet" in "\n".join(timed_document.section([data]))) == reported
 
 
 def test_an_interval_that_spans_a_factor_of_two_is_not_shown_as_numbers():

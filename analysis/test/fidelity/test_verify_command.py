@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape replay --verify` on the command line: who keeps promises is said, who doesn't is named, with the op."""
+"""`heaptape replay --verify` on the command line: reports who keeps promises, and names who doesn't, with the op."""
 
 import json
 import re
@@ -16,7 +16,7 @@ def faulty(out):
     return library
 
 
-def test_an_allocator_that_keeps_its_promises_is_said_to(small_tape, tmp_path):
+def test_an_allocator_that_keeps_its_promises_is_reported_as_such(small_tape, tmp_path):
     output = tmp_path / "v.json"
     done = call_heaptape("replay", small_tape, "--verify", "-a", "glibc", "-o", output)
     assert done.status == 0, done.stderr
@@ -32,9 +32,9 @@ def test_an_allocator_that_does_not_is_named_with_the_op(small_tape, tmp_path, f
     done = call_heaptape("replay", small_tape, "--verify", "-a", "glibc", "-a", choice, "-o", tmp_path / "v.json")
     assert done.status == 1
     assert "glibc: keeps its promises" in done.stdout
-    told = [line for line in done.stderr.splitlines() if "at fault" in line]
-    assert len(told) == 1
+    faults = [line for line in done.stderr.splitlines() if "at fault" in line]
+    assert len(faults) == 1
     assert re.search(
         r"verify pass, repetition 1: .*: the allocator is at fault: (op \d+ of thread \d+ \(|after the last op)",
-        told[0],
+        faults[0],
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of fleets share: small workloads, stores of them, and what a store's exact figures are."""
+"""Helpers for the tests of fleets: small workloads, stores of them, and a store's exact figures."""
 
 import contextlib
 import os
@@ -16,12 +16,12 @@ from analysis.test.gate.pieces import make_workload
 from tests.support import HEAPTAPE, Result, call_heaptape
 
 ALLOCATORS = ("glibc", "reference")
-# Of a machine's moment, not of the allocator.
+# Figures of the machine's state, not of the allocator.
 NOT_EXACT = ("bare_wall", "bare_cpu")
 
 
 def make_workloads(folder: Path, number: int) -> list[Path]:
-    """Different ones, small."""
+    """Makes small, different workloads."""
     found = []
     for seed in range(number):
         place = folder / f"made{seed}"
@@ -31,14 +31,14 @@ def make_workloads(folder: Path, number: int) -> list[Path]:
 
 
 def plan(store: Path, *inputs: object, passes: str = "memory", allocators: tuple[str, ...] = ALLOCATORS) -> Result:
-    """A plan in the store, with all it needs; nothing is run."""
+    """Puts a plan into the store, with all its files; nothing is run."""
     chosen = [word for name in allocators for word in ("-a", name)]
     arguments = [*map(str, inputs), *chosen, "--pass", passes, "--store", str(store), "--slurm-script", "-"]
     return call_heaptape("fleet", "replay", *arguments)
 
 
 def figures(store: Path | Store) -> pd.DataFrame:
-    """The exact figures, in an order of their own: bit for bit the same, whoever ran the cells."""
+    """The exact figures, in a fixed order: bit for bit the same, whoever ran the cells."""
     opened = store if isinstance(store, Store) else open_store(str(store))
     frame = opened.results()
     frame = frame[~frame["figure"].isin(NOT_EXACT)].drop(columns=["machine", "block"])
@@ -46,12 +46,12 @@ def figures(store: Path | Store) -> pd.DataFrame:
 
 
 def cell_files(store: Path) -> list[Path]:
-    """Of all cells that are there."""
+    """The files of all cells in the store."""
     return sorted(store.glob("cells/*/*.json"))
 
 
 def fill(disk: Path) -> Path:
-    """Leaves no room on a disk, but what a file of a page less may take; the file that is in the way."""
+    """Fills a disk, up to less than a page; returns the file that fills it."""
     path = disk / "in the way"
     with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
@@ -61,7 +61,7 @@ def fill(disk: Path) -> Path:
 
 @contextlib.contextmanager
 def started(*arguments: object, **options: object) -> Iterator[subprocess.Popen]:
-    """`heaptape fleet ...` in a process of its own, which is ended with the context."""
+    """`heaptape fleet ...` in a separate process, which is ended with the context."""
     command = [str(HEAPTAPE), "fleet", *map(str, arguments)]
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, text=True, env={**os.environ}, **(streams | options))
@@ -73,7 +73,7 @@ def started(*arguments: object, **options: object) -> Iterator[subprocess.Popen]
 
 
 def workers_of(process: subprocess.Popen) -> list[psutil.Process]:
-    """Its worker processes: those that have their command line already."""
+    """The process's workers: those that already have their command line."""
     found = []
     for child in psutil.Process(process.pid).children(recursive=True):
         try:
@@ -86,8 +86,8 @@ def workers_of(process: subprocess.Popen) -> list[psutil.Process]:
 
 
 def pooled(results: pd.DataFrame, label: str, baseline: str) -> tuple[float, float]:
-    """The 95 % interval of a label's values by the baseline's, as if all had been measured on one machine: what a fleet
-    does not do.
+    """The 95 % interval of a label's values relative to the baseline's, as if all were from one machine, which a fleet
+    does not assume.
     """
     own, others = (results.loc[results["label"] == name, "value"].reset_index(drop=True) for name in (baseline, label))
     return log_ratio(own, others.set_axis(range(len(own), len(own) + len(others)))).interval()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An S3 service of our own (moto) on the loopback interface: it can be slow, refuse and break off as real ones do."""
+"""An S3 service (moto) on the loopback interface: it can be slow, refuse and break off like real ones."""
 
 import contextlib
 import itertools
@@ -14,7 +14,7 @@ import fsspec.config
 from moto.server import create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-# What must not be found anywhere else.
+# Secrets that must not appear anywhere else.
 KEY_ID, SECRET, TOKEN = "AKIAKEYIDOFTHETESTS", "secret-of-the-tests/0123456789", "token-of-the-tests-0123456789"
 SECRETS = (KEY_ID, SECRET, TOKEN)
 
@@ -25,15 +25,15 @@ Answer = Callable[..., object]
 
 
 class Trouble:
-    """A web application before another's: what the next requests of a method meet instead of it. `met`: how many."""
+    """A web application in front of another: the next requests of a method get a failure. `met`: how many got one."""
 
     def __init__(self, behind: Callable[[dict, Answer], Iterable[bytes]]) -> None:
         self._behind, self._lock = behind, threading.Lock()
         self._kind, self._method, self._left, self.met = "", "", 0, 0
 
     def next(self, kind: str, method: str, count: int) -> None:
-        """`refused`: status 503; `denied`: 403; `broken off`: an answer that ends in its midst; `late`: after longer
-        than a client waits.
+        """`refused`: status 503; `denied`: 403; `broken off`: an incomplete answer; `late`: an answer after longer than
+        a client waits.
         """
         with self._lock:
             self._kind, self._method, self._left, self.met = kind, method, count, 0
@@ -73,7 +73,7 @@ class Quiet(WSGIRequestHandler):
 
 
 class Service:
-    """`trouble`: what requests meet. `bucket()`: the URL of a new one."""
+    """`trouble`: the failures of requests. `bucket()`: the URL of a new bucket."""
 
     def __init__(self, trouble: Trouble) -> None:
         self.trouble = trouble
@@ -89,7 +89,7 @@ class Service:
 
 @contextlib.contextmanager
 def serving() -> Iterator[Service]:
-    """The service, and an environment in which clients find it, for as long as the context lasts."""
+    """The service, and an environment in which clients find it, within the context."""
     import s3fs
 
     trouble = Trouble(create_backend_app("s3"))

@@ -23,8 +23,8 @@ def rows(label, values, *, pass_="bare", machine="m", figure="bare_cpu", workloa
 
 
 def two_machines(rng, saved=0.94, noise=0.01):
-    """Baseline and candidate on a machine and on one slowed by half; three blocks of the fast one, nine of the slow,
-    and the fast one's baseline twice more, without a candidate beside it.
+    """Baseline and candidate on a machine and on one slowed by half: three blocks of the fast machine, nine of the slow
+    one, and two more of the fast one's baseline without a candidate.
     """
     parts = []
     for machine, speed, blocks in (("fast", 1.0, 3), ("slow", 2.0, 9)):
@@ -50,7 +50,7 @@ def test_the_block_keeps_a_verdict_that_pooling_two_unequal_machines_loses():
         assert pooled.mean > 0, "and the candidate even looks worse, as the slow machine ran more of it"
 
 
-def test_of_other_machines_two_that_agree_tell_it_and_one_tells_nothing():
+def test_two_machines_that_agree_predict_others_and_one_predicts_nothing():
     here = against_baseline(two_machines(np.random.default_rng(3), saved=0.8, noise=0.002), "glibc").iloc[0]
     assert here["low_elsewhere"] <= here["low"] < here["high"] <= here["high_elsewhere"] < 1
     one = pd.concat([rows("glibc", {0: 10.0, 1: 11.0}), rows("other", {0: 9.0, 1: 10.0})])
@@ -63,7 +63,7 @@ def test_of_other_machines_two_that_agree_tell_it_and_one_tells_nothing():
 
 @pytest.mark.parametrize(("counts", "between"), [([5, 5], 1.0), ([2, 5, 9], 0.0), ([2, 5, 9], 1.0), ([1] * 6, 2.0)])
 def test_intervals_cover_as_often_as_they_say(counts, between):
-    """95 %, of which 300 draws may show a few less: within four standard deviations."""
+    """95 %; 300 draws may show slightly less: within four standard deviations."""
     rng = np.random.default_rng(11)
     inside = 0
     for _ in range(300):
@@ -73,7 +73,7 @@ def test_intervals_cover_as_often_as_they_say(counts, between):
     assert inside / 300 > 0.95 - 4 * math.sqrt(0.95 * 0.05 / 300)
 
 
-def test_machines_that_differ_are_told_by_how_much():
+def test_the_difference_between_machines_is_estimated():
     rng = np.random.default_rng(5)
     found = effect([rng.normal(own, 0.001, 20) for own in rng.normal(0, 0.05, 40)])
     assert 0.035 < found.between < 0.065
@@ -87,7 +87,7 @@ def test_a_block_without_its_baseline_is_left_out():
     assert here["blocks"] == 2
 
 
-def test_exact_figures_have_no_interval_and_the_pass_that_measures_best_tells_them():
+def test_exact_figures_have_no_interval_and_are_of_the_pass_that_measures_best():
     parts = [
         rows(label, {0: value}, pass_=pass_, figure="peak_rss")
         for pass_, values in (("bare", (7.0, 7.0)), ("blame", (9.0, 9.0)), ("memory", (8.0, 6.0)))

@@ -13,7 +13,7 @@ from heaptape.fleet.reading.choose import choose, errors, standardised
 
 
 def made_up(count, groups, programs=1, seed=0):
-    """Traces of so many groups, each near its own place; a group is of one program."""
+    """Traces of `groups` groups, each near its own place; a group is of one program."""
     rng = np.random.default_rng(seed)
     places = [{name: rng.uniform(2, 20) for name in FEATURES} for _ in range(groups)]
     rows = []
@@ -31,7 +31,7 @@ def made_up(count, groups, programs=1, seed=0):
 
 
 def cost(place, medoids):
-    """Sum of the distances from the nearest."""
+    """Sum of the distances to the nearest medoid."""
     return np.linalg.norm(place[:, None] - place[list(medoids)], axis=2).min(axis=1).sum()
 
 
@@ -55,7 +55,7 @@ def test_groups_are_found_and_their_weights_are_their_sizes():
 
 def test_each_program_is_stood_for_by_its_own():
     traces = made_up(60, 6, programs=6)
-    traces.loc[traces.index[1:], "program"] = "common"  # one recording has a program of its own
+    traces.loc[traces.index[1:], "program"] = "common"  # one recording is of a different program
     chosen = choose(traces, 3)
     of_program = traces.set_index("trace")["program"]
     assert (of_program[chosen.stands_for.index].to_numpy() == of_program[chosen.stands_for].to_numpy()).all()
@@ -69,7 +69,7 @@ def test_weights_by_ops_add_up_to_the_ops_of_the_fleet():
     assert (chosen["weight"] * chosen["ops"]).sum() == pytest.approx(traces["ops"].sum())
 
 
-def test_traces_all_alike_need_one():
+def test_equal_traces_need_one():
     traces = made_up(9, 1)
     for name, feature in FEATURES.items():
         traces[name] = 1 if feature.kind == "count" else 0.5
@@ -96,7 +96,7 @@ def test_the_error_is_the_weighted_sum_against_the_whole():
     results = pd.DataFrame([
         of("a", "glibc", 100.0), of("b", "glibc", 100.0), of("c", "glibc", 300.0),
         of("a", "other", 50.0), of("b", "other", 70.0), of("c", "other", 330.0),
-        of("a", "third", 1.0),  # not of all workloads: no error can be told
+        of("a", "third", 1.0),  # not for all workloads: no error can be computed
         of("a", "glibc", 9e9) | {"pass_": "bare"},
     ])  # fmt: skip
     stands_for = pd.Series({"a": "a", "b": "a", "c": "c"})

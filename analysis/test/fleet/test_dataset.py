@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Traces in a store: what is kept of each, once, whatever is stopped, malformed or damaged; and how it is asked."""
+"""Traces in a store: kept once each, whatever is stopped, malformed or damaged; and queries on them."""
 
 import io
 import json
@@ -34,7 +34,7 @@ HERE = Home(OUT)
 
 
 def tape(folder: Path, number: int) -> Path:
-    """A small trace, each number's other than the rest."""
+    """A small trace, different for each number."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [f"{n} 0 malloc({16 + number}) = {0x1000 * (n + 1):#x}" for n in range(10)]
     lines += [f"{100 + n} {n % 2} free({0x1000 * (n + 1):#x})" for n in range(8)]
@@ -44,18 +44,18 @@ def tape(folder: Path, number: int) -> Path:
 
 @pytest.fixture(scope="module")
 def tapes(tmp_path_factory):
-    """Seven."""
+    """Seven traces."""
     folder = tmp_path_factory.mktemp("tapes")
     return [tape(folder, number) for number in range(7)]
 
 
 def names(store):
-    """Of the traces that are there, one for each row of each file."""
+    """The names of the traces in the store, one for each row of each file."""
     return sorted(dataset.opened(store).to_table(columns=["name"]).column(0).to_pylist())
 
 
 def take(store, tapes, labels=None):
-    """Ingests them, in this process; what came of each batch."""
+    """Ingests the traces in this process; returns each batch's outcome."""
     todo = ingest.batches([str(one) for one in tapes], labels or ingest.Labels())
     return list(ingest.locally(store, todo, HERE, 1))
 
@@ -76,7 +76,7 @@ def test_a_row_says_what_the_profile_says(tapes, tmp_path):
         pd.testing.assert_frame_equal(here, table, check_dtype=False)
 
 
-def test_what_is_there_is_not_counted_again_and_what_was_stopped_goes_on(tapes, tmp_path, monkeypatch):
+def test_what_is_there_is_not_counted_again_and_what_was_stopped_continues(tapes, tmp_path, monkeypatch):
     store = open_store(str(tmp_path / "s"), create=True)
     monkeypatch.setattr(ingest, "BATCH_TRACES", 3)
     write, written = store.files.write, []
@@ -110,7 +110,7 @@ def test_a_trace_that_two_commands_took_at_a_time_counts_once(tapes, tmp_path):
     assert objects["n"].tolist() == [8, 8, 8]
 
 
-def test_a_malformed_trace_is_told_and_the_others_are_taken(tapes, tmp_path):
+def test_a_malformed_trace_is_reported_and_the_others_are_taken(tapes, tmp_path):
     (tmp_path / "in").mkdir()
     for one in tapes[:3]:
         shutil.copy(one, tmp_path / "in")
@@ -123,17 +123,17 @@ def test_a_malformed_trace_is_told_and_the_others_are_taken(tapes, tmp_path):
     assert [line for line in result.stderr.splitlines() if str(broken) in line]
     assert f"{tmp_path}/gone.tape: No such file or directory" in result.stderr
     text = run(HEAPTAPE_HERE, "fleet", "ingest", tmp_path / "in", "--store", store, "--json").stdout
-    told = published("fleet-ingest", text)
-    assert (told["ingested"], told["there"], list(told["failed"])) == (0, 2, [str(broken)])
+    output = published("fleet-ingest", text)
+    assert (output["ingested"], output["there"], list(output["failed"])) == (0, 2, [str(broken)])
 
 
 def cut(data):
-    """Half written."""
+    """A half-written file."""
     return data[:-200]
 
 
 def flipped(data):
-    """One bit, in a page of the histogram."""
+    """One flipped bit, in a page of the histogram."""
     at = pyarrow.parquet.ParquetFile(io.BytesIO(data)).metadata.row_group(0)
     page = next(
         at.column(n) for n in range(at.num_columns) if at.column(n).path_in_schema == "histogram.list.element.objects"
@@ -143,7 +143,7 @@ def flipped(data):
 
 
 @pytest.mark.parametrize("damage", [cut, flipped])
-def test_a_damaged_file_is_told_and_its_traces_are_counted_again(damage, tapes, tmp_path):
+def test_a_damaged_file_is_reported_and_its_traces_are_counted_again(damage, tapes, tmp_path):
     lines = []
     store = open_store(str(tmp_path / "s"), create=True, tell=lines.append)
     take(store, tapes[:2], ingest.Labels(program="a"))
@@ -160,7 +160,7 @@ def test_a_damaged_file_is_told_and_its_traces_are_counted_again(damage, tapes, 
 
 @pytest.mark.parametrize("damage", [cut, flipped])
 def test_merging_takes_over_each_trace_once_and_sets_damaged_files_aside(damage, tapes, tmp_path):
-    """Those of one name of program that both have, that the source has twice, and that none has."""
+    """Traces of one program that both stores have, that the source has twice, and that neither has."""
     stores = [open_store(str(tmp_path / name), create=True) for name in ("from", "into", "whole")]
     source, into, whole = stores
     for some, program in ((tapes[:3], "a"), (tapes[2:4], "a"), (tapes[4:5], "b"), (tapes[5:6], "x" * 250)):
@@ -193,15 +193,15 @@ def test_merging_takes_over_each_trace_once_and_sets_damaged_files_aside(damage,
 
 
 @pytest.mark.parametrize("program", ["../../etc", "a/b", "x" * 250, "~", "é=%2F", " "])
-def test_a_strangers_name_of_a_program_stays_in_the_store_and_is_told_as_it_is(program, tapes, tmp_path):
+def test_a_strangers_name_of_a_program_stays_in_the_store_and_is_reported_as_it_is(program, tapes, tmp_path):
     store = open_store(str(tmp_path / "s"), create=True)
     take(store, tapes[:1], ingest.Labels(program=program))
     assert {one.name for one in tmp_path.iterdir()} == {"s"}
-    told = dataset.traces(store)["program"].iloc[0]
-    assert told == program or (len(program) > dataset.LONGEST_VALUE and told.startswith(program[:100]))
+    stored = dataset.traces(store)["program"].iloc[0]
+    assert stored == program or (len(program) > dataset.LONGEST_VALUE and stored.startswith(program[:100]))
 
 
-def test_a_recording_tells_its_program_build_machine_day_and_sites(tmp_path):
+def test_a_recording_has_its_program_build_machine_day_and_sites(tmp_path):
     program = compile_c(
         tmp_path / "asks", "#include <stdlib.h>\nint main(void) { free(malloc(99)); return 0; }",
         "-g", "-Wl,--build-id=0xabcdef12",
@@ -294,14 +294,14 @@ def test_a_choice_becomes_a_plan_that_replay_reads(tapes, tmp_path):
     store, plan = tmp_path / "s", tmp_path / "plan.toml"
     succeed(HEAPTAPE_HERE, "fleet", "ingest", tmp_path, "--store", store)
     text = succeed(HEAPTAPE_HERE, "fleet", "choose", store, "--n", "2", "-o", plan, "--json").stdout
-    told = published("fleet-choose", text)
-    assert sum(row["recordings"] for row in told["chosen"]) == 7
-    assert told["errors"] == []
+    output = published("fleet-choose", text)
+    assert sum(row["recordings"] for row in output["chosen"]) == 7
+    assert output["errors"] == []
     found = read(plan)
-    assert sorted(found.tapes) == sorted(row["source"] for row in told["chosen"])
+    assert sorted(found.tapes) == sorted(row["source"] for row in output["chosen"])
     files = corpus.find(found.tapes)
     assert {str(files[name]): weight for name, weight in found.weights.items()} == {
-        row["source"]: row["weight"] for row in told["chosen"]
+        row["source"]: row["weight"] for row in output["chosen"]
     }
     (tmp_path / "sub").mkdir()
     refused(HEAPTAPE_HERE, "fleet", "choose", store, "-o", tmp_path / "sub" / "p.toml", says="write the plan above")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Two machines of which one takes twice as long, through the whole of a fleet: plan, shares, store, figures, report.
+"""Two machines, one of which takes twice as long, through all steps of a fleet: plan, shares, store, figures, report.
 
-Time is told by a clock of the tests; tests/bench/fleet/unequal.py does the same with a machine that really is slowed.
+Times are from a clock of the tests; tests/bench/fleet/unequal.py does the same with a machine that really is slowed.
 """
 
 import random
@@ -21,7 +21,7 @@ NOISE = 0.01
 
 @pytest.fixture
 def slow_by(monkeypatch):
-    """A clock for all runs from now on, of a machine that takes so many times as long."""
+    """Sets the clock for all later runs, of a machine that takes `factor` times as long."""
     chance, measured = random.Random(5), replay.measure
     clock = {"factor": 1.0}
 
@@ -49,6 +49,6 @@ def test_of_two_unequal_machines_the_block_keeps_the_verdict_that_pooling_loses(
     assert 0.92 < here["low"] < 0.94 < here["high"] < 0.96
     low, high = pooled(results[results["figure"] == "bare_cpu"], "reference", "glibc")
     assert low < 0.8 < 1.1 < high
-    told = call_heaptape("fleet", "report", store, "-o", tmp_path / "fleet.html")
-    assert told.status == 0, told.stderr
-    assert "reference" in told.stdout
+    report = call_heaptape("fleet", "report", store, "-o", tmp_path / "fleet.html")
+    assert report.status == 0, report.stderr
+    assert "reference" in report.stdout

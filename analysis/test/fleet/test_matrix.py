@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a store's cells say of a fleet, with figures computed by hand; and the page of it."""
+"""The evaluation of a store's cells, with figures computed by hand; and its page."""
 
 import re
 
@@ -12,7 +12,7 @@ from heaptape.report import fleet_page
 
 from tests.support import HEAPTAPE_HERE, succeed
 
-# workload -> weight, and what each allocator takes
+# workload -> weight, and each allocator's figure
 CELLS = {
     "a": (1.0, {"glibc": 100, "x": 50, "y": 80}),
     "b": (10.0, {"glibc": 100, "x": 70, "y": 100}),
@@ -21,7 +21,7 @@ CELLS = {
 
 
 def results(cells=CELLS, figure="peak_rss", unit="bytes", pass_="memory"):
-    """As a store gives them."""
+    """Results as from a store."""
     rows = [
         (
             name * 64,
@@ -98,7 +98,7 @@ def test_a_store_without_the_baseline_is_refused():
 
 
 def timed():
-    """Two blocks of a candidate that is faster, and of one of which nothing can be said."""
+    """Two blocks of a candidate that is faster, and of one without a clear result."""
     parts = []
     for block, (glibc, fast, like) in enumerate([(100, 80, 90), (110, 88, 121), (105, 84, 105)]):
         cells = {"a": (1.0, {"glibc": glibc, "fast": fast, "like": like})}
@@ -106,7 +106,7 @@ def timed():
     return pd.concat(parts, ignore_index=True)
 
 
-def test_the_page_needs_nothing_else_and_tells_intervals_and_chance():
+def test_the_page_needs_nothing_else_and_shows_intervals_and_chance():
     found = matrix(pd.concat([results(), timed()], ignore_index=True), "glibc", 5)
     page = fleet_page.make(found, "s3://bucket/<store>")
     assert "s3://bucket/&lt;store&gt;" in page

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Stores that are no folder: in memory, and on an S3 service that is slow, refuses and breaks off; with no lock and no
-renaming, by several workers at a time. The long one adds workers that are killed.
+"""Stores that are not folders: in memory, and on an S3 service that is slow, refuses and breaks off; without locks and
+renaming, used by several workers at a time. The long test adds workers that are killed.
 """
 
 import json
@@ -61,13 +61,13 @@ def undisturbed(workloads, cache, tmp_path_factory):
 
 @pytest.fixture(params=["folder", "memory", "s3"])
 def url(request, tmp_path):
-    """Of an empty place of each kind."""
+    """The URL of an empty place of each kind."""
     if request.param == "s3":
         return f"{request.getfixturevalue('s3').bucket()}/some/where"
     return f"memory://{tmp_path}" if request.param == "memory" else str(tmp_path / "s")
 
 
-def test_each_kind_of_store_keeps_lists_moves_and_removes_files_alike(url, tmp_path):
+def test_each_kind_of_store_keeps_lists_moves_and_removes_files_in_the_same_way(url, tmp_path):
     files = Files(url)
     assert files.is_empty("store")
     assert files.names("cells") == []
@@ -97,9 +97,9 @@ def test_of_many_who_make_a_store_at_a_time_one_does(url):
     assert ids == {open_store(url).id}
 
 
-def test_damaged_objects_are_set_aside_told_and_count_as_missing(url):
-    told = []
-    store = open_store(url, create=True, tell=told.append)
+def test_damaged_objects_are_set_aside_reported_and_count_as_missing(url):
+    lines = []
+    store = open_store(url, create=True, tell=lines.append)
     for number in range(3):
         store.put_cell(record(number))
     halved, flipped, kept = store.files.names("cells")
@@ -110,7 +110,7 @@ def test_damaged_objects_are_set_aside_told_and_count_as_missing(url):
         found = list(pool.map(lambda _: [one.cell.key for one in store.records()], range(2)))
     assert found == [[Path(kept).stem]] * 2
     assert store.files.names("cells") == [kept]
-    assert sum("set aside as damaged/" in line for line in told) >= 2
+    assert sum("set aside as damaged/" in line for line in lines) >= 2
     # Without renaming each may leave a copy of its own.
     assert len({name.rpartition(".")[0] for name in store.files.names("damaged")}) == 2
 
@@ -120,8 +120,8 @@ def test_damaged_objects_are_set_aside_told_and_count_as_missing(url):
     [("refused", "PUT", 7), ("denied", "PUT", 2), ("broken off", "GET", 7), ("late", "GET", 1)],
 )
 def test_requests_that_fail_for_a_while_are_tried_again_and_what_is_written_is_whole(kind, method, count, s3):
-    told = []
-    store = open_store(f"{s3.bucket()}/s", create=True, patience_s=60, tell=told.append, sleep=lambda seconds: None)
+    lines = []
+    store = open_store(f"{s3.bucket()}/s", create=True, patience_s=60, tell=lines.append, sleep=lambda seconds: None)
     if method == "GET":
         store.put_cell(record(0))
     s3.trouble.next(kind, method, count)
@@ -129,11 +129,11 @@ def test_requests_that_fail_for_a_while_are_tried_again_and_what_is_written_is_w
         store.put_cell(record(0))
     assert store.cell(record(0).cell.key) == record(0)
     assert s3.trouble.met == count
-    assert len(told) == (0 if kind == "late" else 1)  # one, which s3fs tries again by itself
-    assert all("waiting for it" in line for line in told)
+    assert len(lines) == (0 if kind == "late" else 1)  # one line; s3fs itself tries a late request again
+    assert all("waiting for it" in line for line in lines)
 
 
-def test_requests_that_go_on_failing_end_in_one_error_and_leave_nothing(s3):
+def test_requests_that_continue_failing_end_in_one_error_and_leave_nothing(s3):
     store = open_store(f"{s3.bucket()}/s", create=True, patience_s=5, sleep=lambda seconds: None)
     s3.trouble.next("denied", "PUT", 1000)
     with pytest.raises(StoreError, match="can't be written after 8 s of waiting: of the tests"):
@@ -150,19 +150,19 @@ def everything(url):
 
 
 def test_two_workers_at_once_on_s3_lose_nothing_and_count_nothing_twice(s3, workloads, undisturbed):
-    """Both begin with nothing done, and so may run the same cells: whoever writes last has written the same."""
+    """Both begin with nothing done, and so may run the same cells: the last writer writes the same content."""
     store = f"{s3.bucket()}/fleet"
     planned = plan(store, *workloads)
     assert planned.status == 0, planned.stderr
     opened = open_store(store)
     with started("work", store) as process:
-        while not opened.files.names("running"):  # it knows by then what it has to do
+        while not opened.files.names("running"):  # then it knows its tasks
             assert process.poll() is None, process.communicate()
             time.sleep(0.1)  # the service is in this process
         one = call_heaptape("fleet", "work", store)
-        told = process.communicate(timeout=HANG_S)
-    assert [one.status, process.returncode] == [0, 0], (one, told)
-    done = [int(out.split()[0]) + int(out.split(", ")[1].split()[0]) for out in (one.stdout, told[0])]
+        output = process.communicate(timeout=HANG_S)
+    assert [one.status, process.returncode] == [0, 0], (one, output)
+    done = [int(out.split()[0]) + int(out.split(", ")[1].split()[0]) for out in (one.stdout, output[0])]
     assert done == [CELLS, CELLS]
     assert len(opened.cell_keys()) == CELLS
     assert not opened.files.names("damaged") + opened.files.names("running") + opened.files.names("failures")
@@ -172,7 +172,7 @@ def test_two_workers_at_once_on_s3_lose_nothing_and_count_nothing_twice(s3, work
 
 
 @pytest.mark.parametrize(("workers", "kills"), [(1, 0), pytest.param(2, 3, marks=pytest.mark.long)])
-def test_a_scheduler_s_workers_on_s3_give_the_same_figures_and_no_key_is_told_to_anybody(
+def test_a_scheduler_s_workers_on_s3_give_the_same_figures_and_no_key_is_reported_to_anybody(
     workers, kills, s3, workloads, undisturbed, tmp_path
 ):
     import psutil
@@ -187,8 +187,8 @@ def test_a_scheduler_s_workers_on_s3_give_the_same_figures_and_no_key_is_told_to
                 time.sleep(0.05)  # the service is in this process
             for child in psutil.Process(process.pid).children(recursive=True)[-1:]:
                 child.kill()
-        told = "".join(process.communicate(timeout=HANG_S))
-    assert f"{CELLS} cells: {CELLS} done" in told
+        output = "".join(process.communicate(timeout=HANG_S))
+    assert f"{CELLS} cells: {CELLS} done" in output
     pd.testing.assert_frame_equal(figures(open_store(store)), figures(undisturbed), check_exact=True)
     shown = call_heaptape("fleet", "status", store, "--json")
     assert (json.loads(shown.stdout)["done"], json.loads(shown.stdout)["failed"]) == (CELLS, [])
@@ -199,7 +199,7 @@ def test_a_scheduler_s_workers_on_s3_give_the_same_figures_and_no_key_is_told_to
     s3.trouble.next("", "", 0)
     assert refused.status == 1
     assert refused.stderr.count("\n") == 1
-    kept = everything(store) + (told + shown.stdout + refused.stderr + script.read_text()).encode()
+    kept = everything(store) + (output + shown.stdout + refused.stderr + script.read_text()).encode()
     assert len(kept) > 100_000
     assert not [secret for secret in SECRETS if secret.encode() in kept]
 
@@ -212,7 +212,7 @@ def test_a_scheduler_s_workers_on_s3_give_the_same_figures_and_no_key_is_told_to
 def test_a_worker_that_stood_still_while_another_did_its_task_changes_nothing_of_it(
     passes, stops_at, others, s3, workloads, monkeypatch
 ):
-    """It stands still as it brings its cell of that number."""
+    """It stops when it is about to put its cell of that number."""
     store, brings, brought = f"{s3.bucket()}/fleet", Store.add_cell, []
     assert plan(store, workloads[0], "--reps", 1, passes=passes).status == 0
 
@@ -263,12 +263,12 @@ def open_store_or_none(url):
         "https://host/x.tape?a=b&sig=hidden",
     ],
 )
-def test_an_url_with_a_password_is_refused_and_not_told(url):
+def test_a_url_with_a_password_is_refused_and_not_shown(url):
     for words in (["status", url], ["work", url], ["ingest", url, "--store", "s"], ["merge", "s", url]):
         done = call_heaptape("fleet", *words)
         assert done.status == 1
         assert "hidden" not in done.stdout + done.stderr
-    with pytest.raises(HeaptapeError, match="a password or key in an URL"):
+    with pytest.raises(HeaptapeError, match="a password or key in a URL"):
         open_store(url)
 
 
@@ -296,9 +296,9 @@ def test_traces_on_s3_are_ingested_by_several_processes_into_a_store_there_and_a
     store = f"{bucket}/fleet"
     arguments = ["fleet", "ingest", f"{bucket}/tapes/*.tape", "--store", store]
     for done, there in ((3, 0), (0, 3)):
-        told = call_heaptape(*arguments, "--scheduler", "local=2")
-        assert (told.status, told.stderr) == (0, "")
-        assert told.stdout.startswith(f"{done} traces ingested, {there} were there before, 0 not.")
+        ingested = call_heaptape(*arguments, "--scheduler", "local=2")
+        assert (ingested.status, ingested.stderr) == (0, "")
+        assert ingested.stdout.startswith(f"{done} traces ingested, {there} were there before, 0 not.")
     asked = call_heaptape("fleet", "query", store, "--json", "SELECT source, allocated_bytes FROM traces ORDER BY 1")
     assert [row["allocated_bytes"] for row in json.loads(asked.stdout)] == [100, 101, 102]
     assert json.loads(asked.stdout)[0]["source"] == f"{bucket}/tapes/0.tape"
@@ -306,7 +306,7 @@ def test_traces_on_s3_are_ingested_by_several_processes_into_a_store_there_and_a
 
 
 def test_a_store_is_used_by_a_process_and_those_that_it_forks(s3):
-    """Connections and their threads do not outlive a fork: each process has its own."""
+    """Connections and their threads do not survive a fork: each process has its own."""
     code = f"""
 import os
 from heaptape.fleet.store.store import Running, open_store

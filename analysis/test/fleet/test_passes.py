@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every pass of a plan: what a fleet's cells say is what `heaptape replay` says, and what a pass needs gets there."""
+"""Every pass of a plan: a fleet's cells have the figures of `heaptape replay`, and a pass gets the files it needs."""
 
 import json
 import tempfile
@@ -25,7 +25,7 @@ CHOSEN = [word for name in ALLOCATORS for word in ("-a", name)]
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(penalties, "of_this_machine", lambda home: None)  # seconds of measuring, and no part in this
+    monkeypatch.setattr(penalties, "of_this_machine", lambda home: None)  # takes seconds, and is not needed here
 
 
 def by_fleet(source, store, passes):
@@ -38,14 +38,14 @@ def by_fleet(source, store, passes):
 
 
 def by_replay(source, output, passes):
-    """The figures of the same by one command."""
+    """The figures of the same source by one command."""
     done = call_heaptape("replay", source, *CHOSEN, "--passes", passes, "-o", output)
     assert done.status == 0, done.stderr
     return figures_of([read_results(output)])
 
 
 def exact(frame, label, figure, without=()):
-    """label, figure -> value and margin, less what a clock tells, and what begins so."""
+    """label, figure -> value and margin, without times, and without figures whose names begin with `without`."""
     kept = frame[~frame[figure].isin(NOT_EXACT) & ~frame[figure].str.startswith(tuple(without) or ("none",))]
     kept = kept.drop_duplicates([label, figure])
     return kept.set_index([label, figure])[["value", "margin_percent"]].rename_axis(["label", "figure"]).sort_index()
@@ -57,14 +57,14 @@ def runs_of(path):
 
 
 def less_start(frame, runs):
-    """Takes away what was resident before the first op: an OS page more where paths are longer."""
+    """Subtracts what was resident before the first op: one more OS page where paths are longer."""
     starts = {run["allocator"]: run["rss_anon_start_bytes"] for run in runs if "rss_anon_start_bytes" in run}
     for allocator, start_bytes in starts.items():
         frame.loc[[(allocator, f"{name}_rss") for name in ("held", "mean", "peak", "purged")], "value"] -= start_bytes
 
 
 def accessed(folder):
-    """A workload with data accesses beside it: of the program to its objects, and to others' memory."""
+    """A workload with data accesses beside it: the program's accesses to its objects, and to other memory."""
     work, slots = access_streams.compiled(folder, access_streams.mallocs([4096, 100, 70_000]))
     items = [("object", slot, granule) for slot in slots for granule in range(0, 6)]
     calls = [("event", access_streams.STACK)] * len(slots)
@@ -74,7 +74,7 @@ def accessed(folder):
 
 
 def distillate(folder):
-    """Of a history of 3,000 ops, a third."""
+    """A distillate with a third of a history of 3,000 ops."""
     small = folder / "small.tape"
     done = call_heaptape("distil", stationary(folder, 1500), "-o", small, *CHOSEN, "-a", "magazine", "--ops", "1000")
     assert done.status == 0, done.stderr
@@ -96,7 +96,7 @@ def test_cells_of_each_exact_pass_say_what_a_replay_says(passes, made, tmp_path)
     found, store = by_fleet(source, tmp_path / "s", passes)
     expected = by_replay(source, tmp_path / "R.json", passes)
     assert set(found["figure"]) == set(expected["metric"])
-    # Of start-up, which depends on the lengths of paths and on the environment: both are a cell's own.
+    # Figures of start-up, which depend on the lengths of paths and on the environment: both differ in a cell.
     startup = ("misses/", "startup_instructions", "vm_size")
     left, right = exact(found, "label", "figure", startup), exact(expected, "allocator", "metric", startup)
     for frame, runs in ((left, [one.result for one in store.records()]), (right, runs_of(tmp_path / "R.json"))):
@@ -118,7 +118,7 @@ def test_cells_of_each_exact_pass_say_what_a_replay_says(passes, made, tmp_path)
 
 
 def test_figures_do_not_depend_on_a_worker_s_environment_nor_on_where_it_has_temporary_files(tmp_path, monkeypatch):
-    """Bit for bit, misses and start-up too: a Slurm task has a TMPDIR and fifty variables of its own."""
+    """Bit for bit, also misses and start-up: a Slurm task has its own TMPDIR and fifty more variables."""
     source, found = accessed(tmp_path), []
     for number, length in enumerate((1, 80)):
         folder = tmp_path / ("t" * length)
@@ -133,7 +133,7 @@ def test_figures_do_not_depend_on_a_worker_s_environment_nor_on_where_it_has_tem
     pd.testing.assert_frame_equal(*found, check_exact=True)
 
 
-def test_a_path_for_temporary_files_that_is_too_long_is_told(tmp_path, monkeypatch):
+def test_a_path_for_temporary_files_that_is_too_long_is_reported(tmp_path, monkeypatch):
     (workload,) = make_workloads(tmp_path, 1)
     plan(tmp_path / "s", workload)
     folder = tmp_path / ("t" * 240)
@@ -151,7 +151,7 @@ def test_cells_of_the_accesses_pass_have_the_file_beside_the_workload(tmp_path):
     assert found["figure"].str.startswith("accesses/").any()
 
 
-def test_a_workload_without_accesses_is_left_out_of_the_passes_that_need_them_and_told(tmp_path):
+def test_a_workload_without_accesses_is_left_out_of_the_passes_that_need_them_and_reported(tmp_path):
     (workload,) = make_workloads(tmp_path, 1)
     done = plan(tmp_path / "s", workload, passes="memory,misses,accesses")
     assert "no data accesses, which the misses pass needs: left out" in done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The store: what is in it is whole, or found not to be; nothing in it leads out of it."""
+"""The store: its files are whole, or their damage is found; no name in it leads out of it."""
 
 import errno
 import itertools
@@ -58,9 +58,9 @@ def test_a_sealed_file_is_read_as_it_was_and_a_flipped_bit_or_a_cut_is_found(val
             unsealed(damaged)
 
 
-def test_a_damaged_cell_is_set_aside_and_told_and_counts_as_missing(tmp_path):
-    told = []
-    store = open_store(str(tmp_path / "s"), create=True, tell=told.append)
+def test_a_damaged_cell_is_set_aside_and_reported_and_counts_as_missing(tmp_path):
+    lines = []
+    store = open_store(str(tmp_path / "s"), create=True, tell=lines.append)
     for number in range(3):
         store.put_cell(record(number))
     first, second, third = sorted((tmp_path / "s").glob("cells/*/*.json"))
@@ -68,8 +68,8 @@ def test_a_damaged_cell_is_set_aside_and_told_and_counts_as_missing(tmp_path):
     shutil.copyfile(third, second)  # whole, but another cell's
     assert [one.cell.key for one in store.records()] == [third.stem]
     assert store.cell_keys() == {third.stem}
-    assert len(told) == 2
-    assert all("set aside as damaged/" in line for line in told)
+    assert len(lines) == 2
+    assert all("set aside as damaged/" in line for line in lines)
     assert len(list((tmp_path / "s" / "damaged").iterdir())) == 2
 
 
@@ -78,7 +78,7 @@ def test_a_damaged_cell_is_set_aside_and_told_and_counts_as_missing(tmp_path):
 )
 def test_no_name_leads_out_of_the_store(name, tmp_path):
     store = open_store(str(tmp_path / "s"), create=True)
-    with pytest.raises(HeaptapeError, match="is no name in a store"):
+    with pytest.raises(HeaptapeError, match="is not a name in a store"):
         store.files.write(name, b"x")
 
 
@@ -128,8 +128,8 @@ def test_a_plan_finds_what_lies_beside_it(tmp_path):
     assert found.weights == {"b": 2.0}
 
 
-def test_a_store_that_can_not_be_written_for_a_while_is_waited_for_and_told(tmp_path):
-    told, waits = [], []
+def test_a_store_that_can_not_be_written_for_a_while_is_waited_for_and_reported(tmp_path):
+    lines, waits = [], []
     folder = tmp_path / "s"
 
     def sleep(seconds):
@@ -139,16 +139,16 @@ def test_a_store_that_can_not_be_written_for_a_while_is_waited_for_and_told(tmp_
 
     open_store(str(folder), create=True)
     (folder / "cells").write_text("in the way")
-    store = open_store(str(folder), patience_s=60, tell=told.append, sleep=sleep)
+    store = open_store(str(folder), patience_s=60, tell=lines.append, sleep=sleep)
     store.put_cell(record(0))
     assert store.cell(record(0).cell.key) == record(0)
     assert waits == sorted(waits)
     assert len(waits) == 3
-    assert len(told) == 1
-    assert "waiting for it" in told[0]
+    assert len(lines) == 1
+    assert "waiting for it" in lines[0]
 
 
-def test_a_store_that_can_not_be_written_for_long_is_told(tmp_path):
+def test_a_store_that_can_not_be_written_for_long_is_reported(tmp_path):
     open_store(str(tmp_path / "s"), create=True)
     (tmp_path / "s" / "cells").write_text("in the way")
     store = open_store(str(tmp_path / "s"), patience_s=5, sleep=lambda seconds: None)
@@ -157,7 +157,7 @@ def test_a_store_that_can_not_be_written_for_long_is_told(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system takes root")
-def test_a_full_disk_leaves_whole_cells_and_goes_on_when_there_is_room(tmp_path):
+def test_a_full_disk_leaves_whole_cells_and_continues_when_there_is_room(tmp_path):
     with small_disk(tmp_path / "small", "64k") as folder:
         store = open_store(str(folder), create=True)
         wrote = []
@@ -180,7 +180,7 @@ def test_a_full_disk_leaves_whole_cells_and_goes_on_when_there_is_room(tmp_path)
 
 
 def test_a_store_that_finds_no_room_when_it_is_made_is_made_afterwards(tmp_path, monkeypatch):
-    """And is not left half written, as if links were what the file system lacks."""
+    """And is not left half written, as on file systems without links."""
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """All that may happen to a fleet, at random and in one run: workers and the scheduler are killed, the store refuses
-requests, and cells in it are cut and flipped; or is on a disk that is full now and then. At the end the figures are
-those of an undisturbed run, and each of these was told. Long, as all of this file is.
+requests, its cells are cut and flipped, or it is on a disk that is full from time to time. At the end the figures are
+those of an undisturbed run, and each event was reported. All tests of this file are long.
 """
 
 import contextlib
@@ -63,7 +63,7 @@ class Fleet:
 
     @contextlib.contextmanager
     def command(self):
-        """As long as the context lasts, and to its end."""
+        """Runs the command within the context, and to its end."""
         with (self._folder / "command").open("w+") as errors:
             process = self._start(*self._command, stdout=subprocess.DEVNULL, stderr=errors)
             yield process
@@ -72,7 +72,7 @@ class Fleet:
             self.told += errors.read()
 
     def happens(self, event, chance):
-        """One of EVENTS."""
+        """Causes one of EVENTS."""
         if event == "worker":
             number = chance.randrange(WORKERS)
             self._workers[number].kill()
@@ -84,7 +84,7 @@ class Fleet:
         elif event in ("refused", "denied"):
             self.service.trouble.next(event, "PUT", 8)
         else:
-            self.service.trouble.next("", "", 0)  # which the next lines would meet
+            self.service.trouble.next("", "", 0)  # else the next lines would get it
             name = chance.choice(self.opened.files.names("cells"))
             data = self.opened.files.read(name)
             place = chance.randrange(len(data))
@@ -93,7 +93,7 @@ class Fleet:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_storm_changes_no_figure_and_is_told(seed, tmp_path, monkeypatch):
+def test_a_storm_changes_no_figure_and_is_reported(seed, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     inputs, chance = make_workloads(tmp_path, NUMBER), random.Random(seed)
     plan(tmp_path / "undisturbed", *inputs, passes=PASSES)
@@ -111,7 +111,7 @@ def test_a_storm_changes_no_figure_and_is_told(seed, tmp_path, monkeypatch):
                     time.sleep(0.01)
                 fleet.happens(event, chance)
         service.trouble.next("", "", 0)
-        for _ in range(2):  # what was damaged after the first had seen it whole is found by the next
+        for _ in range(2):  # damage after the first run had checked a file is found by the second
             with fleet.command():
                 pass
         store = open_store(store)
@@ -127,10 +127,10 @@ def test_a_storm_changes_no_figure_and_is_told(seed, tmp_path, monkeypatch):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system takes root")
 @pytest.mark.parametrize(("patience_s", "told"), [(60, "waiting for it"), (0, "No space left on device: tried again")])
-def test_a_store_on_a_disk_that_is_full_now_and_then_has_the_same_figures_and_it_is_told(
+def test_a_store_on_a_disk_that_is_full_now_and_then_has_the_same_figures_and_it_is_reported(
     patience_s, told, tmp_path, monkeypatch
 ):
-    """Waited for by whoever writes, or by trying again; workers are killed meanwhile."""
+    """By waiting, or by trying again; workers are killed meanwhile."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     inputs = make_workloads(tmp_path, NUMBER)
     plan(tmp_path / "undisturbed", *inputs, passes=PASSES)

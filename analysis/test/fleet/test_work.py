@@ -61,7 +61,7 @@ def test_a_store_that_cannot_be_written_ends_the_command_and_is_no_fault_of_the_
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system takes root")
-def test_a_machine_whose_disk_is_full_waits_for_room_and_tells(workloads, undisturbed, tmp_path, monkeypatch):
+def test_a_machine_whose_disk_is_full_waits_for_room_and_reports_it(workloads, undisturbed, tmp_path, monkeypatch):
     store = tmp_path / "s"
     plan(store, *workloads)
     with small_disk(tmp_path / "disk", "8m") as disk, (tmp_path / "told").open("w+") as told:
@@ -77,7 +77,7 @@ def test_a_machine_whose_disk_is_full_waits_for_room_and_tells(workloads, undist
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system takes root")
-def test_a_machine_whose_disk_stays_full_is_told_and_the_cells_are_left(workloads, tmp_path, monkeypatch):
+def test_a_machine_whose_disk_stays_full_is_reported_and_the_cells_are_left(workloads, tmp_path, monkeypatch):
     store = tmp_path / "s"
     plan(store, *workloads)
     with small_disk(tmp_path / "disk", "8m") as disk:
@@ -85,9 +85,9 @@ def test_a_machine_whose_disk_stays_full_is_told_and_the_cells_are_left(workload
         monkeypatch.setenv("XDG_CACHE_HOME", str(disk))
         done = call_heaptape("fleet", "work", store, "--store-wait", "0", "--retries", "0")
     assert done.status == 1
-    told = [line for line in done.stderr.splitlines() if "No space left on device: given up" in line]
-    assert len(told) == 3 * len(ALLOCATORS)
-    assert all(f"a disk of this machine ({disk}/heaptape/fleet or " in line for line in told)
+    lines = [line for line in done.stderr.splitlines() if "No space left on device: given up" in line]
+    assert len(lines) == 3 * len(ALLOCATORS)
+    assert all(f"a disk of this machine ({disk}/heaptape/fleet or " in line for line in lines)
     assert not cell_files(store)
 
 
@@ -122,7 +122,9 @@ def test_what_is_there_is_not_run_again_and_what_is_damaged_is(workloads, undist
 
 
 @pytest.mark.parametrize("folder", ["workloads/*.work", "libraries/*.so"])
-def test_a_damaged_workload_or_library_is_told_and_brought_again(folder, workloads, undisturbed, tmp_path, monkeypatch):
+def test_a_damaged_workload_or_library_is_reported_and_fetched_again(
+    folder, workloads, undisturbed, tmp_path, monkeypatch
+):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     store = tmp_path / "s"
     plan(store, *workloads)
@@ -132,8 +134,8 @@ def test_a_damaged_workload_or_library_is_told_and_brought_again(folder, workloa
     done = call_heaptape("fleet", "work", store, "--retries", "0")
     assert done.status == 1
     assert done.stderr.count("has another hash than its name: set aside as damaged/") == len(damaged)
-    told = [line for line in done.stderr.splitlines() if "start 'fleet replay' with its file again" in line]
-    assert len(told) + len(cell_files(store)) == 3 * len(ALLOCATORS)
+    lines = [line for line in done.stderr.splitlines() if "start 'fleet replay' with its file again" in line]
+    assert len(lines) + len(cell_files(store)) == 3 * len(ALLOCATORS)
     assert plan(store, *workloads).status == 0
     assert call_heaptape("fleet", "work", store).status == 0
     pd.testing.assert_frame_equal(figures(store), figures(undisturbed), check_exact=True)
@@ -153,19 +155,19 @@ def test_an_allocator_at_fault_fails_at_once_with_its_reason_and_is_not_run_agai
     for _ in range(2):
         done = call_heaptape("fleet", "work", store)
         assert done.status == 1
-        told = published("fleet-status", call_heaptape("fleet", "status", store, "--json").stdout)
-        assert (told["cells"], told["done"], told["left"]) == (2, 1, 0)
-        (failed,) = told["failed"]
+        status = published("fleet-status", call_heaptape("fleet", "status", store, "--json").stdout)
+        assert (status["cells"], status["done"], status["left"]) == (2, 1, 0)
+        (failed,) = status["failed"]
         assert failed["final"]
         assert failed["attempts"] == 1
         assert "the allocator is at fault" in failed["reason"]
         assert failed["label"].startswith("libfaulty.so:")
     assert call_heaptape("fleet", "work", store, "--again").status == 1
-    told = json.loads(call_heaptape("fleet", "status", store, "--json").stdout)
-    assert told["failed"][0]["attempts"] == 2
+    status = json.loads(call_heaptape("fleet", "status", store, "--json").stdout)
+    assert status["failed"][0]["attempts"] == 2
 
 
-def test_a_malformed_tape_is_told_and_the_others_are_planned(workloads, tmp_path):
+def test_a_malformed_tape_is_reported_and_the_others_are_planned(workloads, tmp_path):
     bad = tmp_path / "bad.tape"
     bad.write_bytes(b"HEAPTAPE")
     done = plan(tmp_path / "s", workloads[0], bad)
@@ -306,7 +308,7 @@ def test_what_a_killed_worker_left_is_removed_by_the_next_and_what_a_living_one_
 
 @contextlib.contextmanager
 def scratch_in(folder):
-    """One more worker of the machine, in this process."""
+    """The temporary folder of one more worker of the machine, in this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(folder))
         with scratch.of_worker("another"):
@@ -322,7 +324,7 @@ def test_a_folder_for_temporary_files_that_is_another_s_is_refused(tmp_path, mon
         pass
 
 
-def test_a_machine_whose_disk_is_full_is_told_and_another_start_does_the_rest(
+def test_a_machine_whose_disk_is_full_is_reported_and_another_start_does_the_rest(
     workloads, undisturbed, tmp_path, monkeypatch
 ):
     store, small = tmp_path / "s", tmp_path / "cache"

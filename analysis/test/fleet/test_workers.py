@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Plans run by the workers of a scheduler: the same figures whatever the workers, their deaths and the scheduler's; and
-nobody else's functions. Long: storms of kills.
+"""Plans run by the workers of a scheduler: the same figures whatever the number and deaths of workers and the
+scheduler's death; and no foreign functions are run. Long: storms of kills.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ def replaying(store, workloads, *arguments, **options):
 
 
 def wait_for(what, *processes):
-    """Until it is so; the processes must not end before."""
+    """Waits until `what` holds; the processes must not end before."""
     while not what():
         ended = [process for process in processes if process.poll() is not None]
         assert not ended, ended[0].communicate()
@@ -88,8 +88,8 @@ def test_workers_of_any_number_give_the_same_figures_though_they_are_killed(
             alive = workers_of(process)
             if alive:
                 chance.choice(alive).kill()
-        told = ended_well(process)
-    assert ("died (signal 9): started again" in told) == (kills > 0)
+        output = ended_well(process)
+    assert ("died (signal 9): started again" in output) == (kills > 0)
     assert len(cell_files(store)) == CELLS
     pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
 
@@ -102,7 +102,7 @@ def keys(tmp_path_factory):
 
 
 def outlives_peers(process):
-    """Is a peer that has gone an error of its connection, and no SIGPIPE that ends the process?"""
+    """Is a lost peer an error of its connection, and not a SIGPIPE that ends the process?"""
     status = Path(f"/proc/{process.pid}/status").read_text()
     ignored = int(next(line for line in status.splitlines() if line.startswith("SigIgn")).split()[1], 16)
     return ignored >> (signal.SIGPIPE - 1) & 1 == 1
@@ -118,7 +118,7 @@ def test_a_killed_scheduler_a_stopped_worker_and_a_killed_command_lose_nothing(k
         with worker as first, replaying(store, workloads, *scheduler_options) as command:
             wait_for(lambda: len(cell_files(store)) >= 2, first, command)
             assert all(outlives_peers(process) for process in (scheduler, first, command))
-            first.send_signal(signal.SIGSTOP)  # it vanishes for a while
+            first.send_signal(signal.SIGSTOP)  # it stops for a while
             scheduler.kill()
             scheduler.wait()
             first.send_signal(signal.SIGCONT)
@@ -133,8 +133,8 @@ def test_a_killed_scheduler_a_stopped_worker_and_a_killed_command_lose_nothing(k
 
 
 def test_a_task_is_not_lost_with_the_only_worker_that_could_run_it(keys, workloads, undisturbed, tmp_path):
-    """The other one has another store, and so is avoided; it goes as well, lest it be asked all the time. Of 8 tasks
-    at most 4 are under way at the same time, so 4 are refused.
+    """The other worker has another store, and so is avoided; it is ended too, or it would be asked all the time. Of 8
+    tasks at most 4 are under way at the same time, so 4 are refused.
     """
     store, refused = tmp_path / "s", "has another store"
     plan(store, *workloads, passes=PASSES)
@@ -161,24 +161,24 @@ def test_a_task_is_not_lost_with_the_only_worker_that_could_run_it(keys, workloa
     pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
 
 
-def test_workers_that_always_die_are_told_and_end_the_command(keys, workloads, tmp_path, monkeypatch):
+def test_workers_that_always_die_are_reported_and_end_the_command(keys, workloads, tmp_path, monkeypatch):
     monkeypatch.setattr(local, "RESTARTS", 1)
-    store, told = tmp_path / "s", []
+    store, lines = tmp_path / "s", []
     plan(store, workloads[0])
     opened = open_store(str(store))
     (found,) = plans_of(opened)
     wrong = ["--threads", "-1"]
-    with local.cluster(default_home(), str(store), 2, wrong, told.append) as (address, folder):
-        dispatch = Dispatch(address, folder, opened.id, 0, 0, told.append)
+    with local.cluster(default_home(), str(store), 2, wrong, lines.append) as (address, folder):
+        dispatch = Dispatch(address, folder, opened.id, 0, 0, lines.append)
         with pytest.raises(HeaptapeError, match="no scheduler answers"):
             dispatch.run(list(found.tasks()))
     for number in range(2):
-        assert f"worker {number} died (exit status 2): started again" in told
-        assert f"worker {number} died 2 times: not started again" in told
+        assert f"worker {number} died (exit status 2): started again" in lines
+        assert f"worker {number} died 2 times: not started again" in lines
 
 
 def test_nobody_else_may_submit_and_workers_run_nothing_but_cells(keys, workloads, undisturbed, tmp_path):
-    """The worker is started before there is a store, as docs/use/FLEET.md has it."""
+    """The worker is started before there is a store, as docs/use/FLEET.md describes."""
     make_keys(tmp_path / "others")
     store, mark = tmp_path / "shared" / "s", tmp_path / "mark"
     with started("scheduler", "tls://127.0.0.1:0", "--keys", keys) as scheduler:
@@ -194,7 +194,7 @@ def test_nobody_else_may_submit_and_workers_run_nothing_but_cells(keys, workload
     pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
 
 
-# What a member's own Dask client could try, and one who is no member.
+# What the Dask client of a member, or of somebody else, could try.
 INTRUDER = """
 import sys, logging, os
 logging.disable(logging.CRITICAL)
@@ -256,7 +256,7 @@ def test_no_pickle_of_anything_else_is_read(what):
         _OnlyNames(io.BytesIO(pickle.dumps(what))).load()
 
 
-def test_a_worker_of_another_store_is_told_and_nothing_is_run_there(keys, workloads, tmp_path, monkeypatch):
+def test_a_worker_of_another_store_is_reported_and_nothing_is_run_there(keys, workloads, tmp_path, monkeypatch):
     plan(tmp_path / "s", workloads[0])
     plan(tmp_path / "other", workloads[0])
     store, other = open_store(str(tmp_path / "s")), open_store(str(tmp_path / "other"))

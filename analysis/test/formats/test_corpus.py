@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""workloads/corpus/: each recording is what its README says, and good for what it is there for.
+"""workloads/corpus/: each recording is as its README describes it, and fit for its purpose.
 
-Long: both readers, and replays, of all but three small ones; heaptape-convert counts each without.
+Long: both readers, and replays, of all but three small ones; heaptape-convert counts every one even in the short run.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ CORPUS = Path(__file__).resolve().parents[3] / "workloads" / "corpus"
 README = (CORPUS / "README.md").read_text()
 RECORDINGS = sorted(path.name for path in CORPUS.iterdir() if path.suffix not in (".md", ".toml"))
 TAPES = [name for name in RECORDINGS if name.endswith(".tape")]
-told_of = cache(lambda name: info(CORPUS / name))
+info_of = cache(lambda name: info(CORPUS / name))
 SMALL = ("sqlite3.tape", "redis.tape", "memcached.tape")
 FEW = [name if name in SMALL else pytest.param(name, marks=pytest.mark.long) for name in TAPES]
 
@@ -41,17 +41,17 @@ def test_each_file_has_the_hash_that_the_readme_gives(name):
 
 
 @pytest.mark.parametrize("name", TAPES)
-def test_each_is_legal_and_what_the_readme_tells_of_it(name):
-    about = told_of(name)
+def test_each_is_legal_and_as_the_readme_describes_it(name):
+    about = info_of(name)
     assert about["ok"]
     assert about["dropped"] == 0
-    told = row_of(name)
-    assert told[2:5] == [f"{about['events']:,}", f"{about['threads']}", f"{(CORPUS / name).stat().st_size:,}"]
+    row = row_of(name)
+    assert row[2:5] == [f"{about['events']:,}", f"{about['threads']}", f"{(CORPUS / name).stat().st_size:,}"]
 
 
 @pytest.mark.parametrize("name", FEW)
 def test_both_readers_count_the_same_events(name):
-    about = told_of(name)
+    about = info_of(name)
     calls, threads = {}, set()
     with library.open(CORPUS / name) as trace:
         for frame in trace.frames():
@@ -71,7 +71,7 @@ def test_each_replays_and_keeps_its_promises(name, tmp_path):
 
 @pytest.mark.parametrize("name", TAPES)
 def test_no_recording_has_real_addresses_times_or_names(name):
-    about = told_of(name)
+    about = info_of(name)
     assert not {"program", "pid", "parent_pid", "start_unix_ns", "arguments", "host"} & set(about["info"]), about[
         "info"
     ]

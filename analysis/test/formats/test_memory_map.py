@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The memory map: what the engine encodes is what comes out, compact without losing a cell."""
+"""The memory map: decoding returns what the engine encoded, and compacting loses no cell."""
 
 import base64
 import contextlib
@@ -78,6 +78,6 @@ def test_any_cells_are_read_or_refused(raw):
     "broken",
     [{}, 3, [], {"region_bytes": 0}, {"region_bytes": 1, "positions": [0], "encoding": "zlib+base64", "cells": "%"}],
 )
-def test_what_is_no_map_is_refused(broken):
+def test_a_malformed_map_is_refused(broken):
     with pytest.raises(HeaptapeError, match="can't be read"):
         decode({"allocator": "x", "memory_map": broken})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The independent reader of traces: it agrees with the C reader on files of the C writer, and bears any damage."""
+"""The independent reader of traces: it agrees with the C reader on files of the C writer, and survives any damage."""
 
 import io
 import re
@@ -40,7 +40,7 @@ def as_c_reader_prints(path):
     frame = pd.concat(frames).sort_values(["thread", "event"], kind="stable")
     number = frame["call"].astype(str).map({row[0]: n for n, row in calls.CALLS.items()}).astype("uint64")
     byte = number + calls.NULL_IN * frame["null"].astype("uint64") + calls.NULL_OUT * frame["failed"].astype("uint64")
-    # The C reader gives both stamps for every event; here a step that isn't there has none.
+    # The C reader prints both stamps for every event; here a missing step has none.
     release = frame["release_stamp"].fillna(frame["acquire_stamp"])
     acquire = frame["acquire_stamp"].fillna(frame["release_stamp"])
     touched = (frame["touched_os_pages"] + 1).fillna(0)
@@ -59,7 +59,7 @@ def as_c_reader_prints(path):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_two_readers_agree(seed, tmp_path, write_random_trace):
-    events = 4000 if seed else 300  # of seed 0 each is a block of its own
+    events = 4000 if seed else 300  # with seed 0, each is a separate block
     expected = pd.read_csv(io.StringIO(write_random_trace(seed, events, tmp_path / "a.tape")), dtype="uint64")
     pd.testing.assert_frame_equal(as_c_reader_prints(tmp_path / "a.tape"), expected)
     succeed(CONVERT, "convert", "--archive", tmp_path / "a.tape", tmp_path / "b.tape")
@@ -272,7 +272,7 @@ MUST_REJECT_ANNOTATIONS = {
     "parent is itself": (block(6, [column(1, b"\0"), column(2, b"\2")], rows=1), "parent"),
     "instructions too few": (block(6, [column(1, b"\1\1"), column(2, b"\2")], rows=2), "instruction"),
     "modules not an array": (block(7, text(b"{}"), rows=1), "array"),
-    "fewer rows than told": (block(8, text(b"[]"), rows=1), "array"),
+    "fewer rows than announced": (block(8, text(b"[]"), rows=1), "array"),
     "module that ends first": (
         block(7, text(b'[{"name": "a", "start": 2, "end": 2, "bias": 0}]'), rows=1), "row 0",
     ),
@@ -321,7 +321,7 @@ def test_footer_that_differs_is_reported(tmp_path):
         assert trace.differences == ["events: the footer says 7, the blocks have 1"]
 
 
-# malloc(16), free, free, malloc(16), malloc(16): between the two frees another thread was handed the address out.
+# malloc(16), free, free, malloc(16), malloc(16): between the two frees another thread got the address.
 PUSHED_TWICE = {
     "plain": [
         column(1, b"\0\1\1\0\0"), column(2, b"\x10" * 3), column(4, b"\1\1"), column(7, b"\6"), column(8, b"\x20"),
@@ -352,7 +352,7 @@ def test_without_numba_one_line_says_what_is_missing(tmp_path, monkeypatch):
 
 
 def test_a_replay_needs_no_numba():
-    """A wheel brings it with an extra only."""
+    """A wheel has it only with an extra."""
     program = "import sys; sys.modules['numba'] = None; import heaptape.measure.replay, heaptape.fleet.plans.done"
     subprocess.run([sys.executable, "-c", program], check=True)
 

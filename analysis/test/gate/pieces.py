@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A history for the tests of the gate: small, of several threads, with every kind of call."""
+"""A small history for the tests of the gate, of several threads, with every kind of call."""
 
 import random
 from pathlib import Path

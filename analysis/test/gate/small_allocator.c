@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An allocator for tests of bisections: size classes over chunks from mmap, one lock. Each line that ends in PLANT is
- * one that some revision of test_bisect.py makes worse. */
+/* An allocator for tests of bisections: size classes over chunks from mmap, one lock. A revision of test_bisect.py
+ * makes each line worse that ends in PLANT. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""action.yml's steps, run as GitHub runs them, on allocators with planted faults; but for the steps that build heaptape
+"""action.yml's steps, run as GitHub runs them, on allocators with planted faults; except the steps that build heaptape
 and upload.
 """
 
@@ -22,7 +22,7 @@ SUMMARY = "the table on the run's page"
 
 @pytest.fixture
 def job(tmp_path):
-    """The folder that a job works in; beside it the action, as it is when built, and a workload."""
+    """A job's working folder; beside it the built action, and a workload."""
     (tmp_path / "action").mkdir()
     (tmp_path / "action" / "out").symlink_to(OUT)
     (tmp_path / "recordings").mkdir()
@@ -32,7 +32,7 @@ def job(tmp_path):
 
 
 def run_step(job: Path, name: str, **inputs: object) -> subprocess.CompletedProcess[str]:
-    """One step that has a script, with these inputs and the defaults of the others."""
+    """Runs one step's script, with these inputs and the defaults of other inputs."""
     step = STEPS[name]
     values = {key: str(inputs.get(key, one.get("default", ""))) for key, one in ACTION["inputs"].items()}
     said = {f"${{{{ inputs.{key} }}}}": value for key, value in values.items()}
@@ -52,7 +52,7 @@ def run_step(job: Path, name: str, **inputs: object) -> subprocess.CompletedProc
 
 
 def run_gate(job: Path, **inputs: object) -> subprocess.CompletedProcess[str]:
-    """The step of the gate, then the one that shows its table, which has to succeed whatever was found."""
+    """Runs the step of the gate, then the step that shows its table, which has to succeed in any case."""
     done = run_step(job, "heaptape gate", corpus=job.parent / "recordings", **inputs)
     assert run_step(job, SUMMARY).returncode == 0
     return done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Bisections of a small allocator's repository: twenty revisions, each planted regression is found at its own.
+"""Bisections of a small allocator's repository: twenty revisions, each planted regression is found at its revision.
 
 Long: one more regression.
 """
@@ -17,7 +17,7 @@ from tests.support import HEAPTAPE, call_heaptape, import_text, published
 SOURCE = (Path(__file__).parent / "small_allocator.c").read_text()
 REVISIONS = 20
 BUILD = "cc -O1 -fno-builtin -shared -fPIC -o small.so small_allocator.c"
-# revision -> (what is replaced, by what); from that revision on
+# revision -> (replaced text, new text), from that revision on
 PLANTED = {
     7: ("#define GRAIN ((size_t)16)", "#define GRAIN ((size_t)512)"),
     11: ("#define SPINS 0", "#define SPINS 300"),
@@ -65,7 +65,7 @@ def repository(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tape(tmp_path_factory):
-    """4,000 objects, of which every fourth is freed."""
+    """4,000 objects, every fourth of which is freed."""
     lines = []
     for i in range(4000):
         lines.append(f"{2 * i} 1 malloc({24 + i % 80}) = {0x10000 + 1024 * i:#x}")
@@ -76,13 +76,13 @@ def tape(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    """One for all: revisions that several bisections try are built once."""
+    """One cache for all tests: revisions that several bisections try are built once."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture
 def arguments(repository, tape, cache):
-    """Those of `heaptape bisect` over all revisions, with that condition; `options` replace them."""
+    """Arguments of `heaptape bisect` over all revisions, with a condition; `options` replace them."""
 
     def made(condition, **options):
         folder, revisions = repository
@@ -113,7 +113,7 @@ def test_a_planted_regression_is_found_at_its_revision(planted, arguments, repos
     assert re.search(
         r"^Next: heaptape minimise .* --old \S+small.so --new \S+small.so --if ", done.stdout, re.MULTILINE
     )
-    # Log2 of 19 candidates, and what is skipped.
+    # Log2 of 19 candidates, and the skipped ones.
     assert len(found["tried"]) <= 5 + len([one for one in found["tried"] if one["verdict"] == "skip"])
 
 
@@ -130,7 +130,7 @@ def test_the_users_checkout_is_not_touched(arguments, repository):
     assert not list((folder / ".git").glob("BISECT*"))
 
 
-def test_revisions_that_can_not_be_tried_are_skipped_and_told(arguments, repository):
+def test_revisions_that_can_not_be_tried_are_skipped_and_reported(arguments, repository):
     _, revisions = repository
     ends = {"good": revisions[7], "bad": revisions[11]}
     done = call_heaptape(*arguments("instructions>1.5*good", **ends))
@@ -166,7 +166,7 @@ def test_where_those_that_could_not_be_tried_may_be_the_first_bad_one_all_are_na
         ("rss-peak>1.1*good", {"repo": "/"}, "/: not a git repository"),
     ],
 )
-def test_what_can_not_be_bisected_is_told_in_one_line(condition, options, says, arguments):
+def test_what_can_not_be_bisected_is_reported_in_one_line(condition, options, says, arguments):
     done = call_heaptape(*arguments(condition, **options))
     assert done.status == 1
     assert done.stdout == ""
@@ -174,7 +174,7 @@ def test_what_can_not_be_bisected_is_told_in_one_line(condition, options, says, 
     assert not [line for line in done.stderr.splitlines() if not line.startswith("heaptape: ")]
 
 
-def test_both_figures_are_told_where_the_condition_tells_nothing(arguments):
+def test_both_figures_are_reported_where_the_condition_decides_nothing(arguments):
     done = call_heaptape(*arguments("rss-peak>100*good"))
     assert re.search(r"good: rss-peak [\d.]+ [KM]iB, bad: rss-peak [\d.]+ [KM]iB", done.stderr)
 
@@ -183,7 +183,7 @@ def test_both_figures_are_told_where_the_condition_tells_nothing(arguments):
     ("condition", "swapped", "says"),
     [("rss>1.1*good", False, "unknown figure 'rss'"), ("rss-peak>1.1*good", True, "--bad is before --good")],
 )
-def test_wrong_use_is_told_as_such(condition, swapped, says, arguments, repository):
+def test_wrong_use_is_reported_as_such(condition, swapped, says, arguments, repository):
     _, revisions = repository
     options = {"good": revisions[REVISIONS], "bad": revisions[1]} if swapped else {}
     done = call_heaptape(*arguments(condition, **options))
@@ -191,7 +191,7 @@ def test_wrong_use_is_told_as_such(condition, swapped, says, arguments, reposito
     assert says in done.stderr
 
 
-def test_an_interrupted_bisection_goes_on_where_it_was(arguments, repository, tmp_path):
+def test_an_interrupted_bisection_continues_where_it_was(arguments, repository, tmp_path):
     """The build of the fourth revision interrupts: the second run builds none of those before again."""
     _, revisions = repository
     count = tmp_path / "count"
@@ -204,7 +204,7 @@ def test_an_interrupted_bisection_goes_on_where_it_was(arguments, repository, tm
         out, errors = process.communicate(timeout=240)
     assert process.returncode == 128 + signal.SIGTERM
     assert out == ""
-    assert "the same command goes on" in errors
+    assert "the same command continues" in errors
     built = list((tmp_path / "cache").glob("*/built/*/small.so"))
     assert len(built) == 3
     stamps = {path: path.stat().st_mtime_ns for path in built}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""When a figure is worse: with figures that are made up, so that many gates can be tried."""
+"""When a figure is worse: with made-up figures, so that many gates can be tried."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ OLD, NEW = (Choice(name, "default", Path(), "", {}) for name in ("old", "new"))
 
 
 class Bench:
-    """Gives what `draw(choice)` does for every figure, and counts the runs."""
+    """Returns `draw(choice)` for every figure, and counts the runs."""
 
     def __init__(self, draw):
         self.draw, self.runs = draw, 0
@@ -31,8 +31,8 @@ def compare(draw, tolerate="syscalls=0%"):
 
 
 @pytest.mark.parametrize("values", [[5], [1, 3], [10, 10, 10, 200], list(range(100, 200))])
-def test_of_two_alike_none_is_worse_whatever_the_distribution(values):
-    """The bound is 1 of 12,870 for each; of 2,000 there may be one, hardly ever two."""
+def test_of_two_equal_allocators_none_is_worse_whatever_the_distribution(values):
+    """The bound is 1 of 12,870 for each gate; in 2,000 gates there may be one, hardly ever two."""
     luck = np.random.default_rng(1)
     worse = sum(bool(compare(lambda choice: float(luck.choice(values)))[1].worse) for _ in range(2000))
     assert worse <= 1
@@ -51,7 +51,7 @@ def test_what_is_within_its_tolerance_needs_one_run_of_each():
     assert (bench.runs, found.worse, found.noise) == (2, [], [])
 
 
-def test_noise_is_told_and_ends_the_runs():
+def test_noise_is_reported_and_ends_the_runs():
     values = {"old": iter([10.0, 30.0]), "new": iter([20.0, 10.0])}
     bench, found = compare(lambda choice: next(values[choice.label]))
     assert (bench.runs, found.worse, found.noise) == (4, [], ["syscalls"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Conditions on a figure: what they mean, and what is told of those that mean nothing."""
+"""Conditions on a figure: their meaning, and the errors for malformed ones."""
 
 import pytest
 from heaptape.common.errors import UsageError
@@ -37,27 +37,30 @@ def test_an_amount_comes_on_top_of_a_multiple():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "says"),
     [
-        ("", "is no condition"),
-        ("rss-peak", "is no condition"),
+        ("", "is not a condition"),
+        ("rss-peak", "is not a condition"),
         ("rss>1.1*old", "unknown figure 'rss': there are rss-peak, "),
-        ("rss-peak>1.1*good", "'1.1*good' is no bound of rss-peak: NUMBER*old, NUMBER*old+AMOUNT, AMOUNT, AMOUNT KiB|"),
-        ("rss-peak>", "'' is no bound"),
-        ("rss-peak>1.1old", "is no bound"),
-        ("rss-peak>*old", "is no bound"),
-        ("rss-peak>10%", "is no bound"),
-        ("rss-peak>4 kB", "is no bound"),
-        ("syscalls>4 KiB", "'4 KiB' is no bound of syscalls: NUMBER*old, NUMBER*old+AMOUNT, AMOUNT$"),
-        ("rss-peak=1", "is no condition"),
-        ("rss-peak>old+", "is no bound"),
-        ("syscalls>old+4 KiB", "is no bound"),
-        ("rss-peak>4 KiB+old", "is no bound"),
-        ("rss-peak>-1*old", "is no bound"),
-        (f"rss-peak>{'9' * 400}*old", "is no bound"),
+        (
+            "rss-peak>1.1*good",
+            "'1.1*good' is not a bound of rss-peak: NUMBER*old, NUMBER*old+AMOUNT, AMOUNT, AMOUNT KiB|",
+        ),
+        ("rss-peak>", "'' is not a bound"),
+        ("rss-peak>1.1old", "is not a bound"),
+        ("rss-peak>*old", "is not a bound"),
+        ("rss-peak>10%", "is not a bound"),
+        ("rss-peak>4 kB", "is not a bound"),
+        ("syscalls>4 KiB", "'4 KiB' is not a bound of syscalls: NUMBER*old, NUMBER*old+AMOUNT, AMOUNT$"),
+        ("rss-peak=1", "is not a condition"),
+        ("rss-peak>old+", "is not a bound"),
+        ("syscalls>old+4 KiB", "is not a bound"),
+        ("rss-peak>4 KiB+old", "is not a bound"),
+        ("rss-peak>-1*old", "is not a bound"),
+        (f"rss-peak>{'9' * 400}*old", "is not a bound"),
     ],
 )
-def test_what_is_no_condition_is_told_in_one_line(text, told):
-    with pytest.raises(UsageError, match=told.replace("*", r"\*").replace("|", r"\|").replace("+", r"\+")) as caught:
+def test_a_malformed_condition_is_reported_in_one_line(text, says):
+    with pytest.raises(UsageError, match=says.replace("*", r"\*").replace("|", r"\|").replace("+", r"\+")) as caught:
         parse(text)
     assert "\n" not in str(caught.value)

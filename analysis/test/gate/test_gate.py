@@ -33,7 +33,7 @@ from tests.support import (
 )
 
 PLANTED, FAULTY = OUT / "test-programs" / "libplanted.so", OUT / "test-programs" / "libfaulty.so"
-MAPPED = f"{PLANTED}:PLANT_OS_PAGES=1"  # each object has a mapping of its own
+MAPPED = f"{PLANTED}:PLANT_OS_PAGES=1"  # each object has its own mapping
 EVENTS = 300
 INSTALLED = [name for name, one in registry.load(default_home()).items() if one.found]
 
@@ -87,7 +87,7 @@ def test_a_planted_fault_is_found_and_minimised(old, new, figure, workload, tmp_
     assert data["workloads"][0]["broken"]["new"] or data["workloads"][0]["figures"][figure]["verdict"] == "worse"
 
 
-def test_a_figure_that_is_within_tolerance_when_it_is_minimised_is_told_and_the_others_are_minimised(
+def test_a_figure_that_is_within_tolerance_when_it_is_minimised_is_reported_and_the_others_are_minimised(
     workload, tmp_path, monkeypatch
 ):
     class SometimesWithin(Minimiser):
@@ -106,7 +106,7 @@ def test_a_figure_that_is_within_tolerance_when_it_is_minimised_is_told_and_the_
     assert "rss-peak" in [one["figure"] for one in data["minimised"]]
 
 
-# Of libc's, ours and those that give memory back by the clock one each; the others are long.
+# One each of libc's, ours and those that return memory by the clock; the others are long.
 FIRST = ("glibc", "mimalloc", "reference")
 
 
@@ -122,7 +122,7 @@ def test_an_allocator_against_itself_passes(allocator, tmp_path):
     assert all(case.find("failure") is None and case.find("error") is None for case in cases.values())
 
 
-def test_a_promise_that_both_break_is_told_and_no_failure(workload, tmp_path):
+def test_a_promise_that_both_break_is_reported_and_no_failure(workload, tmp_path):
     broken = f"{FAULTY}:FAULT=overlap FAULT_AT=5"
     done, data, _ = gate(tmp_path, "--old", broken, "--new", broken, workload)
     assert done.status == 0
@@ -160,21 +160,21 @@ def test_a_tape_that_is_malformed_is_an_error_and_the_others_are_compared(worklo
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "says"),
     [
         (["--old", "glibc", "--new", "nothing"], "unknown allocator 'nothing'"),
-        (["--old", "glibc", "--new", "glibc", "--tolerate", "rss"], "'' is no tolerance of rss-peak: 1%, 64 KiB or"),
+        (["--old", "glibc", "--new", "glibc", "--tolerate", "rss"], "'' is not a tolerance of rss-peak: 1%, 64 KiB or"),
         (["--old", "glibc", "--new", "glibc", "--tolerate", "time=1%"], "unknown figure 'time'"),
-        (["--old", "glibc", "--new", "glibc", "--tolerate", "syscalls=4 KiB"], "is no tolerance of syscalls"),
+        (["--old", "glibc", "--new", "glibc", "--tolerate", "syscalls=4 KiB"], "is not a tolerance of syscalls"),
         (["--old", "glibc", "--new", "glibc", "--minimise-runs", "0"], "more than 0"),
         (["--old", "glibc", "--new", "glibc", "nowhere"], "nowhere: no such file or folder"),
         (["--old", "glibc"], "required: --new"),
     ],
 )
-def test_wrong_usage_is_one_line(arguments, told, workload):
+def test_wrong_usage_is_one_line(arguments, says, workload):
     done = call_heaptape("gate", *arguments, *([] if "nowhere" in arguments else [workload]))
     assert (done.status, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert told in done.stderr
+    assert says in done.stderr
 
 
 def test_a_condition_that_does_not_hold_is_one_line(workload, tmp_path):
@@ -208,11 +208,11 @@ def test_an_interrupt_keeps_the_smallest_piece_so_far(number, workload, tmp_path
         time.sleep(0.01)
     time.sleep(0.3)
     process.send_signal(number)
-    _, told = process.communicate()
+    _, errors = process.communicate()
     if process.returncode == 0:
         pytest.skip("it was done before the interrupt")
-    assert process.returncode in (130, 128 + number), told
-    if (out / "minimised.json").exists():  # not if it was stopped as it measured the whole
+    assert process.returncode in (130, 128 + number), errors
+    if (out / "minimised.json").exists():  # not if it was stopped while it measured the whole
         assert json.loads((out / "minimised.json").read_text())["ended"] == "interrupted"
         assert check(out / "minimised.tape")["ok"]
     assert not list(scratch.iterdir())

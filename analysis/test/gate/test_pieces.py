@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pieces of a history: what is written of one is legal, and what was asked for."""
+"""Pieces of a history: a written piece is legal, and has the requested calls."""
 
 import json
 from dataclasses import replace
@@ -32,7 +32,7 @@ def objects(workload):
 
 
 def ops_of(workload):
-    """Without the waits, which depend on the slots."""
+    """The ops without waits, which depend on the slots."""
     lines = succeed(CONVERT, "dump", workload, "--format", "jsonl").stdout.splitlines()
     return [{key: value for key, value in json.loads(line).items() if key != "waits"} for line in lines]
 
@@ -73,7 +73,7 @@ def test_every_piece_is_a_legal_history_of_the_calls_that_were_asked_for(data, w
 
 def test_a_keep_file_of_another_workload_is_refused(workload, objects, tmp_path):
     piece = candidates.whole(objects)
-    with pytest.raises(HeaptapeError, match=r"objects, 1 were told of$"):
+    with pytest.raises(HeaptapeError, match=r"objects, the list has 1$"):
         candidates.write(workload, replace(piece, keep=piece.keep[:1]), tmp_path / "piece.tape", HOME)
     assert not list(tmp_path.iterdir())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape workloads capture`: it records the process meant, says why not, and leaves nothing behind."""
+"""`heaptape workloads capture`: it records the recipe's process, reports why it can't, and leaves nothing behind."""
 
 import json
 import os
@@ -66,14 +66,14 @@ def test_the_others_are_kept_where_wanted(cache, out):
         ('command = ["ls"]\nprepare = "echo half >a; echo no disk; exit 1"', "prepare script failed \\(1\\): no disk"),
     ],
 )
-def test_what_fails_says_why_and_leaves_nothing(cache, out, text, complaint):
+def test_a_failure_says_why_and_leaves_nothing(cache, out, text, complaint):
     with pytest.raises(HeaptapeError, match=complaint):
         capture.capture(recipe_of(cache, text), cache / "out" / "a.tape", Home(out))
     assert left_behind(cache) == []
     assert (recipes.cache_directory() / "one").exists() == ("prepare" not in text and "no-such" not in text)
 
 
-def test_a_recipe_is_prepared_anew_when_a_file_of_its_name_changes(cache):
+def test_a_recipe_is_prepared_again_when_a_file_of_its_name_changes(cache):
     (cache / "one.input").write_text("old")
     recipe = recipe_of(cache, 'command = ["ls"]\nprepare = "cp $HERE/one.input input"')
     for text in ("old", "new"):
@@ -94,7 +94,7 @@ def test_an_interrupt_ends_all_processes_and_leaves_nothing(cache, out):
         "recipe, output, home = map(Path, sys.argv[1:]); capture.capture(recipes.read(recipe), output, Home(home))"
     )
     command = [sys.executable, "-c", program, recipe.path, cache / "out" / "a.tape", out]
-    # A shell without job control starts what runs in the background with SIGINT ignored, and Python keeps it so.
+    # A shell without job control starts background processes with SIGINT ignored, and Python keeps it ignored.
     running = subprocess.Popen(
         command, stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
     )
@@ -113,7 +113,7 @@ def test_a_program_that_refuses_root_runs_as_nobody_and_is_recorded(cache, out):
     text = 'command = ["sh", "-c", "test $(id -u) != 0 && touch mine && ls $HOME >/dev/null"]\ntrace = "ls"\n'
     recipe = recipe_of(cache, text + 'unprivileged = true\nprepare = "id -u >who"')
     cache.chmod(0o755)
-    for folder in cache.parents[:3]:  # pytest's own are for the owner only
+    for folder in cache.parents[:3]:  # pytest's own folders are for the owner only
         folder.chmod(folder.stat().st_mode | 0o011)
     (cache / "tmp").chmod(0o777)
     assert capture.capture(recipe, cache / "out" / "a.tape", Home(out)).chosen.about["events"] > 10

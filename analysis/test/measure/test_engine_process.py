@@ -22,7 +22,7 @@ def workload(small_tape, tmp_path_factory):
 
 
 def counted(workload, jobs):
-    """Of each run in its order: who, which pass, and the exact figures."""
+    """For each run, in order: the allocator, the pass, and the exact figures."""
     known = registry.load(HOME)
     choices = [registry.choose(name, known) for name in ("glibc", "reference")]
     settings = Settings(repeats=2, passes=("memory", "instructions", "verify"), seed=7, jobs=jobs)
@@ -98,7 +98,7 @@ def test_results_of_in_order_come_in_the_order_of_the_items_and_no_more_than_job
     assert seen == [number * number for number in range(20)]
 
 
-def test_closing_in_order_ends_what_is_under_way():
+def test_closing_in_order_ends_the_work_in_progress():
     processes = Processes()
 
     def work(number, those):

@@ -21,7 +21,7 @@ def bench(tmp_path_factory):
     return exact.Bench(workload, HOME, [GLIBC])
 
 
-def test_figures_come_out_the_same_twice_but_for_faults(bench):
+def test_figures_are_the_same_twice_except_faults(bench):
     names = [name for name in exact.FIGURES if name not in ("misses", "faults")]
     first = bench.figures(GLIBC, names)
     assert set(first) == set(names)

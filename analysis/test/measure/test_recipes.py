@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Recipes: what is refused, and that running one keeps its promises."""
+"""Recipes: which are refused, and how they run."""
 
 import sys
 from pathlib import Path
@@ -77,7 +77,7 @@ def test_settings_reach_the_command_and_not_its_load(tmp_path):
     assert recipes.run(recipe, prepared, tmp_path / "scratch", environment={"MARK": "1"}).status == 0
 
 
-def test_a_run_that_hangs_is_ended_and_said_so(tmp_path):
+def test_a_run_that_hangs_is_ended_and_reported(tmp_path):
     recipe = write(tmp_path, 'command = ["sleep", "60"]\ntime_limit_s = 1')
     with pytest.raises(HeaptapeError, match="not done after 1 s"):
         recipes.run(recipe, recipes.prepare(recipe, tmp_path / "cache"), tmp_path / "scratch")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The registry finds what is there and its settings are real; what a recording's witness says against it is told."""
+"""The registry finds the allocators here and its settings are real; doubts of a recording's witness are reported."""
 
 import os
 import subprocess
@@ -24,7 +24,9 @@ def run_true(allocator, environment):
 
 @pytest.mark.parametrize(("name", "variant"), [(a.name, v) for a in KNOWN.values() for v in a.variants])
 def test_settings_of_variants_are_known_to_the_allocator(name, variant):
-    """Asks each allocator that can say so whether it knows the setting, having made sure that it would complain."""
+    """Checks with each allocator that reports unknown settings that it knows this one, and that it would report
+    others.
+    """
     allocator = KNOWN[name]
     if not allocator.found:
         pytest.skip(f"{name}: {allocator.how_to_get}")

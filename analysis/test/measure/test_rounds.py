@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rounds interleave, can be repeated with their seed, and end when the figures are as sure as was asked."""
+"""Rounds interleave, can be repeated with their seed, and end when the figures are as precise as requested."""
 
 import json
 import math
@@ -34,7 +34,7 @@ def make_choices(count):
 
 
 def play(choices, settings, measure=lambda run: {}):
-    """All runs that are handed out, with what each gives."""
+    """All planned runs, each with its result."""
     rounds, finished, runs = Rounds(choices, settings), [], []
     while made := rounds.next(finished):
         runs += made
@@ -53,7 +53,7 @@ def test_every_run_is_made_once_and_again_with_the_same_seed(choices, repeats, s
     assert Counter((run.choice.label, run.pass_, run.repeat) for run in runs) == Counter(wanted)
     assert play(choices, settings) == runs
     assert Rounds(choices, settings).least() == len(runs)
-    # Interleaved: within a round all allocators of a pass stand together, rounds never mix.
+    # Interleaved: within a round all allocators of a pass are together, rounds never mix.
     assert [run.repeat for run in runs] == sorted(run.repeat for run in runs)
     for repeat in range(repeats):
         passes = [run.pass_ for run in runs if run.repeat == repeat]
@@ -126,12 +126,12 @@ def test_stop_rule_ends_when_every_interval_is_narrow_enough(percent):
     assert 0.4 < sorted(often)[10] / max((2 * 2.8 / percent) ** 2, FEWEST_ROUNDS) < 2.5
 
 
-def test_stop_rule_gives_up_at_its_limit_and_on_what_has_no_ratio():
+def test_stop_rule_gives_up_at_its_limit_and_without_a_ratio():
     settings = Settings(repeats=2, passes=("time",), until_ci_percent=0.001, repeats_limit=9)
     assert 1 + max(run.repeat for run in play(make_choices(3), settings, noisy_cycles(0.1, 1))) == 9
     only_one = play(make_choices(1), Settings(repeats=2, passes=("time",), until_ci_percent=1), noisy_cycles(0.1, 1))
     assert len(only_one) == FEWEST_ROUNDS
-    # All runs fail: nothing to compare is nothing to wait for.
+    # All runs fail: there is nothing to compare, and nothing to wait for.
     assert len(play(make_choices(2), settings)) == 2 * FEWEST_ROUNDS
     assert widest_interval([{"allocator": "a", "pass": "time", "repeat": 0, "cycles_total": 5}], "b") == math.inf
 
@@ -153,12 +153,12 @@ def test_noise_separates_own_work_from_that_of_others(monkeypatch):
         "other_load_percent": 10.0,
         "cpu_mhz": 2600.0,
     }
-    # Ticks may lag behind what the kernel tells a process of itself.
+    # Ticks may lag behind a process's own figures from the kernel.
     assert noise.between(begin, reading(clock=12.0, busy=6.0, own=2.5))["other_load_percent"] == 0
 
 
 def test_a_child_that_was_waited_for_is_own_work_and_one_that_was_not_is_others():
-    """By what the kernel tells of that very child, when it has just ended."""
+    """By the kernel's figures of that child, when it has just ended."""
     burn = "for _ in range(2_000_000): pass"
     before = noise.read()
     child = subprocess.Popen([sys.executable, "-c", burn])
@@ -197,7 +197,7 @@ def test_noise_is_summed_up_and_reported():
     assert disturbance.sentence(disturbance.summarise([{}])) == disturbance.sentence(None) == ""
 
 
-def test_runs_of_a_round_share_what_the_engine_costs_by_itself(small_results):
+def test_runs_of_a_round_share_the_engines_own_cost(small_results):
     runs = [run for run in json.loads(small_results.read_text())["runs"] if run["pass"] == "time"]
     own = {
         repeat: [run["engine_cycles_per_op"] for run in runs if run["repeat"] == repeat]

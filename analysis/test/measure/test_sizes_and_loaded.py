@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the pass misses simulates by default, and which libraries engines load on every allocator."""
+"""The caches that the pass misses simulates by default, and the libraries that engines load on every allocator."""
 
 import json
 import subprocess
@@ -42,7 +42,7 @@ def test_where_the_machine_was_not_measured_the_tools_sizes_are_simulated(machin
     assert replay.with_sizes(plain) == (plain, "default")
 
 
-def test_without_the_pass_misses_no_sizes_are_told(machine_file):
+def test_without_the_pass_misses_no_sizes_are_reported(machine_file):
     plain = Settings(passes=("memory",))
     assert replay.with_sizes(plain) == (plain, None)
 
@@ -53,7 +53,7 @@ def choice(name: str, preload: str, path: str = "/lib/libc.so.6") -> Choice:
 
 @pytest.fixture
 def libraries(tmp_path):
-    """An allocator that needs another library, which nothing else here does: their paths."""
+    """The paths of an allocator and of a library that only it needs."""
     source, runtime, allocator = tmp_path / "x.c", tmp_path / "libruntime.so.1", tmp_path / "liballocator.so"
     source.write_text("int used(void); int asked(void) { return used(); }\n")
     (tmp_path / "r.c").write_text("int used(void) { return 1; }\n")

@@ -21,7 +21,7 @@ def test_slow_call_has_the_system_calls_of_its_position():
     assert [call["syscalls"] for call in made[0]["slowest"]] == [{"mmap": 2, "madvise": 1}, {}, {"munmap": 1}, {}]
 
 
-def test_nothing_is_said_where_nothing_is_known():
+def test_unknown_system_calls_are_left_out():
     made = runs(lost=3)
     tell_system_calls(made)
     assert ["syscalls" in call for call in made[0]["slowest"]] == [True, True, False, False]

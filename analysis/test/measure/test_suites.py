@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Suites: what is refused, and that a run makes what is missing, once, and goes on after a failure."""
+"""Suites: which are refused, and that a run makes missing files, once, and continues after a failure."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from heaptape.measure import recipes, suites
 GOOD = 'summary = "s"\nsource = "t"\nallocators = ["glibc"]\nrepeats = 2\n'
 ONE = '[[workload]]\nname = "one"\nsynthetic = "cfrac"\noptions = ["--steps=5"]\n'
 TWO = '[[workload]]\nname = "two"\napp = "broken"\n'
-# Notes its arguments; `workloads capture broken` fails; otherwise what follows -o is made.
+# Notes its arguments; `workloads capture broken` fails; otherwise the file after -o is made.
 FAKE = """#!/bin/sh
 echo "$*" >>"$(dirname "$0")/../calls"
 case "$*" in *broken*) echo "heaptape: no such thing" >&2; exit 1;; esac

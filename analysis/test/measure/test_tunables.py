@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tunables are real settings of their allocators, and what these would not take is refused."""
+"""Tunables are real settings of their allocators, and values that these would not accept are refused."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.support import REPOSITORY
 
 KNOWN = registry.load(default_home())
-# Candidates are tried where somebody installed them.
+# Candidates are tested if they are installed.
 HERE = [
     allocator for allocator in KNOWN.values() if allocator.tunables and (allocator.found or not allocator.candidate)
 ]
@@ -28,7 +28,7 @@ LINKER = "/lib64/ld-linux-x86-64.so.2"
 
 
 def environment(name, tunable):
-    """Of each end of its search."""
+    """The environment for each end of the tunable's search range."""
     tunables = KNOWN[name].tunables
     return [tunables.environment({tunable: value}) for value in tunables.space[tunable].ends]
 
@@ -42,7 +42,7 @@ def errors_of(allocator, settings, *command):
 
 @pytest.mark.parametrize(("name", "tunable"), ALL)
 def test_settings_are_known_to_the_allocator(name, tunable):
-    """Each allocator that can say so is asked, at both ends of the search."""
+    """Checks each allocator that reports unknown settings, at both ends of the search range."""
     allocator = KNOWN[name]
     if not allocator.found:
         pytest.skip(f"{name}: {allocator.how_to_get}")
@@ -58,8 +58,8 @@ def test_settings_are_known_to_the_allocator(name, tunable):
         for settings in environment(name, tunable):
             ((key, value),) = settings.items()
             shown = errors_of(allocator, settings | {"MIMALLOC_VERBOSE": "1"}, "ls", "/")
-            told = int(value) >> 10 if tunable == "reserve_os_memory" else value  # which it tells in KiB
-            assert f"option '{key.removeprefix('MIMALLOC_').lower()}': {told}" in shown
+            printed = int(value) >> 10 if tunable == "reserve_os_memory" else value  # printed in KiB
+            assert f"option '{key.removeprefix('MIMALLOC_').lower()}': {printed}" in shown
     else:
         searched = [allocator.path, allocator.path.with_name("libtbbmalloc.so.2")]
         binary = b"".join(path.read_bytes() for path in searched if path.exists())
@@ -101,12 +101,12 @@ def test_every_variant_is_made_of_tunables_that_the_allocator_takes(name):
     [
         ("glibc:tcache_count=65536", "glibc: tcache_count=65536: 65536 is out of its range, 0 to 65535"),
         ("glibc:tcache_count=-1", "-1 is out of its range"),
-        ("glibc:mxfast=8k", "'8k' is no whole number"),
+        ("glibc:mxfast=8k", "'8k' is not a whole number"),
         ("jemalloc:thp=often", "'often' is none of default, always, never"),
         ("reference:tcache_count=0..70000/10000", "70000 is out of its range"),
     ],
 )
-def test_a_value_out_of_range_is_refused_in_one_line_that_tells_how_to_set_it_unchecked(name, says):
+def test_a_value_out_of_range_is_refused_in_one_line_with_the_unchecked_setting(name, says):
     with pytest.raises(HeaptapeError, match=re.escape(says)) as caught:
         registry.choose_all([name], KNOWN)
     assert "sets it unchecked" in str(caught.value)
@@ -159,7 +159,7 @@ def test_a_tunable_that_makes_no_sense_is_refused(wrong):
         msgspec.convert({"variable": "V", "space": {"t": wrong}}, Tunables)
 
 
-def test_a_setting_of_something_else_is_no_setting():
+def test_a_setting_of_something_else_is_not_a_setting():
     tunables = Tunables("CONF", {"a": Tunable("integer", "", range=(0, 9))}, "{name}:{value}", ",")
     assert tunables.settings({"CONF": "a:1"}) == {"a": "1"}
     assert tunables.settings({"CONF": "a:1,b:2"}) is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A measurement and results made up for tests of the model: plainly not measured, with figures that are easy to add."""
+"""A measurement and results made up for tests of the model, with figures that are easy to add."""
 
 import json
 from pathlib import Path
@@ -62,7 +62,9 @@ def measurement() -> dict:
 
 
 def keep_measurement(folder: Path) -> None:
-    """As that of this machine, where $XDG_CACHE_HOME is this folder: what depends on costs is the same at any load."""
+    """Keeps it as this machine's, if $XDG_CACHE_HOME is `folder`: results that depend on costs are then the same at any
+    load.
+    """
     place = folder / "heaptape" / "machine.json"
     place.parent.mkdir(parents=True)
     place.write_text(json.dumps(measurement() | {"cpu": describe()["cpu"]}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the judge of the model of time keeps as CSV gives the same predictions as the results that it is of."""
+"""The CSV that the judge of the model of time keeps gives the same predictions as the results it was made from."""
 
 import pandas as pd
 from heaptape.model.time_model import ALL, prediction

@@ -20,7 +20,7 @@ from heaptape.tables import time_table
 from heaptape.tables.kinds import KINDS, Question
 from model.planted import measurement, measurement_with_near, misses, quantiles, results
 
-# The middles of planted.measurement, in ns: geometric means. Of levels: of the step from a hit to the next level.
+# The middles of planted.measurement, in ns: geometric means. For levels: of the step from a hit to the next level.
 PROGRAM, ALLOCATOR = math.sqrt(0.1 * 0.4), math.sqrt(0.2 * 0.4)
 LEVELS = (math.sqrt(1 * 4), math.sqrt(9 * 36), math.sqrt(10 * 140))
 TLBS = (math.sqrt(2 * 8), math.sqrt(3 * 12))
@@ -32,11 +32,11 @@ def row(frame, allocator, part="all"):
 
 
 def change(base, other, part="all"):
-    """The predicted change from the one's misses to the other's."""
+    """The predicted change from the misses of `base` to those of `other`."""
     return row(prediction([results({"glibc": [base], "other": [other]})], "glibc"), "other", part)
 
 
-def told(base, other, name="other"):
+def sentence_of(base, other, name="other"):
     """The same in words."""
     return time_sentences([results({"glibc": [base], name: [other]})], "glibc")[0]
 
@@ -52,7 +52,7 @@ def total_ns(program, allocator, caches, tlbs, faults):
 
 
 def test_the_whole_change_is_the_sum_of_counts_times_penalties():
-    # The pages are counted apart: what is fresh of the last level is another test's.
+    # Page faults are counted separately: fresh lines of the last level are in another test.
     base = (1_000_000, 100_000, (3000, 2000, 1000), (400, 300), 0)
     other = (1_000_000, 90_000, (3300, 1500, 700), (380, 310), 0)
     frame = prediction([results({"glibc": [misses(*base)], "other": [misses(*other)]})], "glibc")
@@ -107,7 +107,7 @@ def test_repetitions_widen_the_interval_to_that_of_all():
 
 
 def test_misses_of_fresh_os_pages_may_cost_nothing():
-    # 10 faults more bring 640 cold lines, which the kernel has just zeroed.
+    # 10 more faults bring 640 cold lines, which the kernel has just zeroed.
     one, two = misses(faults=0), misses(caches=(3640, 2640, 1640), faults=10)
     found = change(one, two, "caches")
     assert change(one, two, "page faults")["ns"] == pytest.approx(10 * FAULT)
@@ -125,9 +125,9 @@ def test_system_calls_cost_by_their_kind_where_the_memory_pass_has_them():
     assert row(frame, "other", "system calls")["ns"] == pytest.approx(4 * 500)
 
 
-def test_without_a_memory_pass_the_allocators_memory_calls_are_those_that_the_pass_misses_tells():
+def test_without_a_memory_pass_the_allocators_memory_calls_are_those_that_the_pass_misses_counted():
     def run(calls):
-        kinds = {"mmap": calls, "munmap": 1, "futex": 1000 * calls}  # what waits is no memory call
+        kinds = {"mmap": calls, "munmap": 1, "futex": 1000 * calls}  # a call that waits is not a memory call
         return misses() | {"syscalls": 50 * calls, "allocator": {"syscalls_by_kind": kinds}}
 
     frame = prediction([results({"glibc": [run(10)], "other": [run(14)]})], "glibc")
@@ -142,7 +142,7 @@ def instructions_runs():
     return tuple(runs)
 
 
-def test_without_accesses_the_change_is_told_in_milliseconds_and_what_is_missing_is_said():
+def test_without_accesses_the_change_is_in_milliseconds_and_missing_counts_are_named():
     file = results({}, instructions_runs())
     found = row(prediction([file], "glibc"), "other")
     assert math.isnan(found["percent"])
@@ -172,19 +172,19 @@ def test_instructions_of_the_first_ops_stand_for_all_ops():
 def test_a_difference_beyond_the_interval_is_a_sentence_with_its_reasons():
     base = misses(caches=(300_000, 200_000, 100_000), faults=50)
     fewer = misses(allocator=101_100, caches=(300_000, 200_000, 10_000), faults=52)
-    found = told(base, fewer, "jemalloc")
+    found = sentence_of(base, fewer, "jemalloc")
     assert found.startswith("jemalloc would make this program")
     assert "faster than glibc: 0.1 % more instructions, 90 % fewer last-level misses, 4.0 % more page faults" in found
 
 
 def test_of_the_levels_the_one_that_matters_is_named():
     base, other = misses(caches=(90_000, 80_000, 1000)), misses(caches=(50_000, 40_000, 990))
-    assert "50 % fewer misses of 1 MiB" in told(base, other)
+    assert "50 % fewer misses of 1 MiB" in sentence_of(base, other)
 
 
 def test_an_interval_with_zero_in_it_claims_nothing():
     mixed = misses(allocator=110_000, caches=(3000, 2000, 980))
-    found = told(misses(), mixed)
+    found = sentence_of(misses(), mixed)
     assert "no difference can be predicted, -" in found
     assert "to +" in found
     assert "faster" not in found
@@ -221,7 +221,7 @@ def test_each_level_costs_the_step_to_the_next_so_that_all_steps_are_the_way_to_
     assert [terms[f"TLB {entries}"].count for entries in (64, 1536)] == [400, 300]
 
 
-def test_chains_over_more_memory_than_a_program_touches_are_not_taken_for_its_misses():
+def test_chains_over_more_memory_than_a_program_touches_are_not_used_for_its_misses():
     measured = measurement()
     [large] = [one for one in measured["working_sets"] if one["bytes"] == 16 << 20]
     large["dependent_ns"] = quantiles(101)
@@ -230,7 +230,7 @@ def test_chains_over_more_memory_than_a_program_touches_are_not_taken_for_its_mi
         file = results({"glibc": [misses(faults=touched_bytes >> 12)]})
         terms = {term.name: term for term in counts(file, penalties(measured))["glibc"][0].terms}
         highs.append(terms[f"caches {1 << 20}"].penalty.high)
-    # Less what a load takes that hits the first level, 1 ns, and what the step to 1 MiB costs, 4.
+    # Less a load that hits the first level, 1 ns, and the step to 1 MiB, 4.
     assert highs == [pytest.approx(41 - 5), pytest.approx(101 - 5)]
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The model of time for recordings in bursts: it speaks of the bursts, and of what is not known where they begin."""
+"""The model of time for recordings in bursts: its results are about the bursts, and include the uncertainty at their
+beginnings.
+"""
 
 import pytest
 from heaptape.model.time_model import prediction
@@ -16,9 +18,9 @@ def of_bursts(
     made = misses(**how)
     for level, first in zip((*made["caches"], *made["tlbs"]), (*first_misses, *first_tlb), strict=True):
         level["first_misses"] = first
-    told = {"first_lines": first_lines, "first_pages": first_pages, "unsure_page_faults": unsure}
+    counts = {"first_lines": first_lines, "first_pages": first_pages, "unsure_page_faults": unsure}
     more = {"outside_program_instructions": outside, "outside_allocator_instructions": 5}
-    return made | {"bursts": {"count": 2} | told | more}
+    return made | {"bursts": {"count": 2} | counts | more}
 
 
 def change(base, other):
@@ -32,10 +34,10 @@ FASTER = {"allocator": 50_000, "caches": (1000, 500, 100)}
 def test_sentences_and_tables_speak_of_the_bursts():
     file = results({"glibc": [of_bursts()], "other": [of_bursts(**FASTER)]})
     found = prediction([file], "glibc")
-    told = sentences(found, [file], "glibc")
-    assert told[0].startswith("other would make the recorded bursts of this program ")
-    assert "recorded in 2 bursts, 10 % of the program's instructions" in told[1]
-    assert "nothing is predicted of the rest of the program" in told[1]
+    lines = sentences(found, [file], "glibc")
+    assert lines[0].startswith("other would make the recorded bursts of this program ")
+    assert "recorded in 2 bursts, 10 % of the program's instructions" in lines[1]
+    assert "nothing is predicted for the rest of the program" in lines[1]
     (table, *_) = time_table.tables(time_table.frame(found), "glibc")
     assert table.title.startswith("CPU time of the recorded bursts:")
     assert table.columns[1] == "bursts"
@@ -44,18 +46,18 @@ def test_sentences_and_tables_speak_of_the_bursts():
     assert "Only of 2 bursts, 10 % of the program's instructions" in counted.notes[1]
 
 
-def test_first_misses_are_no_reason_and_in_no_table():
+def test_first_misses_are_neither_a_reason_nor_in_a_table():
     base = of_bursts(first_misses=(0, 0, 900), first_lines=900, caches=(3000, 2000, 1000))
     file = results({"glibc": [base], "other": [of_bursts(first_lines=900, caches=(3000, 2000, 100))]})
-    (told, *_) = time_sentences([file], "glibc")
+    (first, *_) = time_sentences([file], "glibc")
     assert (
-        told == "other against glibc: no difference can be predicted, -0.5 to +0.5 % of the recorded bursts' CPU time."
+        first == "other against glibc: no difference can be predicted, -0.5 to +0.5 % of the recorded bursts' CPU time."
     )
     counted, shares = misses_table.usual([file], "glibc")
     assert [row[3].text for row in counted.rows] == ["0.10", "0.10"]
 
 
-def test_a_share_that_is_not_known_is_said_to_be():
+def test_an_unknown_share_is_reported_as_unknown():
     file = results({"glibc": [of_bursts(outside=None)], "other": [of_bursts(outside=None)]})
     assert bursts_of(file.runs).share is None
     assert "2 bursts, an unknown share" in time_sentences([file], "glibc")[1]
@@ -79,7 +81,7 @@ def test_without_first_accesses_the_change_is_that_of_a_whole_recording():
     ],
 )
 def test_what_first_accesses_cost_is_between_nothing_and_the_whole(first):
-    """The other allocator has none of them: at most it saves what they cost, at least nothing."""
+    """The other allocator has none of them: it saves at most their cost, at least nothing."""
     without = {key: value for key, value in first.items() if key == "faults"}
     base = of_bursts(**first)
     other = of_bursts(**without | {"faults": 0} if without else {})
@@ -87,7 +89,7 @@ def test_what_first_accesses_cost_is_between_nothing_and_the_whole(first):
         level["misses"] -= one["first_misses"]
     found = change(base, other)
     assert found["low"] < found["percent"] < 0
-    assert found["high"] == pytest.approx(0.5, abs=0.05)  # what counts are off by at most, on both sides
+    assert found["high"] == pytest.approx(0.5, abs=0.05)  # the largest error of counts, on both sides
 
 
 def test_other_passes_of_the_whole_program_are_left_out():

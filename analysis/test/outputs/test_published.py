@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The shapes of JSON: that those published are those of the code, and that commands print them. Outputs that take long
-to make are held to theirs where they are tested: `tests.support.published`.
+"""The shapes of JSON: the published shapes are those of the code, and commands print them. Outputs that take long
+to make are checked in their own tests: `tests.support.published`.
 """
 
 import json
@@ -29,7 +29,7 @@ def test_each_is_a_json_schema(name):
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_each_names_the_version_of_its_shape(name):
-    """As a number, so that a reader can tell a file of another version by the schema alone."""
+    """As a number, so that a reader can recognise a file of another version by the schema alone."""
     whole = schemas()[name]
     shapes = [whole["$defs"][one["$ref"].rpartition("/")[2]] for one in whole.get("oneOf", [whole])]
     assert [shape["properties"]["schema"] for shape in shapes] == [{"enum": [1]}] * len(shapes)
@@ -45,20 +45,20 @@ def test_each_names_the_version_of_its_shape(name):
     ],
 )
 def test_a_list_has_its_shape_in_both_forms(name, arguments):
-    told = published(name, call_heaptape(*arguments).stdout)
-    Draft202012Validator(schemas()[name]).validate(told)
+    output = published(name, call_heaptape(*arguments).stdout)
+    Draft202012Validator(schemas()[name]).validate(output)
 
 
-def test_a_workload_s_info_and_check_have_shapes_of_their_own(small_tape, tmp_path):
+def test_info_and_check_of_a_workload_have_separate_shapes(small_tape, tmp_path):
     work = tmp_path / "small.work"
     succeed(CONVERT, "compile", small_tape, "-o", work)
     for command in ("info", "check"):
-        told = published(command, succeed(CONVERT, command, work, "--json").stdout)
-        Draft202012Validator(schemas()[command]).validate(told)
+        output = published(command, succeed(CONVERT, command, work, "--json").stdout)
+        Draft202012Validator(schemas()[command]).validate(output)
 
 
 @pytest.mark.parametrize("change", [{"new_key": 1}, {"ok": "yes"}, {"events": -1}])
 def test_a_key_that_is_not_published_or_of_another_type_is_found(small_tape, change):
-    told = published("check", succeed(CONVERT, "check", small_tape, "--json").stdout)
+    output = published("check", succeed(CONVERT, "check", small_tape, "--json").stdout)
     with pytest.raises(msgspec.ValidationError):
-        conforms("check", json.dumps(told | change).encode())
+        conforms("check", json.dumps(output | change).encode())

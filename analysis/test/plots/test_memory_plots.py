@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The memory graphs: every pair of colours that has to be told apart can be, by colour-blind eyes and in grey; pictures
-show what the data say.
+"""The memory graphs: colours that have to be distinguished can be, by colour-blind readers and in grey; pictures show
+the data.
 
 Colour blindness is simulated with the matrices of Machado, Oliveira and Fernandes (2009), severity 1.0, in linear RGB;
-distances are those of CIE L*a*b* (1976). 2.3 is a just noticeable difference; these are to be seen at a glance.
+distances are those of CIE L*a*b* (1976). 2.3 is a just noticeable difference; these must be visible at a glance.
 """
 
 from itertools import combinations, pairwise
@@ -60,7 +60,7 @@ def least(eyes):
 
 
 def test_the_simulation_confuses_what_such_eyes_confuse():
-    """Else the tests below would show nothing."""
+    """Otherwise the tests below would prove nothing."""
     red, green = "#b05040", "#6f7a3a"
     assert distance(red, green, "normal") > 40
     assert distance(red, green, "deuteranopia") < 20
@@ -75,7 +75,7 @@ def test_what_is_resident_but_empty_stands_out_from_paper_and_from_every_fullnes
     for share in np.linspace(0, 1, 21):
         live = memory_plots.FULLNESS(share)[:3]
         assert distance(live, paper, eyes) > least(eyes), share
-        # In grey, what is nearly empty is nearly as light: hatching, where there is an area, tells them apart.
+        # In grey, nearly empty regions are nearly as light: hatching, where there is an area, distinguishes them.
         assert distance(live, empty, eyes) > (least(eyes) if eyes != "grey print" or share > 0.25 else 2.3), share
 
 
@@ -162,12 +162,12 @@ def test_figures_of_a_distillate_say_that_they_are():
         memory_figures.figure_occupancy(file, "glibc"),
         memory_figures.figure_decomposition(file, "glibc"),
     ):
-        (told,) = [text.get_text() for text in figure.texts]
-        assert told == "of the distillate itself (1.0 % of the 1,000 ops of server): no estimate of the whole's"
+        (note,) = [text.get_text() for text in figure.texts]
+        assert note == "of the distillate itself (1.0 % of the 1,000 ops of server), not an estimate of the whole's"
         assert "of the distillate itself" in svg(figure, "salt")
 
 
-def test_a_figure_of_what_is_not_there_is_none():
+def test_a_figure_without_data_is_none():
     file = Results("made.json", make_results(repeats=1))
     assert memory_figures.figure_memory(file, "no such") is None
     assert memory_figures.figure_occupancy(file, "jemalloc") is None

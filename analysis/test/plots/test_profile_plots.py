@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The profile's plots draw what the frames say, and bear frames with nothing in them."""
+"""The profile's plots draw the frames, and accept empty ones."""
 
 import json
 
@@ -34,7 +34,7 @@ def window(position, time_ns, ops, acquires, releases):
     lambda a: profile_plots.threads(a, profile_plots.thread_matrix(EMPTY.pairs)),
     lambda a: profile_plots.chains(a, EMPTY.chains),
 ])  # fmt: skip
-def test_nothing_is_said_in_words(draw):
+def test_empty_data_are_reported_in_words(draw):
     drawn = axes()
     draw(drawn)
     assert drawn.texts[0].get_text()
@@ -50,7 +50,7 @@ def test_sizes_are_stacked_by_call_and_sum_to_all():
     assert {round(bar.get_x() + bar.get_width()) for bar in bars} == {10, 20}
 
 
-def test_lifetimes_lack_of_a_hundred_percent_what_was_never_freed():
+def test_lifetimes_sum_to_the_share_that_was_freed():
     found = Profile({"lifetimes_bytes": [[8, 0, 1, 8], [8, 4, 2, 16], [64, 4, 1, 64]]})
     drawn = axes()
     profile_plots.lifetimes(drawn, found.lifetimes_bytes, acquired=8)

@@ -93,7 +93,7 @@ def test_boxes_lie_within_their_callers_and_add_up(rows, weight):
 
 @given(st.lists(st.text(min_size=1, max_size=20).filter(lambda t: t.strip()), min_size=1, max_size=5))
 def test_any_name_gives_a_well_formed_picture(names):
-    """Symbols of C++ have < and &; damaged ones any character, whether XML has a form for it or not."""
+    """C++ symbols contain < and &; damaged ones any character, also those that XML can't represent."""
     top = tree(pd.DataFrame([site(1, 1, 8)]), lambda node: [Frame(name, None, 0, name, 0) for name in reversed(names)])
     text = render(top, "a < b & c")
     root = ElementTree.fromstring(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The profile in words and tables says what the counts say, and nothing of what is not there."""
+"""The profile in words and tables agrees with the counts, and lacks sentences for what is not there."""
 
 import pytest
 from heaptape.profile.data import Profile, large_share, remote_share, sizes_for_share, swing, young_share
@@ -87,9 +87,9 @@ def test_a_hard_workload_comes_with_its_reasons():
         thread_pairs=[[0, 1, 8, 512]],
         reallocs={"calls": 4, "in_place": 1, "grew": 4, "shrank": 0, "copied_bytes": 1 << 20, "chains": [[1, 4, 4, 8]]},
     )
-    told = " ".join(hardness(found))
-    assert "100.0 % of its releases are remote" in told
-    assert "Only 0.0 % of its objects are released before 64 KiB more are allocated" in told
-    assert "75.0 % of which moved" in told
-    assert "2 of 10 objects are never freed" in told
+    text = " ".join(hardness(found))
+    assert "100.0 % of its releases are remote" in text
+    assert "Only 0.0 % of its objects are released before 64 KiB more are allocated" in text
+    assert "75.0 % of which moved" in text
+    assert "2 of 10 objects are never freed" in text
     assert [table.title for table in tables(found)][-1] == "Reallocs of one object"

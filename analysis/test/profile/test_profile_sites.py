@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sites of a recording with call stacks: what counting each event, as the other reader gives them, says."""
+"""Sites of a recording with call stacks, against counting each event with the other reader."""
 
 import heaptape as library
 import pytest
@@ -27,7 +27,7 @@ def tape(tmp_path_factory, heaptape, out):
 
 
 def count_one_by_one(path) -> dict[int, dict]:
-    """By stack of birth: what Profile.sites has, of a recording of one thread."""
+    """By stack of birth: the columns of Profile.sites, for a recording of one thread."""
     sites: dict[int, dict] = {}
     live: dict[int, list] = {}  # address: site, bytes, allocated bytes before it
     allocated = peak = 0
@@ -71,11 +71,11 @@ def count_one_by_one(path) -> dict[int, dict]:
 
 def test_sites_are_what_counting_each_event_gives(tape):
     found = Profile(published("profile", call_heaptape("profile", tape, "--format", "json").stdout))
-    told = count_one_by_one(tape)
-    assert len(told) > 5
+    counted = count_one_by_one(tape)
+    assert len(counted) > 5
     rows = {row["node"]: row for row in found.sites.to_dict("records")}
-    assert set(rows) == set(told)
-    for node, site in told.items():
+    assert set(rows) == set(counted)
+    for node, site in counted.items():
         assert {key: rows[node][key] for key in site} == site, node
     assert found.sites["bytes_at_peak"].sum() == found.data["witness"]["peak_live_bytes"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who holds the memory, for people: tables, differences, figures and the report's section say what a layout implies."""
+"""Who holds the memory: tables, differences, figures and the report's section agree with the layouts."""
 
 import functools
 import json
@@ -20,12 +20,12 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @functools.cache
 def run_of(allocator, kind, **options):
-    """Nobody changes it."""
+    """A run; tests do not change it."""
     return make_run(allocator, planted(kind), **options)
 
 
 def file_of(*kinds, name="prog", **options):
-    """One allocator for each kind of layout, which it is called after."""
+    """A file with one allocator for each kind of layout, named after it."""
     runs = [run_of(kind, kind, **options) for kind in kinds]
     return Results(f"{name}.json", {"workload": {"name": name, "ops": 8000}, "runs": runs})
 
@@ -42,7 +42,7 @@ def test_the_sentences_stand_on_top_one_for_each_allocator():
     lines = holders.as_text(view_of(file_of(*KINDS))).splitlines()
     assert [line.split(": ")[1] for line in lines[:4]] == [
         "leak, or data that only grow", "retention", "fragmentation",
-        "RSS is what lives",
+        "RSS is live memory",
     ]  # fmt: skip
     assert lines[4] == ""
 
@@ -52,8 +52,8 @@ def test_of_a_distillate_they_say_first_that_it_is_one():
     file.workload["distilled"] = {"whole": {"name": "server", "ops": 800_000}, "ratio": 0.01, "expected": {}}
     first, *others = holders.sentences(view_of(file))
     assert first == (
-        "prog is a distillate, 1.0 % of the 800,000 ops of server: what is shown is of the distillate itself, and no "
-        "estimate of the whole's."
+        "prog is a distillate, 1.0 % of the 800,000 ops of server: the figures are of the distillate itself, not "
+        "estimates of the whole's."
     )
     assert not any("distillate" in one for one in others)
 

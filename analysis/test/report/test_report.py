@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The report: it stands alone, holds the raw results, and bears results that lack nearly everything."""
+"""The report: it is self-contained, holds the raw results, and accepts results that lack nearly everything."""
 
 import base64
 import copy
@@ -133,8 +133,8 @@ def test_a_report_is_read_as_the_results_that_it_holds(page, data, tmp_path):
     file = write(tmp_path / "r.json", data)
     assert results(tmp_path / "report.html").data == results(file).data
     for form in ("text", "csv", "json"):
-        told = [call_heaptape("compare", path, "--format", form) for path in (tmp_path / "report.html", file)]
-        assert told[0].stdout == told[1].stdout != ""
+        printed = [call_heaptape("compare", path, "--format", form) for path in (tmp_path / "report.html", file)]
+        assert printed[0].stdout == printed[1].stdout != ""
 
 
 def test_a_report_of_several_workloads_gives_all_of_them(page_of_two, tmp_path):
@@ -184,7 +184,7 @@ def test_raw_results_are_put_together_as_the_format_says():
         + b"3;,\x020;,\x020;,\x03"
         + b"0;]}"
     )
-    # Two lengths; differences 3 and -1; the distinct 2 and 300 (4 and 600 folded) in turns; one less than that.
+    # Two lengths; differences 3 and -1; the distinct 2 and 300 (4 and 600 folded) alternately; one less than that.
     columns = [[0, 2, 1, 0, 0], [1, 2, 1, 0, 0], [0, 2, 1, 2, 2], [2, 2, 1, 0, 0]]
     planes = b"\x04\x04" + b"\x06\x01" + b"\x04\x54\x00\x02" + b"\x01\x00" + b"\x01\x01"
     (found,) = unpack("p", held(columns_of(skeleton, *columns, planes=planes, shared=1, texts=1)))
@@ -290,9 +290,9 @@ def test_maps_too_large_for_the_page_are_left_out_and_page_and_results_say_so(da
     files = [Results("a", data)]
     monkeypatch.setattr(report, "MAP_BYTES_LIMIT", 1000)
     page = report.make(files, "glibc")
-    told = next(unpack("p", page.encode()))["runs"]
+    runs = next(unpack("p", page.encode()))["runs"]
     assert "are left out, as they would make the page too large" in page
-    assert [run.get("left_out") for run in told] == [
+    assert [run.get("left_out") for run in runs] == [
         ["memory_map"] if "memory_map" in run else None for run in data["runs"]
     ]
     assert next(unpack("p", report.make(files, "glibc", whole=True).encode())) == json.loads(json.dumps(data))
@@ -312,7 +312,7 @@ def test_an_error_of_replaying_that_the_results_carry_is_shown(page_of_two):
 
 
 def places(value, path=()):
-    """Every place in a JSON value but the raw rows, as a path."""
+    """Every place in a JSON value except the raw rows, as a path."""
     yield path
     items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
     for key, inner in items:

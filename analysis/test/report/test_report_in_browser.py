@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The report in a real browser: it asks nobody for anything, sorts, zooms, gives its raw data back, and can be read in
-both colour schemes, at 800 pixels and on a phone. Screenshots of what was tested are left in out/screenshots. The
-profile's page and the flame graph: they need nothing else, zoom, change weights and search. Long: each size of the
-report in the other scheme.
+"""The report in a real browser: it makes no requests, sorts, zooms, saves its raw data, and can be read in both colour
+schemes, at 800 pixels and on a phone. Screenshots are left in out/screenshots. The profile's page and the flame graph:
+they are self-contained, zoom, change weights and search. Long: each size of the report in the other scheme.
 """
 
 import json
@@ -178,7 +177,7 @@ def test_heads_sort_by_keyboard_one_at_a_time_and_text_by_its_numbers(opened):
 
 @pytest.fixture
 def figure(chromium, page):
-    """The first figure, in view and whole; and what part of it is shown."""
+    """The first figure, in view and whole; and a function that returns the shown part of it."""
     chromium.open(page)
     element = chromium.driver.find_element(By.CSS_SELECTOR, "figure.zoom")
     chromium.ask("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
@@ -263,7 +262,7 @@ def test_the_saved_raw_data_are_the_results_file_to_the_byte(chromium, page, fil
     wanted = json.dumps(files[0].data, separators=(",", ":")) + "\n"
     deadline = time.monotonic() + 120
     while not (saved.exists() and saved.read_text() == wanted) and time.monotonic() < deadline:
-        time.sleep(0.2)  # the file is there before all of it is
+        time.sleep(0.2)  # the file appears before it is complete
     assert saved.read_text() == wanted
     assert chromium.said() == []
 

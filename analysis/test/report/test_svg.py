@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The writer of SVG: what an Axes holds stands where matplotlib would put it."""
+"""The writer of SVG: the content of an Axes is where matplotlib would put it."""
 
 import base64
 import io
@@ -31,7 +31,7 @@ def drawn(axes):
 
 
 def on_page(axes, points):
-    """Where data stand in the SVG."""
+    """Places of data in the SVG."""
     found = axes.transData.transform(points)
     return np.column_stack([found[:, 0], axes.figure.get_size_inches()[1] * DPI - found[:, 1]])
 
@@ -55,7 +55,7 @@ def paths_with(root, *styles):
 
 
 def distance(points, line):
-    """The largest of the distances of points from a line of many."""
+    """The largest distance of the points from a polyline."""
     begin, along = line[:-1], np.diff(line, axis=0)
     length = np.maximum((along**2).sum(axis=1), 1e-12)
     share = np.clip(((points[:, None] - begin) * along).sum(axis=2) / length, 0, 1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Who holds the memory: figures add up to RSS less live bytes to the byte; what is no blame is refused; a planted leak,
-retention and fragmentation are told apart.
+"""Who holds the memory: figures add up to RSS less live bytes to the byte; a malformed blame is refused; a planted
+leak, retention and fragmentation are distinguished.
 """
 
 import base64
@@ -20,14 +20,14 @@ from synthetic_blame import OS_PAGE, Layout, Thing, encode_rows, make_run, plant
 from tests.examples import examples
 
 PAGES = 6
-# Each example builds some hundred small frames.
+# Each example builds about a hundred small frames.
 FEW = examples(25)
 KINDS = ("leak", "retention", "fragmentation", "none")
 
 
 @st.composite
 def layouts(draw):
-    """Some positions of a heap of six OS pages: objects that don't overlap, of which any OS page may be resident."""
+    """Some positions of a heap of six OS pages: objects that don't overlap; any of the OS pages may be resident."""
     out, position = [], 0
     for _ in range(draw(st.integers(1, 4))):
         position += draw(st.integers(1, 5000))
@@ -91,7 +91,7 @@ def test_a_difference_adds_up_to_the_difference_of_rss(one, other):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_planted_cause_is_told(kind):
+def test_a_planted_cause_is_found(kind):
     found = blame.decode(make_run("glibc", planted(kind)))
     verdict = holders.verdict(found, blame.widest(found))
     assert verdict.kind == kind
@@ -109,7 +109,7 @@ def test_a_planted_cause_is_told(kind):
         assert "from 120.0 KiB in its middle to 240.0 KiB at its end" in verdict.sentence
 
 
-def test_names_of_groups_are_those_of_people():
+def test_names_of_groups_are_readable():
     found = blame.decode(make_run("glibc", planted("leak"), marks=[(0, "load"), (500, "serve")]))
     assert found.name("site", 1) == "make_survivor < fill < main"
     assert found.name("function", 2) == "make_temporary"
@@ -168,7 +168,7 @@ def test_what_a_recording_lacks_is_no_grouping():
 
 
 def broken(change):
-    """A sound run, spoilt by `change` of its "blame"."""
+    """A valid run whose "blame" is damaged by `change`."""
     run = copy.deepcopy(make_run("glibc", planted("fragmentation")))
     change(run["blame"])
     return run
@@ -209,7 +209,7 @@ def broken(change):
         lambda table: table.update(encode_rows([[4, 0, 1, 1, 1, 5, 0, 0, 0, 0]])),
     ],
 )
-def test_what_is_no_blame_is_refused(change):
+def test_a_malformed_blame_is_refused(change):
     with pytest.raises(HeaptapeError, match=r"the blame of glibc can't be read: ."):
         blame.decode(broken(change))
 

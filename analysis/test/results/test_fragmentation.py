@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The decomposition of RSS: parts add up exactly whatever is measured; what is no fragmentation is refused."""
+"""The decomposition of RSS: parts add up exactly whatever is measured; a malformed fragmentation is refused."""
 
 import base64
 import contextlib
@@ -70,7 +70,7 @@ def test_the_peaks_percentages_are_those_computed_by_hand():
     assert found["live_not_resident_bytes"] == 1000
 
 
-def test_rounding_that_can_not_be_known_is_said():
+def test_unknown_rounding_is_marked():
     table = encode_fragmentation([0], [known_row(10)]) | {"usable_size": False}
     assert fragmentation.decomposition(file_of(table))["measured_by"].tolist() == ["OS pages, no usable size"]
 
@@ -104,7 +104,7 @@ def test_any_values_are_read_or_refused(raw):
         {"os_page_bytes": None},
     ],
 )
-def test_what_is_no_fragmentation_is_refused(broken):
+def test_a_malformed_fragmentation_is_refused(broken):
     table = encode_fragmentation([0], [known_row(10)]) | broken if broken and isinstance(broken, dict) else broken
     with pytest.raises(HeaptapeError, match="can't be read"):
         fragmentation.decode({"allocator": "x", "fragmentation": table})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Workloads that stand for another: their margins are with every figure, and nothing is ranked within them."""
+"""Workloads that stand for another: every figure has its margin, and nothing is ranked within margins."""
 
 import json
 
@@ -98,7 +98,7 @@ def test_a_manifest_may_have_null_for_what_it_lacks() -> None:
     assert figures([plain]).equals(figures([nulls]))
 
 
-def test_what_comes_out_beyond_all_numbers_is_no_estimate() -> None:
+def test_an_infinite_result_is_not_an_estimate() -> None:
     correction = {"rss-peak": {"model": "factor", "value": 1e308}}
     table = figures([distillate({"glibc": 70}, distilled=MANIFEST | {"corrections": correction})]).set_index("metric")
     assert table.loc["peak_rss", "value"].tolist() == [70, 70]
@@ -130,7 +130,7 @@ def test_figures_of_the_whole_itself_carry_none() -> None:
 
 @pytest.mark.parametrize("percent", [0.5, 2.0, OF_PEAKS - 0.01])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_what_lies_within_the_margin_of_a_ratio_is_not_ranked(percent: float, sign: int) -> None:
+def test_a_difference_within_the_margin_of_a_ratio_is_not_ranked(percent: float, sign: int) -> None:
     ratio = (1 + percent / 100) ** sign
     peaks = {"glibc": 10**9, "jemalloc": round(10**9 * ratio)}
     assert of_peaks(peaks)["verdict"] == "within margin"
@@ -141,7 +141,7 @@ def test_what_lies_within_the_margin_of_a_ratio_is_not_ranked(percent: float, si
 
 
 @pytest.mark.parametrize("percent", [4.2, 20.0])
-def test_what_lies_beyond_it_is_claimed_with_the_margin(percent: float) -> None:
+def test_a_difference_beyond_the_margin_is_claimed_with_it(percent: float) -> None:
     row = of_peaks({"glibc": 10**9, "jemalloc": round(10**9 * (1 + percent / 100))})
     assert row["verdict"] == "more"
     assert row["margin_percent"] == 2.0
@@ -161,7 +161,7 @@ def test_what_lies_beyond_it_is_claimed_with_the_margin(percent: float) -> None:
 def test_the_truth_is_within_and_in_the_order_of_the_ranks(
     truths: tuple, errors: tuple, margin: float, version: int
 ) -> None:
-    """Whatever two figures of the whole are, and however they are missed within the margin."""
+    """Whatever two figures of the whole are, and however far the estimates are off within the margin."""
     missed = 0.999 * margin / 100  # not all of it, as bytes are whole
     estimates = [round(truth * (1 + error * missed)) for truth, error in zip(truths, errors)]
     assume(min(estimates) > 10**6)
@@ -245,7 +245,7 @@ def test_each_table_of_estimated_figures_has_the_margin(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["misses", "latency", "fragmentation"])
-def test_tables_of_what_is_not_estimated_say_what_they_are_of(kind: str, tmp_path, capsys) -> None:
+def test_tables_without_estimates_say_what_they_are_of(kind: str, tmp_path, capsys) -> None:
     data = make_results(repeats=1) | {"workload": {"name": "cut", "ops": 1000, "distilled": MANIFEST}}
     for run in data["runs"]:
         if run["pass"] == "memory":
@@ -284,7 +284,7 @@ def test_a_synthetic_workload_is_called_so() -> None:
 @pytest.mark.parametrize(("ratio", "margin", "beyond"), [(0.8, 10.0, True), (0.83, 10.0, False), (0.01, 100.0, False)])
 def test_tune_says_whether_a_change_is_beyond_both_margins(ratio: float, margin: float, beyond: bool) -> None:
     winner = {"settings": {"a": 1}, "environment": {"A": "1"}, "standing": "better", "ratios_again": {}}
-    told = conclusion(
+    lines = conclusion(
         {
             "winner": winner | {"ratios": {"rss-peak": ratio}},
             "search": {"objectives": ["rss-peak"], "figures": ["rss-peak"]},
@@ -293,7 +293,7 @@ def test_tune_says_whether_a_change_is_beyond_both_margins(ratio: float, margin:
             "points": [{"settings": {}, "figures": {"cut": {"rss-peak": 1}}, "again": []}],
         }
     )
-    [line] = [line for line in told if line.startswith("cut is a distillate")]
+    [line] = [line for line in lines if line.startswith("cut is a distillate")]
     assert (" the change is beyond" in line) == beyond
 
 

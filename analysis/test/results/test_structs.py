@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The schema of results: that the published one is the structs', that what is measured fits it, and what does not."""
+"""The schema of results: the published one is that of the structs, and measured results fit it; wrong ones don't."""
 
 import copy
 import json
@@ -80,7 +80,7 @@ def test_made_up_results_and_those_of_nearly_nothing_fit():
 
 @pytest.fixture(scope="module")
 def short_results():
-    """With every kind of run and row, but few rows of each: the schema is checked in Python, value by value."""
+    """Results with every kind of run and row, but few rows of each: the schema is checked in Python, value by value."""
     data = make_results(repeats=1)
     for place, run in enumerate(data["runs"]):
         if place != 5:
@@ -114,7 +114,7 @@ def short_results():
         (("workload", "ops"), "\ud800"),  # half of a surrogate pair
     ],
 )
-def test_what_is_of_a_wrong_type_is_refused_by_both_and_its_place_named(keys, wrong, short_results, tmp_path):
+def test_a_value_of_a_wrong_type_is_refused_by_both_with_its_place(keys, wrong, short_results, tmp_path):
     data = copy.deepcopy(short_results)
     *way, last = keys
     place = data

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Workloads from a profile: legal, like the profile, the same for the same seed, and called synthetic everywhere."""
+"""Workloads from a profile: legal, similar to it, the same for the same seed, and marked synthetic everywhere."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ def profile_of(tape: Path, folder: Path) -> dict:
 
 
 def drawn(profile: dict, folder: Path, *options: object) -> Path:
-    """The trace that is drawn; each into a file of its own."""
+    """Draws a trace, each into a separate file."""
     source, tape = folder / "profile.json", folder / f"synthetic-{len(list(folder.iterdir()))}.tape"
     source.write_text(json.dumps(profile))
     made = call_heaptape("synth", source, "-o", tape, *map(str, options))
@@ -36,7 +36,7 @@ def drawn(profile: dict, folder: Path, *options: object) -> Path:
 
 @pytest.fixture(scope="module", params=["qemu-virtio", "gs"])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Path, dict]:
-    """A recording's profile, what is drawn from it, and the profile of that."""
+    """A recording's profile, the trace drawn from it, and that trace's profile."""
     folder = tmp_path_factory.mktemp("synth")
     profile = profile_of(CORPUS / f"{request.param}.tape", folder)
     tape = drawn(profile, folder)
@@ -58,7 +58,7 @@ def test_calls_and_sizes_are_those_of_the_profile(pair: tuple[dict, Path, dict])
 
 
 def test_the_live_curve_is_that_of_the_profile(pair: tuple[dict, Path, dict]) -> None:
-    """At the ends of what is drawn at a time, 4,096 births: few of a short recording, between which it may swing."""
+    """At the ends of parts of 4,096 births: a short recording has few of them, and between them the curve may swing."""
     profile, _, again = pair
     highest = max(row[6] for row in profile["windows"])
     places = [row[0] / profile["ops"] for row in profile["windows"]]
@@ -161,7 +161,7 @@ def test_it_is_called_synthetic_in_trace_workload_and_results(tmp_path: Path) ->
         ('{"ops": 1, "windows": [[0,0,1,1,0,8,0,-1]], "sizes": {}, "lifetimes_bytes": []}', ">= 0"),
     ],
 )
-def test_what_is_no_profile_is_one_clear_error_and_leaves_no_file(tmp_path: Path, text: str, says: str) -> None:
+def test_a_malformed_profile_is_one_clear_error_and_leaves_no_file(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "bad.json").write_text(text)
     result = refused(HEAPTAPE_HERE, "synth", tmp_path / "bad.json", "-o", tmp_path / "s.tape", says=says)
     assert "bad.json" in result.stderr
@@ -172,14 +172,14 @@ def test_what_is_no_profile_is_one_clear_error_and_leaves_no_file(tmp_path: Path
 def test_a_malformed_label_in_text_is_refused_by_file_and_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "bad.txt").write_text(f"# heaptape-text 1 clock=ordinal synthetic={text}\n0 0 malloc(1) = 0x10\n")
     tape = tmp_path / "s.tape"
-    refused(CONVERT, "convert", tmp_path / "bad.txt", tape, says="bad.txt:1: synthetic= is no JSON object")
+    refused(CONVERT, "convert", tmp_path / "bad.txt", tape, says="bad.txt:1: synthetic= is not a JSON object")
     assert not tape.exists()
 
 
 @examples(50)
 @given(data=st.data())
 def test_births_are_spread_such_that_sizes_and_windows_come_out(data: st.DataObject) -> None:
-    """Planted: a table that has a power of the size in each window is found again, by its sums alone."""
+    """Planted: a table with a power of the size in each window is recovered from its sums alone."""
     kinds, windows = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 6))
     random = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
     sizes = np.sort(random.choice(np.arange(1, 4000), kinds, replace=False)).astype(float)

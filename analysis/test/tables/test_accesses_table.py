@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table of the pass accesses, from results made by hand: the own share is taken off run by run."""
+"""The table of the pass accesses, from results made by hand: the own share is subtracted run by run."""
 
 import math
 
@@ -11,7 +11,7 @@ MS = 1_000_000
 
 
 def results(**runs: list[tuple[float, float, float]]) -> Results:
-    """By allocator: own share, independent and dependent run of each repetition, in ms."""
+    """Results by allocator: own share, independent and dependent run of each repetition, in ms."""
     made = [
         {
             "allocator": allocator,
@@ -32,7 +32,7 @@ def results(**runs: list[tuple[float, float, float]]) -> Results:
 GLIBC = [(10, 30, 50), (12, 32, 52), (11, 31, 51)]
 
 
-def test_each_runs_own_share_is_taken_off_it():
+def test_each_runs_own_share_is_subtracted():
     frame = figures([results(glibc=GLIBC)]).set_index(["metric", "round"])["value"]
     assert (frame.xs("accesses/independent") == 20 * MS).all()
     assert (frame.xs("accesses/dependent") == 40 * MS).all()
@@ -55,7 +55,7 @@ def test_a_difference_is_in_ms_of_the_baselines_mean():
     assert "own share: 11.0 to 11.0 ms" in table.notes[0]
 
 
-def test_intervals_that_span_a_factor_of_two_are_no_numbers():
+def test_intervals_that_span_a_factor_of_two_are_not_shown_as_numbers():
     noisy = [(10, 20, 51), (10, 90, 50), (10, 30, 52)]
     frame = accesses_table.frame([results(glibc=GLIBC, other=noisy)], "glibc").set_index(["allocator", "kind"])
     assert "factor of" in frame.loc[("other", "independent"), "reason"]
@@ -66,7 +66,7 @@ def test_intervals_that_span_a_factor_of_two_are_no_numbers():
     assert any(note.startswith("too noisy (2 figures)") for note in table.notes)
 
 
-def test_a_run_that_costs_no_more_than_the_own_share_is_no_number():
+def test_a_run_not_above_the_own_share_has_no_number():
     (table,) = accesses_table.usual([results(glibc=[(10, 9, 30), (10, 11, 30)])], "glibc")
     assert [cell.text for cell in table.rows[0]] == ["glibc", "too noisy", "20.0 (20.0 to 20.0)"]
 

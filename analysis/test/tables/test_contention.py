@@ -22,7 +22,7 @@ def sums(count: int, ms: float, at_once: int = 0) -> dict:
 
 
 def waits(malloc: int, free: int, ms: float, thread_ms: float = 1000) -> dict:
-    """So many waits in malloc for one lock and in free for another, a tenth of the time each wait in `free`."""
+    """Waits in malloc for one lock and in free for another, which take a tenth of the time."""
     first, second = sums(malloc, 0.9 * ms, malloc // 2), sums(free, 0.1 * ms)
     arena = {"wait": "futex", "address": "0x7000", "object": "libc.so.6", "offset": 64, "symbol": "main_arena"}
     return sums(malloc + free, ms, malloc // 2) | {
@@ -51,7 +51,7 @@ def rows_of(frame, by: str, allocator: str = "glibc") -> dict:
 
 
 def test_figures_are_means_over_the_repetitions():
-    """Of a lock that one repetition alone waited for, too."""
+    """Also for a lock that only one repetition waited for."""
     once = waits(30, 0, 50)
     once["locks"].append(sums(4, 2) | {"wait": "yield", "address": "0x9", "object": "a.so", "offset": 9, "calls": {}})
     frame = contention.frame([results(glibc=[waits(10, 2, 100), once])])
@@ -114,7 +114,7 @@ def test_locks_are_named_by_symbol_place_or_address(lock, name):
     assert contention.name_of(lock) == name
 
 
-def test_sentences_tell_where_threads_wait_and_for_what():
+def test_sentences_name_where_threads_wait_and_for_what():
     files = [results(glibc=[waits(10, 2, 100), waits(10, 2, 60)], mimalloc=[waits(0, 0, 0)])]
     assert contention.sentences(files) == [
         "Under glibc, 8.0 % of thread time, 6.0 to 10.0 in 2 repetitions, is spent in waits inside calls, most of it "

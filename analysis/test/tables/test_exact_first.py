@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Exact figures come first, and what is too noisy is no number, in every format."""
+"""Exact figures come first, and a figure that is too noisy is not a number, in every format."""
 
 import json
 
@@ -68,7 +68,7 @@ def test_counts_that_differ_by_more_than_they_may_are_not_called_exact():
     assert [rows[name].exact for name in ("glibc", "clocked")] == [True, False]
 
 
-def test_an_interval_that_spans_a_factor_of_two_is_no_number_and_says_why():
+def test_an_interval_that_spans_a_factor_of_two_is_not_a_number_and_has_a_reason():
     table = relative(figures([results()]), "glibc").set_index(["workload", "metric", "allocator"])
     reason = table.loc[("w", "total_cycles", "fewer"), "reason"]
     assert reason.startswith("too noisy: the 95 % interval of 3 repetitions spans a factor of ")
@@ -118,18 +118,18 @@ def test_verdicts_give_the_exact_counts_first_and_withhold_the_noise():
     assert in_words(results())[0].startswith("fewer needs 7.4 % fewer instructions")
 
 
-def test_exact_differences_that_are_next_to_none_are_no_claims():
+def test_tiny_exact_differences_are_not_claimed():
     text = paragraphs(verdicts(results(), "glibc"))[0]
     assert "RSS at its peak: the same within 0.1 %" in text
 
 
-def test_what_was_left_out_is_said_under_the_tables(capsys):
+def test_passes_left_out_are_named_under_the_tables(capsys):
     file = results({}, left_out={"instructions": "the Valgrind tool was not built"})
     print_comparison([file], "glibc")
     assert "Left out: instructions (the Valgrind tool was not built)." in capsys.readouterr().out
 
 
-def test_a_prefix_of_the_workload_is_said_to_be_one():
+def test_a_prefix_of_the_workload_is_marked_as_one():
     file = results()
     for run in file.data["runs"]:
         if run["pass"] == "instructions":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The errors that answers carry: how they are looked up, and what comparisons make of them."""
+"""The errors that answers carry: how they are looked up, and how comparisons use them."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ TABLE = {
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    """Puts a table of errors in the place of the packaged one."""
+    """Replaces the packaged table of errors."""
 
     def put(content: object) -> None:
         path = tmp_path / f"fidelity-{len(list(tmp_path.iterdir()))}.json"
@@ -59,7 +59,7 @@ def test_an_allocator_has_its_own_error_or_that_of_all(table) -> None:
     assert fidelity.errors_of(["peak_rss", "vm_size"], ["jemalloc", "other", "glibc"]) == {"peak_rss": 9.0}
 
 
-def test_errors_of_few_programs_are_carried_by_nothing(table) -> None:
+def test_errors_of_few_programs_are_not_used(table) -> None:
     table(TABLE | {"apps": ["a"]})
     assert fidelity.error_percent("peak_rss", "jemalloc") is None
 
@@ -113,7 +113,7 @@ def test_results_from_elsewhere_carry_no_error_of_ours(table) -> None:
     assert "≈" not in shown(file)
 
 
-def test_without_a_table_nothing_is_said(monkeypatch, tmp_path: Path) -> None:
+def test_without_a_table_there_is_no_note(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setattr(fidelity, "FILE", tmp_path / "absent.json")
     assert "≈" not in shown(peaks(glibc=100_000, jemalloc=103_000))
 
@@ -133,5 +133,5 @@ def test_the_note_under_a_comparison_gives_ranges_and_names_what_is_not_predicte
 
 def test_the_packaged_note_takes_two_lines_at_most() -> None:
     allocators = ["jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference"]
-    told = fidelity.sentence(["bare_wall", "bare_cpu", "peak_rss", "mean_rss", "vm_size", "page_faults"], allocators)
-    assert len(told) <= 2 * FILE_WIDTH
+    note = fidelity.sentence(["bare_wall", "bare_cpu", "peak_rss", "mean_rss", "vm_size", "page_faults"], allocators)
+    assert len(note) <= 2 * FILE_WIDTH

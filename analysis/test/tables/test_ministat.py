@@ -58,7 +58,7 @@ def test_equal_values_and_one_value_are_drawn_too():
 
 
 @pytest.mark.parametrize("samples", [{}, {"one": []}, {str(n): [1.0] for n in range(len(SYMBOLS) + 1)}])
-def test_what_is_no_sample_is_refused(samples):
+def test_an_invalid_sample_is_refused(samples):
     with pytest.raises(ValueError, match="samples of one value"):
         ministat(samples)
 

@@ -157,7 +157,7 @@ def test_percentiles_of_a_histogram_are_within_a_bucket(values, share):
 
 
 def test_percentiles_agree_with_the_engines(small_results):
-    """The engine's own p50 and p99 against ours of the histograms that it gave, but where a bucket may reach below the
+    """The engine's own p50 and p99 against ours from its histograms, except where a bucket may reach below the
     counter's overhead: results have such buckets as one, at 0.
     """
     data = json.loads(small_results.read_text())
@@ -180,8 +180,8 @@ def corners_of(name, neither, a, b, both):
 
 def test_the_published_means_of_the_tcache_benchmarks_fit_the_matrix():
     """Published: fast bins alone 89 % of neither, tcache alone 78 %, both 83 % of fast bins and 95 % of tcache alone.
-    From the first three and 100 the matrix makes the fourth, to the digit published. (The raw figures per workload were
-    not to be had.)
+    From the first three and 100 the matrix computes the fourth, to the digit published. (The raw figures per workload
+    were not available.)
     """
     corners = Corners("n", "a", "b", "ab")
     frame = table_frames.corner_matrix([corners_of("mean", 100, 89, 78, 89 * 0.83)], corners)
@@ -265,18 +265,18 @@ def test_nothing_in_a_name_is_a_command_to_latex(text):
 def test_tables_on_the_command_line(capsys, tmp_path):
     path = str(write(tmp_path / "r.json", make_results(repeats=2)))
 
-    def told(*arguments):
+    def output(*arguments):
         assert compare(make_parser().parse_args(["compare", path, *arguments])) == 0
         return capsys.readouterr().out
 
-    found = json.loads(told("--table", "cost", "--table", "percent", "--verdict", "--format", "json"))
+    found = json.loads(output("--table", "cost", "--table", "percent", "--verdict", "--format", "json"))
     assert list(found["tables"]) == ["cost", "percent", "verdict"]
     assert found["interval"] == "t"
     assert len(found["tables"]["cost"]) == 5
-    text = told("--format", "latex")
+    text = output("--format", "latex")
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") > 2
-    assert told("--table", "system", "--format", "csv").startswith("workload,allocator,mmap_calls,")
-    assert "jemalloc" in told("--table", "overhead", "--format", "md")
+    assert output("--table", "system", "--format", "csv").startswith("workload,allocator,mmap_calls,")
+    assert "jemalloc" in output("--table", "overhead", "--format", "md")
 
 
 @pytest.mark.parametrize(
@@ -284,11 +284,11 @@ def test_tables_on_the_command_line(capsys, tmp_path):
     [
         (("--table", "cost", "--verdict", "--format", "csv"), UsageError, "compare --format csv: one table at a time"),
         (("--table", "corners"), UsageError, "compare --table corners: of which four"),
-        (("--plot", "x.svg"), UsageError, "compare --plot: draws a sweep, so --sweep is needed"),
+        (("--plot", "x.svg"), UsageError, "compare --plot: needs --sweep, which it draws"),
         (("--plot", "x.exe", "--sweep"), UsageError, "compare --plot: 'x.exe' is none of .svg, .pdf, .png"),
-        (("--tunable", "n"), UsageError, "compare --tunable: is of a sweep"),
+        (("--tunable", "n"), UsageError, "compare --tunable: needs --sweep"),
         (("--ministat", "--verdict"), UsageError, "compare --ministat: prints no tables"),
-        (("--sweep",), HeaptapeError, "no tunable was swept: two runs at least"),
+        (("--sweep",), HeaptapeError, "no tunable was swept: needs at least two runs"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments, error, line, tmp_path):
@@ -297,8 +297,8 @@ def test_what_makes_no_sense_is_refused(arguments, error, line, tmp_path):
         compare(make_parser().parse_args(["compare", path, *arguments]))
 
 
-def test_verdicts_of_memory_are_those_of_the_counts_whatever_replays_are_off_by(monkeypatch):
-    """RSS of b is 83.3 % of a's: said, though replays may be off by 20 %; that stands beside it."""
+def test_verdicts_of_memory_follow_the_counts_whatever_the_error_of_replays(monkeypatch):
+    """RSS of b is 83.3 % of a's: reported, although replays may be off by 20 %, which is shown beside it."""
     monkeypatch.setattr(fidelity, "errors_of", lambda figures, labels: {"peak_rss": 20.0} if "b" in labels else {})
     for heaptape in ({}, None):
         file = Results("one.json", ONE.data | ({} if heaptape is None else {"heaptape": heaptape}))

@@ -11,7 +11,7 @@ from heaptape.testing.lines import Lines
 
 
 def trace_of_threads(frame: FrameType, event: str, argument: Any) -> None:  # noqa: ANN401
-    """Of another tool: a debugger, or what measures coverage."""
+    """The trace function of another tool: a debugger, or a coverage tool."""
 
 
 def test_tracing_of_threads_and_of_this_one_is_as_before(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`pytest --heaptape` on planted tests: figures, limits, and how it gets on with what else pytest does.
+"""`pytest --heaptape` on planted tests: figures, limits, and how it works together with pytest's other features.
 
-The long ones add a recording with call stacks, a second worker, and one that crashes.
+The long tests add a recording with call stacks, a second worker, and one that crashes.
 """
 
 import json
@@ -135,7 +135,7 @@ class Ran:
 
 
 def start(folder: Path, options: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:
-    """pytest in a folder of its own, without this one's settings and, as to load them takes longest, its plugins."""
+    """pytest in a separate folder, without this one's settings and its plugins, which take longest to load."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "HEAPTAPE_PYTEST"))}
     kept["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     command = [sys.executable, "-m", "pytest", "-p", "heaptape.testing.plugin", "-q", *options]
@@ -158,23 +158,23 @@ def ran(folder: Path, text: str, *options: str, **environment: str) -> Ran:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """With all plugins that are installed."""
+    """A run with all installed plugins."""
     options = ("--junitxml", "junit.xml", "--heaptape-tape", "kept.tape")
     return ran(tmp_path_factory.mktemp("whole"), TESTS, *options, PYTEST_DISABLE_PLUGIN_AUTOLOAD="")
 
 
 def place_of(line: str) -> str:
-    """Of a line of TESTS."""
+    """The place of a line of TESTS."""
     return f"test_it.py:{[text.strip() for text in TESTS.splitlines()].index(line) + 1}"
 
 
 def assert_about(measured: int, planted: int) -> None:
-    """Never less than what was planted."""
+    """Asserts about the planted value, and never less."""
     assert planted <= measured <= planted + NOISE_BYTES
 
 
-def test_tests_above_a_limit_fail_which_is_told_and_no_others(whole: Ran) -> None:
-    """But for one that hides calls from the recording."""
+def test_tests_above_a_limit_fail_which_is_reported_and_no_others(whole: Ran) -> None:
+    """Except one that hides calls from the recording."""
     failed = {name: test["exceeded"] for name, test in whole.tests.items() if test["outcome"] == "failed"}
     over = {"test_peak": ["peak_bytes"], "test_leak": ["growth_bytes"], "test_many": ["allocations"]}
     assert failed == over | {"test_fails_anyway": ["peak_bytes"]}
@@ -222,11 +222,11 @@ def test_a_failure_names_limit_measurement_and_python_line(whole: Ran) -> None:
 
 
 def test_a_limit_that_could_not_be_held_fails_the_test(whole: Ran) -> None:
-    (told,) = json.loads((whole.folder / "figures.json").read_text())["unmeasured"]
-    assert told["name"] == "test_it.py::test_pauses"
-    assert re.fullmatch(r"\d+ calls are missing from the recording", told["reason"])
-    assert f"heaptape: not measured, so its limits are not held: {told['reason']}" in whole.output
-    assert f"not measured: {told['reason']}: test_it.py::test_pauses" in whole.output
+    (unmeasured,) = json.loads((whole.folder / "figures.json").read_text())["unmeasured"]
+    assert unmeasured["name"] == "test_it.py::test_pauses"
+    assert re.fullmatch(r"\d+ calls are missing from the recording", unmeasured["reason"])
+    assert f"heaptape: not measured, so its limits are not held: {unmeasured['reason']}" in whole.output
+    assert f"not measured: {unmeasured['reason']}: test_it.py::test_pauses" in whole.output
 
 
 def test_a_test_that_fails_by_itself_is_reported_for_that(whole: Ran) -> None:
@@ -237,8 +237,8 @@ def test_junit_files_have_figures_and_failures(whole: Ran) -> None:
     cases = {case.get("name"): case for case in ElementTree.parse(whole.folder / "junit.xml").iter("testcase")}
     assert len(cases) == len(whole.tests) + 3  # skipped, expected to fail, not measured
     for name, test in whole.tests.items():
-        told = {one.get("name"): one.get("value") for one in cases[name].iter("property")}
-        assert told["heaptape_peak_bytes"] == str(test["peak_bytes"])
+        properties = {one.get("name"): one.get("value") for one in cases[name].iter("property")}
+        assert properties["heaptape_peak_bytes"] == str(test["peak_bytes"])
         assert (cases[name].find("failure") is not None) == (test["outcome"] == "failed")
 
 
@@ -249,7 +249,7 @@ def test_the_highest_peaks_are_listed_first(whole: Ran) -> None:
 
 
 def test_reading_the_whole_recording_gives_the_same_figures(whole: Ran) -> None:
-    """Each test was read from its beginning on, while the recording went on."""
+    """Each test was read from its beginning on, while the recording continued."""
     found = json.loads(succeed(CONVERT, "spans", whole.folder / "kept.tape").stdout)["spans"]
     once = {}
     for span in found:
@@ -316,24 +316,24 @@ def test_a_crashed_workers_recording_is_read(tmp_path: Path) -> None:
 
 
 class Marker(NamedTuple):
-    """As pytest's, which would have to be known to pytest here."""
+    """Like pytest's marker, which would have to be declared to pytest here."""
 
     kwargs: dict[str, object]
     args: tuple = ()
 
 
 def marked(*markers: Marker) -> Any:  # noqa: ANN401
-    """What limits_of looks at of a test."""
+    """The part of a test that limits_of uses."""
     return SimpleNamespace(nodeid="test_it.py::test_it", iter_markers=lambda name: markers)
 
 
 @pytest.mark.parametrize(
     ("marker", "says"),
     [
-        (Marker({"peak": "20 parsecs"}), "heap(peak='20 parsecs'): wants bytes"),
-        (Marker({"growth": -1}), "heap(growth=-1): wants bytes"),
-        (Marker({"growth": True}), "heap(growth=True): wants bytes"),
-        (Marker({"allocations": "5 KiB"}), "heap(allocations='5 KiB'): wants a whole number"),
+        (Marker({"peak": "20 parsecs"}), "heap(peak='20 parsecs'): expected bytes"),
+        (Marker({"growth": -1}), "heap(growth=-1): expected bytes"),
+        (Marker({"growth": True}), "heap(growth=True): expected bytes"),
+        (Marker({"allocations": "5 KiB"}), "heap(allocations='5 KiB'): expected a whole number"),
         (Marker({"peek": 1}), "heap() takes peak, growth, allocations and warm_up by name alone"),
         (Marker({}, (1,)), "heap() takes peak, growth, allocations and warm_up by name alone"),
     ],
@@ -347,7 +347,7 @@ def test_a_wrong_limit_is_refused(marker: Marker, says: str) -> None:
 @pytest.mark.parametrize(
     ("text", "size_bytes"), [("20 MiB", 20 << 20), ("1.5KiB", 1536), ("2 MB", 2_000_000), ("7", 7), ("3 gib", 3 << 30)]
 )
-def test_bytes_are_told_in_units(text: str, size_bytes: int) -> None:
+def test_bytes_are_given_in_units(text: str, size_bytes: int) -> None:
     assert limits_of(marked(Marker({"peak": text}))).told() == {"peak_bytes": size_bytes}
 
 
@@ -359,7 +359,7 @@ def test_the_closest_marker_holds_for_each_limit() -> None:
 def test_a_wrong_limit_ends_the_run_before_the_first_test(tmp_path: Path) -> None:
     wrong = ran(tmp_path, PLANTS + "def test_first():\n    pass\n\n@heap(peak='much')\ndef test_it():\n    pass\n")
     assert wrong.status == pytest.ExitCode.USAGE_ERROR
-    assert "test_it.py::test_it: heap(peak='much'): wants bytes" in wrong.errors
+    assert "test_it.py::test_it: heap(peak='much'): expected bytes" in wrong.errors
     assert not wrong.tests
 
 

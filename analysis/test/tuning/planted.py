@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 WORKLOAD = "planted"
 BEST = {"a": "40", "b": "8", "mode": "y"}
-# As allocators.toml has them; the library of test_tune_command.py computes the same.
+# As in allocators.toml; the library of test_tune_command.py computes the same.
 TUNABLES = Tunables(
     variable="PLANTED_{NAME}",
     space={
@@ -32,20 +32,20 @@ GOALS = Goals(("rss-peak",), (), {WORKLOAD: 1.0})
 
 
 def planted_space(only: Sequence[str] = ()) -> Space:
-    """Of an allocator that is found."""
+    """The space of an allocator that is found."""
     allocator = Allocator(name="planted", library="planted.so", path=Path("/bin/true"), tunables=TUNABLES)
     return space_of("planted", {"planted": allocator}, only)
 
 
 def pages(settings: Settings) -> int:
-    """What the planted allocator wastes."""
+    """The OS pages that the planted allocator wastes."""
     chosen = {name: settings.get(name, one.default) for name, one in TUNABLES.space.items()}
     of_a = 16 * abs(int(chosen["a"]) - 40) * (2 if chosen["mode"] == "z" else 1)
     return 100 + of_a + 64 * abs(int(chosen["b"]).bit_length() - 4) + 200 * (chosen["mode"] != "y")
 
 
 class Formula:
-    """Stands for Trials. `fails`: settings that fail; `measured`: what was asked for, in order."""
+    """Replaces Trials. `fails`: settings that fail; `measured`: the requested settings, in order."""
 
     def __init__(self, fails: Callable[[Settings], bool] = lambda settings: False) -> None:
         self.fails = fails
@@ -61,12 +61,12 @@ class Formula:
                 yield Point(settings, batch, {WORKLOAD: self.figures(settings, again)}, again=again)
 
     def figures(self, settings: Settings, again: int) -> dict[str, float]:
-        """The same however many times the settings were replayed before."""
+        """The figures are the same however many times the settings were replayed before."""
         return {"rss-peak": 4096.0 * pages(settings), "syscalls": 1000.0 + int(settings.get("a", "0"))}
 
 
 def in_memory(objectives: int = 1) -> "optuna.Study":
-    """Keeps a search for later starts, as a file does in five times as long."""
+    """Keeps a search for later starts, five times as fast as a file."""
     store.require_optuna()
     import optuna
 
@@ -82,7 +82,7 @@ def search_in(
     jobs: int = 1,
     space: Space | None = None,
 ) -> tuple[list[Point], Judged | None]:
-    """A search of so many points: (its points, the winner). `kept`: what later starts go on with."""
+    """A search of `points` points: (its points, the winner). `kept`: the study that later starts continue."""
     space = space or planted_space()
     storage = store.Store(kept or in_memory(len(goals.objectives)), space, Path("memory"))
     search = Search(space, goals, trials or Formula(), storage, seed)

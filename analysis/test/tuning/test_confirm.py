@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A saving is named only where replays made again bear it out."""
+"""A saving is named only where repeated replays confirm it."""
 
 import dataclasses
 import random
@@ -56,7 +56,7 @@ def test_a_replay_that_fails_when_made_again_refutes():
 
 
 class Varying(Formula):
-    """Figures differ by up to `share` each time, as chance has it. `effect`: of the settings, or of nothing."""
+    """Figures that vary randomly by up to `share`. `effect`: whether the settings have any."""
 
     def __init__(self, seed, share, effect=True):
         super().__init__()
@@ -69,7 +69,7 @@ class Varying(Formula):
 
 
 class Ended(Varying):
-    """Is interrupted when it is to replay something for the third time."""
+    """Is interrupted when it is to replay settings for the third time."""
 
     def measure(self, wanted, batch, jobs, again=0):
         if again == 2:
@@ -92,7 +92,7 @@ def test_a_saving_beyond_what_the_figures_vary_by_is_found(seed):
     assert len(both[frozenset()]) == len(both[best.point.key]) == AGAIN + 1
 
 
-def test_a_search_that_varies_is_interrupted_and_goes_on_as_it_would_have():
+def test_a_search_that_varies_is_interrupted_and_continues_as_it_would_have():
     kept = in_memory()
     whole, best = search_in(None, 30, trials=Varying(1, 0.3))
     with pytest.raises(KeyboardInterrupt):

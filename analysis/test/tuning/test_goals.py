@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Objectives, limits and weights as they are written on the command line."""
+"""Objectives, limits and weights as written on the command line."""
 
 from fractions import Fraction
 
@@ -25,7 +25,7 @@ def test_objectives_are_named_once():
         (lambda: goals.limits(["rss<=-1*default"]), "is neither"),
         (lambda: goals.limits([""]), "'' is neither"),
         (lambda: goals.weights(["a", "b"], "1"), "1 for 2 workloads"),
-        (lambda: goals.weights(["a"], "x"), "'x' is no list of numbers"),
+        (lambda: goals.weights(["a"], "x"), "'x' is not a list of numbers"),
         (lambda: goals.weights(["a"], "nan"), "more than 0"),
         (lambda: goals.weights(["a", "b"], "1,0"), "more than 0"),
     ],

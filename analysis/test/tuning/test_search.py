@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A search finds what is best, tries nothing twice, and goes on as it would have.
+"""A search finds the best settings, tries none twice, and continues after an interrupt as it would have.
 
 Long: more seeds, and more points at which it is interrupted.
 """
@@ -63,7 +63,7 @@ def test_the_number_of_replays_at_once_changes_no_point():
 
 
 class Interrupted(Formula):
-    """Is interrupted after so many points."""
+    """Is interrupted after a number of points."""
 
     def __init__(self, after):
         super().__init__()
@@ -78,7 +78,7 @@ class Interrupted(Formula):
 
 
 @pytest.mark.parametrize("after", [0, 7, 33, *long(1, 2, 20)])
-def test_an_interrupted_search_goes_on_as_it_would_have(after):
+def test_an_interrupted_search_continues_as_it_would_have(after):
     whole, best = searched(40)
     kept, formula = in_memory(), Formula()
     with pytest.raises(KeyboardInterrupt):
@@ -89,7 +89,7 @@ def test_an_interrupted_search_goes_on_as_it_would_have(after):
     assert again.settings == best.settings
 
 
-def test_a_search_with_a_larger_budget_goes_on_as_it_would_have():
+def test_a_search_with_a_larger_budget_continues_as_it_would_have():
     kept, cut = in_memory(), in_memory()
     few = [list(search_in(study, 20)[0]) for study in (kept, cut)][0]
     whole, best = search_in(kept, 50)
@@ -114,7 +114,7 @@ def test_the_winner_was_replayed_again_and_without_each_of_its_settings():
     assert all((key_of(without(best.settings, name)), 0) in found for name in best.settings)
 
 
-def test_a_small_space_is_searched_wholly_and_then_left():
+def test_a_small_space_is_searched_completely_and_then_left():
     points, best = search_in(None, 1000, space=planted_space(["mode"]))
     assert len(keys(points)) == 3
     assert len(points) == 5  # the default and the winner again

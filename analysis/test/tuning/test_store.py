@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The file of a search: gone on with only by the same search, and one clear line for anything else."""
+"""The file of a search: continued only by the same search, and one clear line for anything else."""
 
 import builtins
 import sqlite3
@@ -65,12 +65,12 @@ def test_two_searches_do_not_share_a_file(tmp_path):
         opened(tmp_path / "s", {})
 
 
-def test_a_place_that_can_not_be_written_is_told(tmp_path):
+def test_a_place_that_can_not_be_written_is_reported(tmp_path):
     with pytest.raises(HeaptapeError, match="none/s: can't be written: No such file or directory"):
         opened(tmp_path / "none" / "s", {})
 
 
-def test_without_optuna_the_command_that_installs_it_is_told(monkeypatch):
+def test_without_optuna_the_command_that_installs_it_is_reported(monkeypatch):
     real = builtins.__import__
 
     def without(name, *rest):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape tune` from end to end, on an allocator that wastes by formula and on our own.
+"""`heaptape tune` from end to end, on an allocator that wastes memory by a formula and on our own.
 
 Long: more allocators and signals.
 """
@@ -61,14 +61,14 @@ def registered(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tape(tmp_path_factory, small_tape):
-    """The beginning of the small trace: what the planted allocator wastes does not depend on it."""
+    """The beginning of the small trace: the planted allocator's waste does not depend on it."""
     path = tmp_path_factory.mktemp("tape") / "small.txt"
     path.write_text("".join(small_tape.read_text().splitlines(keepends=True)[:40]))
     return path
 
 
 def go_to(monkeypatch, folder, registered):
-    """The registry has the planted allocator alone, and that is the present directory."""
+    """Makes `folder` the present directory, and the registry have only the planted allocator."""
     monkeypatch.setattr(Home, "registry_file", lambda self: registered / "allocators.toml")
     monkeypatch.setattr(Home, "library_directories", lambda self: [registered])
     monkeypatch.chdir(folder)
@@ -81,7 +81,7 @@ def planted(registered, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def searched(registered, tape, tmp_path_factory):
-    """The folder of a search, and what it printed."""
+    """The folder of a search, and its output."""
     folder = tmp_path_factory.mktemp("searched")
     with pytest.MonkeyPatch.context() as patch:
         go_to(patch, folder, registered)
@@ -92,7 +92,7 @@ def searched(registered, tape, tmp_path_factory):
 
 @pytest.fixture
 def again(searched, planted, tmp_path):
-    """A start in a copy of that folder has nothing to search for."""
+    """A start in a copy of that folder, which has nothing left to search."""
     shutil.copytree(searched[0], tmp_path, dirs_exist_ok=True)
 
 
@@ -145,8 +145,8 @@ def test_a_search_of_other_tunables_is_refused(planted, tape):
     [
         (["--tunables", "a,c"], 1, "unknown tunable 'c' of planted: known are a, b, mode"),
         (["--objective", "speed"], 2, "unknown figure 'speed'"),
-        (["--objective", "misses"], 1, "no data accesses, all of which the misses pass needs: record with --accesses"),
-        (["--objective", "cpu"], 1, "no data accesses, all of which the misses pass needs: record with --accesses"),
+        (["--objective", "misses"], 1, "no data accesses; the misses pass needs all of them: record with --accesses"),
+        (["--objective", "cpu"], 1, "no data accesses; the misses pass needs all of them: record with --accesses"),
         (["--limit", "rss=1"], 2, "'rss=1' is neither"),
         (["--budget", "0"], 2, "'0' is neither a number of replays nor a time"),
         (["--budget", "0m"], 2, "'0m' is neither"),
@@ -172,7 +172,7 @@ def test_an_allocator_without_tunables_is_refused(small_tape):
 
 
 def wait_for_points(path, count):
-    """Until the search has so many."""
+    """Waits until the search has `count` points."""
     for _ in range(2000):
         time.sleep(0.05)
         with contextlib.suppress(sqlite3.OperationalError), sqlite3.connect(f"file:{path}?mode=ro", uri=True) as found:
@@ -189,7 +189,7 @@ def wait_for_points(path, count):
         pytest.param(signal.SIGINT, False, marks=pytest.mark.long),
     ],
 )
-def test_a_search_that_was_ended_goes_on_where_it_was(tmp_path, monkeypatch, small_tape, number, group):
+def test_a_search_that_was_ended_continues_where_it_was(tmp_path, monkeypatch, small_tape, number, group):
     command = ["tune", small_tape, "-a", "reference", "--tunables", "tcache_count,top_pad,arenas", "--budget", "9"]
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
     cut = subprocess.Popen([HEAPTAPE, *command], cwd=tmp_path, preexec_fn=take_interrupts, **options)
@@ -198,7 +198,7 @@ def test_a_search_that_was_ended_goes_on_where_it_was(tmp_path, monkeypatch, sma
     printed, errors = cut.communicate()
     if number == signal.SIGINT:
         assert cut.returncode == 130
-        assert "the same command goes on from small.reference.tune.sqlite" in errors
+        assert "the same command continues from small.reference.tune.sqlite" in errors
         assert "settings tried" in printed
     monkeypatch.chdir(tmp_path)
     for other in ([], ["--storage", "whole.sqlite", "-o", "whole.json"]):
@@ -222,7 +222,7 @@ def test_what_is_named_was_better_in_each_replay_on_every_allocator(monkeypatch,
     assert len(points) + sum(len(one["again"]) for one in points.values()) <= 20
     default, best = points["default"], points[data["winner"]["label"]]
     if best["settings"]:
-        # mimalloc looks at the clock: where its figures vary, the budget may be too small for a verdict.
+        # mimalloc uses the clock: where its figures vary, the budget may be too small for a verdict.
         assert data["winner"]["standing"] in (("better", "open") if allocator == "mimalloc" else ("better",))
     if best["settings"] and data["winner"]["standing"] == "better":
         most, least = max(peaks(best)[1:]), min(peaks(default))
@@ -231,7 +231,7 @@ def test_what_is_named_was_better_in_each_replay_on_every_allocator(monkeypatch,
 
 
 def peaks(point):
-    """Of each replay of one setting."""
+    """The peaks of each replay of one setting."""
     return [one["small"]["rss-peak"] for one in (point["figures"], *(again["figures"] for again in point["again"]))]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A sample as text: in any size of terminal, with figures in words that fit, and what is wrong told first."""
+"""A sample as text: in any size of terminal, with figures in words that fit, and faults reported first."""
 
 import pytest
 from heaptape.watch.lines import History, View, count, lines, sparkline
@@ -43,7 +43,7 @@ SAMPLE = made(counts(1, 100), counts(3, 200))
 
 
 def text(found: dict, width: int = 120, height: int = 40) -> str:
-    """As it is shown."""
+    """The text shown."""
     history = History()
     history.add(found)
     return "\n".join(line.plain for line in lines(found, history, View(width, height, keys=True)))
@@ -90,11 +90,11 @@ def test_lines_fit_into_any_terminal(width: int, height: int) -> None:
         assert max(line.cell_len for line in drawn) <= width
 
 
-def test_what_is_missing_is_told() -> None:
+def test_what_is_missing_is_reported() -> None:
     assert "missing" not in text(SAMPLE)
-    told = text(made(counts(1, 100), counts(3, 200, dropped=5, skipped=7000)))
-    assert "5 dropped" in told
-    assert "7.00 k in pauses" in told
+    shown = text(made(counts(1, 100), counts(3, 200, dropped=5, skipped=7000)))
+    assert "5 dropped" in shown
+    assert "7.00 k in pauses" in shown
 
 
 def test_names_of_the_program_move_no_terminal() -> None:
@@ -107,7 +107,7 @@ def test_names_of_the_program_move_no_terminal() -> None:
     assert "f?[2J" in shown
 
 
-def test_more_live_than_resident_is_told_in_words() -> None:
+def test_more_live_than_resident_is_reported_in_words() -> None:
     assert "never touched" in text(made(counts(1, 100), counts(3, 200), rss=500))
     assert "beside live" in text(made(counts(1, 100), counts(3, 200), rss=None))
 

@@ -21,7 +21,7 @@ SUMMARY = "which allocator a program should use: ten lines"
 DESCRIPTION = (
     "Records a program (or takes a recording), replays it into every allocator found here and into its main settings, "
     "counts memory and instructions, and says in at most ten lines what to use for memory and for CPU time, what that "
-    "saves and costs, how sure that is, and what to set. docs/use/ADVISE.md tells how it decides."
+    "saves and costs, how sure that is, and what to set. docs/use/ADVISE.md describes how it decides."
 )
 
 
@@ -31,18 +31,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "input",
         metavar="F",
         nargs="?",
-        help="trace or workload. Instead of it: -- CMD, which is run and recorded; of several processes the one that "
-        "makes most calls is meant. A program that does not end by itself: Ctrl-C ends it, and the advice follows",
+        help="trace or workload. Instead of it: -- CMD, which is run and recorded; of several processes, the one that "
+        "makes the most calls is used. A program that does not end by itself is ended by Ctrl-C; the advice follows",
     )
     parser.add_argument(
-        "--objective", default="both", choices=("memory", "cpu", "both"), help="what to save (default both, each apart)"
+        "--objective", default="both", choices=("memory", "cpu", "both"), help="what to save (default both, separately)"
     )
     parser.add_argument(
         "--limit",
         action="append",
         default=[],
         metavar="CONDITION",
-        help="what is advised has to keep this: 'rss-peak<=1.05*today', 'rss-mean<=64 MiB'. Repeatable",
+        help="a limit that the advice must keep: 'rss-peak<=1.05*today', 'rss-mean<=64 MiB'. Repeatable",
     )
     parser.add_argument(
         "-a",
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME[:VARIANT]|LIB.so",
-        help="a candidate, as of replay; repeatable (default: all that are found, and their main settings)",
+        help="a candidate, as for replay; repeatable (default: all that are found, and their main settings)",
     )
     parser.add_argument(
         "--baseline", metavar="NAME", help="what the program runs on today (default: what it was recorded on)"
@@ -63,29 +63,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_recording(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", metavar="F.tape", help="keep the recording there")
     parser.add_argument(
-        "--program", default="", metavar="NAME", help="of several processes the one whose executable has this name"
+        "--program", default="", metavar="NAME", help="of several processes, use the one whose executable has this name"
     )
     parser.add_argument(
         "--accesses",
         action="store_true",
-        help="record data accesses too, under Valgrind, some 20 times slower: CPU time then counts cache misses",
+        help="record data accesses too, under Valgrind, about 20 times slower: CPU time then includes cache misses",
     )
     parser.add_argument(
         "--live",
         action="store_true",
-        help="run the program on what is advised and on today's allocator, in turns, and say whether it holds; "
-        "standard input has to be a file, or nothing",
+        help="run the program alternately on the advised and on today's allocator, and say whether the advice holds; "
+        "standard input must be a file, or nothing",
     )
     parser.add_argument(
         "--seconds",
         type=float,
         default=60,
-        help="of --live: CPU time for runs that measure it (default 60; 0: only memory is measured)",
+        help="with --live: CPU time for runs that measure it (default 60; 0: only memory is measured)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the advice. 1 if live runs say that it does not hold."""
+    """Prints the advice. Returns 1 if live runs show that it does not hold."""
 
     from heaptape.advice import advise, programs, words
     from heaptape.fidelity.live import c_library
@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _checked(arguments: argparse.Namespace) -> Sequence[str]:
-    """The command line; empty where there is none. Raises UsageError for what does not go together."""
+    """The program's command line; empty if none was given. Raises UsageError for options that exclude each other."""
     command = list(arguments.own_options)
     if arguments.input is None and not command:
         raise UsageError("advise: a recording F, or a program: heaptape advise -- CMD ...")

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 SUMMARY = "which revision of an allocator made a workload worse"
 DESCRIPTION = (
-    "git bisect with an exact figure as its judge: builds revisions of an allocator in a clone of its own (your "
-    "checkout is not touched), replays the workload on each, and names the first one of which the condition holds. "
-    "Revisions that don't build are skipped and told. Libraries and figures are kept: after an interrupt, the same "
-    "command goes on where it was."
+    "git bisect that judges by an exact figure: builds revisions of an allocator in a separate clone (your checkout "
+    "is not touched), replays the workload on each, and names the first one for which the condition holds. "
+    "Revisions that don't build are skipped and reported. Libraries and figures are kept: after an interrupt, the "
+    "same command continues where it stopped."
 )
 
 
@@ -28,9 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--good", required=True, metavar="REV", help="a revision that is as it should be")
     parser.add_argument("--bad", required=True, metavar="REV", help="a later one that is not")
     parser.add_argument(
-        "--build", required=True, metavar="CMD", help="builds a revision: for a shell, in a clean work tree"
+        "--build", required=True, metavar="CMD", help="shell command that builds a revision, in a clean work tree"
     )
-    parser.add_argument("--lib", required=True, metavar="PATH", help="the library that this makes, in the work tree")
+    parser.add_argument("--lib", required=True, metavar="PATH", help="the library that CMD makes, in the work tree")
     parser.add_argument(
         "--if",
         required=True,
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the first bad revision. 1 if it can't be told from others that could not be tried."""
+    """Prints the first bad revision. Returns 1 if revisions that could not be tried leave several candidates for it."""
     from heaptape.gate.bisect import bisect
     from heaptape.measure import replay
 
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
             workload = replay.prepare(arguments.input, arguments.home, work.scratch)
             outcome = bisect(search, workload, arguments.home, console.note)
     except (KeyboardInterrupt, SystemExit):
-        console.note("interrupted: the same command goes on from here")
+        console.note("interrupted: the same command continues from here")
         raise
     if arguments.output:
         write_json(arguments.output, outcome.as_json())

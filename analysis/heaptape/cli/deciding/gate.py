@@ -19,33 +19,33 @@ SUMMARY = "is a new allocator worse than the old one, and the smallest tape that
 DESCRIPTION = (
     "Replays tapes into both allocators and compares exact figures: memory, page faults, system calls, instructions, "
     "and whether the new allocator keeps malloc's promises. Exit status 0: no figure is worse than tolerated; 1: some "
-    "are, a promise is broken, or something could not be measured; 2: wrong usage. Of what is worse, the smallest tape "
-    "that still shows it is kept (docs/use/GATE.md)."
+    "are, a promise is broken, or something could not be measured; 2: wrong usage. If a figure is worse, the smallest "
+    "tape that still shows it is kept (docs/use/GATE.md)."
 )
 WHICH = ("worst", "all", "none")
 
 
 def add_pair(parser: argparse.ArgumentParser) -> None:
-    """--old and --new: also of `heaptape minimise`."""
+    """Adds --old and --new, which `heaptape minimise` has too."""
     for name, what in (("old", "the allocator to compare with"), ("new", "the allocator in question")):
         parser.add_argument(
-            f"--{name}", required=True, metavar="NAME[:VARIANT]|LIB.so", help=f"{what}, as -a of replay"
+            f"--{name}", required=True, metavar="NAME[:VARIANT]|LIB.so", help=f"{what}, as for -a of replay"
         )
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
-    """How long one tape is made smaller: also of `heaptape minimise`."""
+    """Adds the limits on making one tape smaller, which `heaptape minimise` has too."""
     parser.add_argument(
-        "--minimise-runs", type=int, default=400, metavar="N", help="try so many pieces of a tape at most (default 400)"
+        "--minimise-runs", type=int, default=400, metavar="N", help="try at most N pieces of a tape (default 400)"
     )
     parser.add_argument(
-        "--minimise-minutes", type=float, default=5, metavar="MINUTES", help="for so long at most (default 5)"
+        "--minimise-minutes", type=float, default=5, metavar="MINUTES", help="for at most this long (default 5)"
     )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "corpus", nargs="+", metavar="CORPUS", help="a trace, workload or other recording, or a folder of such"
+        "corpus", nargs="+", metavar="CORPUS", help="a trace, workload or other recording, or a folder of them"
     )
     add_pair(parser)
     parser.add_argument(
@@ -53,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="rss=1%,instructions=2%,syscalls=10%",
         metavar="LIST",
         help="how much worse each figure may be: percent, an amount (5, 64 KiB) or both (1%%+64 KiB). rss is rss-peak "
-        "and rss-mean; others are vmsize-peak, faults, misses. What is not named is shown only (default %(default)s)",
+        "and rss-mean; other figures are vmsize-peak, faults, misses. Figures not named are only shown (default "
+        "%(default)s)",
     )
     parser.add_argument("--junit", metavar="F.xml", help="write the result as JUnit XML")
     parser.add_argument("-o", "--output", metavar="G.json", help="write all figures (-: standard output)")
@@ -61,13 +62,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--artefacts",
         default="heaptape-gate",
         metavar="DIR",
-        help="where minimised tapes go, each in a folder of its own (default %(default)s)",
+        help="where minimised tapes go, each in its own folder (default %(default)s)",
     )
     parser.add_argument(
         "--minimise",
         default="worst",
         choices=WHICH,
-        help="which tapes are made smaller: of each figure the one that is worst, all, or none (default %(default)s)",
+        help="which tapes are made smaller: the worst one for each figure, all, or none (default %(default)s)",
     )
     add_limits(parser)
     parser.add_argument("--timeout", type=float, default=0, metavar="S", help="seconds for one replay (default: none)")
@@ -75,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compares, prints the table, minimises what is worse. 1 if anything failed."""
+    """Compares, prints the table, minimises tapes whose figures are worse. Returns 1 if anything failed."""
     from heaptape.gate import artefact, corpus, gate
 
     pairing, limits = _pairing(arguments), limits_of(arguments, "gate")

@@ -11,7 +11,7 @@ SUMMARY = "the smallest piece of a tape on which a condition still holds"
 DESCRIPTION = (
     "Leaves out threads, groups of objects and stretches of time, as long as the condition holds, and keeps what is "
     "left: a tape, its figures on both allocators, and the command that shows them. Each piece is a legal history: an "
-    "object is there whole, or not at all. Interrupted, it keeps the smallest piece so far."
+    "object is kept whole, or not at all. If interrupted, it keeps the smallest piece so far."
 )
 
 
@@ -24,10 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="CONDITION",
         help="of the new allocator: FIGURE OP BOUND, as in 'rss-peak>1.1*old', 'syscalls>old+10', 'rss-mean>64 MiB', "
-        "'broken>0' (it breaks a promise of malloc's). docs/use/GATE.md has the figures",
+        "'broken>0' (it breaks a promise of malloc). docs/use/GATE.md lists the figures",
     )
     parser.add_argument(
-        "-o", "--output", metavar="DIR", help="where the tape goes, with what it shows (default NAME.minimised)"
+        "-o", "--output", metavar="DIR", help="folder for the tape and its figures (default NAME.minimised)"
     )
     gate.add_limits(parser)
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 SUMMARY = "search an allocator's settings for those that suit workloads best"
 DESCRIPTION = (
-    "Replays workloads with one setting of the allocator's tunables after the other, counts exactly, and says which "
-    "settings are best, what each of them contributes and what to put into the environment. A second start with the "
-    "same command goes on where the first ended. docs/use/TUNING.md."
+    "Replays workloads with one setting of the allocator's tunables after another, counts exactly, and reports which "
+    "settings are best, what each of them contributes and what to put into the environment. The same command, run "
+    "again, continues where it ended. docs/use/TUNING.md."
 )
 INTERRUPTED = 130
 SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -37,15 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allocator",
         required=True,
         metavar="NAME",
-        help="of the registry ('heaptape allocators --tunables NAME' lists what can be set)",
+        help="an allocator of the registry ('heaptape allocators --tunables NAME' lists what can be set)",
     )
     parser.add_argument(
         "--objective",
         default="rss-peak",
         metavar="LIST",
-        help="what is to be small, joined by commas: rss-peak, rss-mean, instructions (of the calls), misses (of the "
-        "last cache; needs a recording with data accesses), cpu (the program's CPU time as predicted from counts; the "
-        "same), vmsize-peak, syscalls, faults (default rss-peak)",
+        help="what to minimise, joined by commas: rss-peak, rss-mean, instructions (of the calls), misses (of the last "
+        "cache; needs a recording with data accesses), cpu (the program's CPU time as predicted from counts; needs "
+        "one, too), vmsize-peak, syscalls, faults (default rss-peak)",
     )
     parser.add_argument(
         "--limit",
@@ -59,17 +59,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--budget",
         default="60",
         metavar="RUNS|TIME",
-        help="replays, of all starts together, or with s, m or h the time of this start (default 60): settings x "
+        help="number of replays, over all starts, or with s, m or h the time of this start (default 60): settings x "
         "workloads x passes, the default and the variants included",
     )
     parser.add_argument("--tunables", default="", metavar="LIST", help="search only these (default: all that matter)")
     parser.add_argument(
-        "--weights", default="", metavar="LIST", help="of the workloads, in their order (default: alike)"
+        "--weights", default="", metavar="LIST", help="weights of the workloads, in their order (default: equal)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="replays at once (default: the processors)")
     parser.add_argument(
-        "--storage", metavar="FILE", help="where the search is kept, to go on with (default NAME.ALLOCATOR.tune.sqlite)"
+        "--storage", metavar="FILE", help="keep the search there, to continue it (default NAME.ALLOCATOR.tune.sqlite)"
     )
     parser.add_argument(
         "-o", "--output", metavar="T.json", help="the results, with all points (default NAME.ALLOCATOR.tune.json)"
@@ -78,9 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--live",
         action="store_true",
-        help="then run the command after -- with the default and the winner in turns, and say whether it held",
+        help="then run the command after -- alternately with the default and the winner, and say whether it held",
     )
-    parser.add_argument("--live-runs", type=int, default=5, metavar="N", help="of each with --live (default 5)")
+    parser.add_argument("--live-runs", type=int, default=5, metavar="N", help="runs of each with --live (default 5)")
     parser.usage = "heaptape tune F [F ...] -a NAME [options] [--live -- CMD ...]"
 
 
@@ -97,7 +97,7 @@ class Request:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Searches, writes the results, prints them. 130 if interrupted."""
+    """Searches, writes the results, prints them. Returns 130 if interrupted."""
     from heaptape.tuning import store
 
     _check(arguments)
@@ -112,13 +112,13 @@ def run(arguments: argparse.Namespace) -> int:
     if request.output != STANDARD_OUTPUT:
         _print(data, request, arguments.format)
     if interrupted:
-        console.note(f"interrupted: the same command goes on from {request.storage}")
+        console.note(f"interrupted: the same command continues from {request.storage}")
         return INTERRUPTED
     return 0
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Raises UsageError for what can be told before anything else."""
+    """Raises UsageError for mistakes that show before any file is read."""
     _budget(arguments.budget)
     if arguments.live != bool(arguments.own_options):
         raise UsageError("tune --live: needs the command after --, and -- needs --live")
@@ -129,7 +129,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _budget(text: str) -> tuple[int | None, float]:
-    """Replays, or None; seconds, without end where replays are counted."""
+    """The number of replays, or None; the seconds, infinite where replays are counted."""
     match = re.fullmatch(r"(\d{1,9})([smh]?)", text)
     if not match or int(match[1]) == 0:
         raise UsageError(f"tune --budget: '{text}' is neither a number of replays nor a time such as 10m")
@@ -177,13 +177,13 @@ def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bo
             search = Search(request.space, request.goals, trials, kept, request.seed)
             interrupted = _run(search, _bounds(request, arguments), work)
             if not any(not point.settings and not point.error for point in kept.points):
-                raise KeyboardInterrupt  # before there was anything to tell
+                raise KeyboardInterrupt  # before there was anything to report
             found = answer(request.space, request.goals, kept.points, about)
             return found | {"stand_ins": _stand_ins(prepared)}, interrupted
 
 
 def _stand_ins(workloads: Mapping[str, Path]) -> dict:
-    """name -> what it is and its margins, of those workloads that stand for another."""
+    """name -> what it is and its margins, for the workloads that stand for another."""
     from heaptape.formats.workload_format import read_workload
     from heaptape.results import margins
 
@@ -209,8 +209,8 @@ def _run(search: "Search", budget: "Budget", work: replaying.Work) -> bool:
         elapsed = time.monotonic() - began
         share = points / budget.points if budget.points else elapsed / max(budget.until - began, 1e-3)
         best = search.leading()
-        told = f", best so far {100 * (best.balance - 1):+.1f} %" if best else ""
-        work.progress.update(f"{points} settings{told}", min(share, 1.0))
+        best_so_far = f", best so far {100 * (best.balance - 1):+.1f} %" if best else ""
+        work.progress.update(f"{points} settings{best_so_far}", min(share, 1.0))
 
     try:
         search.run(budget, tell)
@@ -220,7 +220,7 @@ def _run(search: "Search", budget: "Budget", work: replaying.Work) -> bool:
 
 
 def _about(request: Request) -> dict:
-    """What has to be the same for a search to be gone on with."""
+    """What has to be the same for a search to be continued."""
     from heaptape.common.version import __version__
     from heaptape.measure.registry import sha256_of
 
@@ -249,8 +249,8 @@ def _print(data: dict, request: Request, format_: str) -> None:
 
 
 def _lived(arguments: argparse.Namespace, data: dict, space: "Space") -> dict | None:
-    """Live runs of default and winner in turns, and what they say of each objective and limit. None: the winner is the
-    default.
+    """Alternate live runs of default and winner, and their results for each objective and limit. None: the winner is
+    the default.
     """
     from heaptape.fidelity import live_command
 
@@ -270,7 +270,7 @@ def _lived(arguments: argparse.Namespace, data: dict, space: "Space") -> dict | 
 
 
 def _bounds_of_limits(arguments: argparse.Namespace) -> dict[str, float]:
-    """figure -> how many times the default's it may be; limits in absolute numbers are of the replayed workload."""
+    """figure -> the most it may be, as a multiple of the default's. Absolute limits hold for the replayed workload."""
     from heaptape.tuning import goals
 
     return {one.figure: float(one.most) for one in goals.limits(arguments.limit) if one.of_default}

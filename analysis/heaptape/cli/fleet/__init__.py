@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape fleet`, whose commands are in modules of their own; this is what each of them has."""
+"""`heaptape fleet`, whose commands are in separate modules; this is what each of them has."""
 
 import argparse
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Subcommand(NamedTuple):
-    """A command within the command: what a module of a command has as its own names."""
+    """A command of `heaptape fleet`: what the module of another command has as its names."""
 
     summary: str
     description: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape fleet ingest`, `query`, `choose` and `report`: what a store's traces and cells tell."""
+"""`heaptape fleet ingest`, `query`, `choose` and `report`: what a store's traces and cells show."""
 
 import argparse
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ DEFAULT_BASELINE = "glibc"
 
 
 def needed() -> None:
-    """Raises HeaptapeError where a package is missing, before anything is done."""
+    """Raises HeaptapeError if a Python package is missing. Called before anything is done."""
     from heaptape.fleet.store.files import MISSING
 
     try:
@@ -43,13 +43,13 @@ def _ingest_arguments(parser: argparse.ArgumentParser) -> None:
         "tapes", nargs="+", metavar="TAPE", help="trace, folder of *.tape, or fsspec URL, which may be a pattern"
     )
     parser.add_argument("--store", required=True, metavar="URL", help="folder or fsspec URL; made where there is none")
-    parser.add_argument("--program", default="", metavar="NAME", help="of all of them, instead of what they tell")
-    parser.add_argument("--build-id", default="", metavar="ID", help="likewise (recordings with stacks tell it)")
+    parser.add_argument("--program", default="", metavar="NAME", help="of all tapes, instead of the recorded one")
+    parser.add_argument("--build-id", default="", metavar="ID", help="likewise (recordings with stacks have it)")
     parser.add_argument(
         "--host-class",
         default="",
         metavar="NAME",
-        help="kind of machine they were recorded on (default: its processor's)",
+        help="kind of machine they were recorded on (default: its processor's name)",
     )
     parser.add_argument(
         "--scheduler",
@@ -60,7 +60,7 @@ def _ingest_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_keys(parser)
     parser.add_argument(
-        "--retries", type=int, default=2, metavar="N", help="of a batch whose worker is lost (default 2)"
+        "--retries", type=int, default=2, metavar="N", help="retries of a batch whose worker is lost (default 2)"
     )
     parser.add_argument("--json", action="store_true", help="machine-readable")
     add_store_wait(parser)
@@ -92,7 +92,7 @@ def _ingest(arguments: argparse.Namespace) -> int:
 
 
 def _here(outcomes: "Iterator[Outcome]", count: int, progress: WorkProgress) -> tuple[int, dict[str, str]]:
-    """Traces that were ingested, and why others were not: told at once."""
+    """The number of ingested traces, and why other traces failed. Failures are reported at once."""
     done, failed = 0, dict[str, str]()
     for number, outcome in enumerate(outcomes, 1):
         done += len(outcome.done)
@@ -158,16 +158,16 @@ def _choose_arguments(parser: argparse.ArgumentParser) -> None:
         "--by",
         default="program",
         choices=["program", "build_id", "host_class", "day", "none"],
-        help="each value of it has a recording at least that stands for it (default program)",
+        help="each value of this column has at least one recording that stands for it (default program)",
     )
     parser.add_argument(
         "--weight",
         default="recordings",
         choices=["recordings", "ops"],
-        help="what the weights say: how many recordings each stands for (default), or how many times its ops",
+        help="what the weights mean: how many recordings each stands for (default), or how many times its ops",
     )
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="of the draw among many recordings (default 1)"
+        "--seed", type=int, default=1, metavar="N", help="seed of the draw among many recordings (default 1)"
     )
     parser.add_argument("--baseline", default=DEFAULT_BASELINE, metavar="NAME", help="for the errors (default glibc)")
     parser.add_argument("-o", "--output", metavar="PLAN.toml", help="write a plan for 'heaptape fleet replay'")
@@ -193,8 +193,7 @@ def _choose(arguments: argparse.Namespace) -> int:
     if arguments.output:
         write_text(arguments.output, chosen_plan(Path(arguments.output), chosen.traces, arguments.baseline))
     if arguments.json:
-        told = {"chosen": records(chosen.traces), "explained": chosen.explained, "errors": records(errors)}
-        print_json(told)
+        print_json({"chosen": records(chosen.traces), "explained": chosen.explained, "errors": records(errors)})
     else:
         print(_chosen_in_words(chosen, errors, measured, len(traces)))
     return 0
@@ -207,9 +206,9 @@ def _chosen_in_words(chosen: "Chosen", errors: "pd.DataFrame", measured: int, co
         f"\n{len(chosen.traces)} of {count:,}, which have {100 * chosen.explained:.0f} % of the fleet's variety."
     )
     if len(errors):
-        told = errors.sort_values("error_percent", key=abs, ascending=False).head(ERRORS_SHOWN)
+        largest = errors.sort_values("error_percent", key=abs, ascending=False).head(ERRORS_SHOWN)
         lines.append("Their error against the whole, by the exact cells of all:")
-        lines.append(told.to_string(index=False, float_format="{:,.2f}".format))
+        lines.append(largest.to_string(index=False, float_format="{:,.2f}".format))
     else:
         lines.append(
             f"Error not known, as not all have exact cells: {measured:,} of {count:,} recordings have a workload here."
@@ -259,7 +258,7 @@ def _report(arguments: argparse.Namespace) -> int:
 INGEST = Subcommand(
     "profile traces into the store's dataset",
     "Counts what each trace asks of an allocator, once, and keeps it as Parquet: features, histogram of sizes and "
-    "lifetimes, call stacks. A trace that is there is not counted again, so the same command goes on where it was "
+    "lifetimes, call stacks. A trace that is there is not counted again, so the same command continues where it was "
     "stopped.",
     _ingest_arguments,
     _ingest,
@@ -273,7 +272,7 @@ QUERY = Subcommand(
 )
 CHOOSE = Subcommand(
     "which recordings stand for all",
-    "Chooses recordings that stand for all that were ingested, each with its weight, and tells the error made, where "
+    "Chooses recordings that stand for all that were ingested, each with its weight, and prints the error made, where "
     "the store has exact cells of all of them.",
     _choose_arguments,
     _choose,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape fleet`: many recordings, many machines. Its commands are in modules of their own."""
+"""`heaptape fleet`: many recordings, many machines. Its commands are in separate modules."""
 
 import argparse
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape fleet keys`, `scheduler` and `worker`: the processes of a fleet, and what makes it one."""
+"""`heaptape fleet keys`, `scheduler` and `worker`: the processes of a fleet, and their TLS keys."""
 
 import argparse
 import os
@@ -19,12 +19,12 @@ def add_store_wait(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=STORE_WAIT_S,
         metavar="SECONDS",
-        help=f"how long a store that can't be read or written is waited for (default {STORE_WAIT_S:g})",
+        help=f"how long to wait for a store that can't be read or written (default {STORE_WAIT_S:g})",
     )
 
 
 def add_keys(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--keys", metavar="DIR", help="that 'heaptape fleet keys' made; for tls:// addresses")
+    parser.add_argument("--keys", metavar="DIR", help="folder that 'heaptape fleet keys' made; for tls:// addresses")
 
 
 def _keys_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def _keys(arguments: argparse.Namespace) -> int:
 
 
 def _scheduler_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("address", metavar="ADDRESS", help="to listen at: tls://HOST:PORT, or tcp://127.0.0.1:PORT")
+    parser.add_argument("address", metavar="ADDRESS", help="where to listen: tls://HOST:PORT, or tcp://127.0.0.1:PORT")
     add_keys(parser)
     _add_until_input_ends(parser)
 
@@ -54,7 +54,7 @@ def _scheduler(arguments: argparse.Namespace) -> int:
 
 
 def _worker_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("address", metavar="ADDRESS", help="of the scheduler")
+    parser.add_argument("address", metavar="ADDRESS", help="address of the scheduler")
     parser.add_argument(
         "--store", required=True, metavar="STORE", help="the one store that it works for; made where there is none"
     )
@@ -65,14 +65,14 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory", type=int, default=0, metavar="BYTES", help="for all of them (default: what is available)"
     )
-    parser.add_argument("--machine", default="", metavar="NAME", help="counts as a machine of its own, of that name")
+    parser.add_argument("--machine", default="", metavar="NAME", help="counts as a separate machine of that name")
     add_store_wait(parser)
     _add_until_input_ends(parser)
 
 
 def _worker(arguments: argparse.Namespace) -> int:
     if arguments.threads < 0 or arguments.memory < 0:
-        raise UsageError("fleet worker: --threads and --memory are numbers of their kind")
+        raise UsageError("fleet worker: --threads and --memory must not be negative")
     from heaptape.common.processors import processors
     from heaptape.fleet import worker
     from heaptape.fleet.cluster.servers import check_address, serve_worker
@@ -89,8 +89,8 @@ def _worker(arguments: argparse.Namespace) -> int:
     threads = arguments.threads or processors()
     memory_bytes = arguments.memory or machine.available_bytes()
     with scratch.of_worker(here.name), here.signs_of_life():
-        told = (lambda line: None) if arguments.until_input_ends else console.note
-        serve_worker(arguments.address, arguments.keys, here.name, threads, memory_bytes, told)
+        tell = (lambda line: None) if arguments.until_input_ends else console.note
+        serve_worker(arguments.address, arguments.keys, here.name, threads, memory_bytes, tell)
     return 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape fleet replay` and `heaptape fleet work`: have a plan's cells run, or run a share of them here."""
+"""`heaptape fleet replay` runs a plan's cells on workers; `heaptape fleet work` runs a share of them here."""
 
 import argparse
 import re
@@ -41,17 +41,15 @@ def _replay_arguments(parser: argparse.ArgumentParser) -> None:
         help="as 'heaptape replay -a' takes it; repeatable (default: the plan's, or all that are found)",
     )
     parser.add_argument("--store", required=True, metavar="URL", help="folder or fsspec URL; made where there is none")
-    parser.add_argument("--baseline", metavar="NAME", help="what the others are compared with (default glibc)")
+    parser.add_argument("--baseline", metavar="NAME", help="the allocator to compare with (default glibc)")
     parser.add_argument(
         "--pass",
         dest="passes",
         metavar="LIST",
-        help="passes, joined by commas (default instructions,memory). Those that look at the clock are run in blocks",
+        help="passes, joined by commas (default instructions,memory). Passes that read the clock are run in blocks",
     )
-    parser.add_argument(
-        "--reps", type=int, metavar="N", help="repetitions of passes that look at the clock (default 5)"
-    )
-    parser.add_argument("--seed", type=int, metavar="N", help="of the order within blocks (default 0)")
+    parser.add_argument("--reps", type=int, metavar="N", help="repetitions of passes that read the clock (default 5)")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of the order within blocks (default 0)")
     parser.add_argument(
         "--scheduler",
         default="local",
@@ -64,10 +62,10 @@ def _replay_arguments(parser: argparse.ArgumentParser) -> None:
         "--slurm-script", metavar="F", help="run nothing: write the script of a job array ('-': print it)"
     )
     parser.add_argument(
-        "--shares", type=int, default=0, metavar="N", help=f"tasks of that array (default {DEFAULT_SHARES} at most)"
+        "--shares", type=int, default=0, metavar="N", help=f"tasks of that array (default at most {DEFAULT_SHARES})"
     )
-    parser.add_argument("--retries", type=int, default=2, metavar="N", help="of a task that fails (default 2)")
-    parser.add_argument("--timeout", type=float, default=0, metavar="SECONDS", help="of one run (default: none)")
+    parser.add_argument("--retries", type=int, default=2, metavar="N", help="retries of a task that fails (default 2)")
+    parser.add_argument("--timeout", type=float, default=0, metavar="SECONDS", help="for one run (default: none)")
     parser.add_argument("--curves", action="store_true", help="keep time lines, memory maps and histograms, too")
     parser.add_argument("--again", action="store_true", help="also try cells whose allocator was at fault")
     add_store_wait(parser)
@@ -98,7 +96,7 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 
 def _wanted(arguments: argparse.Namespace, plan: "PlanFile") -> "PlanFile":
-    """The plan, with what the command line says instead."""
+    """The plan, with the options of the command line in place of its own."""
     import msgspec
 
     changes: dict[str, object] = {}
@@ -117,7 +115,7 @@ def _wanted(arguments: argparse.Namespace, plan: "PlanFile") -> "PlanFile":
 
 
 def local_workers(scheduler: str) -> int | None:
-    """How many on this machine; None: another scheduler's. Raises UsageError."""
+    """The number of workers on this machine; None: a scheduler at an address has the workers. Raises UsageError."""
     from heaptape.common.processors import processors
 
     match = re.fullmatch(r"local(=([1-9][0-9]{0,3}))?", scheduler)
@@ -133,16 +131,16 @@ def _run_plan(arguments: argparse.Namespace, plan: "Plan", store: "Store", worke
 
     first = left(list(plan.tasks()), store, again=arguments.again)
     if not first.tasks:
-        return _told(plan, first, first, {}, store)
+        return _report(plan, first, first, {}, store)
     failed: dict[str, str] = {}
     try:
         with WorkProgress() as progress:
             on_done = _progress(progress, first)
             failed = _dispatched(arguments, store, workers, first.tasks, progress.note, on_done).failed
     except KeyboardInterrupt:
-        console.note(f"interrupted: the same command goes on from {store.url}")
+        console.note(f"interrupted: the same command continues from {store.url}")
         return INTERRUPTED
-    return _told(plan, first, left(list(plan.tasks()), store), failed, store)
+    return _report(plan, first, left(list(plan.tasks()), store), failed, store)
 
 
 def _dispatched(
@@ -153,7 +151,7 @@ def _dispatched(
     tell: Callable[[str], None],
     on_done: "Callable[[Task, Ended], None]",
 ) -> "Ended":
-    """Has the tasks run by the scheduler's workers, or by some of this machine."""
+    """Has the tasks run by the scheduler's workers, or by workers on this machine."""
     from heaptape.fleet.cluster.dispatch import Dispatch
     from heaptape.fleet.cluster.local import cluster
     from heaptape.measure import machine
@@ -180,8 +178,8 @@ def _progress(progress: WorkProgress, first: "Left") -> "Callable[[Task, Ended],
     return on_done
 
 
-def _told(plan: "Plan", first: "Left", last: "Left", failed: dict[str, str], store: "Store") -> int:
-    """Says what became of the plan. The exit status. What is in the store counts, not what workers said."""
+def _report(plan: "Plan", first: "Left", last: "Left", failed: dict[str, str], store: "Store") -> int:
+    """Prints how much of the plan is done, by the store and not by what workers reported. Returns the exit status."""
     reasons = {key: f"{one.workload}: {one.label}, {one.pass_} pass: {one.reason}" for key, one in last.failed.items()}
     open_keys = [key for task in last.tasks for key in task.keys]
     reasons |= {key: failed.get(key, "not run") for key in open_keys}
@@ -189,11 +187,11 @@ def _told(plan: "Plan", first: "Left", last: "Left", failed: dict[str, str], sto
         f"{plan.cells():,} cells: {last.done:,} done ({first.done:,} were there before), {len(reasons):,} not. "
         f"Store {store.url}"
     )
-    told = list(dict.fromkeys(reasons.values()))
-    for line in told[:FAILURES_SHOWN]:
+    lines = list(dict.fromkeys(reasons.values()))
+    for line in lines[:FAILURES_SHOWN]:
         console.error(f"failed: {line}")
-    if len(told) > FAILURES_SHOWN:
-        console.error(f"and {len(told) - FAILURES_SHOWN} more: heaptape fleet status {store.url}")
+    if len(lines) > FAILURES_SHOWN:
+        console.error(f"and {len(lines) - FAILURES_SHOWN} more: heaptape fleet status {store.url}")
     return 1 if reasons else 0
 
 
@@ -208,7 +206,7 @@ def _write_slurm(arguments: argparse.Namespace, plan: "Plan") -> None:
 
 
 def _anywhere(store: str) -> str:
-    """Its name in whatever folder a batch system starts the script."""
+    """The store's name, valid in whatever folder a batch system starts the script."""
     return store if "://" in store else str(Path(store).resolve())
 
 
@@ -216,8 +214,8 @@ def _work_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="folder or URL")
     parser.add_argument("--share", default="0/1", metavar="I/N", help="every N-th task from the I-th, I from 0")
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="exact cells at a time (default: as fit)")
-    parser.add_argument("--retries", type=int, default=2, metavar="N", help="of a task that fails (default 2)")
-    parser.add_argument("--machine", default="", metavar="NAME", help="counts as a machine of its own, of that name")
+    parser.add_argument("--retries", type=int, default=2, metavar="N", help="retries of a task that fails (default 2)")
+    parser.add_argument("--machine", default="", metavar="NAME", help="counts as a separate machine of that name")
     parser.add_argument("--again", action="store_true", help="also try cells whose allocator was at fault")
     add_store_wait(parser)
 
@@ -252,17 +250,17 @@ def _share(text: str) -> tuple[int, int]:
 
 REPLAY = Subcommand(
     "replay a plan's workloads on allocators, on many machines",
-    "Replays each workload on each allocator, by as many workers as there are. What the store has already is not run "
-    "again, so the same command goes on where it was stopped. Exact passes (instructions, memory, misses, ...) are one "
-    "cell each; passes that look at the clock (time, bare, accesses) are run in blocks: baseline and candidates in "
-    "turns on one machine, alone there.",
+    "Replays each workload on each allocator, by as many workers as there are. Cells that the store has are not run "
+    "again, so the same command continues where it was stopped. Exact passes (instructions, memory, misses, ...) are "
+    "one cell each; passes that read the clock (time, bare, accesses) are run in blocks: baseline and candidates "
+    "alternately on one machine, alone there.",
     _replay_arguments,
     _replay,
 )
 WORK = Subcommand(
     "run a share of a store's plans here",
-    "Runs what the plans of a store ask for and it does not have, in this process: what a task of a batch system's job "
-    "array does. Needs no scheduler.",
+    "Runs the cells of a store's plans that the store does not have, in this process, as a task of a batch system's "
+    "job array. Needs no scheduler.",
     _work_arguments,
     _work,
 )

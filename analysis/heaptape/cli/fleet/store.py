@@ -49,14 +49,14 @@ def _merge(arguments: argparse.Namespace) -> int:
 
 STATUS = Subcommand(
     "how far a store's plans are",
-    "Tells what of a store's plans is done, who runs what, what failed and why, and when it will be ready.",
+    "Prints what of a store's plans is done, who runs what, what failed and why, and when the rest will be ready.",
     _status_arguments,
     _status,
 )
 MERGE = Subcommand(
     "put one store into another",
-    "Takes over what the second store lacks: workloads, libraries, plans, results, traces. Nothing is replaced, but "
-    "blocks that are not whole.",
+    "Takes over what the second store lacks: workloads, libraries, plans, results, traces. Nothing is replaced "
+    "except blocks that are not whole.",
     _merge_arguments,
     _merge,
 )

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Replays and what they need: allocators, the machine, who holds the memory and what if, and how true replays are."""
+"""Replays and what they need: allocators, the machine; `blame` and `whatif`; how far replays are from live runs."""

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from heaptape.measure import registry
     from heaptape.measure.installed import Installed
 
-SUMMARY = "the allocators known here, found or how to get them; install versions of them"
+SUMMARY = "the allocators known here, where they are or how to get them; install versions of them"
 DESCRIPTION = (
     "Without an action: lists the registry and the installed candidates. install: builds NAME, NAME@VERSION or the "
-    "newest of a series (mimalloc@2) from sources that crates.io or Debian carries, or that --from names, verifies it, "
+    "newest of a series (mimalloc@2) from sources of crates.io or Debian, or those that --from names, verifies it, "
     "and keeps it in $XDG_CACHE_HOME/heaptape/allocators; from then on `replay -a NAME@VERSION` takes it. list: what "
-    "is installed, and which versions can be. remove: takes NAME@VERSION away. Archives stay in "
+    "is installed, and which versions can be. remove: removes NAME@VERSION. Archives stay in "
     "$XDG_CACHE_HOME/heaptape/sources, so that installing again needs no network."
 )
 ACTIONS = ("list", "install", "remove")
@@ -41,16 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--check-tunables",
         nargs="+",
         metavar=("NAME", "F"),
-        help="replays the traces with each tunable at the ends of its search, and says what changes, in exact figures, "
-        "and which tunables change nothing",
+        help="replay the traces with each tunable at the ends of its search range, and print what changes, in exact "
+        "figures, and which tunables change nothing",
     )
-    parser.add_argument("--format", default="text", choices=["text", "md"], help="of --check-tunables (default text)")
-    parser.add_argument("--into", metavar="DIR", help="candidates in this folder instead of the cache's")
+    parser.add_argument("--format", default="text", choices=["text", "md"], help="for --check-tunables (default text)")
+    parser.add_argument("--into", metavar="DIR", help="keep candidates in this folder instead of the cache's")
     install = parser.add_argument_group("install")
-    install.add_argument("--no-verify", action="store_true", help="don't hold it to the rules of malloc")
-    install.add_argument("--rebuild", action="store_true", help="build it anew if it is there")
+    install.add_argument("--no-verify", action="store_true", help="don't check that it keeps the rules of malloc")
+    install.add_argument("--rebuild", action="store_true", help="build it again if it is there")
     install.add_argument(
-        "--release", default="", metavar="R", help="of the crate or package, for a VERSION that the list does not have"
+        "--release", default="", metavar="R", help="release of crate or package, for a VERSION not in the list"
     )
     install.add_argument(
         "--from", dest="place", metavar="DIR|ARCHIVE", help="other sources: a checkout (copied), or a tar archive"
@@ -58,12 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     install.add_argument("--build", metavar="CMD", help="with --from: the shell command that builds them")
     install.add_argument("--lib", metavar="PATH", help="with --from: the library that CMD makes, in the sources")
     install.add_argument(
-        "--name", default="", metavar="NAME[@VERSION]", help="with --from: what it is called (default: DIR's name)"
+        "--name", default="", metavar="NAME[@VERSION]", help="with --from: its name (default: DIR's name)"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Lists the registry, or one allocator's variants or tunables; checks these; installs or removes."""
+    """Lists the registry, or one allocator's variants or tunables; checks tunables; installs or removes candidates."""
     from heaptape.measure import installed, registry
 
     _check(arguments)
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Raises UsageError for what does not go together."""
+    """Raises UsageError for options that exclude each other or are incomplete."""
     action, names, own = arguments.action, arguments.names, arguments.place
     if action == "remove" and not names:
         raise UsageError("allocators remove: which one? 'heaptape allocators list' lists them")
@@ -111,11 +111,11 @@ def _check(arguments: argparse.Namespace) -> None:
     if not own and (arguments.build or arguments.lib or arguments.name):
         raise UsageError("allocators install: --build, --lib and --name belong to --from")
     if arguments.release and len(names) != 1:
-        raise UsageError("allocators install --release: of one allocator")
+        raise UsageError("allocators install --release: takes one allocator")
 
 
 def _install(arguments: argparse.Namespace, folder: Path) -> int:
-    """Installs each of them; what failed is told at the end of the others. 1: one did."""
+    """Installs each of them. Raises HeaptapeError with all failures at the end."""
     from heaptape.candidates.install import Wishes, install
 
     failed = []
@@ -137,7 +137,7 @@ def _install(arguments: argparse.Namespace, folder: Path) -> int:
 
 
 def _plans(arguments: argparse.Namespace) -> "list[Plan]":
-    """Of all names, before the first is built."""
+    """The plans of all names, made before the first is built."""
     from heaptape.candidates import catalogue, sources
 
     if arguments.place:

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 SUMMARY = "who holds the memory: by call site, thread, size, phase or age"
 DESCRIPTION = (
-    "Replays a recording and says of each OS page what lives in it and who put it there: a leak, retention or "
-    "fragmentation in one sentence, then the groups of objects that hold resident memory, what it consists of, and "
-    "both over time, and the experiments of 'heaptape whatif' that promise to save most; --try runs them. Of two "
-    "recordings or results, two allocators or two positions also the difference. docs/use/BLAME.md defines all of it."
+    "Replays a recording and finds for each OS page what lives in it and who put it there. Prints whether that is a "
+    "leak, retention or fragmentation, in one sentence, then the groups of objects that hold resident memory, what it "
+    "consists of, both over time, and the experiments of 'heaptape whatif' that promise to save most; --try runs "
+    "them. For two recordings or results, two allocators or two positions, also the difference. docs/use/BLAME.md "
+    "defines the terms."
 )
 BY = ("site", "function", "thread", "size", "phase", "age")
 DEFAULT_ALLOCATOR = "glibc"
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allocator",
         action="append",
         metavar="NAME[:VARIANT]|LIB.so",
-        help=f"as of 'heaptape replay'; repeatable (default {DEFAULT_ALLOCATOR}; of results all that they have)",
+        help=f"as for 'heaptape replay'; repeatable (default {DEFAULT_ALLOCATOR}; for results, all that they have)",
     )
     parser.add_argument(
         "--at",
@@ -60,13 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="trials",
         type=int,
         metavar="N",
-        help="run the N experiments that promise most, as 'heaptape whatif' does, and rank what they bring",
+        help="run the N experiments that promise most, as 'heaptape whatif' does, and rank them by what they save",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="R.json",
-        help="keep the results, for this command and for the report; with --try those of the experiments",
+        help="keep the results, for this command and for the report; with --try, those of the experiments",
     )
     parser.add_argument("--flame", metavar="F.svg", help="write a flame graph of what the call sites hold")
     parser.add_argument(
@@ -76,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replays where it has to, prints the sentences and tables, writes the files that are asked for."""
+    """Replays where it has to, prints the sentences and tables, writes the files that options name."""
     _check(arguments)
     from heaptape.comparing import proposals
     from heaptape.report import holders as library
@@ -110,7 +111,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _traces(paths: Sequence[str], files: Sequence["Results"], names: Sequence[str]) -> dict[str, str]:
-    """By name of the results: the trace they are of, as commands may have it; of results the path is not known."""
+    """Name of the results -> their trace, for use in a command. For results files, whose trace's path is not known, its
+    likely name.
+    """
     given = [path != "-" and not _holds_results(path) for path in paths]
     return {name: path if known else f"{file.name}.tape" for path, known, file, name in zip(paths, given, files, names)}
 
@@ -184,7 +187,7 @@ def _results(path: str, arguments: argparse.Namespace) -> "Results":
 
 
 def _holds_results(path: str) -> bool:
-    """By content: JSON or HTML. No trace begins so."""
+    """By content: JSON or HTML. No trace begins like these."""
     if path == "-" or not Path(path).is_file():
         return False
     with Path(path).open("rb") as file:
@@ -192,7 +195,7 @@ def _holds_results(path: str) -> bool:
 
 
 def _replayed(path: str, arguments: argparse.Namespace) -> "Results":
-    """Replays a trace or workload in the pass blame. HeaptapeError if every run failed; others are told."""
+    """Replays a trace or workload in the pass blame. Reports runs that failed. Raises HeaptapeError if all failed."""
     from heaptape.measure import registry, replay, rounds
     from heaptape.results.schema import Results
 
@@ -215,12 +218,12 @@ def _replayed(path: str, arguments: argparse.Namespace) -> "Results":
 
 
 def _with_name(path: str, error: str) -> str:
-    """The engine names the workload that it was given, which was compiled."""
+    """The error with the name of the user's file: the engine names the compiled workload."""
     return f"{path}: {re.sub(r'^[^:]*[.]work: ', '', error)}"
 
 
 def _places(path: str, at: Sequence[str], ops: int) -> tuple[str, ...]:
-    """Those of --at that the pass has to be told, in its words. Raises HeaptapeError for a position beyond the end."""
+    """The values of --at that the pass needs, as `places_of`. Raises HeaptapeError for a position beyond the end."""
     for where in at:
         if where.isdecimal() and int(where) > ops:
             raise HeaptapeError(f"{path}: position {int(where):,} is beyond the end: there are {ops:,} ops")

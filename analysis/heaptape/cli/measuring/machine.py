@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 SUMMARY = "measure what misses, page faults and instructions cost on this machine"
 DESCRIPTION = (
-    "Measures what instructions, cache and TLB misses, page faults and system calls cost here, by chains of loads that "
-    "depend on one another and chains that don't, and keeps the result (~/.cache/heaptape/machine.json) for the "
-    "predictions of `heaptape compare`. Takes some seconds; best on an idle machine."
+    "Measures what instructions, cache and TLB misses, page faults and system calls cost here, by dependent and "
+    "independent loads, and keeps the result (~/.cache/heaptape/machine.json) for the predictions of `heaptape "
+    "compare`. Takes a few seconds; best on an idle machine."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--again", action="store_true", help="measure even if there is a result for this processor")
     parser.add_argument(
-        "--rounds", type=int, default=30, help="samples of each figure, 3 to 1024, in turns (default 30)"
+        "--rounds", type=int, default=30, help="samples of each figure, 3 to 1024, interleaved (default 30)"
     )
-    parser.add_argument("--json", action="store_true", help="the measurement as it is, with its quantiles")
+    parser.add_argument("--json", action="store_true", help="the raw measurement, with its quantiles")
     parser.add_argument(
-        "--options", action="store_true", help="print --caches and --tlbs of this machine for the simulator, no more"
+        "--options", action="store_true", help="only print --caches and --tlbs of this machine for the simulator"
     )
 
 
@@ -73,12 +73,12 @@ def _table(measured: dict, known: "Penalties") -> "Table":
     cells = [[Cell(name), *_cells(penalty)] for name, penalty in rows]
     cycle = measured["code"]["cycle_ns"]["median"]
     notes = [
-        f"{measured.get('cpu')}, a cycle {cycle:.3f} ns. Misses: beyond a hit in the first level. At least: quarter of "
-        "the samples of independent loads; at most: three quarters of those of dependent ones. In order of address: "
-        "from loads in that order to the least of others."
+        f"{measured.get('cpu')}, a cycle {cycle:.3f} ns. Misses: beyond a hit in the first level. At least: the first "
+        "quartile of independent loads; at most: the third quartile of dependent ones. In order of address: from "
+        "loads in that order to the least of other loads."
     ]
     if not all(row["huge_pages"] for row in measured["working_sets"]):
-        notes.append("The kernel gave no huge pages: cache misses have some TLB misses in them.")
+        notes.append("The kernel gave no huge pages: cache misses include some TLB misses.")
     return Table("What things cost on this machine, ns", ["", "at least", "middle", "at most"], cells, notes)
 
 

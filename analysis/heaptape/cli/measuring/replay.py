@@ -37,9 +37,9 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         metavar="NAME[@VERSION][:VARIANT]|LIB.so",
         help="an allocator of the registry, an installed version of one ('heaptape allocators list'; @3: the newest "
         "3.x), or a library by path; either may be followed by ':NAME=VALUE': a tunable "
-        "('heaptape allocators --variants NAME' lists them) or a variable of the environment. VALUE may be a range, a "
-        "variant for each: glibc:tcache_count=0..16/4, reference:tcache_count=1..64*2 (powers), of a tunable also "
-        "0,7,100. Repeatable. Default: all of the registry that are found and not for study only",
+        "('heaptape allocators --variants NAME' lists them) or a variable of the environment. VALUE may be a range, "
+        "one variant for each value: glibc:tcache_count=0..16/4, reference:tcache_count=1..64*2 (powers), for a "
+        "tunable also 0,7,100. Repeatable. Default: all of the registry that are found, except those for study only",
     )
     parser.add_argument(
         "-n",
@@ -47,18 +47,18 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=5,
         help="repetitions of the passes time, accesses and contention (default 5); bare and instructions run "
-        "twice, memory too if that is enough, others once",
+        "twice, memory too if that is enough, other passes once",
     )
     parser.add_argument(
         "--until-ci",
         type=float,
         default=0,
         metavar="PERCENT",
-        help="go on repeating until the 95 %% interval of each allocator's cycles, as a ratio to the baseline's, is "
-        "within so many percent (or --max-repeats is reached)",
+        help="repeat until the 95 %% interval of each allocator's cycles, as a ratio to the baseline's, is within this "
+        "many percent (or --max-repeats is reached)",
     )
     parser.add_argument(
-        "--max-repeats", type=int, default=50, metavar="N", help="repetitions at most with --until-ci (default 50)"
+        "--max-repeats", type=int, default=50, metavar="N", help="most repetitions with --until-ci (default 50)"
     )
 
 
@@ -74,7 +74,7 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--as-malloc",
         action="store_true",
-        help="call only malloc and free, whatever was recorded: calloc clears, realloc copies, alignment as it comes",
+        help="call only malloc and free, whatever was recorded: calloc clears, realloc copies, alignment is ignored",
     )
     parser.add_argument(
         "--threads-to-cores",
@@ -85,23 +85,23 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
         "--clock",
         default="recorded",
         choices=("recorded", "real"),
-        help="the clock that the allocator reads, for what it does by time: as it went in the recording (default), or "
-        "the real one, which advances less, as a replay is shorter",
+        help="the clock that the allocator reads, for what it does by time: as in the recording (default), or the real "
+        "one, which advances less, as a replay is shorter",
     )
     parser.add_argument(
         "--disturb",
         type=int,
         default=0,
         metavar="LINES",
-        help="before each timed call read so many cache lines of other memory, as a program would, so that the "
-        "allocator's are as cold as in the program (default 0, at most 1048576; slow)",
+        help="before each timed call read this many cache lines of other memory, as a program would, so that the "
+        "allocator's lines are as cold as in the program (default 0, at most 1048576; slow)",
     )
     parser.add_argument(
         "--touch",
         default="recorded",
         metavar="POLICY",
         help="what to write into each new object: recorded (as many OS pages as the program touched; where that is not "
-        "known as lines and a byte of each OS page of the first 64 KiB), lines (a byte in every 64 of the first 256; "
+        "known, as lines and a byte of each OS page of the first 64 KiB), lines (a byte in every 64 of the first 256; "
         "recorded=N, lines=N: of the first N), first (the first byte), pages (a byte of each OS page), all or none "
         "(default recorded)",
     )
@@ -111,7 +111,7 @@ def _add_passes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--passes",
         metavar="LIST",
-        help="of instructions (exact, counted under Valgrind), time, memory, bare (default: these; instructions only "
+        help="instructions (exact, counted under Valgrind), time, memory, bare (default: these; instructions only "
         "where heaptape's Valgrind tool is, else by name, under callgrind), verify, sharing (cache lines that threads "
         "share), misses (cache and TLB misses of program and allocator, simulated; default where the trace has data "
         "accesses: record --accesses), accesses (performs those accesses on the processor and measures CPU time: for "
@@ -123,7 +123,7 @@ def _add_passes(parser: argparse.ArgumentParser) -> None:
             f"--{name}",
             default="",
             metavar=f"{what},...",
-            help=f"{name} of the pass misses, the first level first (default: this machine's own, where `heaptape "
+            help=f"{name} of the pass misses, the first level first (default: this machine's, where `heaptape "
             "machine` has measured it)",
         )
     parser.add_argument(
@@ -139,7 +139,7 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
         "--aslr", action="store_true", help="keep address space randomisation (default: the same addresses in each run)"
     )
     parser.add_argument(
-        "--seed", type=int, help="of the random order of runs (default: random, and stored in the results)"
+        "--seed", type=int, help="seed of the random order of runs (default: random, and stored in the results)"
     )
     parser.add_argument(
         "--timeout", type=float, default=0, metavar="SECONDS", help="give up on a run after this long (default: never)"
@@ -150,7 +150,7 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="N",
         help="how many runs of passes that only count (instructions, memory, verify, sharing, misses, blame) are made "
-        "at a time; runs that look at the clock are alone (default 0: one for each processor, if there is memory)",
+        "at a time; runs that read the clock are alone (default 0: one for each processor, if there is memory)",
     )
     parser.add_argument(
         "--baseline",
@@ -161,13 +161,13 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="R.json",
-        help="where the results go (default: NAME.results.json in the current folder, where NAME is F's without folder "
-        "and ending, told on standard error; - for standard output)",
+        help="where the results go (default: NAME.results.json in the current folder, where NAME is F without folder "
+        "and ending, reported on standard error; - for standard output)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replays into all allocators, writes R.json, prints the comparison. 1 if a run failed."""
+    """Replays into all allocators, writes R.json, prints the comparison. Returns 1 if a run failed."""
     from heaptape.measure import registry, replay
     from heaptape.results.doubts import doubts
 
@@ -265,7 +265,7 @@ def _is_order(text: str) -> bool:
 
 
 def _give_results(output: str, data: dict, baseline: str | None) -> None:
-    """Writes R.json first: a reader of the tables may go away. If that fails, the tables at least are not lost."""
+    """Writes R.json first, as a reader of the tables may go away. If that fails, the tables are printed anyway."""
     if output == STANDARD_OUTPUT:
         write_json(output, data)
         return

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape verify-fidelity`: runs or reads what is compared, prints the table of errors, writes the certificate."""
+"""`heaptape verify-fidelity`: runs live programs and replays, or reads their results, prints the table of errors,
+writes the certificate.
+"""
 
 import argparse
 import sys
@@ -24,7 +26,7 @@ DESCRIPTION = (
     "replays the recording on every allocator, and prints how far the predictions are from the live runs. "
     "With --counted: how far the predicted counts (instructions, page faults, system calls, misses) are from those of "
     "the program under a simulation. With --timed: how far the change of CPU time that the model of time predicts from "
-    "counts is from that of live runs in turns."
+    "counts is from that of alternate live runs."
 )
 
 
@@ -37,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-a", "--allocator", action="append", metavar="NAME", help="repeatable (default: all that are found)"
     )
     parser.add_argument("--set", choices=["tuned", "held-out"], help="only this half of the apps")
-    parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as of replay (default recorded)")
-    parser.add_argument("--own-mappings", action="store_true", help="as of record, in the recording that is replayed")
+    parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as for replay (default recorded)")
+    parser.add_argument("--own-mappings", action="store_true", help="as for record, in the recording that is replayed")
     parser.add_argument("--results", metavar="FOLDER", help="keep raw results there, one file for each app")
     parser.add_argument(
         "--quick",
@@ -49,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--live",
         metavar="FOLDER",
-        help="take live runs from results there, but for layouts that they lack (--counted); record and replay anew",
+        help="take live runs from results there, except layouts that they lack (--counted); record and replay again",
     )
     parser.add_argument("--read", action="store_true", help="run nothing: the arguments are files of raw results")
     kinds = parser.add_mutually_exclusive_group()
@@ -61,8 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds.add_argument(
         "--timed",
         action="store_true",
-        help="CPU time: what counts predict of it, then live runs in turns, until each allocator is decided or "
-        "--seconds are spent (apps of workloads/counted, by name those of workloads/apps too)",
+        help="CPU time: what counts predict, then alternate live runs, until each allocator is decided or --seconds "
+        "are spent (apps of workloads/counted, by name those of workloads/apps too)",
     )
     kinds.add_argument(
         "--whatif",
@@ -75,16 +77,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=3,
         choices=(1, 2, 3),
-        help="of --counted: in how many layouts, of stack and mappings, each allocator runs (default 3)",
+        help="with --counted: in how many layouts, of stack and mappings, each allocator runs (default 3)",
     )
     parser.add_argument(
-        "--accesses", action="store_true", help="of --counted: record data accesses and replay the pass misses too"
+        "--accesses", action="store_true", help="with --counted: record data accesses and replay the pass misses too"
     )
     parser.add_argument(
         "--seconds",
         type=float,
         default=60,
-        help="of --timed: CPU time of each app's live runs, earlier ones in --results with it; 0: only predict "
+        help="with --timed: CPU time of each app's live runs, including earlier ones in --results; 0: only predict "
         "(default 60)",
     )
     parser.add_argument(
@@ -92,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=float("inf"),
         metavar="MINUTES",
-        help="of --timed: then end; the same command goes on with what is in --results",
+        help="with --timed: end after this; the same command continues from --results",
     )
     parser.add_argument("--write", metavar="F.md", help="write the certificate, as docs/methods/FIDELITY.md is")
     parser.add_argument("--table", metavar="F.json", help="write the table of errors that compare and report carry")
@@ -100,13 +102,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints how far predictions are from life. 1 if an app or an allocator failed."""
+    """Prints how far predictions are from live runs. Returns 1 if an app or an allocator failed."""
     from heaptape.fidelity.raw import read_results
 
     if arguments.whatif:
         return _whatif(arguments)
     if not (arguments.seconds >= 0 and arguments.stop_after >= 0):
-        raise UsageError("verify-fidelity: --seconds and --stop-after are not negative")
+        raise UsageError("verify-fidelity: --seconds and --stop-after must not be negative")
     if arguments.read:
         results, failed = read_results([Path(path) for path in arguments.apps]), False
     else:
@@ -199,7 +201,7 @@ def _shown_by(kind: str) -> "ModuleType":
 
 
 def _known(kind: str, named: bool) -> "list[Recipe]":
-    """The recipes; --timed takes more of them by name than by itself."""
+    """The recipes. --timed takes more of them by name than by default."""
     from heaptape.fidelity import counted, timed
     from heaptape.measure import recipes
 
@@ -229,7 +231,7 @@ def _verify(arguments: argparse.Namespace, recipe: "Recipe", choices: Sequence, 
 
 
 def _time(arguments: argparse.Namespace, recipe: "Recipe", choices: Sequence, tell: Callable[[str], None]) -> dict:
-    """Goes on with what is in --results."""
+    """Continues from what is in --results."""
     from heaptape.fidelity import timed
     from heaptape.measure import recipes
 

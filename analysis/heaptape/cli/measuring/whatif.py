@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape whatif`: replays a trace with groups of its objects treated otherwise, beside the original."""
+"""`heaptape whatif`: replays a trace with groups of its objects treated differently, beside the original."""
 
 import argparse
 from pathlib import Path
@@ -12,11 +12,11 @@ from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, 
 if TYPE_CHECKING:
     from heaptape.measure import rounds
 
-SUMMARY = "what memory and time would be, had groups of objects been treated otherwise"
+SUMMARY = "what memory and time would be, had groups of objects been treated differently"
 DEFAULT_PASSES = "memory,instructions,blame"
 DESCRIPTION = (
     "Rewrites the trace for each experiment, replays original and experiments into allocators, and prints peak RSS, "
-    "mean RSS, instructions and who holds the memory, of each beside the original's. docs/use/BLAME.md tells how "
+    "mean RSS, instructions and who holds the memory, of each beside the original's. docs/use/BLAME.md defines how "
     "groups are named, and what an experiment assumes."
 )
 
@@ -32,41 +32,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an experiment. EXPR: terms joined by &: site=N, function=NAME, frame=NAME (any frame's function or "
         "library), thread=N, size=FROM..TO, phase=MARK; several values joined by commas, * stands for anything. "
         "ACTION: remove, segregate (into memory apart), pool=BYTES (carved from chunks of that size), early or late "
-        "(acquired before or after the others). Repeatable",
+        "(acquired before or after all other objects). Repeatable",
     )
     parser.add_argument(
         "--together", action="store_true", help="all groups in one experiment (default: one for each group)"
     )
     parser.add_argument(
-        "-a", "--allocator", action="append", metavar="NAME[:VARIANT]|LIB.so", help="as of replay; repeatable"
+        "-a", "--allocator", action="append", metavar="NAME[:VARIANT]|LIB.so", help="as for replay; repeatable"
     )
     parser.add_argument("-n", "--repeats", type=int, default=2, help="repetitions (default 2, which are enough)")
     parser.add_argument(
         "--passes",
         default=DEFAULT_PASSES,
         metavar="LIST",
-        help=f"as of replay (default {DEFAULT_PASSES}); blame: who holds the memory, beside the original",
+        help=f"as for replay (default {DEFAULT_PASSES}); blame: who holds the memory, beside the original",
     )
     parser.add_argument(
         "--at",
         default="peak",
         metavar="WHERE",
-        help="where the pass blame looks, as of 'heaptape blame'; a position in ops is of the trace (default peak: the "
-        "original and each experiment where its own RSS is largest)",
+        help="where the pass blame reads memory, as for 'heaptape blame'; a position counts the trace's ops (default "
+        "peak: the original and each experiment where its own RSS is largest)",
     )
-    parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as of replay (default recorded)")
+    parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as for replay (default recorded)")
     parser.add_argument("--format", default="text", choices=["text", "md"], help="of the table (default text)")
     parser.add_argument(
         "-o",
         "--output",
         metavar="R.json",
-        help="where the results go (default: NAME.whatif.json in the current folder, told on standard error; - for "
+        help="where the results go (default: NAME.whatif.json in the current folder, reported on standard error; - for "
         "standard output)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replays, writes R.json, prints the table. 1 if a run failed."""
+    """Replays, writes R.json, prints the table. Returns 1 if a run failed."""
     from heaptape.measure import registry, whatif
 
     settings = _settings(arguments)

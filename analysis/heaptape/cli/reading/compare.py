@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="t",
         choices=["t", "bootstrap"],
         help="95 %% intervals by Student's t on paired log ratios (default), or by a studentised bootstrap of them, "
-        "which covers better where noise is skewed, and is wider; of fewer than 5 repetitions it is Student's",
+        "which covers better where noise is skewed, and is wider; for fewer than 5 repetitions it is Student's",
     )
     parser.add_argument(
         "--verdict",
@@ -129,9 +129,9 @@ def _names(arguments: argparse.Namespace) -> list[str]:
     if "corners" in names and arguments.corners is None:
         raise UsageError("compare --table corners: of which four? --corners NEITHER,A,B,BOTH")
     if arguments.tunable is not None and "sweep" not in names:
-        raise UsageError("compare --tunable: is of a sweep, so --sweep is needed")
+        raise UsageError("compare --tunable: needs --sweep")
     if arguments.plot and "sweep" not in names:
-        raise UsageError("compare --plot: draws a sweep, so --sweep is needed")
+        raise UsageError("compare --plot: needs --sweep, which it draws")
     if arguments.plot and Path(arguments.plot).suffix not in PLOTS:
         raise UsageError(f"compare --plot: '{arguments.plot}' is none of {', '.join(PLOTS)}")
     return names

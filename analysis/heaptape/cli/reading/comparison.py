@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def print_comparison(files: Sequence[Results], baseline: str, form: str = "text", method: Method = "t") -> None:
-    """The usual tables as text, Markdown or LaTeX; failed runs to standard error. HeaptapeError if there are none."""
+    """Prints the usual tables as text, Markdown or LaTeX, and failed runs to standard error. Raises HeaptapeError if
+    there are no tables.
+    """
     from heaptape.model.time_model import prediction
     from heaptape.model.words import sentences
     from heaptape.tables import accesses_table, contention_table, line_sharing, misses_table, time_table
@@ -35,7 +37,7 @@ def print_comparison(files: Sequence[Results], baseline: str, form: str = "text"
 
 
 def print_kinds(question: "Question", names: list[str], form: str) -> None:
-    """The tables of these names (kinds.KINDS)."""
+    """Prints the tables of these names (kinds.KINDS)."""
     from heaptape.comparing.compare import as_shown
     from heaptape.tables.kinds import KINDS
     from heaptape.tables.usual import with_sentences
@@ -70,7 +72,7 @@ def print_corners(question: "Question", form: str) -> None:
 
 
 def print_long(files: Sequence[Results], baseline: str, form: str, method: Method) -> None:
-    """The whole comparison as one table, for other programs."""
+    """Prints the whole comparison as one table, for other programs."""
     from heaptape.comparing.compare import as_shown, long_table
 
     table = as_shown(long_table(files, baseline, method))
@@ -85,14 +87,14 @@ def _print_rows(frame: "pd.DataFrame", files: Sequence[Results], form: str, abou
 
 
 def _write_csv(frame: "pd.DataFrame", files: Sequence[Results]) -> None:
-    """CSV has no place for what is to be said of the files: that goes to standard error."""
+    """CSV has no place for notes about the files: they go to standard error."""
     write_text(STANDARD_OUTPUT, frame.to_csv(index=False, lineterminator="\n"))
     for sentence in margins.sentences(files):
         console.warning(sentence)
 
 
 def _stand_ins(files: Sequence[Results]) -> dict:
-    """Of workloads that stand for another: what each is, and its margins in percent; nothing where there are none."""
+    """The workloads that stand for another, each with its kind and margins in percent; empty if there are none."""
     about = {file.name: one.as_json() for file in files if (one := margins.stand_in(file.workload))}
     return {"stand_ins": about} if about else {}
 

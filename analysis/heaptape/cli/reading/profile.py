@@ -66,12 +66,12 @@ def _drawn_profile(arguments: argparse.Namespace, found: "Profile", home: Home) 
     if arguments.format == "html":
         return profile_report.make(found, names, arguments.weight)
     if names is None and not found.sites.empty:
-        raise HeaptapeError("standard input: the names of its functions would need a second reading; give it as a file")
+        raise HeaptapeError("standard input: names of functions need a second reading; give it as a file")
     return flame_graph.of_profile(found, names.stack if names else lambda node: [], arguments.weight)
 
 
 def _names_of_stacks(path: str, found: "Profile", home: Home) -> "StackNames | None":
-    """What the functions of its stacks are called; None where there are none, or standard input is used up."""
+    """The names of functions in its stacks. None if it has no stacks, or was standard input, which is used up."""
     if found.sites.empty or path == "-":
         return None
     from heaptape.formats.stack_names import stack_names

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "one self-contained HTML file, or a notebook"
 DESCRIPTION = (
-    "Writes one HTML file with tables, graphs, how it was measured, and the raw results inside; or a "
-    "notebook that reads the results and draws the same."
+    "Writes one HTML file with tables, graphs, how it was measured, and the raw results; or a notebook "
+    "that reads the results and draws the same."
 )
 
 
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         from heaptape.report.page import make
 
         files = _read_all(arguments.results)
-        gc.freeze()  # they stay to the end: no need to search them again and again
+        gc.freeze()  # they stay to the end: no collection needs to search them
         with WorkProgress() as progress:
             page = make(files, choose_baseline(files, arguments.baseline), progress.update, arguments.whole)
     write_text(output, page)

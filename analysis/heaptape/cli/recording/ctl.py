@@ -10,7 +10,7 @@ DESCRIPTION = (
     "Controls a running 'heaptape record'. PID is a recorded process, or the recorder for all that it "
     "records. 'stop' suspends recording until 'start'; the trace counts the calls that were missed. 'begin-burst' "
     "and 'end-burst' begin and end a burst of data accesses in a recording with --burst; a process notices at its next "
-    "call of malloc or its kin. 'flush' makes the trace readable up to now. Only for the user who records, and root."
+    "call of the malloc API. 'flush' makes the trace readable up to now. Only for the user who records, and root."
 )
 
 

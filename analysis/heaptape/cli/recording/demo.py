@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape demo`: a first look at a program that is here, by the commands that a user would type."""
+"""`heaptape demo`: a first look at a program installed here, by the commands that a user would type."""
 
 import argparse
 import shlex
@@ -13,7 +13,7 @@ from heaptape.common import console
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 
-SUMMARY = "record, replay and report a program that is here, as a first look"
+SUMMARY = "record, replay and report a program installed here, as a first look"
 DESCRIPTION = (
     "Records a program, replays the recording under every allocator found here, and writes a report, in half a minute. "
     "Prints each command before it runs it. Without CMD: sqlite3 if it is here, else Python."
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the three commands. Raises HeaptapeError with the first that fails."""
+    """Runs the three commands. Raises HeaptapeError if one fails."""
     folder = Path(arguments.output)
     tape, results, report = (folder / f"demo.{suffix}" for suffix in ("tape", "json", "html"))
     command = arguments.own_options or _program()

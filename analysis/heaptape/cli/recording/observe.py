@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape observe`: a live program, from outside. heaptape-observe does it; here are allocator and tables."""
+"""`heaptape observe`: measures a live program from outside. heaptape-observe does it; this module chooses the allocator
+and prints the tables.
+"""
 
 import argparse
 import json
@@ -21,15 +23,15 @@ if TYPE_CHECKING:
     from heaptape.common.tables import Cell, Table
     from heaptape.measure.registry import Choice
 
-SUMMARY = "run a program and say its memory and time, or its simulated cache misses"
+SUMMARY = "run a program and report its memory and time, or its simulated cache misses"
 USAGE = """\
 usage: heaptape observe [-a NAME[:VARIANT]|LIB.so] [--format text|json] [-o FILE] [OPTION...] -- CMD [ARGUMENT...]
 
-Runs CMD and says what it took: memory, processor time and page faults of each program that it starts, or with
---simulate instructions and misses of caches and TLBs, the allocator's and the program's own apart.
+Runs CMD and reports what it took: memory, processor time and page faults of each program that it starts; with
+--simulate, instructions and misses of caches and TLBs, separately for the allocator and the program itself.
 
-  -a NAME         run it on that allocator, named as in 'heaptape replay' (default: the one it has)
-  --format F      text (default): tables; json: everything, as heaptape-observe gives it
+  -a NAME         run it on that allocator, named as for 'heaptape replay' (default: the one it has)
+  --format F      text (default): tables; json: everything, as heaptape-observe writes it
   -o FILE         where the result goes (default: standard error, as standard output is CMD's; - for standard output)
 
 Exits with CMD's status. The other options are those of heaptape-observe:
@@ -55,7 +57,7 @@ def run(arguments: Sequence[str], home: Home) -> int:
 
         settings = _environment(registry.choose(own.allocator, registry.load(home)))
         if "--simulate" in others:
-            # Not of the observer, nor of Valgrind: of what runs under it.
+            # Not for the observer or Valgrind, only for the program that runs under it.
             prefix = ["env", *(f"{name}={value}" for name, value in settings.items())]
         else:
             environment |= settings
@@ -92,7 +94,7 @@ def _environment(choice: "Choice") -> dict[str, str]:
 
 
 def _observe(command: Sequence[str], environment: dict[str, str]) -> int:
-    """Its exit status. Signals from the terminal are CMD's, which the observer gets as well."""
+    """Returns its exit status. Signals from the terminal are for CMD and the observer."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         # The child's own disposition must not be "ignored".
@@ -104,7 +106,7 @@ def _observe(command: Sequence[str], environment: dict[str, str]) -> int:
 
 
 def _read(output: Path) -> dict:
-    """The result; other processes of a simulated command, which have files of their own, under "children"."""
+    """The result. Other processes of a simulated command, which have separate files, are under "children"."""
     try:
         found = json.loads(output.read_bytes())
         children = [json.loads(path.read_bytes()) for path in sorted(output.parent.glob(f"{output.name}.*"))]
@@ -143,12 +145,12 @@ def _programs_table(found: dict) -> "Table":
 
 
 def _real(programs: list[dict]) -> list[dict]:
-    """Without the observer's own fork, which is all there is where the command could not be started."""
+    """The programs without the observer's own fork, which is the only one where the command could not be started."""
     return [one for one in programs if one["name"] != "heaptape-observ"]
 
 
 def _simulated_table(found: dict) -> "Table":
-    """Figures down, sides across: their names are long, and there are three sides."""
+    """A row for each figure, whose name is long; a column for each of the three sides."""
     from heaptape.common.tables import Cell, Table
 
     sides = [found, found.get("allocator") or {}, found.get("program") or {}]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape top`: what heaptape.watch sees of a recording that runs, as a command."""
+"""`heaptape top`: shows a running recording (heaptape.watch), as a command."""
 
 import argparse
 import json
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 SUMMARY = "watch a recording while it runs"
 DESCRIPTION = (
-    "Shows a running recording: calls and bytes asked for per second, live bytes beside RSS, threads, and the sites "
+    "Shows a running recording: calls and requested bytes per second, live bytes beside RSS, threads, and the sites "
     "that hold and acquire most, if they are recorded (record --stacks). PID is a recorded process or its recorder, "
-    "F.tape the trace that is being written; neither is needed where one recording runs. Quitting leaves the recording "
-    "alone. Without a terminal, samples are printed one after the other. Counts are exact, live bytes and sites "
-    "estimates with their errors (docs/use/TOP.md). Of a finished trace the summary is printed."
+    "F.tape the trace that is being written; neither is needed where only one recording runs. Quitting does not end "
+    "the recording. Without a terminal, samples are printed one after another. Counts are exact, live bytes and sites "
+    "are estimates with their errors (docs/use/TOP.md). For a finished trace, its summary is printed."
 )
 
 
@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", metavar="SECONDS", type=_interval, default=1.0, help="from one refresh to the next (default 1)"
     )
-    parser.add_argument("-n", "--refreshes", metavar="N", type=_refreshes, help="end after so many")
-    parser.add_argument("--once", action="store_true", help="print one sample as text, as -n 1 without a terminal")
+    parser.add_argument("-n", "--refreshes", metavar="N", type=_refreshes, help="end after this many")
+    parser.add_argument("--once", action="store_true", help="print one sample as text, like -n 1 without a terminal")
     parser.add_argument("--json", action="store_true", help="machine-readable: one sample; with -n N a line for each")
 
 
@@ -93,7 +93,7 @@ def _show(watch: "Watch", arguments: argparse.Namespace) -> int:
 
 
 def _finished(home: Home, trace: str, as_json: bool) -> int:
-    """What there is to say of a file that is not being recorded. Raises HeaptapeError if it is no trace."""
+    """Prints the summary of a trace that is not being recorded. Raises HeaptapeError if the file is not a trace."""
     from heaptape.common.c_programs import convert_json
     from heaptape.common.quantities import size
 
@@ -108,7 +108,7 @@ def _finished(home: Home, trace: str, as_json: bool) -> int:
         f"{Path(trace).name} is not being recorded here ({end}).\n"
         f"{about['events']:,} events, {about['threads']} threads, "
         f"{about.get('dropped', 0):,} dropped, peak {size(about['peak_live_bytes'])} live, "
-        f"{about.get('live_at_end', 0):,} objects live at the end; 'heaptape report' and 'profile' tell the rest.\n"
+        f"{about.get('live_at_end', 0):,} objects live at the end; 'heaptape report' and 'profile' show more.\n"
     )
     write_text(STANDARD_OUTPUT, text)
     return 0

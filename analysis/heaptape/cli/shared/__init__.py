@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What commands have in common: how each ends, and what is said of replays under way."""
+"""What commands have in common: how each ends, and how replays in progress are reported."""

@@ -21,7 +21,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, console.line("error", f"{message} (see '{self.prog} --help')", self.prog) + "\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401
-        """argparse lists all choices, in words of its own; of commands within a command it says little else."""
+        """In place of argparse's message, which lists all choices in other words than ours."""
         if action.choices is None or value in action.choices:
             return
         known = [str(choice) for choice in action.choices]
@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """ ": did you mean 'x'?" for the known word that is nearest, empty if none is near."""
+    """Returns ": did you mean 'x'?" with the nearest known word, "" if none is near."""
     import difflib
 
     near = difflib.get_close_matches(word, list(known), n=1)
@@ -46,7 +46,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def status_of(work: Callable[[], int]) -> int:
-    """The exit status of a command: what `work` returns, or that of the error it raises, which is printed."""
+    """The exit status of a command: what `work` returns, or the status for the error it raises, which is printed."""
     try:
         try:
             return work()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the commands that replay share: checks of options, progress, and what is said of what failed."""
+"""What the commands that replay share: checks of options, progress, and reports of failed runs."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Work:
-    """Replays under way. `scratch`: a folder that goes when they are done. `failed`: the runs that failed, and why."""
+    """Replays in progress. `scratch`: a folder removed when they are done. `failed`: the runs that failed, and why."""
 
     scratch: Path
     progress: WorkProgress
     failed: list[tuple["Run", str]] = field(default_factory=list)
 
     def on_progress(self, run: "Run | None", share: float, experiment: str = "") -> None:
-        """As `measure.replay.replay` tells it; `experiment`: of `heaptape whatif`."""
+        """Called by `measure.replay.replay`. `experiment`: its name in `heaptape whatif`."""
         what = f"{run.choice.label}, {run.pass_} pass" if run else "done"
         self.progress.update(f"{experiment}: {what}" if experiment else what, share)
 
@@ -40,14 +40,14 @@ class Work:
 
 @contextmanager
 def work() -> Iterator[Work]:
-    """Progress is shown, and the scratch folder is there, as long as the context lasts."""
+    """Shows progress and keeps the scratch folder as long as the context lasts."""
 
     with scratch_folder() as scratch, WorkProgress() as progress:
         yield Work(scratch, progress)
 
 
 def name_of(source: str) -> str:
-    """What the results of a trace or workload are called."""
+    """The name of the results of a trace or workload."""
     return "standard input" if source == "-" else Path(source).name.split(".")[0]
 
 
@@ -56,7 +56,7 @@ def random_seed() -> int:
 
 
 def passes_of(text: str, command: str, without: Sequence[str] = ()) -> tuple[str, ...]:
-    """The passes of a list, each once. Raises UsageError for one that is not there, or that the command is without."""
+    """The passes of a list, each once. Raises UsageError for an unknown pass or one in `without`."""
     from heaptape.measure import rounds
 
     known = [name for name in rounds.PASSES if name not in without]
@@ -75,7 +75,7 @@ def check_repeats(repeats: int, command: str) -> None:
 
 
 def check_touch(text: str, command: str) -> None:
-    """Raises UsageError for what is no touch policy."""
+    """Raises UsageError if `text` is not a touch policy."""
     from heaptape.measure import rounds
 
     policy, equals, bound = text.partition("=")
@@ -85,9 +85,9 @@ def check_touch(text: str, command: str) -> None:
 
 
 def places_of(at: Sequence[str]) -> tuple[str, ...]:
-    """Those of --at that the pass blame has to be told, in its words: the others are always there."""
-    told = [where for where in at if where not in ("widest", "peak", "end")]
-    return tuple(where if where.isdecimal() or where == "live-peak" else f"mark={where}" for where in told)
+    """The values of --at that have to be passed to the pass blame, in its words. Its results always have the others."""
+    passed = [where for where in at if where not in ("widest", "peak", "end")]
+    return tuple(where if where.isdecimal() or where == "live-peak" else f"mark={where}" for where in passed)
 
 
 def tell_left_out(data: Mapping) -> None:

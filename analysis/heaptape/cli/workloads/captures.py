@@ -18,7 +18,7 @@ from heaptape.measure.workloads import APP, find, named
 
 @dataclass(frozen=True)
 class Wish:
-    """How to record. `output`: the trace of a single one (default NAME.tape here). `form`: "text", "json", "table"."""
+    """How to record. `output`: trace of a single workload (default NAME.tape here). `form`: "text", "json", "table"."""
 
     output: str | None = None
     options: tuple[str, ...] = ()
@@ -28,11 +28,11 @@ class Wish:
 
 
 def record(names: Sequence[str], every_app: bool, wish: Wish, home: Home) -> int:
-    """Records each and prints what was recorded. One that fails is reported, and the others still have their turn."""
+    """Records each workload and prints what was recorded. A failure is reported, and the next workload is recorded."""
     known = find(home)
     chosen = [w for w in known if w.kind == APP] if every_app else named(names, known)
     if wish.output and len(chosen) > 1:
-        raise UsageError("workloads capture -o: is the trace of one workload")
+        raise UsageError("workloads capture -o: names the trace of one workload")
     if wish.output:
         check_writable(wish.output)
     rows: list[dict] = []

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 SUMMARY = "a small part of a trace that stands for the whole, with the error printed on it"
 DESCRIPTION = (
-    "Keeps the objects that make the memory (live when their size class is at its high, and large ones), and windows "
-    "of calls for instructions; replays the whole and what is kept on all allocators, and writes the errors into the "
-    "trace: of each, and, by leaving one out after the other, to expect on one not seen. docs/use/DISTILLATION.md."
+    "Keeps the objects that determine memory (those live when their size class is at its peak, and large ones), and "
+    "windows of calls for instructions; replays the whole and the distillate on all allocators, and writes the errors "
+    "into the trace: those on each allocator, and those to expect on another one, found by leaving out one allocator "
+    "at a time. docs/use/DISTILLATION.md."
 )
 
 
@@ -29,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     size.add_argument("--ops", type=int, metavar="N", help="how many ops it may have")
     size.add_argument("--ratio", type=float, metavar="R", help="what share of the ops, 0 to 1 (default 0.01)")
     size.add_argument(
-        "--error", type=float, metavar="PERCENT", help="the smallest whose expected errors are no larger than that"
+        "--error", type=float, metavar="PERCENT", help="the smallest whose expected errors are not above this"
     )
     parser.add_argument(
-        "--kind", default="both", choices=["time", "memory", "both"], help="what it shall tell (default both)"
+        "--kind", default="both", choices=["time", "memory", "both"], help="what it stands for (default both)"
     )
     parser.add_argument(
         "-a",
@@ -40,13 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="on which it is fitted (repeatable; default: all that are here, and the variants that matter)",
+        help="an allocator to fit it on (repeatable; default: all that are here, and the variants that matter)",
     )
     parser.add_argument(
-        "--misses", action="store_true", help="misses of caches and TLBs, too: of a recording with --accesses"
+        "--misses", action="store_true", help="misses of caches and TLBs, too; needs a recording with --accesses"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the choice of windows (default 0)")
-    parser.add_argument("--json", action="store_true", help="what the trace says of its errors, and the ops asked for")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the choice of windows (default 0)")
+    parser.add_argument("--json", action="store_true", help="the errors that the trace carries, and the wanted ops")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -80,14 +81,14 @@ def _wanted(arguments: argparse.Namespace) -> "Wanted":
     if arguments.error is not None and not arguments.error > 0:
         raise UsageError("distil --error: percent, above 0")
     if arguments.misses and arguments.kind == "memory":
-        raise UsageError("distil --misses: they are told by windows, which --kind memory has none of")
+        raise UsageError("distil --misses: needs windows, which --kind memory does not have")
     if arguments.seed < 0:
         raise UsageError("distil --seed: a number, 0 or more")
     return Wanted(arguments.kind, arguments.ops, arguments.ratio, arguments.error, arguments.seed, arguments.misses)
 
 
 def _choices(arguments: argparse.Namespace) -> list["Choice"]:
-    """Raises HeaptapeError, or UsageError where nothing could be left out."""
+    """The allocators to fit on. Raises HeaptapeError; UsageError if there are too few to leave one out."""
     from heaptape.measure import registry
 
     known = registry.load(arguments.home)
@@ -97,7 +98,7 @@ def _choices(arguments: argparse.Namespace) -> list["Choice"]:
             matter = [variant for variant, one in known[name].variants.items() if one.advise == "always"]
             chosen += [registry.choose(f"{name}:{variant}", known) for variant in matter]
     if len({choice.allocator for choice in chosen}) < 3:
-        raise UsageError("distil -a: three allocators at least, as one after the other is left out")
+        raise UsageError("distil -a: at least three allocators, as one at a time is left out")
     return chosen
 
 

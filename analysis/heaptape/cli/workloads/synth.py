@@ -11,7 +11,7 @@ from heaptape.common.progress import WorkProgress
 
 SUMMARY = "a workload drawn from a profile, where no trace can be shared"
 DESCRIPTION = (
-    "Draws a workload from what 'heaptape profile F --format json' tells: calls and sizes, lifetimes by size, threads "
+    "Draws a workload from what 'heaptape profile F --format json' prints: calls and sizes, lifetimes by size, threads "
     "and who frees whose objects, growth by realloc, and what is live over progress. It is labelled as synthetic "
     "wherever its figures are shown, and they carry the errors of such workloads (docs/use/SYNTH.md)."
 )
@@ -20,17 +20,17 @@ DESCRIPTION = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("profile", metavar="PROFILE.json", help="a profile; - for standard input")
     parser.add_argument("-o", "--output", required=True, metavar="S.tape", help="the trace")
-    parser.add_argument("--ops", type=int, metavar="N", help="how many calls, about (default: as many as the profile)")
+    parser.add_argument("--ops", type=int, metavar="N", help="about how many calls (default: as many as the profile)")
     parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same workload (default 1)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the trace; says what it is of, and what the profile does not tell."""
+    """Writes the trace; prints what it stands for, and what the profile does not contain."""
     from heaptape.results.margins import stand_in
     from heaptape.synth import synth
 
     if arguments.ops is not None and arguments.ops < 1:
-        raise UsageError("synth --ops: 1 at least")
+        raise UsageError("synth --ops: at least 1")
     if arguments.seed < 0:
         raise UsageError("synth --seed: not negative")
     check_writable(arguments.output)
@@ -44,5 +44,5 @@ def run(arguments: argparse.Namespace) -> int:
     assert one
     print(f"{made:,} calls of {of.threads:,} threads")
     print(one.sentence(arguments.output))
-    print(f"Not told by the profile, and so made up: {', '.join(of.lacks)}.")
+    print(f"Not in the profile, so invented: {', '.join(of.lacks)}.")
     return 0

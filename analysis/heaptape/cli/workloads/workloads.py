@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 SUMMARY = "synthetic programs, and recipes of real ones: record them unattended"
 DESCRIPTION = (
-    "Without an action: lists what there is, and why some of it can't run here. capture: records "
-    "NAME.tape. run: and replays it; a suite's name records what is missing, replays, compares and reports in a "
-    "folder. write: writes a synthetic pattern as NAME.work without a run, the pattern's options after --. "
+    "Without an action: lists the workloads, and why some of them can't run here. capture: records NAME.tape. run: "
+    "records and replays it; for a suite, records what is missing, replays, compares and reports, in a folder. "
+    "write: writes a synthetic pattern as NAME.work without running it, with the pattern's options after --. "
     "setup: installs what recipes need (root or sudo). Prepared inputs are kept in "
     "$XDG_CACHE_HOME/heaptape."
 )
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     suite = parser.add_argument_group("run a suite")
     suite.add_argument("-a", "--allocator", action="append", metavar="NAME", help="instead of the suite's own")
     suite.add_argument("-n", dest="repeats", type=int, metavar="N", help="repetitions, instead of the suite's own")
-    suite.add_argument("--only", action="append", metavar="WORKLOAD", help="this workload of it (repeatable)")
+    suite.add_argument("--only", action="append", metavar="WORKLOAD", help="this workload of the suite (repeatable)")
     record = parser.add_argument_group("as for 'heaptape record'")
     record.add_argument("--stacks", nargs="?", const="", metavar="DEPTH")
     for name in ("latency", "usable", "describe"):
@@ -153,7 +153,7 @@ def _run_suite(suite: "suites.Suite", folder: Path, home: Home, **wishes: Any) -
 
 
 def _run_other(command: ModuleType, words: Sequence[str], home: Home) -> int:
-    """Another command in this process; its exit status. Errors are reported as if it ran alone."""
+    """Runs another command in this process and returns its exit status. Errors are reported as if it ran alone."""
     parser = Parser()
     command.add_arguments(parser)
     arguments = parser.parse_args(words)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Has tasks run by the workers of a Dask scheduler, and keeps count of attempts.
+"""Runs tasks on the workers of a Dask scheduler, and counts attempts.
 
-Few more tasks are submitted than workers can take, so that the scheduler's memory is bounded however long the plan is,
-and a slow worker holds few. What a worker has done is in the store before it says so: a scheduler that dies, or a
-command that is killed, loses nothing but what is under way.
+Only a few more tasks are submitted than workers can run, so that the scheduler's memory is bounded for any plan, and a
+slow worker holds few. A worker's results are in the store before it reports them: when a scheduler dies, or a command
+is killed, only tasks under way are lost.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ NO_WORKER_TOLD_S = 30.0
 
 
 class Work(Protocol):
-    """What is run as one: cells, or other work of a worker's table. `keys`: of its parts."""
+    """A unit of work: cells, or other work of a worker's table. `keys`: of its parts."""
 
     kind: ClassVar[str]
 
@@ -52,14 +52,14 @@ W = TypeVar("W", bound=Work)
 
 
 class Request(msgspec.Struct, Generic[W], frozen=True, forbid_unknown_fields=True):
-    """What a worker is sent: a task, and of which store."""
+    """A request to a worker: a task, and the id of its store."""
 
     store: str
     task: W
 
 
 def answered(text: str, here: Here, kind: type[W], work: Callable[[W], Outcome]) -> str:
-    """The outcome of the Request's task, if it is of this worker's store."""
+    """The outcome of the Request's task, which runs only if it is of this worker's store."""
     request = msgspec.json.decode(text, type=Request[kind])  # type: ignore[valid-type]
     if request.store != here.store.id:
         outcome = Outcome(here.name, retry=f"a worker has another store ({here.store.url})", machine_at_fault=True)
@@ -70,8 +70,8 @@ def answered(text: str, here: Here, kind: type[W], work: Callable[[W], Outcome])
 
 @dataclass
 class Open:
-    """A task that is not done: how often it was tried, and who can't run it. Of the last try: the addresses that it was
-    for (none: all), and the memory that it asked for.
+    """A task that is not done: how often it was tried, and which workers can't run it. Of the last try: its possible
+    addresses (none: all), and the memory that it requested.
     """
 
     task: Work
@@ -82,7 +82,7 @@ class Open:
 
 
 class Dispatch:
-    """`retries`: how often a task is tried again. `wait_s`: how long a scheduler that has gone is waited for."""
+    """`retries`: how often a task is tried again. `wait_s`: how long to wait for a scheduler that has gone."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Dispatch:
         self._ended = Ended()
 
     def run(self, tasks: Sequence[Work]) -> Ended:
-        """Has all of them run. Raises HeaptapeError where there is no scheduler for `wait_s`."""
+        """Runs all tasks. Raises HeaptapeError where there is no scheduler for `wait_s`."""
         waiting = deque(Open(task) for task in tasks)
         while waiting:
             client = self._connected()
@@ -128,7 +128,7 @@ class Dispatch:
             time.sleep(1)
 
     def _work(self, client: "Client", waiting: deque[Open]) -> None:
-        """Until all is done or the scheduler is gone: then `waiting` has what is left."""
+        """Runs tasks until all are done or the scheduler is gone: then `waiting` has the tasks that are left."""
         under_way: dict[Future, Open] = {}
         ends: Queue[Future] = Queue()
         workers = _Workers(client, self._tell)
@@ -162,26 +162,24 @@ class Dispatch:
     def _take(
         self, client: "Client", finished: list["Future"], under_way: dict["Future", Open], waiting: deque[Open]
     ) -> bool:
-        """What tasks that have ended say. False where the scheduler is gone: they stay under way."""
+        """Takes the outcomes of ended tasks. False where the scheduler is gone: they stay under way."""
         good = [future for future in finished if future.status == "finished"]
         try:
             texts = dict(zip(good, client.gather(good), strict=True))
-        except (
-            Exception
-        ):  # of whatever kind: a worker has gone with what it had to say, and what it did is in the store
+        except Exception:  # of whatever kind: a worker has gone with its outcome, but its results are in the store
             texts = {}
         if client.status != "running" or any(future.status in ("cancelled", "lost") for future in finished):
             return False
         for future in finished:
             one = under_way.pop(future)
             if future in texts:
-                self._told(one, msgspec.json.decode(texts[future], type=Outcome), waiting)
+                self._count(one, msgspec.json.decode(texts[future], type=Outcome), waiting)
             else:
                 error = future.exception() if future.status == "error" else None
                 self._again(one, _in_words(error), waiting)
         return True
 
-    def _told(self, one: Open, outcome: Outcome, waiting: deque[Open]) -> None:
+    def _count(self, one: Open, outcome: Outcome, waiting: deque[Open]) -> None:
         self._ended.done += len(outcome.done)
         self._ended.failed |= outcome.failed
         self._ended.seconds += outcome.seconds
@@ -190,7 +188,7 @@ class Dispatch:
         if not outcome.retry:
             self._on_done(one.task, self._ended)
             return
-        self._ended.done -= len(outcome.done)  # a block is done whole, or again
+        self._ended.done -= len(outcome.done)  # a block is done as a whole, or repeated
         if outcome.machine_at_fault:
             one.avoid.add(outcome.worker)
         self._again(one, outcome.retry, waiting)
@@ -209,7 +207,7 @@ class Dispatch:
 
 
 class _Workers:
-    """Those that the scheduler has, asked for now and then."""
+    """The scheduler's workers; the list is refreshed from time to time."""
 
     def __init__(self, client: "Client", tell: Callable[[str], None]) -> None:
         self._client, self._tell = client, tell
@@ -218,33 +216,33 @@ class _Workers:
         self._known: dict[str, dict] = {}
 
     def threads(self) -> int:
-        """How many tasks they run at a time."""
+        """How many tasks the workers run at a time."""
         return sum(worker["nthreads"] for worker in self._known.values())
 
     def most_memory(self) -> float:
-        """Of the largest, in bytes: what needs more is run there."""
+        """Memory of the largest worker, in bytes: tasks that need more are run there."""
         return max((worker["resources"].get("memory", math.inf) for worker in self._known.values()), default=math.inf)
 
     def without(self, names: Iterable[str]) -> list[str]:
-        """Addresses of all but those."""
+        """Addresses of all workers except `names`."""
         left_out = set(names)
         return [address for address, worker in self._known.items() if worker["name"] not in left_out]
 
     def any_of(self, addresses: Iterable[str]) -> bool:
-        """Is one of them still there?"""
+        """Is one of `addresses` still there?"""
         return any(address in self._known for address in addresses)
 
     def ask(self) -> bool:
-        """Asks the scheduler, unless it has been asked a moment ago. True: there are others than before."""
+        """Refreshes the list, unless it was refreshed a moment ago. True: it changed."""
         now = time.monotonic()
         if now - self._asked_s < (ASK_S if self._known else NO_WORKER_ASK_S):
             return False
         self._asked_s = now
         try:
-            told = self._client.sync(self._client.scheduler.identity, n_workers=-1)  # type: ignore[union-attr]
-        except Exception:  # of whatever kind: the scheduler has gone, as the client's status will say
+            identity = self._client.sync(self._client.scheduler.identity, n_workers=-1)  # type: ignore[union-attr]
+        except Exception:  # of whatever kind: the scheduler has gone, as the client's status will show
             return False
-        before, self._known = self._known.keys(), told["workers"]
+        before, self._known = self._known.keys(), identity["workers"]
         if self._known:
             self._without_s = None
         elif self._without_s is None:
@@ -256,8 +254,8 @@ class _Workers:
 
 
 def _take_back(workers: _Workers, under_way: dict["Future", Open], waiting: deque[Open]) -> None:
-    """Tasks whose workers have all gone. The scheduler would keep them for good: one that it has no worker for it gives
-    to a later one only where that is one of those asked for, even with Dask's allow_other_workers.
+    """Takes back tasks whose workers have all gone. The scheduler would keep them for ever: without a worker for a
+    task, it gives the task to a later worker only if that is a requested one, even with Dask's allow_other_workers.
     """
     most_memory = workers.most_memory()
     for future, one in list(under_way.items()):
@@ -268,7 +266,7 @@ def _take_back(workers: _Workers, under_way: dict["Future", Open], waiting: dequ
 
 
 def _drained(ends: "Queue[Future]") -> list["Future"]:
-    """All that have ended; waits a while for the first."""
+    """All ended futures; waits a while for the first."""
     try:
         found = [ends.get(timeout=WAIT_S)]
     except Empty:
@@ -280,7 +278,7 @@ def _drained(ends: "Queue[Future]") -> list["Future"]:
 
 
 def _close(client: "Client") -> None:
-    """Of whatever state: a scheduler that has gone can't be told."""
+    """Closes a client in any state: a scheduler that has gone can't be notified."""
     with contextlib.suppress(Exception):
         client.close(timeout=2)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The keys of a fleet: whoever has them may submit work, and work. One command makes them.
+"""The keys of a fleet: whoever has them may submit and run work. One command makes them.
 
-A certificate authority that signs one certificate, for all members, and whose own key is thrown away: nobody can be
-added by it. Who shall no longer be a member is kept out by new keys for all others.
+A certificate authority signs one certificate, for all members, and its own key is discarded: it can't add anybody
+later. To exclude a member, all others need new keys.
 """
 
 import datetime
@@ -17,7 +17,7 @@ YEARS = 10
 
 
 def make(folder: Path) -> None:
-    """Raises HeaptapeError where there are keys already, or they can't be made."""
+    """Makes keys in a folder. Raises HeaptapeError where there are keys already, or they can't be made."""
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
@@ -57,6 +57,6 @@ def make(folder: Path) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """For its owner alone, from the first byte."""
+    """Writes a file that only its owner can read, from the first byte."""
     path.touch(mode=0o600)
     replace_whole(path, data)

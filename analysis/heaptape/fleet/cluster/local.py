@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A scheduler and workers on this machine, for one command: processes of its own, that end with it however it ends.
+"""A scheduler and workers on this machine, for one command: its own processes, which end with it however it ends.
 
-They talk over the loopback interface by TLS, with keys that nobody else sees: other users of the machine can't submit
-work either.
+They communicate over the loopback interface by TLS, with private keys, so that other users of the machine can't submit
+work.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ from heaptape.common.home import Home
 from heaptape.common.scratch import scratch_folder
 from heaptape.fleet.cluster import keys
 
-RESTARTS = 20  # of one worker; a worker that died is no reason to stop, one that always dies is
-# One that dies soon after its start again and again lacks something, a disk with room perhaps, that may come.
+RESTARTS = 20  # of one worker: a single death is no reason to stop, but a worker that always dies is
+# A worker that repeatedly dies soon after its start may lack something that comes later, such as room on a disk.
 SOON_S = 30.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 
@@ -29,7 +29,7 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 def cluster(
     home: Home, store: str, workers: int, options: Sequence[str], tell: Callable[[str], None]
 ) -> Iterator[tuple[str, str]]:
-    """(address, folder of keys) as long as the context lasts. `options`: of `heaptape fleet worker`."""
+    """(address, folder of keys) of a cluster that runs within the context. `options`: of `heaptape fleet worker`."""
     with scratch_folder() as scratch, contextlib.ExitStack() as ends:
         folder = str(scratch / "keys")
         keys.make(Path(folder))
@@ -52,7 +52,7 @@ def cluster(
 
 
 class _Child:
-    """A process that ends when its standard input does: when this process ends, in whatever way."""
+    """A process that ends when its standard input does, and so when this process ends in any way."""
 
     def __init__(self, command: Sequence[str], piped: bool) -> None:
         self._process = subprocess.Popen(
@@ -63,7 +63,7 @@ class _Child:
         )
 
     def first_line(self) -> str:
-        """What it says when it is ready. Raises HeaptapeError if it ends before."""
+        """The line that it prints when it is ready. Raises HeaptapeError if it ends before."""
         assert self._process.stdout
         line = self._process.stdout.readline().strip()
         if not line:
@@ -88,7 +88,7 @@ class _Child:
 
 
 class _Kept:
-    """A worker that is started again when it dies. `given_up`: is called when it no longer is."""
+    """A worker that is started again when it dies. `given_up`: called when it is not started again any more."""
 
     def __init__(
         self, command: Sequence[str], number: int, tell: Callable[[str], None], given_up: Callable[[], None]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The scheduler and the workers of a fleet: Dask's, less everything that could run what is no task.
+"""The scheduler and the workers of a fleet: Dask's, without everything that could run anything but tasks.
 
-Connections are TLS with keys of the fleet's own (keys.py); plain TCP is for the loopback interface alone. Neither opens
-a port for a web page.
+Connections are TLS with the fleet's own keys (keys.py); plain TCP is for the loopback interface only. Neither opens a
+port for a web page.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from heaptape.fleet.store.files import MISSING
 if TYPE_CHECKING:
     from distributed.security import Security
 
-# Which requests a worker and the scheduler answer: those by which tasks are run and their ends told.
+# Which requests a worker and the scheduler answer: only those for running tasks and reporting their ends.
 WORKER_ANSWERS = {"identity", "gather", "get_data", "free_keys", "terminate", "ping", "keys", "versions"}
 SCHEDULER_ANSWERS = {
     *("identity", "register-client", "register-worker", "unregister", "gather", "terminate"),
@@ -35,9 +35,9 @@ SCHEDULER_ANSWERS = {
 }
 RECONNECT_S = 2.0
 LOUD = ("distributed", "tornado")
-# Dask's settings: a worker that is silent so long is given up, and its tasks are run by others. What kills so many
-# workers is not tried on more of them. A request that fails is not made again: the scheduler, asked for the result of a
-# worker that was killed, went on calling that one for a minute after it had been removed, and the command waited.
+# Dask's settings. worker-ttl: after this silence a worker is given up, and its tasks are run by others.
+# allowed-failures: a task that killed this many workers is not tried on more. retry.count: failed requests are not
+# repeated, as the scheduler, asked for the result of a killed worker, kept calling it for a minute after its removal.
 WORKER_SILENT_S = 60
 SETTINGS = {
     "distributed.scheduler.worker-ttl": f"{WORKER_SILENT_S}s",
@@ -57,7 +57,7 @@ SETTINGS = {
 
 
 def configure() -> None:
-    """Dask as a fleet uses it. What the environment sets (DASK_...) stays. Raises HeaptapeError where it is missing."""
+    """Configures Dask; settings from the environment (DASK_...) stay. Raises HeaptapeError where Dask is missing."""
     try:
         import dask
         import distributed  # noqa: F401
@@ -67,13 +67,13 @@ def configure() -> None:
     ours = {key: value for key, value in SETTINGS.items() if dask.config.get(key, None, config=given) is None}
     dask.config.set(ours)
     for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in LOUD]:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # our own lines tell what matters
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # our own lines report what matters
     only_tasks()
     outlive_peers()
 
 
 def security(keys: str | None) -> "Security | None":
-    """By the keys in a folder (`heaptape fleet keys`). Raises HeaptapeError where one is missing."""
+    """TLS with the keys in a folder (`heaptape fleet keys`). Raises HeaptapeError where one is missing."""
     from distributed.security import Security
 
     if keys is None:
@@ -91,14 +91,14 @@ def security(keys: str | None) -> "Security | None":
 
 
 def check_address(address: str, keys: str | None) -> None:
-    """Raises HeaptapeError for what is no address, and for a plain one that others could reach."""
+    """Raises HeaptapeError for a malformed address, and for a plain one that others could reach."""
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = None
     if not host or port is None or parts.scheme not in ("tcp", "tls"):
-        raise HeaptapeError(f"{address}: no address: tls://HOST:PORT, or tcp://127.0.0.1:PORT")
+        raise HeaptapeError(f"{address}: not an address: tls://HOST:PORT, or tcp://127.0.0.1:PORT")
     if parts.scheme == "tls" and keys is None:
         raise HeaptapeError(f"{address}: needs --keys, the folder that 'heaptape fleet keys' made")
     if parts.scheme == "tcp" and not is_loopback(host):
@@ -106,7 +106,7 @@ def check_address(address: str, keys: str | None) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Is it reached from this machine alone?"""
+    """Can it be reached only from this machine?"""
     if host == "localhost":
         return True
     try:
@@ -115,8 +115,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def serve_scheduler(address: str, keys: str | None, told: Callable[[str], None]) -> None:
-    """Runs a scheduler until it is ended. `told`: is given its address when it listens."""
+def serve_scheduler(address: str, keys: str | None, tell: Callable[[str], None]) -> None:
+    """Runs a scheduler until it is ended. `tell`: called with its address when it listens."""
     check_address(address, keys)
     configure()
     from distributed import Scheduler
@@ -132,17 +132,17 @@ def serve_scheduler(address: str, keys: str | None, told: Callable[[str], None])
         )
         async with scheduler:
             _answers_only(scheduler, SCHEDULER_ANSWERS)
-            told(scheduler.address)
+            tell(scheduler.address)
             await scheduler.finished()
 
     _run(serve)
 
 
 def serve_worker(
-    address: str, keys: str | None, name: str, threads: int, memory_bytes: int, told: Callable[[str], None]
+    address: str, keys: str | None, name: str, threads: int, memory_bytes: int, tell: Callable[[str], None]
 ) -> None:
-    """Runs a worker until it is ended: it connects, and again when the scheduler has gone and come back. `told`: is
-    given one line for each time.
+    """Runs a worker until it is ended: it connects, and reconnects when the scheduler comes back. `tell`: called with a
+    line each time.
     """
     check_address(address, keys)
     configure()
@@ -157,7 +157,7 @@ def serve_worker(
     async def once() -> None:
         worker = TaskWorker(
             address,
-            host=host if is_loopback(host) else None,  # who works for this machine alone listens to it alone
+            host=host if is_loopback(host) else None,  # a worker for this machine only listens only on it
             name=name,
             nthreads=threads,
             resources={"timed": 1, "memory": memory_bytes},
@@ -168,9 +168,9 @@ def serve_worker(
         )
         _answers_only(worker, WORKER_ANSWERS)
         async with worker:
-            told(f"works for {address}")
+            tell(f"works for {address}")
             await worker.finished()
-        told(f"{address} has gone: waiting for it")
+        tell(f"{address} has gone: waiting for it")
 
     async def serve() -> None:
         while True:
@@ -189,11 +189,11 @@ def _answers_only(server: object, names: set[str]) -> None:
 
 def _run(serve: Callable[[], Awaitable[None]]) -> None:
 
-    async def until_told() -> None:
+    async def until_ended() -> None:
         loop, work = asyncio.get_running_loop(), asyncio.ensure_future(serve())
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, work.cancel)
         with contextlib.suppress(asyncio.CancelledError):
             await work
 
-    asyncio.run(until_told())
+    asyncio.run(until_ended())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the processes of a fleet may be asked to run: the tasks of a table, each given one text, and nothing else.
+"""What the processes of a fleet may run: only the tasks of a table, each with one text as argument.
 
-Dask sends functions as pickles, and unpickling alone can run anything. So the scheduler, the workers and the command
-that submits unpickle by an unpickler that knows a few names (`only_tasks`), and refuses all others.
+Dask sends functions as pickles, and unpickling alone can run anything. So the scheduler, the workers and the submitting
+command use an unpickler that accepts a few names (`only_tasks`) and refuses all others.
 """
 
 import io
@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 
-# Modules and names that Dask's own messages about such a task are made of.
+# Modules and names in Dask's own messages about such a task.
 NAMES = {
     (__name__, "run"),
     ("dask._task_spec", "Task"),
@@ -24,7 +24,7 @@ _table: Mapping[str, Callable[[str], str]] = {}
 
 
 class RefusedError(pickle.UnpicklingError):
-    """Something else than a task of the table."""
+    """The request is not a task of the table."""
 
 
 class _OnlyNames(pickle.Unpickler):
@@ -35,7 +35,7 @@ class _OnlyNames(pickle.Unpickler):
 
 
 def only_tasks() -> None:
-    """From now on this process unpickles nothing but tasks of the table out of Dask's messages."""
+    """From now on this process unpickles only tasks of the table from Dask's messages."""
     from distributed.protocol import pickle as of_dask
 
     def loads(data: bytes, *, buffers: tuple = ()) -> object:
@@ -46,7 +46,7 @@ def only_tasks() -> None:
 
 
 def runs(table: Mapping[str, Callable[[str], str]]) -> None:
-    """What this process may be asked for: kind -> the function that is given the text."""
+    """Sets the table of tasks: kind -> the function that is called with the text."""
     global _table
     _table = table
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What the traces of a fleet ask of an allocator: profiled into Parquet files, asked in SQL and Python."""
+"""What the traces of a fleet ask of an allocator: profiled into Parquet files, queried in SQL and Python."""

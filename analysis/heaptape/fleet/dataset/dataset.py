@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The dataset of a store: what its traces ask of an allocator, as Parquet files below dataset/ (docs/use/FLEET.md).
 
-A trace is one row, with its histogram and its sites as lists within it: so it is there whole or not at all, and a file
-is named by the traces that it holds. Partitions are folders KEY=VALUE, as DuckDB, Arrow, pandas and Dask read them.
+A trace is one row, with its histogram and its sites as lists in it, so it is never there in part. A file is named by
+the traces that it contains. Partitions are folders KEY=VALUE, as DuckDB, Arrow, pandas and Dask read them.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from heaptape.profile.data import SITES
 FOLDER = "dataset"
 PARTITIONS = ("program", "build_id", "host_class", "day")
 UNKNOWN = "unknown"
-LONGEST_VALUE = 160  # of a folder's name; file systems bear 255 bytes
+LONGEST_VALUE = 160  # of a folder's name; file systems allow 255 bytes
 HISTOGRAM = ("size_bytes", "age", "objects", "bytes")
 SITE_FIGURES = SITES[1:]  # all but the node, which means nothing outside its trace
 
@@ -49,7 +49,7 @@ PARTITION_SCHEMA = pa.schema([(name, pa.string()) for name in PARTITIONS])
 
 @dataclass(frozen=True)
 class Row:
-    """One trace. `partition`: its values of PARTITIONS. `values`: IDENTITY but for `part`, and FEATURES. `histogram`:
+    """One trace. `partition`: its values of PARTITIONS. `values`: IDENTITY except `part`, and FEATURES. `histogram`:
     unit ("bytes" or "ns") -> rows of HISTOGRAM. `sites`: the stack in words, and the SITE_FIGURES.
     """
 
@@ -60,7 +60,7 @@ class Row:
 
 
 def put(store: Store, rows: Iterable[Row]) -> int:
-    """Writes rows, one file for each partition that they are of; how many files. Raises StoreError."""
+    """Writes rows, one file for each of their partitions. Returns the number of files. Raises StoreError."""
     partitions: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         partitions.setdefault(row.partition, []).append(row)
@@ -72,7 +72,7 @@ def put(store: Store, rows: Iterable[Row]) -> int:
 
 
 def traces_in(store: Store) -> set[str]:
-    """The sha256 of every trace that is there. A file that can't be read is set aside, and its traces are not there."""
+    """The sha256 of every trace in the dataset. A file that can't be read is set aside, and its traces don't count."""
 
     def traces(name: str) -> list[str]:
         found = _read(store, name, ["trace"])
@@ -83,8 +83,8 @@ def traces_in(store: Store) -> set[str]:
 
 
 def take_over(source: Store, into: Store) -> tuple[int, list[str]]:
-    """Brings the traces that `into` lacks, each once, also where the source has it twice: how many files, and which of
-    the source's were damaged and are set aside. Raises StoreError.
+    """Copies the traces that `into` lacks, each once even if the source has it twice. Returns the number of files, and
+    the source's damaged files, which are set aside. Raises StoreError.
     """
     names, there = _files(source), traces_in(into)
     taken, damaged = 0, []
@@ -105,7 +105,7 @@ def take_over(source: Store, into: Store) -> tuple[int, list[str]]:
 
 
 def opened(store: Store) -> pyarrow.dataset.Dataset:
-    """All files as one, of SCHEMA and PARTITION_SCHEMA. Raises HeaptapeError where there is none."""
+    """All files as one dataset, of SCHEMA and PARTITION_SCHEMA. Raises HeaptapeError where there is none."""
     names = _files(store)
     if not names:
         raise HeaptapeError(f"{store.url}: no trace was ingested: heaptape fleet ingest TAPES --store {store.url}")
@@ -121,7 +121,7 @@ def opened(store: Store) -> pyarrow.dataset.Dataset:
 
 
 def traces(store: Store) -> pd.DataFrame:
-    """One row per trace, in the order of their hashes: PARTITIONS, IDENTITY but for `part`, FEATURES. Raises
+    """One row per trace, in the order of their hashes: PARTITIONS, IDENTITY except `part`, FEATURES. Raises
     HeaptapeError.
     """
     columns = [*IDENTITY, *PARTITIONS, *FEATURES]
@@ -133,14 +133,14 @@ def traces(store: Store) -> pd.DataFrame:
 
 
 def unreadable(store: Store, error: Exception) -> HeaptapeError:
-    """A file of the dataset is damaged: in one line, and what to do."""
+    """The error for a damaged file of the dataset: one line, with the remedy."""
     return HeaptapeError(
         f"{store.url}: {_in_one_line(error)}: ingest its traces again, which sets the damaged file aside"
     )
 
 
 def _seal(data: bytes) -> str:
-    """Of a file's bytes, for its name."""
+    """A hash of a file's bytes, for its name."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 
@@ -149,7 +149,7 @@ def _files(store: Store) -> list[str]:
 
 
 def _read(store: Store, name: str, columns: list[str] | None = None) -> tuple[bytes, pa.Table] | None:
-    """A file, and those columns of it; None where it has gone, or is set aside as damaged."""
+    """A file, and its columns `columns`; None where it has gone, or is set aside as damaged."""
     data = store.files.read(name)
     if data is None:
         return None
@@ -164,8 +164,8 @@ def _read(store: Store, name: str, columns: list[str] | None = None) -> tuple[by
 
 
 def _write(store: Store, folder: str, table: pa.Table) -> None:
-    """A file of these rows, which lack `part`."""
-    # The same traces from the same places by the same writer are the same bytes: written twice they are one file.
+    """Writes a file of these rows, which lack `part`."""
+    # The same traces from the same places by the same writer give the same bytes: written twice, they are one file.
     holds = list(zip(table["trace"].to_pylist(), table["source"].to_pylist()))
     part = hashlib.sha256(repr((holds, folder, pa.__version__)).encode()).hexdigest()[:32]
     table = table.add_column(SCHEMA.get_field_index("part"), "part", pa.array([part] * len(table)))
@@ -208,7 +208,7 @@ def _lists(lengths: Sequence[int], kind: pa.StructType, columns: list[pa.Array])
 
 
 def _folder(value: str) -> str:
-    """A value as a folder's name: it may be a stranger's. One that is too long ends in its hash."""
+    """A value as a folder's name; values are not trusted. One that is too long ends in its hash."""
     coded = re.sub("~", "%7E", quote(value or UNKNOWN, safe=""))
     if len(coded) <= LONGEST_VALUE:
         return coded

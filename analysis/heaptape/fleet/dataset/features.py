@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A trace's profile as one row of features: what is compared where there are too many traces to look at each."""
+"""A trace's profile as one row of features, to compare traces that are too many to be inspected one by one."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -18,10 +18,8 @@ from heaptape.profile.data import (
     young_share,
 )
 
-YOUNG_BYTES = 64 << 10
-LARGE_BYTES = 128 << 10  # from here glibc maps by default
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-# Of a profile's JSON; the rest is not even decoded.
+# Keys of a profile's JSON; other keys are not even decoded.
 NEEDED = (
     *("program", "ops", "threads", "allocated_bytes", "duration_ns", "witness", "sizes", "thread_pairs"),
     *("pairs_left_out", "reallocs", "sites"),
@@ -31,7 +29,7 @@ LONG = ("windows", "lifetimes_bytes", "lifetimes_ns")  # rows of whole numbers, 
 
 class Feature(NamedTuple):
     """`kind`: "count" (whole number), "share" (0 to 1, or a mean). `compared`: "log", "plain", or "" where `choose`
-    does not look at it.
+    does not use it.
     """
 
     kind: str
@@ -63,7 +61,7 @@ FEATURES = {
 
 
 def decoded(text: bytes) -> Profile:
-    """What `heaptape-convert profile` prints, as far as it is needed here."""
+    """The output of `heaptape-convert profile`, as far as it is needed here."""
     raw = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     long = {key: np.fromstring(bytes(raw[key]).translate(None, b"[]"), np.int64, sep=",") for key in LONG if key in raw}
     return Profile({key: msgspec.json.decode(raw[key]) for key in NEEDED if key in raw} | long)
@@ -90,9 +88,9 @@ def of_profile(found: Profile) -> dict[str, float]:
         **_quantiles("size", size, calls),
         **_quantiles("age", age, objects),
         "unreleased_share": (acquired - released) / max(acquired, 1),
-        "young_share": young_share(found, YOUNG_BYTES),
+        "young_share": young_share(found),
         "remote_share": remote_share(found),
-        "large_share": large_share(found, LARGE_BYTES),
+        "large_share": large_share(found),
         "fall_share": swing(found)[0],
         "realloc_share": reallocs.get("calls", 0) / max(ops, 1),
         "copied_bytes_per_op": reallocs.get("copied_bytes", 0) / max(ops, 1),
@@ -100,7 +98,7 @@ def of_profile(found: Profile) -> dict[str, float]:
 
 
 def _quantiles(of: str, values: np.ndarray, counts: np.ndarray) -> dict[str, int]:
-    """Lower bounds of the buckets in which the QUANTILES lie; 0 where nothing was counted."""
+    """Lower bounds of the buckets that contain the QUANTILES; 0 where nothing was counted."""
     names = [f"{of}_{name}_bytes" for name in QUANTILES]
     if not counts.any():
         return dict.fromkeys(names, 0)

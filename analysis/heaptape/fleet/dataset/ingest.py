@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Traces into the dataset of a store: each profiled once, many at a time, again from where it was stopped.
+"""Traces into the dataset of a store: each profiled once, many at a time; can be continued after a stop.
 
-A worker takes a batch of traces, one after the other, and writes its rows; so there is no more in its memory than one
-profile and the rows of a batch. What is malformed is told and left out.
+A worker profiles the traces of a batch one after the other, and writes its rows; so it has only one profile and the
+rows of a batch in memory. A malformed trace is reported and left out.
 """
 
 import contextlib
@@ -35,17 +35,17 @@ from heaptape.profile.data import LIFETIMES, SITES
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-# A batch is one task and one file for each partition: enough traces that starting it costs little beside profiling
-# them, and not so much that the loss of a worker costs more than some minutes.
+# A batch is one task and one file for each partition: enough traces that starting it costs little compared with
+# profiling them, and few enough that the loss of a worker costs only a few minutes.
 BATCH_TRACES = 64
 BATCH_BYTES = 256 << 20
-SMALL_BYTES = 1 << 20  # are read at once: a buffer of file_digest costs more than hashing most traces
+SMALL_BYTES = 1 << 20  # smaller files are read at once: a buffer of file_digest costs more than hashing most traces
 LONGEST_STACK = 2000  # characters
 ENDING = ".tape"
 
 
 class Labels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the traces do not tell, or tell otherwise; empty: as they tell it."""
+    """Values that replace those in the traces; empty: the traces' own."""
 
     program: str = ""
     build_id: str = ""
@@ -53,7 +53,7 @@ class Labels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Traces that one task takes: paths, or URLs that fsspec knows. `run`: the same for all batches of one command."""
+    """The traces of one task: paths, or URLs that fsspec supports. `run`: the same for all batches of one command."""
 
     kind: ClassVar[str] = "ingest"  # in worker.py
     is_block: ClassVar[bool] = False
@@ -73,8 +73,8 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def tapes_of(words: Sequence[str]) -> list[str]:
-    """The traces that are meant: files, folders (all *.tape below), and patterns of URLs. Raises HeaptapeError where
-    one means nothing.
+    """The traces that `words` name: files, folders (all *.tape below), and patterns of URLs. Raises HeaptapeError where
+    a word matches nothing.
     """
     found: dict[str, None] = {}
     for word in words:
@@ -91,7 +91,7 @@ def tapes_of(words: Sequence[str]) -> list[str]:
 
 
 def batches(tapes: Sequence[str], labels: Labels) -> list[Batch]:
-    """At most BATCH_TRACES and, where sizes are known, BATCH_BYTES each, unless one trace is larger."""
+    """Batches of at most BATCH_TRACES and, where sizes are known, BATCH_BYTES each, unless one trace is larger."""
     run = uuid.uuid4().hex
     made: list[Batch] = []
     here: list[str] = []
@@ -107,13 +107,13 @@ def batches(tapes: Sequence[str], labels: Labels) -> list[Batch]:
 
 
 def locally(store: Store, todo: Sequence[Batch], home: Home, workers: int) -> Iterator[Outcome]:
-    """The batches' outcomes, by so many processes. Raises StoreError."""
+    """The batches' outcomes, run by `workers` processes. Raises StoreError."""
     there = dataset.traces_in(store)
     yield from forked.in_order(lambda number: ingest(store, todo[number], there, home), len(todo), workers)
 
 
 def of_worker(batch: Batch, store: Store, home: Home, worker: str) -> Outcome:
-    """One batch, by a worker of that name. Raises nothing: the outcome tells what went wrong."""
+    """Ingests one batch in the worker of this name. Raises nothing: the outcome reports errors."""
     try:
         return ingest(store, batch, _there(store, batch.run), home)
     except StoreError as error:
@@ -122,13 +122,13 @@ def of_worker(batch: Batch, store: Store, home: Home, worker: str) -> Outcome:
 
 @functools.lru_cache(maxsize=1)
 def _there(store: Store, run: str) -> set[str]:
-    """What was there when a worker had its first batch of a command; of what others wrote since, it has no batch."""
+    """The traces there at a worker's first batch of a command; it gets no batch of traces that others wrote since."""
     return dataset.traces_in(store)
 
 
 def ingest(store: Store, batch: Batch, there: set[str], home: Home) -> Outcome:
-    """One batch, less the traces that are `there`: `done` and `failed` are traces, as the batch has them. Raises
-    StoreError.
+    """Ingests one batch without the traces that are `there`: `done` and `failed` are traces, as named in the batch.
+    Raises StoreError.
     """
     outcome, rows = Outcome(""), dict[str, dataset.Row]()
     for tape in batch.tapes:
@@ -145,7 +145,7 @@ def ingest(store: Store, batch: Batch, there: set[str], home: Home) -> Outcome:
 
 
 def row_of(path: Path, tape: str, trace: str, labels: Labels, home: Home) -> dataset.Row:
-    """A trace's row. `tape`: where it comes from. Raises HeaptapeError where it is malformed."""
+    """A trace's row. `tape`: its source. Raises HeaptapeError where it is malformed."""
     found = features.decoded(convert_output(home, "profile", str(path)))
     about = _about(path)
     program = labels.program or found.data.get("program") or ""
@@ -172,7 +172,7 @@ def row_of(path: Path, tape: str, trace: str, labels: Labels, home: Home) -> dat
 
 @dataclass(frozen=True)
 class _About:
-    """What the head of a trace says; nothing of other formats."""
+    """Facts from a trace's head; empty for other formats."""
 
     info: dict = field(default_factory=dict)
     build_id: str = ""
@@ -182,12 +182,12 @@ def _about(path: Path) -> _About:
     try:
         with tape_format.opened(path, tape_format.Trace) as trace:
             return _About(trace.info, _build_id(trace))
-    except FormatError:  # it is of another format, as heaptape-convert has read it
+    except FormatError:  # it is of another format: heaptape-convert could read it
         return _About()
 
 
 def _build_id(trace: tape_format.Trace) -> str:
-    """The program's; not by `modules()`, as a DataFrame of each trace would take as long as profiling it."""
+    """The program's build id; not by `modules()`, as making its DataFrame would take as long as profiling the trace."""
     for block in trace.blocks:
         rows = trace.json_value(block) if block.type == MODULES else None
         for row in rows if isinstance(rows, list) else []:
@@ -207,7 +207,7 @@ def _sites(path: Path, rows: Sequence[Sequence[int]], home: Home) -> list[tuple[
 
 @contextlib.contextmanager
 def _at_hand(tape: str) -> Iterator[Path]:
-    """A trace as a file of this machine: itself, or a copy for as long as it is needed."""
+    """A trace as a file of this machine: itself, or a copy that is removed at the end of the context."""
     if "://" not in tape:
         yield Path(tape)
         return
@@ -235,7 +235,7 @@ def _line(tape: str, error: Exception) -> str:
 
 
 def _day(unix_ns: object) -> str:
-    """In UTC; empty where it is not known."""
+    """The day in UTC; empty where it is not known."""
     if not isinstance(unix_ns, int) or not 0 < unix_ns < 1 << 62:
         return ""
     return datetime.fromtimestamp(unix_ns / 1e9, UTC).date().isoformat()

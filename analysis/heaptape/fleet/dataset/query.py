@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A store's tables in SQL (DuckDB) and as DataFrames: `traces`, `histogram`, `sites`, `cells` (docs/use/FLEET.md).
 
-A query reads these tables and nothing else: neither files nor the network, and it changes nothing.
+A query reads only these tables, neither files nor the network, and changes nothing.
 """
 
 import re
@@ -16,7 +16,7 @@ from heaptape.fleet.dataset import dataset
 from heaptape.fleet.dataset.features import FEATURES
 from heaptape.fleet.store.store import Store
 
-# A trace that two runs ingested at a time is in two files: the first by name counts.
+# A trace that two runs ingested at the same time is in two files: the first by name counts.
 KEPT = "files SEMI JOIN (SELECT trace, min(part) AS part FROM files GROUP BY trace) USING (trace, part)"
 VIEWS = f"""
 CREATE VIEW traces AS SELECT {", ".join([*dataset.PARTITIONS, *dataset.IDENTITY[:-1], *FEATURES])} FROM {KEPT};
@@ -26,7 +26,7 @@ CREATE VIEW sites AS SELECT trace, program, unnest(sites, recursive := true) FRO
 
 
 def query(store: Store, sql: str) -> pd.DataFrame:
-    """What a query gives. Raises HeaptapeError where it is none, is more than one, or would do more than read."""
+    """The result of a query. Raises HeaptapeError where it is not exactly one query, or would do more than read."""
     connection = duckdb.connect(":memory:")
     try:
         statements = connection.extract_statements(sql)
@@ -37,7 +37,7 @@ def query(store: Store, sql: str) -> pd.DataFrame:
     except duckdb.Error as error:
         if "'files' failed" in str(error):  # Arrow's error, which DuckDB passes on as its own
             raise dataset.unreadable(store, error) from None
-        raise HeaptapeError(f"query: {_told(error)}") from None
+        raise HeaptapeError(f"query: {_first_line(error)}") from None
     finally:
         connection.close()
 
@@ -54,7 +54,7 @@ def _tables(connection: duckdb.DuckDBPyConnection, store: Store, sql: str) -> No
 
 
 def _in_64_bits(found: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """Sums of whole numbers are of 128 bits, which a DataFrame would make floating point of."""
+    """Casts sums of whole numbers, which have 128 bits and would be floating point in a DataFrame."""
     wide = [kind == "HUGEINT" for kind in map(str, found.types)]
     if not any(wide):
         return found
@@ -64,20 +64,20 @@ def _in_64_bits(found: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     )
 
 
-def _told(error: duckdb.Error) -> str:
-    """Its first line: what follows shows the query again."""
+def _first_line(error: duckdb.Error) -> str:
+    """The error's first line: the other lines repeat the query."""
     return str(error).strip().partition("\n")[0]
 
 
 @dataclass(frozen=True)
 class Frames:
-    """The tables of a store, each read when it is asked for."""
+    """The tables of a store, each read on first use."""
 
     store: Store
 
     @cached_property
     def traces(self) -> pd.DataFrame:
-        """One row per trace: what it is, and its features."""
+        """One row per trace: its identity and its features."""
         return dataset.traces(self.store)
 
     @cached_property

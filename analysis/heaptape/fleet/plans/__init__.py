@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What is asked for: the cells that follow, what they need in the store, and how many of them are left."""
+"""Plans: the cells that follow from them, the files that these need in the store, and how many cells are left."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What of a plan is done: a cell whose file is there and whole; a block all of whose cells were measured together."""
+"""What of a plan is done: a cell if its file is there and whole, a block if its cells were measured together."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,8 +10,8 @@ from heaptape.fleet.store.store import Failure, Record, Store
 
 
 class Left(msgspec.Struct, frozen=True):
-    """`tasks`: to be run. `done`: number of cells that are there. `failed`: cell -> its failure, of those whose
-    allocator is at fault, which would fail again.
+    """`tasks`: to be run. `done`: number of cells that are there. `failed`: cell -> its failure, for cells that would
+    fail again, as the allocator is at fault.
     """
 
     tasks: list[Task]
@@ -20,8 +20,8 @@ class Left(msgspec.Struct, frozen=True):
 
 
 def left(tasks: Sequence[Task], store: Store, again: bool = False) -> Left:
-    """What is to be done, by what the store has. Reads each cell of the tasks, so that a damaged one is found. `again`:
-    also what failed for good.
+    """What is left to be run, by the cells in the store. Reads each cell of the tasks, so that damaged cells are found.
+    `again`: run also cells with a final failure.
     """
     finals = {} if again else final_failures(store.failures())
     there = store.cell_keys()
@@ -40,8 +40,8 @@ def left(tasks: Sequence[Task], store: Store, again: bool = False) -> Left:
 
 
 def is_done(task: Task, seen: Mapping[str, tuple[str | None, bool]], failed: Mapping[str, Failure]) -> bool:
-    """Is every cell there, or known to fail? `seen`: cell -> block, and are its curves kept. A block is done where all
-    were measured together.
+    """Is every cell there, or known to fail? `seen`: cell -> block, and whether its curves are kept. A block is done
+    where all its cells were measured together.
     """
     there = [seen[key] for key in task.keys if key in seen]
     if len(there) + len(failed) < len(task.cells) or any(task.whole and not whole for _, whole in there):
@@ -50,7 +50,7 @@ def is_done(task: Task, seen: Mapping[str, tuple[str | None, bool]], failed: Map
 
 
 def final_failures(failures: Mapping[str, Sequence[Failure]]) -> dict[str, Failure]:
-    """Cell -> the failure that says that its allocator is at fault."""
+    """Cell -> the failure for which its allocator is at fault."""
     return {key: one for key, all_ in failures.items() for one in all_ if one.final}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What of this machine decides exact figures: its engine and C library, as one hash; and which machine it is."""
+"""What of this machine determines exact figures: its engine and C library, as one hash; and the machine's id."""
 
 import functools
 import hashlib
@@ -16,8 +16,9 @@ VALGRIND_TOOL = "valgrind/heaptape-amd64-linux"  # beside the engine, where it i
 
 @functools.cache
 def engine_hash(home: Home) -> str:
-    """Of the engine, of the Valgrind tool under which it counts, and of the C library on which both run. And of its
-    path, which start-up and the stack below it are made of: the same engine elsewhere has other misses, by some 0.3 %.
+    """Hash of the engine, of the Valgrind tool under which it counts, and of the C library on which both run. And of
+    the engine's path, which affects start-up and the stack: the same engine at another path differs by about 0.3 % in
+    misses.
     """
     engine = home.program("replay").resolve()
     tool = engine.parent / VALGRIND_TOOL
@@ -26,7 +27,7 @@ def engine_hash(home: Home) -> str:
 
 
 def here_c_library() -> Path:
-    """Raises HeaptapeError where it can't be found."""
+    """Path of the C library. Raises HeaptapeError where it can't be found."""
     path = c_library()
     if path is None:
         raise HeaptapeError("the C library of this process can't be found")
@@ -34,11 +35,11 @@ def here_c_library() -> Path:
 
 
 def machine_id(name: str = "") -> str:
-    """Of this machine: the same at each start, and tells nothing of its name. `name`: of one that is to count as a
-    machine of its own.
+    """Id of this machine: the same at each start, without revealing its name. `name`: of a part that is to count as a
+    separate machine.
     """
     try:
-        told = Path("/etc/machine-id").read_text().strip()
+        machine = Path("/etc/machine-id").read_text().strip()
     except OSError:
-        told = ""
-    return hashlib.sha256(f"heaptape fleet {told} {platform.node()} {name}".encode()).hexdigest()[:16]
+        machine = ""
+    return hashlib.sha256(f"heaptape fleet {machine} {platform.node()} {name}".encode()).hexdigest()[:16]

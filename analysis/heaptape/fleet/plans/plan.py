@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The plan: which workloads, choices, passes and repetitions, and so which cells. It is kept in the store, where those
-who run shares of it, and those who ask how far it is, find it.
+"""The plan: which workloads, choices, passes and repetitions, and so which cells. It is kept in the store, where
+commands that run shares of it, or show its status, find it.
 """
 
 import random
@@ -17,14 +17,14 @@ from heaptape.measure.rounds import Settings
 from heaptape.results.runs import label
 
 COMPANION_OF = {"misses": "accesses", "accesses": "accesses", "blame": "origins"}
-REQUIRED = ("accesses",)  # a blame pass does without origins
+REQUIRED = ("accesses",)  # a blame pass can run without origins
 Repetitions = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Variant = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f]{1,4096}\Z")]
 
 
 class PlannedChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An allocator with settings. `variant`: what they are called in tables. `counting`: those settings, and the one by
-    which it also counts its locks, for the pass contention; None: it can't.
+    """An allocator with settings. `variant`: their name in tables. `counting`: the settings with the one that makes it
+    count its locks, for the pass contention; None: it can't count them.
     """
 
     allocator: Name
@@ -34,7 +34,7 @@ class PlannedChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     counting: tuple[tuple[Variable, Value], ...] | None = None
 
     def environment_in(self, pass_: str) -> tuple[tuple[Variable, Value], ...]:
-        """In which it is run in that pass."""
+        """The environment in which it runs in a pass."""
         return self.counting if pass_ == "contention" and self.counting is not None else self.environment
 
     @property
@@ -43,7 +43,7 @@ class PlannedChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 class PlannedWorkload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`need_bytes`: memory that a replay may take. `beside`: libraries that are loaded on every allocator. `windows`:
+    """`need_bytes`: memory that a replay may take. `beside`: libraries that are loaded with every allocator. `windows`:
     its instructions are counted between the edges of windows (a distillate).
     """
 
@@ -57,15 +57,15 @@ class PlannedWorkload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Planned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A cell, and what its settings are called."""
+    """A cell, and the name of its settings."""
 
     cell: Cell
     variant: Variant = DEFAULT_VARIANT
 
 
 class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one worker does at a time: one exact cell; or a block, the timed cells of one repetition of a workload, in
-    the order in which they are made. `name`: the workload's. `whole`: its curves are kept, too.
+    """A worker's unit of work: one exact cell; or a block, the timed cells of one repetition of a workload, in the
+    order in which they run. `name`: the workload's. `whole`: its curves are kept, too.
     """
 
     kind: ClassVar[str] = "cells"  # in worker.py
@@ -78,7 +78,7 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_block(self) -> bool:
-        """Does it look at the clock, and so wants the machine for itself?"""
+        """Does it measure time, and so need the machine alone?"""
         return not is_exact(self.cells[0].cell.pass_)
 
     @property
@@ -107,7 +107,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return digest(msgspec.to_builtins(self))
 
     def tasks(self) -> Iterator[Task]:
-        """All of them: exact cells first, then block after block. The same in every process."""
+        """All tasks: exact cells first, then block after block. The order is the same in every process."""
         for workload in self.workloads:
             for pass_ in filter(is_exact, self.passes):
                 for choice in self.choices:
@@ -136,7 +136,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return needs not in REQUIRED or needs in workload.companions
 
     def _block(self, workload: PlannedWorkload, repetition: int) -> list[Planned]:
-        """Baseline and candidates in an order of chance, which follows from the seed."""
+        """Baseline and candidates in random order, which follows from the seed."""
         timed = [pass_ for pass_ in self.passes if not is_exact(pass_) and self._can(pass_, workload)]
         company = digest([[c.allocator, c.library, c.environment] for c in self.choices] + [list(timed)])
         cells = [
@@ -186,11 +186,11 @@ def plans_of(store: Store) -> list[Plan]:
 
 
 def tasks_of(plans: Sequence[Plan]) -> list[Task]:
-    """Of all plans, each once: with its curves, if one of them wants those."""
+    """The tasks of all plans, each once; with its curves, if one of the plans requires them."""
     found = {tuple(task.keys): task for plan in sorted(plans, key=lambda one: one.whole) for task in plan.tasks()}
     return list(found.values())
 
 
 def share(tasks: Sequence[Task], index: int, shares: int) -> list[Task]:
-    """Every `shares`-th task. A task is in the same share however many are done already."""
+    """Every `shares`-th task. A task's share does not depend on how many tasks are done."""
     return [task for number, task in enumerate(tasks) if number % shares == index]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is asked for, by the command line or PLAN.toml: whose paths lead to files beside it, as it may be another's."""
+"""The request, from the command line or PLAN.toml. A plan's paths must stay in its folder, as plans are not trusted."""
 
 import json
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ DEFAULT_PASSES = ("instructions", "memory")
 
 
 class PlanFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`tapes`: traces, workloads and folders of them. `workloads`: sha256 of those that the store has. `allocators`: as
-    'heaptape replay -a' takes them; none: all that are found. `weights`: of the fleet, by name or by the tape as
-    `tapes` has it; 1 where not told.
+    """`tapes`: traces, workloads and folders of them. `workloads`: sha256 of workloads in the store. `allocators`: as
+    'heaptape replay -a' takes them; none: all that are found. `weights`: of workloads in the fleet, by name or by the
+    tape as written in `tapes`; 1 where not given.
     """
 
     tapes: tuple[str, ...] = ()
@@ -54,15 +54,15 @@ def read(path: Path) -> PlanFile:
 
 
 def of_inputs(inputs: Sequence[str]) -> PlanFile:
-    """What the command line names: one PLAN.toml, or traces and workloads."""
+    """The request of the command line: one PLAN.toml, or traces and workloads."""
     plans = [name for name in inputs if name.endswith(".toml")]
     if plans and len(inputs) > 1:
-        raise HeaptapeError(f"{plans[0]}: a plan is given alone: its tapes stand in it")
+        raise HeaptapeError(f"{plans[0]}: a plan is given alone: it names its own tapes")
     return read(Path(plans[0])) if plans else PlanFile(tapes=tuple(inputs))
 
 
 def _allocator(plan: Path, name: str) -> str:
-    """With the path of a library made absolute."""
+    """An allocator's name; the path of a library is made absolute."""
     library, colon, setting = name.partition(":")
     if "/" in library or library.endswith(".so"):
         return f"{_beside(plan, library)}{colon}{setting}"
@@ -78,8 +78,8 @@ def _beside(plan: Path, name: str) -> Path:
 
 
 def chosen_plan(place: Path, chosen: "pd.DataFrame", baseline: str) -> str:
-    """A plan to stand at `place`, of chosen recordings with their weights (choose.CHOSEN). Raises HeaptapeError where
-    one does not lie below that folder, as then the plan could not be read.
+    """A plan to be written to `place`, of chosen recordings with their weights (choose.CHOSEN). Raises HeaptapeError
+    where a recording is not below that folder, as then the plan could not be read.
     """
     folder = place.parent.resolve()
     weights = {}
@@ -87,7 +87,7 @@ def chosen_plan(place: Path, chosen: "pd.DataFrame", baseline: str) -> str:
         path = Path(source).resolve()
         if not path.is_file() or not path.is_relative_to(folder):
             raise HeaptapeError(
-                f"{place}: {source} is not there below the plan's folder: write the plan above its recordings"
+                f"{place}: {source} is not below the plan's folder: write the plan above its recordings"
             )
         weights[str(path.relative_to(folder))] = weight
     lines = [
@@ -100,7 +100,7 @@ def chosen_plan(place: Path, chosen: "pd.DataFrame", baseline: str) -> str:
 
 
 def _by_name(path: Path, plan: PlanFile) -> dict[str, float]:
-    """The weights; those whose key is a tape as the plan has it, by its name."""
+    """The weights by workload name; keys that are tapes as written in the plan are translated."""
     if not any(key in plan.tapes for key in plan.weights):
         return plan.weights
     found = corpus.find(str(_beside(path, tape)) for tape in plan.tapes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Makes the plan of what is asked for, and brings its workloads and libraries into the store."""
+"""Makes the plan of a request, and brings its workloads and libraries into the store."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,8 +26,8 @@ from heaptape.measure.rounds import Settings
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """sources/SHA.json: which workload the file of that hash was compiled to, by which heaptape. `origins`: with who
-    acquired its objects.
+    """sources/SHA.json: the workload that the file of that hash was compiled to, and by which heaptape. `origins`: with
+    the origins of its objects.
     """
 
     workload: Sha
@@ -36,7 +36,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def source_of(store: Store, sha256: str) -> Source | None:
-    """What became of a file of that hash, where it was brought into the store."""
+    """The Source of a file of that hash, if it was brought into the store."""
     return store.get(f"sources/{sha256}.json", Source)
 
 
@@ -56,8 +56,8 @@ def prepare(
     whole: bool = False,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Prepared:
-    """The plan, which is in the store with all that it needs. What the store has already is not made again. `tell`: is
-    given each file that is refused, at once. Raises StoreError, and HeaptapeError where nothing is left to replay.
+    """The plan; it and all files that it needs are then in the store. Files already in the store are not made again.
+    `tell`: called at once for each refused file. Raises StoreError, and HeaptapeError where nothing is left to replay.
     """
     choices = _choices(wanted, home)
     workloads, refused = _workloads(wanted, store, home, tell)
@@ -97,7 +97,7 @@ def _planned_choice(choice: Choice, store: Store) -> PlannedChoice:
     counting = None if choice.counting is None else tuple(sorted(choice.counting.items()))
     environment = tuple(sorted(choice.environment.items()))
     made = PlannedChoice(choice.allocator, choice.variant, sha256, environment, counting)
-    try:  # what is written must be readable
+    try:  # a plan that is written must be readable
         return msgspec.convert(msgspec.to_builtins(made), PlannedChoice)
     except msgspec.ValidationError as error:
         raise HeaptapeError(f"{choice.label}: can't be sent to others: {error}") from None
@@ -117,7 +117,7 @@ def _planned(workload: Workload, choices: Sequence[Choice], store: Store) -> Pla
 def _workloads(
     wanted: PlanFile, store: Store, home: Home, tell: Callable[[str], None]
 ) -> tuple[list[Workload], list[str]]:
-    """Those of the files and of the store, each once; and the files that are refused."""
+    """The workloads from the files and from the store, each once; and the files that are refused."""
     known = store.workloads()
     missing = [sha256 for sha256 in wanted.workloads if sha256 not in known]
     if missing:
@@ -129,7 +129,7 @@ def _workloads(
     def bring(name: str) -> Workload | str:
         try:
             return _bring(name, files[name], wanted, store, home, known)
-        except StoreError:  # of no file: the next would be waited for as long
+        except StoreError:  # not the file's fault: the next file would wait as long
             raise
         except HeaptapeError as error:
             return str(error) or f"{files[name]}: can't be compiled"
@@ -145,7 +145,7 @@ def _workloads(
 
 
 def _bring(name: str, path: Path, wanted: PlanFile, store: Store, home: Home, known: dict[str, Workload]) -> Workload:
-    """The workload of a file, which is in the store afterwards."""
+    """The workload of a file; it is in the store afterwards."""
     sha256, origins = sha256_of(path), "blame" in wanted.passes
     source = source_of(store, sha256)
     if source and source.version == __version__ and (source.origins or not origins):
@@ -159,7 +159,7 @@ def _bring(name: str, path: Path, wanted: PlanFile, store: Store, home: Home, kn
 
 
 def _is_there(workload: Workload, store: Store) -> bool:
-    """With the files beside it. A damaged one was set aside by whoever found that."""
+    """Is the workload there, with the files beside it? A damaged file was set aside by the process that found it."""
     if store.files.size(file_of_workload(workload.sha256)) != workload.file_bytes:
         return False
     return all(store.files.size(file_of_companion(sha256)) for sha256 in workload.companions.values())
@@ -182,11 +182,11 @@ def _compiled(name: str, path: Path, wanted: PlanFile, store: Store, home: Home,
         del there["accesses"]
     program = home.program("replay")
     engine = replay.Engine(program, made, Settings(), about["ops"], replay.baseline(program, made))
-    told = about.get("program")
+    program = about.get("program")
     workload = Workload(
         sha256=about["sha256"],
         name=about["name"],
-        program=told if isinstance(told, str) else about["name"],
+        program=program if isinstance(program, str) else about["name"],
         ops=about["ops"],
         weight=wanted.weights.get(name, 1.0),
         source=path.name,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How far the plans of a store are: what is done, who runs what, what failed and why, and when all will be ready."""
+"""Progress of a store's plans: cells done, who runs what, what failed and why, and when all will be ready."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,12 @@ from heaptape.fleet.plans.plan import Task, plans_of, tasks_of
 from heaptape.fleet.store.store import SIGN_OF_LIFE_S, Failure, Store
 from heaptape.outputs.fleets import Failed, FleetStatus
 
-SILENT_S = 6 * SIGN_OF_LIFE_S  # a worker that has said nothing for so long has probably gone
-SAMPLED = 100  # cells of each pass, by whose times those that are left are estimated
+SILENT_S = 6 * SIGN_OF_LIFE_S  # a worker that is silent for longer has probably gone
+SAMPLED = 100  # cells of each pass, whose times are the basis of the estimate for cells that are left
 
 
 def status(store: Store, now_s: float) -> FleetStatus:
-    """By listing the store; few cells are read. `now_s`: of the clock, since 1970."""
+    """The status, by listing the store; only few cells are read. `now_s`: wall time since 1970."""
     plans = plans_of(store)
     tasks = tasks_of(plans)
     there, failures = store.cell_keys(), store.failures()
@@ -50,7 +50,7 @@ def _failed(key: str, failures: Sequence[Failure], final: bool) -> Failed:
 
 
 def _left_s(left: Mapping[str, Task], planned: Mapping[str, Task], there: set[str], store: Store) -> float | None:
-    """Of one worker: by the mean of cells of the same pass that are done."""
+    """Time left for one worker in s: by the mean time of finished cells of the same pass."""
     total = 0.0
     means: dict[str, float | None] = {}
     passes = {key: _pass_of(key, task) for key, task in planned.items()}
@@ -78,16 +78,16 @@ def in_words(found: FleetStatus) -> str:
     if found.damaged:
         lines.append(f"{found.damaged} damaged files were set aside")
     lines += [f"{one.worker} runs {', '.join(one.cells) or 'nothing'} ({one.done:,} done)" for one in found.running]
-    lines += [f"{one.worker} has said nothing for long: {', '.join(one.cells) or 'nothing'}" for one in found.silent]
+    lines += [f"{one.worker} has been silent for long: {', '.join(one.cells) or 'nothing'}" for one in found.silent]
     for one in found.failed:
         often = f"{one.attempts} attempts" if one.attempts > 1 else "1 attempt"
         lines.append(f"failed: {one.workload}: {one.label}, {one.pass_} pass: {one.reason} ({often})")
     if found.left and found.ready_in_s is not None:
-        lines.append(f"ready in {duration(found.ready_in_s)} with those who run now")
+        lines.append(f"ready in {duration(found.ready_in_s)} with the workers that run now")
     elif found.left and found.left_s is not None:
-        lines.append(f"nobody runs; {duration(found.left_s)} of one worker are left")
+        lines.append(f"no worker runs; {duration(found.left_s)} of one worker are left")
     elif found.left:
-        lines.append("ready when: not known before some cells of each pass are done")
+        lines.append("time left: not known before some cells of each pass are done")
     return "\n".join(lines)
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What follows from a store: candidates against the baseline, the best of them, which recordings stand for all."""
+"""Evaluation of a store: candidates against the baseline, the best of them, recordings that stand for all."""

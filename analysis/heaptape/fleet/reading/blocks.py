@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Figures of candidates against a baseline, where several machines measured: the machine is a block.
+"""Figures of candidates against a baseline, measured on several machines: the machine is a block.
 
-What a clock measured is compared within a block only: the baseline and the candidates of one repetition, in turns on
-one machine. How fast that machine is, drops out of the ratio. Two things are said of the log ratios that are left:
+Times are compared only within a block: the baseline and the candidates of one repetition, alternately on one machine.
+The machine's speed cancels out of the ratio. The log ratios give two results:
 
 - *here*, on the machines that measured: their mean, with the error of blocks within machines;
 - *elsewhere*, on machines like these: the machine is a random effect, as a candidate may suit one machine better than
   another. Its variance is that of DerSimonian and Laird, the interval Hartung's and Knapp's, with one degree of freedom
-  less than there are machines: two machines tell little of a third, and one tells nothing.
+  less than there are machines: two machines predict little about a third, and one nothing.
 
-What is counted exactly is the same on every machine: one figure, no interval.
+Exact counts are the same on every machine: one figure, no interval.
 """
 
 import math
@@ -32,8 +32,8 @@ COLUMNS = [
 
 @dataclass(frozen=True)
 class Effect:
-    """Mean log ratios with their errors, `here` and `elsewhere` (of no known variance where one machine measured).
-    `between`: standard deviation of a machine's own effect, as a share (0.02: machines differ by some 2 %).
+    """Mean log ratios with their errors, `here` and `elsewhere` (variance unknown where only one machine measured).
+    `between`: standard deviation of a machine's own effect, as a share (0.02: machines differ by about 2 %).
     """
 
     here: LogRatio
@@ -43,7 +43,7 @@ class Effect:
 
 
 def effect(by_machine: Sequence[np.ndarray]) -> Effect:
-    """Of the log ratios of each machine's blocks; at least one machine, each with at least one block."""
+    """The effect from the log ratios of each machine's blocks; at least one machine, each with at least one block."""
     counts = np.array([len(values) for values in by_machine], float)
     means = np.array([values.mean() for values in by_machine])
     blocks, machines = int(counts.sum()), len(counts)
@@ -55,7 +55,7 @@ def effect(by_machine: Sequence[np.ndarray]) -> Effect:
     if machines == 1:
         return Effect(here, LogRatio(mean, math.nan, math.nan, blocks), 1, math.nan)
     among = float((counts * (means - mean) ** 2).sum()) / (machines - 1)
-    known = residual if freedom else 0.0  # of single blocks all that differs is the machine's
+    known = residual if freedom else 0.0  # with single blocks, all variance is the machines'
     size = (blocks - float((counts**2).sum()) / blocks) / (machines - 1)
     between = max(0.0, (among - known) / size)
     weights = 1 / np.maximum(between + known / counts, np.finfo(float).tiny)
@@ -63,26 +63,25 @@ def effect(by_machine: Sequence[np.ndarray]) -> Effect:
     overall = float((weights * means).sum())
     variance = float((weights * (means - overall) ** 2).sum()) / (machines - 1)
     elsewhere = LogRatio(overall, variance, machines - 1, blocks)
-    # By chance machines may agree better than their own blocks do; no more is known of others than of these.
+    # Machines may by chance agree better than their own blocks; other machines are not known better than these.
     if freedom and elsewhere.half_width() < here.half_width():
         elsewhere = here
     return Effect(here, elsewhere, machines, math.sqrt(between))
 
 
 def against_baseline(results: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """Each label against the baseline, per workload and figure: rows of COLUMNS. `results`: as Store.results gives
-    them.
+    """Each label against the baseline, per workload and figure: rows of COLUMNS. `results`: as from Store.results.
 
     `ratio`: the label's figure by the baseline's; `low`, `high`: its 95 % interval here, `low_elsewhere` and
-    `high_elsewhere` on machines like these; NaN where there is no telling; where it is `exact`, the ratio itself.
-    `machines`, `blocks`: that were compared. `between`: as in Effect. `baseline_value`, `value`: exact figures, or
-    medians over all blocks, for sums over the fleet. A figure that is not positive, or that the baseline lacks in that
-    block, is left out.
+    `high_elsewhere` on machines like these; NaN where unknown; where it is `exact`, the ratio itself. `machines`,
+    `blocks`: numbers compared. `between`: as in Effect. `baseline_value`, `value`: exact figures, or medians over all
+    blocks, for sums over the fleet. A figure that is not positive, or that the baseline lacks in the same block, is
+    left out.
     """
     exact = _exact(results[results["pass_"].map(is_exact)], baseline)
     timed = _timed(results[~results["pass_"].map(is_exact)], baseline)
     both = pd.concat([part for part in (exact, timed) if len(part)] or [exact])[COLUMNS]
-    # A pass that looks at the clock tells memory, too, less well than the one that is made for it.
+    # A timed pass also yields memory figures, but less accurate than those of the pass for memory.
     both = both.drop_duplicates(["workload", "figure", "label"])
     return both.sort_values(["name", "workload", "figure", "label"], ignore_index=True)
 

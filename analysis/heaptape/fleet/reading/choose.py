@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Which recordings stand for the fleet: medoids over standardised features, stratified, each with its weight.
+"""Chooses recordings that stand for the fleet: medoids over standardised features, stratified, each with its weight.
 
 Partitioning around medoids (Kaufman and Rousseeuw), with the swaps of Schubert and Rousseeuw's FasterPAM. Written here,
-as `kmedoids` of PyPI is under the GPL and scikit-learn-extra is no longer kept.
+as `kmedoids` of PyPI is under the GPL and scikit-learn-extra is no longer maintained.
 """
 
 from collections.abc import Hashable
@@ -18,8 +18,8 @@ from heaptape.fleet.reading.matrix import FIGURES as FLEET_FIGURES
 from heaptape.fleet.store.cell import is_exact
 from heaptape.fleet.store.store import Store
 
-# Medoids are looked for among so many traces of a stratum at most, drawn by chance: the distances of all pairs are in
-# memory at a time, and 2,000 traces already tell 12 groups apart.
+# Medoids are searched among at most this many traces of a stratum, drawn at random: the distances of all pairs are in
+# memory at a time, and 2,000 traces already distinguish 12 groups.
 SAMPLE = 2000
 WEIGHTS = ("recordings", "ops")
 CHOSEN = ["trace", "name", "source", "program", "ops", "recordings", "weight"]
@@ -30,7 +30,7 @@ ERRORS = ["figure", "label", "whole", "estimate", "error_percent", "change_perce
 class Chosen:
     """`traces`: rows of CHOSEN, the heaviest first: `recordings` it stands for, `weight` by which its figures count.
     `stands_for`: trace -> the chosen one that stands for it. `explained`: share (0 to 1) of the fleet's variety (mean
-    distance from the centre) that choosing these leaves no more.
+    distance from the centre) that the chosen ones explain.
     """
 
     traces: pd.DataFrame
@@ -39,9 +39,9 @@ class Chosen:
 
 
 def choose(traces: pd.DataFrame, count: int, by: str = "program", weight: str = "recordings", seed: int = 1) -> Chosen:
-    """So many of the traces (dataset.traces). `by`: column whose values are strata, each of which has a trace at least
-    that stands for it; "" for none. `weight`: "recordings", each counts the same; "ops", each by its ops. The same
-    traces and seed give the same choice. Raises UsageError where there are more strata than traces to choose.
+    """Chooses `count` of the traces (dataset.traces). `by`: column whose values are strata, each represented by at
+    least one trace; "" for none. `weight`: "recordings", each counts the same; "ops", each by its ops. The same traces
+    and seed give the same choice. Raises UsageError where there are more strata than traces to choose.
     """
     if count < 1:
         raise UsageError("choose --n: 1 at least")
@@ -50,7 +50,7 @@ def choose(traces: pd.DataFrame, count: int, by: str = "program", weight: str = 
     strata = _strata(traces, by)
     if len(strata) > count:
         raise UsageError(
-            f"choose --n {count}: there are {len(strata)} values of {by}: choose as many at least, or --by none"
+            f"choose --n {count}: there are {len(strata)} values of {by}: choose at least as many, or --by none"
         )
     rng = np.random.default_rng(seed)
     nearest = np.zeros(len(traces), int)
@@ -69,8 +69,8 @@ def choose(traces: pd.DataFrame, count: int, by: str = "program", weight: str = 
 
 
 def standardised(traces: pd.DataFrame) -> np.ndarray:
-    """The compared FEATURES of each trace, sizes and counts as logarithms, each with mean 0 and deviation 1; those that
-    are the same for all left out.
+    """The compared FEATURES of each trace, sizes and counts as logarithms, each with mean 0 and deviation 1, without
+    features that are the same for all traces.
     """
     columns = []
     for name, feature in FEATURES.items():
@@ -84,12 +84,13 @@ def standardised(traces: pd.DataFrame) -> np.ndarray:
 
 
 def errors(results: pd.DataFrame, chosen: pd.Series, weights: pd.Series, baseline: str) -> pd.DataFrame:
-    """What the chosen, weighted, say of the fleet, against all of it: rows of ERRORS, per exact figure and label.
+    """The fleet's figures estimated from the chosen, weighted, against those of all: rows of ERRORS, per exact figure
+    and label.
 
     `results`: Store.results; `chosen`: workload (sha256) -> the workload that stands for it; `weights`: of the chosen,
-    by workload. `whole`, `estimate`: sums over the fleet. `change_percent`: the whole's against the baseline's, and
-    how far the estimate of that is off, in percent of the baseline. Only figures and labels that all of the workloads
-    have.
+    by workload. `whole`, `estimate`: sums over the fleet. `change_percent`: the whole's against the baseline's;
+    `change_error_percent`: the error of its estimate, in percent of the baseline. Only figures and labels that all
+    workloads have.
     """
     wanted = results["workload"].isin(chosen.index) & results["figure"].isin(FLEET_FIGURES)
     exact = results[wanted & results["pass_"].map(is_exact)]
@@ -101,19 +102,19 @@ def errors(results: pd.DataFrame, chosen: pd.Series, weights: pd.Series, baselin
     estimate = values.loc[weights.index].mul(weights, axis="index").sum()
     rows = []
     for figure, label in values.columns:
-        all_, told = whole[(figure, label)], estimate[(figure, label)]
-        change = told_change = np.nan
+        all_, estimated = whole[(figure, label)], estimate[(figure, label)]
+        change = estimated_change = np.nan
         if (figure, baseline) in values.columns and whole[(figure, baseline)] > 0 and estimate[(figure, baseline)] > 0:
             change = 100 * (all_ / whole[(figure, baseline)] - 1)
-            told_change = 100 * (told / estimate[(figure, baseline)] - 1)
-        off = 100 * (told / all_ - 1) if all_ else np.nan
-        rows.append((figure, label, all_, told, off, change, told_change - change))
+            estimated_change = 100 * (estimated / estimate[(figure, baseline)] - 1)
+        off = 100 * (estimated / all_ - 1) if all_ else np.nan
+        rows.append((figure, label, all_, estimated, off, change, estimated_change - change))
     return pd.DataFrame(rows, columns=ERRORS).sort_values(["figure", "label"], ignore_index=True)
 
 
 def errors_in(store: Store, chosen: Chosen, baseline: str) -> tuple[pd.DataFrame, int]:
-    """`errors`, by the exact cells of a store, and of how many traces it has workloads. No rows where a trace has
-    none.
+    """`errors` by the exact cells of a store, and for how many traces it has workloads. No rows where a trace has no
+    workload.
     """
     found = {trace: source.workload for trace in chosen.stands_for.index if (source := source_of(store, trace))}
     if len(found) < len(chosen.stands_for):
@@ -141,8 +142,8 @@ def _weighed(traces: pd.DataFrame, nearest: np.ndarray, importance: np.ndarray) 
 def _medoids(
     place: np.ndarray, importance: np.ndarray, strata: list[np.ndarray], count: int, rng: np.random.Generator
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The members of each stratum and its medoids: first one each, then wherever one more helps the whole fleet most,
-    then exchanged within strata as long as that helps.
+    """The members of each stratum and its medoids: first one each, then one more where it helps the whole fleet most,
+    then exchanges within strata as long as they help.
     """
     found = []
     for members in strata:
@@ -152,7 +153,7 @@ def _medoids(
     for _ in range(count - len(found)):
         gain, best = max(((stratum.next_gain()[0], -number) for number, stratum in enumerate(found)))
         if gain <= 0:
-            break  # traces alike are stood for already
+            break  # equal traces are represented already
         found[-best].add()
     return [(stratum.members, stratum.drawn[stratum.exchanged()]) for stratum in found]
 
@@ -166,7 +167,7 @@ class _Stratum:
         self._next: tuple[float, int] | None = None
 
     def next_gain(self) -> tuple[float, int]:
-        """How much nearer all points get by the best further medoid, and which that is."""
+        """By how much the best further medoid reduces the points' distances, and which one it is."""
         if self._next is None:
             nearest = self._distances[self._medoids].min(axis=0)
             gains = self._importance @ np.maximum(nearest[:, None] - self._distances, 0)
@@ -178,7 +179,7 @@ class _Stratum:
         self._next = None
 
     def exchanged(self) -> np.ndarray:
-        """The medoids, after the best exchange of one of them for another point, as long as there is one that helps."""
+        """The medoids, after best exchanges of one medoid for another point until none helps."""
         distances, importance = self._distances, self._importance
         medoids = np.array(self._medoids)
         while True:
@@ -186,8 +187,8 @@ class _Stratum:
             own = to_medoids.argmin(axis=0)
             first = to_medoids.min(axis=0)
             second = np.partition(to_medoids, 1, axis=0)[1] if len(medoids) > 1 else np.full(len(first), np.inf)
-            shared = np.minimum(distances - first, 0)  # [candidate, point]: what the candidate wins, whoever goes
-            lost = np.minimum(distances, second) - first - shared  # and what going costs the points of that medoid
+            shared = np.minimum(distances - first, 0)  # [candidate, point]: the candidate's gain, whichever medoid goes
+            lost = np.minimum(distances, second) - first - shared  # and the cost for the points of the medoid that goes
             change = np.empty((len(medoids), len(first)))
             for number in range(len(medoids)):
                 change[number] = shared @ importance + lost[:, own == number] @ importance[own == number]
@@ -198,6 +199,6 @@ class _Stratum:
 
 
 def _distances(one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """Euclidean, [one, two]."""
+    """Euclidean distances, [one, two]."""
     squares = (one**2).sum(axis=1)[:, None] + (two**2).sum(axis=1) - 2 * one @ two.T
     return np.sqrt(np.maximum(squares, 0))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a store's cells say of the fleet: which candidate each workload is best on, which suits all, what each change
-would save, and which workloads stand out. DataFrames in, DataFrames out.
+"""Evaluates a store's cells for the fleet: the best candidate for each workload, the best for all, the saving of each
+change, and outliers among workloads. DataFrames in, DataFrames out.
 
-Workloads count by their weight: how much of the fleet each stands for.
+Workloads count by their weight: how much of the fleet each represents.
 """
 
 import math
@@ -14,8 +14,7 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.reading.blocks import against_baseline
 
-# What is decided by: figures of which less is better, each with what a change of it is called. Those that are counted
-# stand first.
+# The figures to decide by (less is better), each with its name in the output. Counted figures are first.
 FIGURES = {
     "total_instructions": "instructions of the allocator's calls",
     "peak_rss": "peak RSS",
@@ -25,7 +24,7 @@ FIGURES = {
     "bare_cpu": "CPU time of the replay",
 }
 FAR = 3.5  # robust standard deviations (Iglewicz and Hoaglin)
-FAR_PERCENT = 2.0  # and so far from the candidate's median at least: less is of no use to look at
+FAR_PERCENT = 2.0  # and at least this far from the candidate's median: smaller differences do not matter
 MAD_TO_DEVIATION = 1.4826
 
 TOTALS = [
@@ -39,8 +38,8 @@ OUTLIERS = ["workload", "name", "figure", "label", "ratio", "median_ratio", "dev
 
 @dataclass(frozen=True)
 class Matrix:
-    """`ratios`: rows of blocks.against_baseline, of FIGURES; the others as made of them: `totals` of TOTALS, `best` of
-    BEST, `single` of SINGLE, `outliers` of OUTLIERS. `worst_percent`: by so much the single choice may be worse than
+    """`ratios`: rows of blocks.against_baseline, of FIGURES. Computed from them: `totals` (columns TOTALS), `best`
+    (BEST), `single` (SINGLE), `outliers` (OUTLIERS). `worst_percent`: by how much the single choice may be worse than
     the baseline on any workload.
     """
 
@@ -57,7 +56,7 @@ class Matrix:
 
 
 def matrix(results: pd.DataFrame, baseline: str, worst_percent: float) -> Matrix:
-    """Of Store.results. Raises HeaptapeError where the baseline was not measured beside anything."""
+    """The matrix of Store.results. Raises HeaptapeError where nothing was measured together with the baseline."""
     if results.empty:
         raise HeaptapeError("the store has no results yet")
     labels = list(dict.fromkeys(results["label"]))
@@ -74,7 +73,7 @@ def matrix(results: pd.DataFrame, baseline: str, worst_percent: float) -> Matrix
 
 
 def totals(ratios: pd.DataFrame) -> pd.DataFrame:
-    """Each label against the baseline over the fleet, of the `workloads` that both were measured on: rows of TOTALS.
+    """Each label against the baseline over the fleet, on the `workloads` that both were measured on: rows of TOTALS.
     `saved`: weighted sum, baseline less label, in the figure's unit; `ratio`: of the weighted sums.
     """
     rows = []
@@ -102,9 +101,9 @@ def best(ratios: pd.DataFrame, baseline: str) -> pd.DataFrame:
 
 
 def single(all_: pd.DataFrame, baseline: str, worst_percent: float) -> pd.DataFrame:
-    """The one choice for all workloads, by each figure's total over the fleet, among those that are nowhere worse than
-    the baseline by more than that and were measured on every workload that any was: rows of SINGLE. `left_out`: those
-    that would save more, and why not.
+    """The one choice for all workloads, by each figure's total over the fleet: rows of SINGLE. A label qualifies if it
+    is nowhere worse than the baseline by more than `worst_percent`, and was measured on as many workloads as any other.
+    `left_out`: labels that would save more, and why they do not qualify.
     """
     rows = []
     for figure, here in all_.groupby("figure", sort=False):
@@ -123,16 +122,16 @@ def single(all_: pd.DataFrame, baseline: str, worst_percent: float) -> pd.DataFr
             )
             for row in better.itertuples()
         ]
-        told = (figure, baseline, 1.0, 0.0, here["unit"].iloc[0], 1.0, "")
+        choice = (figure, baseline, 1.0, 0.0, here["unit"].iloc[0], 1.0, "")
         if chosen is not None:
-            told = (figure, *chosen[["label", "ratio", "saved", "unit", "worst_ratio", "worst_workload"]])
-        rows.append((*told, "; ".join(reasons)))
+            choice = (figure, *chosen[["label", "ratio", "saved", "unit", "worst_ratio", "worst_workload"]])
+        rows.append((*choice, "; ".join(reasons)))
     return pd.DataFrame(rows, columns=SINGLE)
 
 
 def outliers(ratios: pd.DataFrame) -> pd.DataFrame:
-    """Workloads on which a label does otherwise than on most, the farthest first: rows of OUTLIERS. `deviations`:
-    robust ones of the log ratio from the label's median.
+    """Workloads on which a label differs from its result on most, the farthest first: rows of OUTLIERS. `deviations`:
+    robust deviations of the log ratio from the label's median.
     """
     rows = []
     for (figure, label), here in ratios.groupby(["figure", "label"], sort=False):

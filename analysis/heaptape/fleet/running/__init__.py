@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Cells run in this process: what they need brought, replayed, and put into the store."""
+"""Cells run in this process: their files fetched, the replays run, and the results put into the store."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a machine keeps of a store: workloads and libraries, each brought once and checked by its hash.
+"""A machine's copies of a store's files: workloads and libraries, each fetched once and checked by its hash.
 
-In ~/.cache/heaptape/fleet, which may be deleted at any time. Several processes may bring the same file: one does, the
-others wait. A file that no longer has its hash is brought again.
+In ~/.cache/heaptape/fleet, which may be deleted at any time. If several processes need the same file, one fetches it
+and the others wait. A file whose hash no longer matches is fetched again.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from heaptape.measure.registry import sha256_of
 
 
 class DamagedError(HeaptapeError):
-    """A file of the store is not what its name says: whoever runs the plan has to bring it again."""
+    """A file of the store does not have the hash in its name: whoever started the plan has to supply it again."""
 
 
 class Cache:
@@ -29,8 +29,8 @@ class Cache:
         self._checked: dict[str, tuple[int, int, int]] = {}  # path -> inode, size and time when its hash was right
 
     def file(self, store: Store, name: str, sha256: str) -> Path:
-        """The store's file of that name, here. Raises DamagedError if the store's has another hash or is not there,
-        StoreError if the store can't be read, OSError if it can't be kept here.
+        """Path of this machine's copy of a store's file. Raises DamagedError if the store's file has another hash or is
+        missing, StoreError if the store can't be read, OSError if the copy can't be written.
         """
         path = self.folder / name
         if self._is_right(path, sha256):
@@ -42,7 +42,7 @@ class Cache:
         return path
 
     def lock_file(self, machine: str) -> Path:
-        """By which the processes of a machine agree on who runs what; machines may share a home."""
+        """The lock by which a machine's processes agree on who may run; machines may share a home directory."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return self.folder / f"{machine}.lock"
 
@@ -52,7 +52,7 @@ class Cache:
             there = store.files.download(name, partial)
             if not there or sha256_of(partial) != sha256:
                 what = "damaged" if there else "missing"
-                if there:  # so that who has the file puts it there anew
+                if there:  # so that whoever has the file uploads it again
                     store.set_aside(name, "has another hash than its name")
                 raise DamagedError(f"{store.url}: {name} is {what}: start 'fleet replay' with its file again")
             partial.replace(path)
@@ -84,8 +84,8 @@ def locked(path: Path, how: int) -> Iterator[IO[str]]:
 
 @contextmanager
 def machine_for(cache: Cache, machine: str, alone: bool) -> Iterator[None]:
-    """The machine for one task: alone, or beside others that don't mind. Who wants it alone comes in his turn: those
-    who ask later wait at the gate behind him.
+    """Reserves the machine for one task: alone, or shared with other tasks. A task that needs it alone is served in
+    order: later tasks wait at the gate behind it.
     """
     lock = cache.lock_file(machine)
     with (

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Runs tasks on this machine: brings what they need, replays, and puts the cells into the store.
+"""Runs tasks on this machine: fetches their files, replays, and puts the cells into the store.
 
-A cell's execution is an ordinary engine run (measure/replay.py). What may go wrong is of three kinds. The allocator is
-at fault: the cell has failed, and would again. The run failed for another reason: it is worth another attempt. The
-machine can't: another machine may.
+A cell's execution is an ordinary engine run (measure/replay.py). There are three kinds of failure. The allocator is at
+fault: the cell would fail again. The run failed for another reason: it is worth another attempt. The machine can't run
+it: another machine may.
 """
 
 import contextlib
@@ -43,21 +43,20 @@ from heaptape.measure.engine_process import Processes
 from heaptape.measure.registry import Choice
 from heaptape.measure.rounds import Run, Settings
 
-# Kept only where the plan says so: they are nine tenths of a run's bytes and more.
+# Kept only where the plan requires it: they are at least nine tenths of a run's bytes.
 CURVES = ("timeline", "memory_map", "fragmentation", "syscall_rows", "slowest")
 CURVES_OF_CALLS = ("histogram", "sizes")
-# Of the path of the folder that a cell's files lie in, wherever a machine keeps temporary files: the dynamic linker
-# copies and compares the names of libraries, and the engine that of the workload, which is seen in instructions and
-# misses.
+# Length of the path of the folder with a cell's files, wherever a machine keeps temporary files: the dynamic linker
+# copies and compares the names of libraries, and the engine the workload's name, which affects instructions and misses.
 PLACE_BYTES = 240
-# Of a worker's environment, which is seen in instructions, too (an allocator that asks for its settings passes over all
-# that stand before), and whose settings of allocators are none of the cell's: only what the engine may need to start.
+# The variables kept from a worker's environment: only those that the engine may need to start. Others would affect
+# instructions (an allocator that reads its settings searches all of them), or set allocators differently from the cell.
 KEPT = ("LD_LIBRARY_PATH", "PATH")
 
 
 @dataclass
 class Here:
-    """This process as a worker: where it takes from and puts to. `name`: among all workers. `machine_name`: not empty
+    """This process as a worker, with its store and cache. `name`: unique among all workers. `machine_name`: not empty
     where one computer is to count as several machines.
     """
 
@@ -78,7 +77,7 @@ class Here:
         self._done, self._failed, self._busy_s = 0, 0, 0.0
 
     def run(self, task: Task) -> Outcome:
-        """Runs a task, or what of it the store does not have. Raises nothing: the outcome tells what went wrong."""
+        """Runs a task, or the part that the store lacks. Raises nothing: the outcome reports errors."""
         begun = time.monotonic()
         outcome = Outcome(self.name)
         try:
@@ -97,7 +96,7 @@ class Here:
         return outcome
 
     def tell(self) -> None:
-        """The store what this worker does; a store that can't be written hears of it later."""
+        """Writes this worker's state to the store; if that can't be written, a later call will."""
         with self._lock:
             counts = self._done, self._failed, round(self._busy_s, 3)
             about = Running(self.name, self.machine, self._since, time.time(), *counts, list(self._cells.values()))
@@ -105,14 +104,14 @@ class Here:
             self.store.put_running(about)
 
     def ended(self) -> None:
-        """No more tasks: what runs is ended, and the store told."""
+        """No more tasks follow: ends running processes, and removes this worker from the store's list."""
         self.processes.end()
         with contextlib.suppress(StoreError):
             self.store.remove_running(self.name)
 
     @contextlib.contextmanager
     def signs_of_life(self) -> Iterator[None]:
-        """As long as the context lasts the store is told from time to time that this worker lives."""
+        """Within the context, writes regularly to the store that this worker is alive."""
         ended = threading.Event()
 
         def tell() -> None:
@@ -158,7 +157,7 @@ class Here:
             self._keep(task, made, time.monotonic() - begun, there, outcome)
 
     def _there(self, task: Task, outcome: Outcome) -> set[str]:
-        """Its cells that the store has; where that is all of it, by another worker, the outcome says so."""
+        """The task's cells that the store has; if another worker has done all of them, sets that in the outcome."""
         seen = done.seen_of(record for record in map(self.store.cell, task.keys) if record)
         if done.is_done(task, seen, {}):
             outcome.done = task.keys
@@ -193,11 +192,11 @@ class Here:
         return replay.make_runs(engine, runs)
 
     def _keep(self, task: Task, made: Sequence[dict], seconds: float, there: set[str], outcome: Outcome) -> None:
-        """Puts what was measured into the store, and what failed, each with its reason. `there`: cells that the store
-        had before: they are replaced when all others are added. Where one can't be added, another worker has run the
-        task meanwhile, as this one stood still.
+        """Puts the measured cells into the store, and failures with their reasons. `there`: cells that the store had
+        before: they are replaced after the other cells were added. Where a cell can't be added, another worker has run
+        the task while this one was stopped.
         """
-        if self.processes.ended:  # which says nothing of the allocators
+        if self.processes.ended:  # not the allocators' fault
             outcome.retry = "the worker was ended"
             return
         block = uuid.uuid4().hex if task.is_block else None
@@ -233,7 +232,7 @@ class Here:
         return about
 
     def _workload(self, task: Task, place: Path) -> Workload:
-        """Puts it at PLACE/w.work, and what the passes need beside it."""
+        """Links the workload as PLACE/w.work, with the files beside it that the passes need."""
         cell = task.cells[0].cell
         about = self._about(cell.workload)
         path = self.cache.file(self.store, file_of_workload(cell.workload), cell.workload)
@@ -268,12 +267,12 @@ class Here:
 
 
 def environment() -> dict[str, str]:
-    """Of the engine, beside the cell's settings: the same names on every machine."""
+    """The engine's environment, without the cell's settings: the same names on every machine."""
     return {name: os.environ.get(name, "") for name in KEPT}
 
 
 def _of_one_length(scratch: Path) -> Path:
-    """A folder in it whose path is of PLACE_BYTES."""
+    """A folder in `scratch` whose path has PLACE_BYTES."""
     missing = PLACE_BYTES - len(os.fsencode(scratch)) - 1
     if missing < 1:
         raise HeaptapeError(f"{scratch.parent}: too long a path for temporary files (TMPDIR)")
@@ -295,12 +294,12 @@ def _windows_file(workload: Workload, task: Task) -> Iterator[str]:
 
 
 def is_of_allocator(error: str) -> bool:
-    """Is the allocator at fault? Not where the kernel or somebody killed the engine."""
+    """Is the allocator at fault? Not where the engine was killed from outside."""
     return exact.is_of_allocator(error) and "(SIGKILL)" not in error
 
 
 def without_curves(run: dict) -> dict:
-    """A run without what only a drawing of it needs."""
+    """A run without the data that only figures need."""
     kept = {key: value for key, value in run.items() if key not in CURVES}
     calls = kept.get("calls")
     if isinstance(calls, dict):

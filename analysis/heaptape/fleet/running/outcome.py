@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What came of a task, and of all of them."""
+"""The outcome of a task, and of all tasks."""
 
 from dataclasses import dataclass, field
 
@@ -7,8 +7,9 @@ import msgspec
 
 
 class Outcome(msgspec.Struct):
-    """Of a task: `done`: cells that are in the store. `failed`: cell -> why, each already told to the store. `retry`:
-    why the rest is worth another attempt; empty: it is not, or nothing is left. `machine_at_fault`: on another machine.
+    """Outcome of a task. `done`: cells in the store. `failed`: cell -> why, already written to the store. `retry`: why
+    the other cells are worth another attempt; empty: they are not, or there are none. `machine_at_fault`: the attempt
+    should be on another machine.
     """
 
     worker: str
@@ -21,7 +22,7 @@ class Outcome(msgspec.Struct):
 
 @dataclass
 class Ended:
-    """What came of a plan. `failed`: cell or task -> why, in words for people; `seconds`: of workers."""
+    """Outcome of a plan. `failed`: cell or task -> why, in words; `seconds`: of workers."""
 
     done: int = 0
     failed: dict[str, str] = field(default_factory=dict)

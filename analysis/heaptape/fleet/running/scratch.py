@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Where a worker has its temporary files: a folder of its own, which the next worker of the machine removes where this
-one was killed.
+"""A worker's own folder for temporary files, which the machine's next worker removes if this one was killed.
 
-That it is dead is proved by its lock: the kernel gives it up with the process, however that ends, and a number of a
-process that is used again proves nothing.
+Its lock proves that a worker is dead: the kernel releases the lock with the process, however that ends. A process
+number proves nothing, as it may be reused.
 """
 
 import fcntl
@@ -20,8 +19,8 @@ from heaptape.fleet.running.cache import locked
 
 @contextmanager
 def of_worker(name: str) -> Iterator[None]:
-    """As long as the context lasts, all temporary files of this process are in its own folder; what dead workers of
-    this user left is removed. `name`: among all workers. Raises HeaptapeError where there is no place for it.
+    """Within the context, all temporary files of this process are in its own folder; folders of this user's dead
+    workers are removed. `name`: unique among all workers. Raises HeaptapeError where the folder can't be made.
     """
     before, root = tempfile.tempdir, _root()
     with ExitStack() as own:
@@ -39,21 +38,21 @@ def of_worker(name: str) -> Iterator[None]:
 
 
 def _remove_dead(root: Path) -> None:
-    """Of the workers whose locks nobody holds. The caller holds the lock of all."""
+    """Removes the folders of workers whose locks nobody holds. The caller holds the lock of all."""
     for path in root.glob("[!.]*.lock"):
-        with suppress(BlockingIOError), locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB):  # else it lives
+        with suppress(BlockingIOError), locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB):  # else it is alive
             _remove(root, path.stem)
 
 
 def _remove(root: Path, name: str) -> None:
-    """The folder first: what is left of it without its lock nobody would remove."""
+    """Removes the folder first: without its lock file nobody would remove it."""
     shutil.rmtree(root / name, ignore_errors=True)
     with suppress(FileNotFoundError):
         (root / f"{name}.lock").unlink()
 
 
 def _root() -> Path:
-    """This user's, and no other's: temporary folders are everybody's."""
+    """A folder that only this user can access, in the temporary folder that all users share."""
     root = Path(tempfile.gettempdir()) / f"heaptape-fleet.{os.getuid()}"
     try:
         root.mkdir(mode=0o700, exist_ok=True)
@@ -67,6 +66,6 @@ def _root() -> Path:
 
 @contextmanager
 def _all_of(root: Path) -> Iterator[None]:
-    """Nobody else begins, ends or removes meanwhile."""
+    """Meanwhile no other worker begins, ends or removes folders."""
     with locked(root / ".lock", fcntl.LOCK_EX):
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs tasks in this process, without a scheduler: what a task of a batch system's job array does."""
+"""Runs tasks in this process, without a scheduler, as in a job array of a batch system."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,8 +18,8 @@ def run(
     tell: Callable[[str], None] = lambda line: None,
     on_done: Callable[[Task, Ended], None] = lambda task, ended: None,
 ) -> Ended:
-    """Exact cells side by side, as many as there are processors and memory (or `jobs`); then blocks, one by one. A task
-    that fails is tried again at the end, at most `retries` times.
+    """Runs exact cells side by side, as many as processors and memory allow (or `jobs`); then blocks, one by one. A
+    task that fails is tried again at the end, at most `retries` times.
     """
     ended = Ended()
     left = list(tasks)

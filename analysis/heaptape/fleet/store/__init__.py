@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What is kept: cells, workloads, libraries, by hash, as whole files of a folder or an URL."""
+"""What is kept: cells, workloads, libraries, by hash, as whole files of a folder or a URL."""

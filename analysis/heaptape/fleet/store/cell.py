@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The cell: one replay, specified by content alone. What has the same specification has the same key, on every machine.
+"""The cell: one replay, specified by content alone. Equal specifications have the same key on every machine.
 
-A plan or a store may be somebody else's: what is read from one is checked here, so that no name of a file follows from
-anything but a hash.
+Plans and stores are not trusted: their content is checked here, so that file names follow only from hashes.
 """
 
 import hashlib
@@ -16,7 +15,7 @@ from heaptape.measure.rounds import PASSES
 
 Sha = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 ShaOrNone = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
-# Not LD_PRELOAD and its kin: which libraries run is said by their hashes.
+# Not LD_PRELOAD and the like: the hashes of libraries determine which ones run.
 Variable = Annotated[str, msgspec.Meta(pattern=r"\A(?!LD_)[A-Za-z_][A-Za-z0-9_]{0,127}\Z")]
 Value = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f]{0,4096}\Z")]
 Name = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f/]{1,255}\Z")]
@@ -29,12 +28,12 @@ NO_ALLOCATOR_PRELOADED = "glibc"  # its library is the C library that the engine
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"pass_": "pass"}):
-    """`library`: sha256 of the allocator's library, of glibc that of the C library. `environment`: the allocator's
-    settings, sorted. `repetition`: 0 of passes that only count. `engine`: of the programs that replay, sha256.
+    """`library`: sha256 of the allocator's library, for glibc of the C library. `environment`: the allocator's
+    settings, sorted. `repetition`: 0 for passes that only count. `engine`: sha256 of the programs that replay.
 
-    `beside`: libraries that are loaded on every allocator of the comparison (measure/loaded.py). `companion`: sha256 of
-    the file beside the workload that the pass needs. `caches`, `tlbs`: those that the pass misses simulates. `company`:
-    of a timed cell the hash of all that its block compares: it was measured in turns with those and no others.
+    `beside`: libraries that are loaded with every allocator of the comparison (measure/loaded.py). `companion`: sha256
+    of the file beside the workload that the pass needs. `caches`, `tlbs`: those that the pass misses simulates.
+    `company`: for a timed cell the hash of all choices and passes in its block, with which it was measured alternately.
     """
 
     workload: Sha
@@ -64,7 +63,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def is_exact(pass_: str) -> bool:
-    """Does it only count, so that it comes out the same each time, whatever runs beside it?"""
+    """Does the pass only count, so that its result is the same each time, whatever runs beside it?"""
     return pass_ in SIDE_BY_SIDE
 
 

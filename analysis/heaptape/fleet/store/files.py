@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The files of a store, by name within it: a folder, or whatever fsspec has an URL for.
+"""The files of a store, by name within it: a folder, or any URL that fsspec supports.
 
-A file appears whole or not at all: in a folder it is written beside its place, flushed to the disk and renamed; an
-object store takes it in one request, or in parts that it shows when it has all. A disk that is full, and a store that
-is away, slow or refuses for a while, is waited for.
+Files appear atomically. In a folder, a file is written beside its place, flushed to the disk and renamed. An object
+store takes it in one request, or in parts that become visible together. Operations wait while a disk is full, or a
+store is unreachable, slow or refusing.
 
-Nobody holds a lock in a store. Two that write the same name write the same content, or either's will do; where only
-the first may count there is `create`.
+No process holds a lock in a store. Two writers of the same name write the same content, or either content is fine;
+where only the first may count there is `create`.
 """
 
 import contextlib
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MISSING = "needs more packages: pip install 'heaptape[fleet]'"
-# What a store has names for. Neither `..` nor a leading dot, so that none leads out of it.
+# Names in a store. Neither `..` nor a leading dot, so that none leads out of it.
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._=%-]*(/[A-Za-z0-9_-][A-Za-z0-9._=%-]*){0,5}\Z")
 COPIED_BYTES = 1 << 20
-# What would be told in every message, status and script, and kept with each trace.
+# Such secrets would appear in every message, status and script, and be kept with each trace.
 SECRET = re.compile(r"//[^/@]*:[^/@]*@|[?&][^=&]*(key|password|secret|sig|signature|token)=", re.IGNORECASE)
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
-WITHOUT_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP}  # what file systems that have none say to link()
+WITHOUT_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP}  # errors of link() on file systems without links
 
 
 class StoreError(HeaptapeError):
-    """The store can't be read or written, though it was tried for as long as was to be waited."""
+    """The store can't be read or written, even after the full waiting time."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """`seconds`: how long an operation that fails is tried again, each time after a longer wait. `tell`: is given one
+    """`seconds`: how long a failing operation is tried again, each time after a longer wait. `tell`: called with one
     line before the first wait of an operation.
     """
 
@@ -58,7 +58,9 @@ class Patience:
     def wait_for(
         self, work: Callable[[], T], what: str, may_pass: Callable[[Exception], bool], raised: type[HeaptapeError]
     ) -> T:
-        """What it gives. `what`: of it fails, for people. Raises `raised` where an error that may pass does not."""
+        """Returns the result of `work`. `what`: the problem, for messages. Raises `raised` where an error that may be
+        temporary (`may_pass`) lasts.
+        """
         waited, wait_s = 0.0, FIRST_WAIT_S
         while True:
             try:
@@ -78,7 +80,7 @@ class Patience:
 
 
 class Files:
-    """`patience_s`, `tell`, `sleep`: of the Patience by which all is done here."""
+    """`patience_s`, `tell`, `sleep`: of the Patience for all operations here."""
 
     def __init__(
         self,
@@ -97,8 +99,8 @@ class Files:
 
     @property
     def system(self) -> "AbstractFileSystem":
-        """What has the files, for libraries that read by themselves. One of this process's own: connections and the
-        threads behind them do not outlive a fork.
+        """The file system, for libraries that read files themselves. Each process has its own: connections and their
+        threads do not survive a fork.
         """
         if self._process != os.getpid():
             self._opened, _ = located(self.url, "no store: ")
@@ -106,15 +108,15 @@ class Files:
         return self._opened
 
     def path(self, name: str) -> str:
-        """As the file system knows it. Raises HeaptapeError for a name that is none of a store's."""
+        """The name's path in the file system. Raises HeaptapeError for a name that a store can't have."""
         if not NAME.match(name):
-            raise HeaptapeError(f"{self.url}: '{name[:80]}' is no name in a store")
+            raise HeaptapeError(f"{self.url}: '{name[:80]}' is not a name in a store")
         return f"{self._root}/{name}"
 
     def read(self, name: str) -> bytes | None:
-        """None if there is no such file. Raises StoreError."""
+        """The file's content; None if there is no such file. Raises StoreError."""
         path = self.path(name)
-        # s3fs would ask for the size first, so as to read parts at a time: of small files two requests for one.
+        # s3fs would request the size first, to read in parts: two requests in place of one for small files.
         whole = {"max_concurrency": 1} if "s3" in self.system.protocol else {}
 
         def read() -> bytes:
@@ -123,7 +125,7 @@ class Files:
         return self._if_there(read, "can't be read")
 
     def write(self, name: str, data: bytes) -> None:
-        """The whole file or nothing. Raises StoreError."""
+        """Writes the file atomically. Raises StoreError."""
         path = self.path(name)
 
         def write() -> None:
@@ -136,8 +138,8 @@ class Files:
         self._patiently(write, "can't be written")
 
     def create(self, name: str, data: bytes) -> bool:
-        """The whole file, unless there is one of that name: False. Of several that try at a time one succeeds, in a
-        folder and on object stores that know conditional writes, as S3's do. Raises StoreError.
+        """Writes the file atomically, unless there is one of that name: False. Of several concurrent writers one
+        succeeds, in a folder and on object stores with conditional writes, such as S3. Raises StoreError.
         """
         path = self.path(name)
 
@@ -154,7 +156,7 @@ class Files:
         return self._patiently(create, "can't be written")
 
     def upload(self, source: Path, name: str) -> None:
-        """A file of this machine, unless one of that size is there under that name."""
+        """Uploads a file of this machine, unless one of that size is there under that name."""
         path = self.path(name)
 
         def put() -> None:
@@ -168,7 +170,7 @@ class Files:
             self._patiently(put, "can't be written")
 
     def download(self, name: str, target: Path) -> bool:
-        """Into a file of this machine; False if there is none of that name. Raises StoreError, or OSError where the
+        """Copies a file to this machine; False if there is none of that name. Raises StoreError, or OSError where the
         target can't be written.
         """
         path = self.path(name)
@@ -181,7 +183,7 @@ class Files:
         return True
 
     def size(self, name: str) -> int | None:
-        """In bytes; None if there is no such file."""
+        """Size in bytes; None if there is no such file."""
         path = self.path(name)
 
         def size() -> int:
@@ -191,7 +193,7 @@ class Files:
         return self._if_there(size, "can't be read")
 
     def modified_s(self, name: str) -> float | None:
-        """When it was written, since 1970, by the clock of what has the files; None if there is no such file."""
+        """When it was written, in s since 1970 by the storage's clock; None if there is no such file."""
         path = self.path(name)
 
         def modified_s() -> float:
@@ -201,7 +203,7 @@ class Files:
         return self._if_there(modified_s, "can't be read")
 
     def names(self, folder: str) -> list[str]:
-        """Of all files below it, sorted; those that are being written are not among them."""
+        """Names of all files below `folder`, sorted; without files that are being written."""
         path = self.path(folder)
 
         def names() -> list[str]:
@@ -212,7 +214,7 @@ class Files:
         return [name for name in found if NAME.match(name) and not name.endswith(".partial")]
 
     def is_empty(self, but: str) -> bool:
-        """Is there nothing at all at the URL, but for files whose names begin so?"""
+        """Is there nothing at the URL, except files whose names begin with `but`?"""
 
         def is_empty() -> bool:
             try:
@@ -224,7 +226,7 @@ class Files:
         return self._patiently(is_empty, "can't be read")
 
     def move(self, name: str, to: str) -> None:
-        """Renames a file, if it is there: another may have done so."""
+        """Renames a file, if it is there: another process may have renamed it."""
         source, target = self.path(name), self.path(to)
 
         def move() -> None:
@@ -240,7 +242,7 @@ class Files:
         self._if_there(lambda: self.system.rm_file(self.path(name)), "can't be written")
 
     def _if_there(self, work: Callable[[], T], what: str) -> T | None:
-        """What it gives; None if there is no such file."""
+        """The result of `work`; None if there is no such file."""
 
         def work_or_none() -> T | None:
             try:
@@ -255,13 +257,13 @@ class Files:
 
 
 def located(url: str, problem: str = "") -> "tuple[AbstractFileSystem, str]":
-    """What has the files of an URL or path, and their path there. `problem`: what an error is called. Raises
-    HeaptapeError where there is none, and where the URL has a password or key in it.
+    """The file system of a URL or path, and the path in it. `problem`: prefix of an error's text. Raises HeaptapeError
+    where there is no such file system, and where the URL contains a password or key.
     """
     if "://" in url and SECRET.search(url):
         kind = url.partition("://")[0]
         raise HeaptapeError(
-            f"{kind}://...: {problem}a password or key in an URL would be told to everybody: give it by the "
+            f"{kind}://...: {problem}a password or key in a URL would be shown to everybody: give it by the "
             "environment (AWS_SECRET_ACCESS_KEY and the like) or in fsspec's own configuration"
         )
     try:
@@ -282,19 +284,19 @@ def is_local(system: "AbstractFileSystem") -> bool:
 
 
 def _is_of_storage(error: Exception) -> bool:
-    """Of the disk, the network or the service, not a mistake of ours: their clients raise errors of their own."""
+    """Is the error from the disk, the network or the service, not a mistake of ours? Their clients have own errors."""
     ours = (HeaptapeError, TypeError, AttributeError, NameError, LookupError, AssertionError)
     return isinstance(error, OSError) or not isinstance(error, (*ours, ValueError))
 
 
 def _copy_whole(source: Path, target: Path) -> None:
-    """A file that need not fit into memory."""
+    """Copies a file that may be larger than memory."""
     with source.open("rb") as original, whole_file(target, durable=True) as copy:
         shutil.copyfileobj(original, copy, COPIED_BYTES)
 
 
 def _create_whole(target: Path, data: bytes) -> None:
-    """Raises FileExistsError."""
+    """Creates a file atomically. Raises FileExistsError."""
     target.parent.mkdir(parents=True, exist_ok=True)
     whole = target.with_name(f"{target.name}.{uuid.uuid4().hex}.partial")
     replace_whole(whole, data, durable=True)

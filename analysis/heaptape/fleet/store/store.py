@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The store: workloads and libraries by hash, results by cell, failures, machines, who runs what (docs/use/FLEET.md).
 
-Every file that is read is checked: what it holds is of the type that it must be, and bytes that changed since they were
-written are found. Such a file is set aside under damaged/, told, and counts as missing.
+Every file that is read is checked for the type of its content, and for bytes that changed since they were written. A
+damaged file is set aside under damaged/, reported, and counts as missing.
 """
 
 import hashlib
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 VERSION = 1
 ABOUT = "store.json"
-SIGN_OF_LIFE_S = 20.0  # a worker tells so often that it lives
-READERS = 16  # files that are read at a time: a store may be far away
-LONGEST_ASIDE = 200  # of the name of a damaged file; file systems bear 255 bytes
+SIGN_OF_LIFE_S = 20.0  # interval at which a worker reports that it is alive
+READERS = 16  # files that are read at a time: access to a store may be slow
+LONGEST_ASIDE = 200  # of the name of a damaged file; file systems allow 255 bytes
 SEAL = b'{"sha256":"'
 COLUMNS = [
     *("workload", "name", "program", "weight", "allocator", "library", "label", "environment", "pass_", "order"),
@@ -40,9 +40,9 @@ T = TypeVar("T")
 
 
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known of a workload without reading it. `about`: as results have it. `companions`: the files that some
-    passes need beside it (accesses, origins) -> sha256. `source`: what it was made of, no path. `weight`: how much of
-    the fleet it stands for. `need_bytes`: memory that a replay of it may take.
+    """Facts about a workload, known without reading it. `about`: as in results. `companions`: the files that some
+    passes need beside it (accesses, origins) -> sha256. `source`: what it was made from, not a path. `weight`: how much
+    of the fleet it represents. `need_bytes`: memory that a replay of it may take.
     """
 
     sha256: Sha
@@ -58,9 +58,9 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A cell that was run. `result`: the engine's run, as results files have it. `machine`: whose file is
-    machines/ID.json. `block`: of a timed cell, the same for all that were measured in turns with it. `seconds`: that it
-    took, of the clock. `whole`: the result has its curves (time lines, maps, histograms), too.
+    """A cell that was run. `result`: the engine's run, as in results files. `machine`: its id; its file is
+    machines/ID.json. `block`: for timed cells, the same for all that were measured alternately. `seconds`: wall time of
+    the run. `whole`: the result has its curves (time lines, maps, histograms), too.
     """
 
     cell: Cell
@@ -72,7 +72,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`final`: the allocator is at fault, and another run would end alike."""
+    """`final`: the allocator is at fault, and another run would fail in the same way."""
 
     label: str
     pass_: str
@@ -89,8 +89,8 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Store:
-    """`tell`: is given one line for each file that is damaged, and when the store is waited for. Methods raise
-    StoreError where it can't be read or written for so long as it is waited for.
+    """`tell`: called with one line for each damaged file, and before waiting for the store. Methods raise StoreError
+    where the store can't be read or written within the waiting time.
     """
 
     def __init__(self, files: Files, about: About, tell: Callable[[str], None]) -> None:
@@ -106,7 +106,7 @@ class Store:
         return {key for name in self.files.names("cells") if (key := _key_of(name))}
 
     def cell(self, key: str) -> Record | None:
-        """None if it is not there, or damaged."""
+        """The record of a cell; None if it is not there, or damaged."""
         record = self.get(_of_cell(key), Record)
         if record is None or record.cell.key == key:
             return record
@@ -114,16 +114,16 @@ class Store:
         return None
 
     def put_cell(self, record: Record) -> None:
-        """Whole or not at all."""
+        """Writes a record atomically, replacing any other."""
         self.put(_of_cell(record.cell.key), record)
 
     def add_cell(self, record: Record) -> bool:
-        """The same, but where there is none. False: another worker had put one there, whatever the clocks say."""
+        """Writes a record only where there is none. False: another worker's is there, whatever the clocks show."""
         name, data = _of_cell(record.cell.key), sealed(msgspec.to_builtins(record))
         return self.files.create(name, data) or self.files.read(name) == data  # an answer may have been lost
 
     def records(self, keys: Iterable[str] | None = None) -> Iterator[Record]:
-        """Those of the keys that are there, or all; in the order of the keys."""
+        """The records of those keys that are there, or all records; in the order of the keys."""
         wanted = sorted(self.cell_keys()) if keys is None else list(keys)
         with ThreadPoolExecutor(READERS) as pool:
             for start in range(0, len(wanted), 16 * READERS):
@@ -134,26 +134,26 @@ class Store:
     # Workloads and libraries
 
     def workloads(self) -> dict[str, Workload]:
-        """By sha256."""
+        """All workloads, by sha256."""
         names = [name for name in self.files.names("workloads") if name.endswith(".json")]
         found = (self.get(name, Workload) for name in names)
         return {workload.sha256: workload for workload in found if workload}
 
     def put_workload(self, workload: Workload, path: Path, companions: Mapping[str, Path]) -> None:
-        """Its file and those beside it, and then what is known of it: so a workload that is listed is whole."""
+        """Writes its file and the files beside it, then the facts about it: so a listed workload is complete."""
         self.files.upload(path, file_of_workload(workload.sha256))
         for kind, companion in companions.items():
             self.files.upload(companion, file_of_companion(workload.companions[kind]))
         self.put_about_workload(workload)
 
     def put_about_workload(self, workload: Workload) -> None:
-        """What is known of it."""
+        """Writes the facts about it."""
         self.put(f"workloads/{workload.sha256}.json", workload)
 
     def put_library(self, path: Path, sha256: str) -> None:
         self.files.upload(path, file_of_library(sha256))
 
-    # Who ran what, and what became of it
+    # Machines, failures, and workers
 
     def put_machine(self, machine: str, about: dict) -> None:
         name = f"machines/{machine}.json"
@@ -171,7 +171,7 @@ class Store:
         self.put(f"{folder}/{number}-{failure.machine}-{uuid.uuid4().hex[:8]}.json", failure)
 
     def failures(self) -> dict[str, list[Failure]]:
-        """By cell, in their order; of cells that were done afterwards, too."""
+        """Failures by cell, in their order; also of cells that were done afterwards."""
         found: dict[str, list[Failure]] = {}
         for name in self.files.names("failures"):
             failure = self.get(name, Failure)
@@ -186,18 +186,18 @@ class Store:
         self.files.remove(f"running/{worker}.json")
 
     def running(self) -> list[Running]:
-        """What all workers say of themselves, those that vanished included. `unix_s` is of the store's clock: the
-        workers' may differ.
+        """The last state that each worker reported, including workers that vanished. `unix_s` is of the store's clock,
+        as the workers' may differ.
         """
         found = [(self.get(name, Running), self.files.modified_s(name)) for name in self.files.names("running")]
-        return [msgspec.structs.replace(one, unix_s=told_s) for one, told_s in found if one and told_s is not None]
+        return [msgspec.structs.replace(one, unix_s=time_s) for one, time_s in found if one and time_s is not None]
 
     def put(self, name: str, value: object) -> None:
-        """A sealed file, whole or not at all."""
+        """Writes a sealed file atomically."""
         self.files.write(name, sealed(msgspec.to_builtins(value)))
 
     def get(self, name: str, kind: type[T]) -> T | None:
-        """A sealed file; None if it is not there, or damaged."""
+        """Reads a sealed file; None if it is not there, or damaged."""
         data = self.files.read(name)
         if data is None:
             return None
@@ -210,10 +210,10 @@ class Store:
     # Figures
 
     def results(self) -> "pd.DataFrame":
-        """Every figure of every cell, one per row: COLUMNS. `figure`, `unit`, `value`, `margin_percent`: those of
-        results.schema.figures (its metrics), each as the cell's own pass measured it. `workload`: sha256; `allocator`:
-        its name; `library`: its sha256; `label`: with the variant, as results have it; `environment`: NAME=VALUE,
-        sorted, divided by spaces.
+        """Every figure of every cell, one per row: COLUMNS. `figure`, `unit`, `value`, `margin_percent`: from
+        results.schema.figures (its metrics), as the cell's own pass measured them. `workload`: sha256; `allocator`:
+        its name; `library`: its sha256; `label`: with the variant, as in results; `environment`: NAME=VALUE, sorted,
+        separated by spaces.
         """
         import pandas as pd
 
@@ -248,7 +248,7 @@ def open_store(
     tell: Callable[[str], None] = lambda line: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Store:
-    """The store at an URL. Raises HeaptapeError where there is none (it may be made) or one of another version."""
+    """The store at a URL. Raises HeaptapeError where there is none (unless `create`), or one of another version."""
     files = Files(url, patience_s, tell, sleep)
     data = files.read(ABOUT)
     if data is None:
@@ -256,7 +256,7 @@ def open_store(
             raise HeaptapeError(f"{url}: no store")
         if files.is_empty(ABOUT):
             files.create(ABOUT, sealed(msgspec.to_builtins(About(VERSION, uuid.uuid4().hex))))
-        data = files.read(ABOUT)  # another's, who was first
+        data = files.read(ABOUT)  # possibly that of another process that was first
         if data is None:
             raise HeaptapeError(f"{url}: no store, and not empty either")
     try:
@@ -269,17 +269,17 @@ def open_store(
 
 
 def sealed(value: object) -> bytes:
-    """An object as JSON whose first key is the sha256 of all bytes behind that key."""
+    """An object as JSON whose first key is the sha256 of all bytes after that key."""
     body = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()[1:] + b"\n"
     return SEAL + hashlib.sha256(body).hexdigest().encode() + b'",' + body
 
 
 def unsealed(data: bytes) -> dict:
-    """What `sealed` was given. Raises ValueError where a byte differs."""
-    told, body = data[len(SEAL) : len(SEAL) + 64], data[len(SEAL) + 66 :]
+    """The object that was given to `sealed`. Raises ValueError where a byte differs."""
+    seal, body = data[len(SEAL) : len(SEAL) + 64], data[len(SEAL) + 66 :]
     if not data.startswith(SEAL) or data[len(SEAL) + 64 : len(SEAL) + 66] != b'",':
-        raise ValueError("no file of a store")
-    if hashlib.sha256(body).hexdigest().encode() != told:
+        raise ValueError("not a file of a store")
+    if hashlib.sha256(body).hexdigest().encode() != seal:
         raise ValueError("half written or changed since")
     return json.loads(b"{" + body)
 
