@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 ifeq ($(origin CC),default)
 CC := gcc
 endif
-# CROSS=aarch64: everything for that processor, into out/aarch64/. `make setup-aarch64` brings what that needs.
+# CROSS=aarch64: everything for that processor, into out/aarch64/. `make setup-aarch64` installs what that needs.
 CROSS ?=
 ifneq ($(CROSS),)
 override OUT := $(OUT)/$(CROSS)
@@ -18,18 +18,18 @@ CROSS_ROOT   := $(OUT)/root
 override CC  := $(CROSS)-linux-gnu-gcc --sysroot=$(abspath $(CROSS_ROOT))
 AR           := $(CROSS)-linux-gnu-ar
 endif
-# -g1: functions and lines, which call stacks need; without local variables a sixth less time goes into compiling. `make debug`
+# -g1: functions and lines, which call stacks need; without local variables compiling takes a sixth less time. `make debug`
 # has them, and so has OPT="-O2 -g".
 OPT    ?= -O2 -g1
 CFLAGS ?=
-# WERROR=-Werror: warnings are errors. Not in CFLAGS, which make passes on to what tests build, programs of others too.
+# WERROR=-Werror: warnings are errors. Not in CFLAGS, which make passes on to the programs that tests build, third-party ones too.
 WERROR ?=
 PYTHON ?= python3
 VENV   := .venv
 
 HT_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -fvisibility=hidden -fno-plt -I. $(OPT) $(WERROR) $(CFLAGS)
 
-# As many compilers at a time as there are processors, unless make was given -j.
+# As many compilers at a time as there are processors, unless -j was given.
 BUILD = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
 all: ## compile everything into out/; installs nothing
@@ -38,9 +38,9 @@ all: ## compile everything into out/; installs nothing
 c_objects     = $(patsubst %.c,$(OUT)/obj/%.o,$(1))
 c_pic_objects = $(patsubst %.c,$(OUT)/pic/%.o,$(1))
 
-# A component is a folder of C sources with one job, and becomes a static library. Where components are listed, the upper come first.
+# A component is a folder of C sources with one job, and becomes a static library. Where components are listed, upper layers come first.
 # $(call c_components,folders): declares them. $(call c_component_libraries,folders): their libraries.
-# $(call c_component_sources,folders): their sources, for builds with flags of their own.
+# $(call c_component_sources,folders): their sources, for builds with separate flags.
 c_component_libraries = $(patsubst %,$(OUT)/components/%.a,$(1))
 c_component_sources   = $(foreach component,$(1),$(wildcard $(component)/*.c))
 define c_component_rule
@@ -51,7 +51,7 @@ $(OUT)/components/$(1).a: $(call c_objects,$(wildcard $(1)/*.c))
 endef
 c_components = $(foreach component,$(1),$(eval $(call c_component_rule,$(component))))
 
-# What is linked of objects, components and libraries:
+# Programs and libraries linked from objects, components and libraries:
 # $(call c_program,name,sources,components,libraries): out/libexec/heaptape-name.
 # $(call c_test,source,more sources,components,libraries): out/test/<part>/<name>, built by `make test` and run by
 #   tests/test_c_programs.py: exit 0 = passed, 77 = skipped (it says why), anything else = failed.
@@ -59,7 +59,7 @@ c_components = $(foreach component,$(1),$(eval $(call c_component_rule,$(compone
 # $(call c_test_program,name,sources,components,libraries): out/test-programs/<name>, which tests in Python run.
 # $(call c_test_library,path,sources,libraries): out/<path>, a shared library for tests.
 # $(call c_fuzzer,source,more sources,components,libraries): a libFuzzer target, built and run by `make fuzz`; and the same with
-#   a main of ours, which tests/test_fuzz_corpus.py gives its seeds.
+#   our own main, to which tests/test_fuzz_corpus.py gives its seeds.
 define c_link_rule
 $(1): $(call c_objects,$(2)) $(call c_component_libraries,$(3))
 	@mkdir -p $$(@D)
@@ -81,7 +81,7 @@ c_fuzzer       = $(eval FUZZERS += $(basename $(notdir $(1))))$(eval LONG_TEST_E
   $(call c_link,$(OUT)/$(basename $(notdir $(1))),$(1) $(2),$(3),-fsanitize=fuzzer $(4)) \
   $(call c_link,$(OUT)/fuzz-corpus/$(basename $(notdir $(1))),$(1) tests/programs/run_fuzz_target.c $(2),$(3),$(4))
 
-# core first: the others use its lists of components.
+# core first: the other parts use its lists of components.
 include core/part.mk convert/part.mk $(filter-out core/part.mk convert/part.mk,$(wildcard */part.mk))
 
 $(OUT)/obj/%.o: %.c
@@ -92,7 +92,7 @@ $(OUT)/pic/%.o: %.c
 	$(CC) $(HT_CFLAGS) -fPIC -MMD -MP -c -o $@ $<
 -include $(shell find $(OUT)/obj $(OUT)/pic -name '*.d' 2>/dev/null)
 
-# Once per checkout: what is missing is named before the compiler stumbles over it.
+# Once per checkout: names missing packages before the compiler fails for them.
 $(OUT)/.checked: tools/check_build
 	@mkdir -p $(@D)
 	@tools/check_build "$(CC)"
@@ -105,7 +105,7 @@ everything: $(ALL)
 setup-test:
 	@tools/setup @build @run @test
 python-environment: $(VENV)/.stamp
-setup: ## install what running needs: Debian packages (root or sudo; else print the one command to run), Python packages in .venv
+setup: ## install what is needed to run: Debian packages (root or sudo; else print the one command to run), Python packages in .venv
 	@tools/setup
 	+@$(BUILD) python-environment
 
@@ -118,19 +118,19 @@ c-programs: everything $(TESTS) $(TEST_EXTRAS)
 programs: c-programs python-environment
 long-programs: programs $(LONG_TEST_EXTRAS)
 
-# TEST_JOBS tests run at a time: one more than there are processors of a small machine, since tests wait for what they have
-# started. PYTEST: files, or any of pytest's own options. Bytecode is kept, as two in five seconds of collecting make it anew.
-# Tests of marker aarch64 need its build and its emulator: make test-aarch64.
+# TEST_JOBS tests run at a time: one more than a small machine has processors, since tests wait for the processes that they
+# start. PYTEST: files, or any of pytest's own options. Bytecode is kept: to compile it again takes two of five seconds of collecting.
+# Tests with the marker aarch64 need its build and its emulator: make test-aarch64.
 TEST_JOBS ?= 3
 RUN_TESTS = PYTHONDONTWRITEBYTECODE= HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest
-test: setup-test ## build and run all tests but the long ones, with fewer random examples (tests/README.md)
+test: setup-test ## build and run all tests except the long ones, with fewer random examples (tests/README.md)
 	+@$(BUILD) programs
 	HEAPTAPE_EXAMPLES=few $(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not long and not packages and not aarch64" $(PYTEST)
-test-all: setup-test ## all tests but those of packages, with storms, mutants, sanitizers and all examples
+test-all: setup-test ## all tests except those of packages, with storms, mutants, sanitizers and all examples
 	+@$(BUILD) long-programs
 	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not packages and not aarch64" $(PYTEST)
 
-# Heaptape for aarch64, on a machine that is none: compiled by Debian's cross compiler, run by qemu (tools/emulate). PYTEST as above.
+# Heaptape for aarch64, on another kind of machine: compiled by Debian's cross compiler, run by qemu (tools/emulate). PYTEST as above.
 AARCH64 := $(OUT)/aarch64
 setup-aarch64: setup-test $(AARCH64)/.complete
 	@tools/setup @aarch64
@@ -141,7 +141,7 @@ test-aarch64: setup-aarch64 ## compile for aarch64, and run the C tests and reco
 	+@$(BUILD) CROSS=aarch64 c-programs
 	HEAPTAPE_AARCH64=$(abspath $(AARCH64)) $(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "aarch64 and not long" tests/test_aarch64.py $(PYTEST)
 
-# While one works: what these tests run is built, and no other test's programs. Asks for no packages.
+# For development: builds what these tests run, and no other test's programs. Installs no packages.
 FILE ?=
 check: ## FILE=some/test_file.py: build what it needs, run it, long tests included
 	@[ -n "$(FILE)" ] || { echo "make check FILE=replay/test/test_engine.py (tests/README.md)" >&2; exit 2; }
@@ -162,7 +162,7 @@ suites: setup-test ## run other programs' test suites bare and recorded, and com
 	+@$(BUILD) everything python-environment
 	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.suites $(SUITES)
 
-# Each fuzzer has its own build under sanitizers; FUZZ_SECONDS bounds each.
+# Each fuzzer has its own build under sanitizers; FUZZ_SECONDS limits each.
 FUZZ_SECONDS ?= 30
 fuzz: setup-test ## fuzz the readers for FUZZ_SECONDS each, under ASan and UBSan
 	@tools/setup @lint
@@ -176,7 +176,7 @@ fuzzers: $(addprefix $(OUT)/,$(FUZZERS))
 
 FIDELITY_APPS ?=
 FIDELITY_REPEATS ?= 3
-fidelity: setup-test ## run programs live and replayed on every allocator; write docs/methods/FIDELITY.md (an hour where nothing else runs)
+fidelity: setup-test ## run programs live and replayed on every allocator; write docs/methods/FIDELITY.md (an hour on an idle machine)
 	+@$(BUILD) everything python-environment
 	-$(OUT)/bin/heaptape verify-fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/methods/fidelity
 	@$(MAKE) --no-print-directory fidelity-document
@@ -184,14 +184,14 @@ fidelity-counted: setup-test ## the same by counts, on short programs under a si
 	+@$(BUILD) everything python-environment
 	-$(OUT)/bin/heaptape verify-fidelity --counted --accesses $(FIDELITY_APPS) -v --results docs/methods/fidelity/counted
 	@$(MAKE) --no-print-directory fidelity-document
-fidelity-timed: setup-test ## CPU time predicted from counts, against live runs in turns (some 20 minutes where nothing else runs)
+fidelity-timed: setup-test ## CPU time predicted from counts, against alternating live runs (about 20 minutes on an idle machine)
 	+@$(BUILD) everything python-environment
 	-$(OUT)/bin/heaptape verify-fidelity --timed $(FIDELITY_APPS) -v --results docs/methods/fidelity/timed
 	@$(MAKE) --no-print-directory fidelity-document
 fidelity-document: ## write docs/methods/FIDELITY.md and the errors that comparisons carry from docs/methods/fidelity/
 	$(OUT)/bin/heaptape verify-fidelity --read docs/methods/fidelity/*.json.zst $(wildcard docs/methods/fidelity/counted/*.json.zst docs/methods/fidelity/timed/*.json.zst) --write docs/methods/FIDELITY.md --table analysis/heaptape/results/fidelity.json
 
-# With WERROR=-Werror, as .ci/run gives it, gcc compiles what the other targets take too.
+# With WERROR=-Werror, as .ci/run sets it, gcc's output is shared with the other targets.
 lint: lint-c lint-python ## formatting and warnings: clang-format, ruff, and both compilers with -Werror
 lint-c: setup-test
 	@tools/setup @lint
@@ -199,7 +199,7 @@ lint-c: setup-test
 	+@$(BUILD) CC=tools/clang-warnings AR=tools/clang-warnings OUT=$(OUT)/clang WERROR=-Werror VENV=$(VENV) lint-programs
 	+@$(BUILD) CC=gcc OUT=$(if $(WERROR),$(OUT),$(OUT)/gcc) WERROR=-Werror VENV=$(VENV) lint-programs
 
-# Assertions everywhere, and undefined behaviour traps. AddressSanitizer only where nothing else defines malloc, as its
+# Assertions everywhere, and undefined behaviour traps. AddressSanitizer only where nothing else defines malloc, because its
 # runtime does: core/ here, the importers and readers in `make fuzz`, the engine in `make sanitize`.
 DEBUG_FLAGS := -DHT_DEBUG -fsanitize=undefined -fsanitize-undefined-trap-on-error
 ASAN_FLAGS  := -DHT_DEBUG -fsanitize=address,undefined -fno-sanitize-recover=undefined
@@ -215,7 +215,7 @@ compile_commands.json: ## for editors: how each C file is compiled
 
 lint-programs: programs $(filter $(OUT)/fuzz-corpus/%,$(LONG_TEST_EXTRAS))
 
-layers: $(OUT)/lib/libheaptape.so $(OUT)/lib/libheaptape-attach.so ## hold includes, imports and symbols to the tables: no arrow that is not in them, no circle of files
+layers: $(OUT)/lib/libheaptape.so $(OUT)/lib/libheaptape-attach.so ## check includes, imports and symbols against the tables: no arrow that is not in them, no cycle of files
 	@python3 tools/layers.py
 	@python3 tools/host_symbols.py $(OUT)/lib/libheaptape.so
 	@python3 tools/host_symbols.py $(OUT)/lib/libheaptape-attach.so
@@ -229,4 +229,4 @@ clean: ## remove what was built (not .venv)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
 
-.PHONY: c-programs setup-aarch64 test-aarch64 lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-counted fidelity-document lint lint-c layers golden clean help
+.PHONY: c-programs setup-aarch64 test-aarch64 lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-counted fidelity-timed fidelity-document lint lint-c lint-python layers golden clean help

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Streams of data accesses made by hand (core/accesses/stream.h), and a slow, obvious model of what they miss.
+"""Streams of data accesses made by hand (core/accesses/stream.h), and a slow, obvious model of their misses.
 
 An item is a tuple: ("event", stack_pointer), ("object", slot, granule), ("other", granule),
 ("total", number, value), or ("burst", 1 or 0): a burst begins or ends.
@@ -55,14 +55,14 @@ def compiled(tmp_path: Path, steps: list[Step]) -> tuple[Path, list[int]]:
 
 
 def mallocs(sizes: list[int], threads: int = 1) -> list[Step]:
-    """Those objects, one behind the other; threads take turns."""
+    """Those objects, one behind the other; the threads alternate."""
     return [Step("malloc", n % threads, n, size, (1 << 20) + n * 65536) for n, size in enumerate(sizes)]
 
 
-# Contents of W.accesses that do not fit a workload of two calls (None: no file), and what is said of them.
+# Contents of W.accesses that do not fit a workload of two calls (None: no file), and the error message.
 UNFIT_FOR_TWO_CALLS: list[tuple[bytes | None, str]] = [
-    (b"", "is no stream of accesses"),
-    (b"HEAPTAPE" + bytes(8), "is no stream of accesses"),
+    (b"", "is not a stream of accesses"),
+    (b"HEAPTAPE" + bytes(8), "is not a stream of accesses"),
     (b"HEAPACCS" + struct.pack("<II", 2, 0), "version 2"),
     (file([("event", STACK)]), "1 calls, and the workload has 2: it is another workload's"),
     (file([("event", STACK)] * 3), "3 calls, and the workload has 2"),
@@ -123,7 +123,7 @@ class Streams:
 
 @dataclass
 class Model:
-    """Caches (bytes, ways) and TLBs (entries, ways): the first of each in front of all others."""
+    """Caches (bytes, ways) and TLBs (entries, ways): the first of each is in front of all others."""
 
     caches: list[tuple[int, int]]
     tlbs: list[tuple[int, int]]
@@ -136,7 +136,7 @@ class Model:
         self.sequential = [0] * len(self.caches)
 
     def access(self, space: str, address: int) -> None:
-        """One granule's."""
+        """Simulates an access to one granule."""
         self.pages.add((space, address // OS_PAGE))
         if self._caches[0].misses_block(space, address // LINE):
             missing = [True, *[level.misses_block(space, address // LINE) for level in self._caches[1:]]]

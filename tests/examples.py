@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""How many examples the tests of properties try."""
+"""The number of examples that property tests try."""
 
 import os
 
 from hypothesis import HealthCheck, settings
 
-# `make test` tries a sixth, as a quarter of its time went into them; whatever else runs tests tries all.
+# `make test` tries a sixth, because they took a quarter of its time; other ways to run tests try all.
 FEW = os.environ.get("HEAPTAPE_EXAMPLES") == "few"
 FEWEST = 5
 UNCHECKED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
 def examples(most: int) -> settings:
-    """So many; of `make test` a sixth. None is timed, as on a busy machine any may take long; and all may write into
-    one folder.
+    """Settings for that many examples; under `make test` a sixth of them. Examples have no deadline, because on a busy
+    machine any may take long; and all may write into one folder.
     """
     count = max(most // 6, min(most, FEWEST)) if FEW else most
     return settings(max_examples=count, deadline=None, suppress_health_check=UNCHECKED)

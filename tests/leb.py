@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""LEB128 and zigzag numbers for tests, apart from heaptape's own code in C and in analysis/."""
+"""LEB128 and zigzag numbers for tests, independent of heaptape's own code in C and in analysis/."""
 
 
 def leb(value: int) -> bytes:
-    """7 bits a byte, least significant first, the highest bit set in all but the last."""
+    """7 bits per byte, least significant first, the highest bit set in all bytes except the last."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -12,7 +12,7 @@ def leb(value: int) -> bytes:
 
 
 def zigzag(value: int) -> int:
-    """The sign in the lowest bit, of 64 bits."""
+    """64 bits with the sign in the lowest bit."""
     return (value << 1 ^ value >> 63) & (1 << 64) - 1
 
 
@@ -43,10 +43,10 @@ class Reader:
                 return value
 
     def signed(self) -> int:
-        """The number that the next is the `zigzag` of."""
+        """The next number, decoded from `zigzag`."""
         return unzigzag(self.leb())
 
     def bytes(self, count: int) -> bytes:
-        """That many bytes."""
+        """The next `count` bytes."""
         self.at += count
         return self.data[self.at - count : self.at]

@@ -2,7 +2,7 @@
 """A slow, obvious model of core/sharing/line_sharing.h, and histories to try it on.
 
 A history is a list of steps, one thread at a time: acquire (malloc), resize (realloc) and release (free) of numbered
-objects. Every object has bytes of its own.
+objects. No two live objects share a byte.
 """
 
 import math
@@ -34,13 +34,13 @@ class Step:
 
 
 def text(steps: list[Step]) -> str:
-    """The whole as heaptape text, without its heading."""
+    """The steps as heaptape text, without its heading."""
     return "".join(f"{step.line(10 * number)}\n" for number, step in enumerate(steps, 1))
 
 
 @dataclass
 class Placer:
-    """Hands out addresses that no live object covers, close together; or one behind the other, in steps of so many."""
+    """Hands out addresses that no live object covers, close together; or one after the other, in steps of bump_step."""
 
     rng: random.Random
     bump_step: int = 0
@@ -71,7 +71,7 @@ SMALL = ((0, 40), (0, 300))
 def history(
     seed: int, threads: int, steps: int, bump_step: int = 0, sizes: Sequence[tuple[int, int]] = SMALL
 ) -> list[Step]:
-    """A random one; every thread has a step. A size is drawn from one of the ranges `sizes`."""
+    """A random history; every thread has a step. A size is drawn from one of the ranges `sizes`."""
     rng = random.Random(seed)
     placer = Placer(rng, bump_step)
     live: dict[int, int] = {}  # object: address
@@ -112,12 +112,12 @@ def size_class(size: int) -> int | None:
 
 
 def lines_of(address: int, size: int) -> set[int]:
-    """Numbers of the lines that so many bytes lie on."""
+    """Numbers of the lines that these bytes are on."""
     return {byte // LINE for byte in range(address, address + size)}
 
 
 def count(steps: list[Step]) -> dict:
-    """What the counter should say, by looking at all pairs of live objects after each step."""
+    """The expected counts, by comparing all pairs of live objects after each step."""
     live: dict[int, Stay] = {}
     pairs: dict[tuple[int, int], int] = {}  # of objects, now: number of the pair
     formed: list[tuple[int, int]] = []  # threads of each pair
@@ -167,21 +167,21 @@ def count(steps: list[Step]) -> dict:
 
 
 def assert_counts(found: dict, steps: list[Step]) -> None:
-    """`found`, a "line_sharing" object, says what counting one by one says."""
-    told = count(steps)
+    """`found`, a "line_sharing" object, has the same counts as the model."""
+    expected = count(steps)
     for key in ("ops", "objects", "shared_objects", "pairs", "used_pairs"):
-        assert found[key] == told[key], key
+        assert found[key] == expected[key], key
     assert found["objects_left_out"] == found["threads_left_out"] == 0
-    for key, values in told["levels"].items():
+    for key, values in expected["levels"].items():
         assert found[key]["end"] == values[-1], key
         assert found[key]["peak"] == max(values), key
         assert max(values) == 0 or found[key]["peak_position"] == values.index(max(values)) + 1, key
         assert math.isclose(found[key]["mean"], sum(values) / len(values), rel_tol=1e-5), key
-    assert {row[0]: row[1:] for row in found["sizes"]} == told["sizes"]
-    assert {(a, b): n for a, b, n, _ in found["threads"]} == {pair: n for pair, (n, _) in told["threads"].items()}
+    assert {row[0]: row[1:] for row in found["sizes"]} == expected["sizes"]
+    assert {(a, b): n for a, b, n, _ in found["threads"]} == {pair: n for pair, (n, _) in expected["threads"].items()}
     for a, b, _, mean in found["threads"]:
-        assert math.isclose(mean, told["threads"][a, b][1], rel_tol=1e-5)
-    assert_progress(found["progress"], told["levels"])
+        assert math.isclose(mean, expected["threads"][a, b][1], rel_tol=1e-5)
+    assert_progress(found["progress"], expected["levels"])
 
 
 def assert_progress(rows: list[list[int]], levels: dict[str, list[int]]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What crosses parts. The order model is explored by a plain test program; everything else here runs under pytest.
+# Tests that cross parts. A plain test program explores the order model; everything else here runs under pytest.
 MODEL_SOURCES := $(addprefix tests/model/,order_model.c state_set.c)
 WEAK_SOURCES  := $(addprefix tests/model/,weak_machine.c weak_protocol.c state_set.c)
 
@@ -7,7 +7,7 @@ $(call c_test,tests/test/ownership_tags_order_every_history.c,$(MODEL_SOURCES),,
 $(call c_test,tests/test/weak_memory_orders_every_history.c,$(WEAK_SOURCES),,)
 $(call c_test,tests/test/weak_machine_knows_the_litmus_tests.c,$(WEAK_SOURCES),,)
 
-# Preloaded by tests. -fno-builtin, as they define malloc themselves.
+# Preloaded by tests. -fno-builtin, because they define malloc themselves.
 $(OUT)/pic/tests/preload/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/pic/tests/preload/count_calls.o: HT_CFLAGS += -fexceptions
 $(foreach name,count_calls cpu_at_exit shuffle_places,$(call c_test_library,test-lib/lib$(name).so,tests/preload/$(name).c,-ldl))

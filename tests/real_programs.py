@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Real programs with some small work (real_programs.toml), to be compared with what they do by themselves.
+"""Real programs with some small work (real_programs.toml), to be compared with their bare runs.
 
     python -m tests.real_programs
 
@@ -18,7 +18,7 @@ OTHERS: dict[str, list[str]] = _GROUPS["others"]
 
 
 def run_here(command: list[str], preload: str | None = None) -> Result:
-    """Runs one in the repository's folder. preload: a library, instead of those that this process has."""
+    """Runs a program in the repository's folder. preload: a library, instead of this process's LD_PRELOAD."""
     environment = {"LC_ALL": "C.UTF-8"} | ({} if preload is None else {"LD_PRELOAD": preload})
     return run(*command, env=environment, cwd=REPOSITORY)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""`make suites`: test suites and start-ups of real programs, bare and recorded, or on allocators of ours (`--on`); the
+"""`make suites`: test suites and start-ups of real programs, bare and recorded, or on our own allocators (`--on`); the
 verdicts must be the same.
 
-Each suite is a part that runs in a minute or some, named here before it was first run. Needs Debian packages that
+Each suite is a part that runs in a few minutes, named here before it was first run. Needs Debian packages that
 `tools/setup` does not install (see NEEDS), and for redis and sqlite3 the package sources, which it fetches into
 out/suites. Every trace of a recorded run is checked. Prints one line per suite; exit 1 if any differs.
 
@@ -88,7 +88,7 @@ SQLITE = [
 
 @dataclass
 class Outcome:
-    """Of one run: exit status, the lines that are its verdict, how long it took."""
+    """Outcome of one run: exit status, the lines that are its verdict, how long it took."""
 
     status: int
     verdict: list[str]
@@ -99,11 +99,11 @@ Runner = Callable[[list[str | Path]], Outcome]
 
 
 class UnavailableError(Exception):
-    """What a suite needs is not here."""
+    """Something that a suite needs is missing."""
 
 
 def outcome(command: list[str | Path], pattern: str, cwd: Path, env: dict[str, str] | None = None) -> Outcome:
-    """Runs a command; the verdict is what matches the pattern in its output."""
+    """Runs a command; the verdict is all matches of the pattern in its output."""
     begin = time.monotonic()
     done = subprocess.run(
         [str(word) for word in command],
@@ -199,7 +199,7 @@ def libreoffice() -> Runner:
         shutil.rmtree(folder / ".config", ignore_errors=True)
         (folder / "in.pdf").unlink(missing_ok=True)
         done = outcome([*before, *command], "using filter.*", folder, {"HOME": str(folder)})
-        # Without its date, and what follows from that.
+        # Without its date and the hashes that depend on it.
         pdf = re.sub(rb"D:[0-9]{14}|[0-9A-F]{32}", b"", (folder / "in.pdf").read_bytes())
         done.verdict.append(f"{len(pdf)} bytes of PDF, {hashlib.sha256(pdf).hexdigest()[:16]}")
         return done
@@ -208,7 +208,7 @@ def libreoffice() -> Runner:
 
 
 def chromium() -> Runner:
-    """Start-up, and one page. Chromium defines malloc itself: what is recorded is what its helpers call."""
+    """Start-up, and one page. Chromium defines malloc itself: only its helpers' calls are recorded."""
     if not shutil.which("chromium"):
         raise UnavailableError("no chromium")
     folder = FOLDER / "chromium"
@@ -229,7 +229,7 @@ SUITES = {
 
 
 def checked(folder: Path) -> tuple[int, int, int, list[str]]:
-    """Traces of a folder: how many, their events, those dropped, names of those that are no legal history."""
+    """Traces of a folder: their number, events, dropped events, and the names of those without a legal history."""
 
     count = events = dropped = 0
     wrong = []
@@ -246,7 +246,7 @@ def checked(folder: Path) -> tuple[int, int, int, list[str]]:
 
 
 def is_same(name: str, how: str, bare: Outcome, other: Outcome, found: str = "") -> bool:
-    """Prints a line for a run beside the bare one, and what differs."""
+    """Prints a line for a run beside the bare one, and the differences."""
     same = bare.status == other.status and bare.verdict == other.verdict
     print(
         f"{name} {how}: {'same verdict' if same else 'DIFFERENT'}: {'; '.join(other.verdict[:3])}; "
@@ -275,16 +275,16 @@ def is_same_recorded(name: str, bare: Outcome, run: Runner) -> bool:
 
 
 def is_same_on(name: str, allocator: str, bare: Outcome, run: Runner) -> bool:
-    """Runs a suite on an allocator of ours. True: the verdict is that of the bare run."""
+    """Runs a suite on one of our allocators. True: the verdict is that of the bare run."""
     return is_same(name, f"on {allocator}", bare, run(["env", f"LD_PRELOAD={OUT}/lib/lib{allocator}.so"]))
 
 
 def compare(name: str, allocators: list[str]) -> bool:
-    """Runs one suite bare, and on each of the allocators, or recorded if there is none. True: all went as bare."""
+    """Runs one suite bare, and on each of the allocators, or recorded if there is none. True: all were as bare."""
     try:
         run = SUITES[name]()
     except UnavailableError as reason:
-        print(f"{name}: not here ({reason}); needs {NEEDS[name]}")
+        print(f"{name}: not available ({reason}); needs {NEEDS[name]}")
         return True
     bare = run([])
     if not allocators:
@@ -296,7 +296,7 @@ def compare(name: str, allocators: list[str]) -> bool:
 def main() -> int:
     """Runs and prints; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--on", action="append", metavar="ALLOCATOR", default=[], help="of ours: instead of recording")
+    parser.add_argument("--on", action="append", metavar="ALLOCATOR", default=[], help="ours: instead of recording")
     parser.add_argument("suites", nargs="*", choices=SUITES, metavar="SUITE", help="default: all")
     arguments = parser.parse_args()
     results = [compare(name, arguments.on) for name in arguments.suites or SUITES]

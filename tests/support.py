@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tests and benchmarks share: where things are built, and running heaptape's programs."""
+"""Shared by tests and benchmarks: paths of built files, and running heaptape's programs."""
 
 import fcntl
 import io
@@ -31,12 +31,12 @@ REPLAY = OUT / "libexec" / "heaptape-replay"
 HEAPTAPE = OUT / "bin" / "heaptape"
 HEAPTAPE_HERE = Path("heaptape in this process")  # for run, succeed and refused: call_heaptape
 ALLOCATORS = ", ".join(tomllib.loads((REPOSITORY / "allocators" / "allocators.toml").read_text()))
-TIMEOUT_S = 240  # bounds a hang, and is no claim
+TIMEOUT_S = 240  # only bounds a hang
 
 
 @dataclass
 class Result:
-    """Of one run of a program: exit status (negative: the signal), what it wrote."""
+    """Result of one run of a program: exit status (negative: the signal), what it wrote."""
 
     status: int
     stdout: str
@@ -46,11 +46,11 @@ class Result:
 def run(
     *command: str | Path, env: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S, cwd: Path | None = None
 ) -> Result:
-    """Runs a program to its end. env is added to the present environment, less the name of the test: its length moves
-    the program's stack, and with it what misses.
+    """Runs a program to its end. env is added to the present environment, without the name of the test: its length
+    moves the program's stack, and so changes its cache misses.
     """
     if command[0] is HEAPTAPE_HERE:
-        assert env is None, "a process of its own has an environment of its own"
+        assert env is None, "only a separate process has its own environment"
         assert cwd is None
         return call_heaptape(*command[1:])
     environment = {**os.environ, **(env or {})}
@@ -69,14 +69,14 @@ def run(
 
 
 def take_interrupts() -> None:
-    """In a process that is about to be started: SIGINT ends it. A shell's background job, as the tests may be, ignores
-    it.
+    """Called in a process that is about to be started: SIGINT ends it. A shell's background job, as the tests may be,
+    ignores SIGINT.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def refused(*command: str | Path, says: str, status: int = 1, env: dict[str, str] | None = None) -> Result:
-    """Runs a program that must fail with that exit status, and say why in one line."""
+    """Runs a program that must fail with that exit status, and give the reason in one line."""
     result = run(*command, env=env)
     assert result.status == status, f"{command} exited with {result.status}: {result.stderr}"
     assert result.stderr.count("\n") == 1, result.stderr
@@ -85,8 +85,8 @@ def refused(*command: str | Path, says: str, status: int = 1, env: dict[str, str
 
 
 def compile_c(into: Path, source: str | Path, *options: str | Path, compiler: str = "cc") -> Path:
-    """Compiles a source file, or the text of one in C, to a program; with -shared and -fPIC to a library. Each call in
-    it stays the one that is written.
+    """Compiles a source file, or C source text, to a program; with -shared and -fPIC to a library. The compiler keeps
+    each call as written.
     """
     given: list[str | Path] = ["-x", "c", "-", "-x", "none"] if isinstance(source, str) else [source]
     command = [compiler, "-fno-builtin", *given, "-o", into, *options]
@@ -96,8 +96,8 @@ def compile_c(into: Path, source: str | Path, *options: str | Path, compiler: st
 
 
 def call_heaptape(*arguments: str | Path) -> Result:
-    """The command in this process: without the second that a fresh interpreter takes to import pandas. Only for what
-    ends in Python: a subcommand that is a C program replaces the process.
+    """Runs the command in this process: without the second that a fresh interpreter takes to import pandas. Only for
+    Python subcommands: a subcommand that is a C program replaces the process.
     """
     from heaptape.cli.main import run
     from heaptape.cli.programs import PROGRAMS
@@ -115,8 +115,8 @@ def call_heaptape(*arguments: str | Path) -> Result:
 
 
 def made_once(folders: "pytest.TempPathFactory", name: str, make: Callable[[Path], None]) -> Path:
-    """The file or folder `name`, which all of the run's workers share: the first that asks for it makes it, others
-    wait. It is read only.
+    """The file or folder `name`, which all workers of the run share: the first that requests it makes it, the others
+    wait. It must only be read.
     """
     shared = folders.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -133,7 +133,7 @@ def made_once(folders: "pytest.TempPathFactory", name: str, make: Callable[[Path
 
 @contextmanager
 def _warnings_on_standard_error() -> Iterator[None]:
-    """As in a process of its own: pytest would keep them."""
+    """As in a separate process: pytest would capture them."""
     with warnings.catch_warnings():
         warnings.resetwarnings()
         for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
@@ -168,7 +168,7 @@ def record(
 
 
 def import_text(folder: Path, lines: str, about: str = "") -> Path:
-    """A trace of a history in heaptape text. `about`: what its first line says."""
+    """A trace of a history in heaptape text. `about`: the settings in its first line."""
     source, tape = folder / "history.txt", folder / "history.tape"
     source.write_text(f"# heaptape-text 1 {about}".rstrip() + f"\n{lines}")
     succeed(CONVERT, "convert", source, tape)
@@ -181,7 +181,7 @@ def compile_trace(tape: Path) -> Path:
 
 
 def check(path: Path) -> dict[str, Any]:
-    """What `check --json` says of a trace or workload, whether legal or not."""
+    """The output of `check --json` for a trace or workload, whether legal or not."""
     result = run(CONVERT, "check", path, "--json")
     assert result.status in (0, 1), result.stderr
     assert result.stdout, result.stderr
@@ -193,13 +193,13 @@ def info(path: Path) -> dict[str, Any]:
 
 
 def published(name: str, text: str) -> dict[str, Any]:
-    """JSON that has the shape that docs/formats/schemas/ publishes as NAME."""
+    """Parses JSON, which must have the shape that docs/formats/schemas/ publishes as NAME."""
     conforms(name, text.encode())
     return json.loads(text)
 
 
 def counted_calls(folder: Path) -> dict[int, Counter[str]]:
-    """Calls by process, as preload/count_calls.c counted them there."""
+    """Calls by process, as preload/count_calls.c counted them in that folder."""
     calls: dict[int, Counter[str]] = defaultdict(Counter)
     for image in folder.iterdir():
         for name, count in struct.iter_unpack("<40sQ", image.read_bytes()):
@@ -209,7 +209,7 @@ def counted_calls(folder: Path) -> dict[int, Counter[str]]:
 
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A file system of its own there, of so many bytes (tmpfs's `size=`). Needs root."""
+    """Mounts a file system of that size there (tmpfs's `size=`). Needs root."""
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True)
     try:
@@ -219,9 +219,9 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
 
 
 def assert_clean(tape: Path) -> dict[str, Any]:
-    """The trace's history is legal as it stands: nothing repaired, unseen, dropped or missing. Gives the witness.
+    """The trace's history is legal without repairs: nothing repaired, unseen, dropped or missing. Returns the witness.
 
-    Only a trace that says it lacks the start (of a fork child) may free what it never saw handed out.
+    Only a trace that lacks the start, by its own INFO (of a fork child), may free objects that it never saw acquired.
     """
     witness = check(tape)
     assert witness["ok"], (tape.name, witness)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""heaptape on aarch64: its C tests hold there, recordings and replays work, and files are those of x86-64.
+"""heaptape on aarch64: its C tests hold there, recordings and replays work, and files are the same as on x86-64.
 
 Run by `make test-aarch64`, on an x86-64 machine: compiled by a cross compiler, run by qemu (tools/emulate). qemu keeps
-the order of memory of the machine that it runs on, so that nothing here says anything of aarch64's: that is for
-tests/test/weak_memory_orders_every_history.c.
+the memory order of the machine that it runs on, so these tests show nothing about aarch64's:
+tests/test/weak_memory_orders_every_history.c does.
 """
 
 import json
@@ -17,14 +17,14 @@ from tests.test_c_programs import LONG, SKIPPED, listed_programs
 
 pytestmark = pytest.mark.aarch64
 
-TIMEOUT_S = 900  # bounds a hang, and is no claim
+TIMEOUT_S = 900  # only bounds a hang
 AARCH64 = Path(os.environ.get("HEAPTAPE_AARCH64", OUT / "aarch64"))
 ROOT = AARCH64 / "root"
 
-# What qemu does otherwise than a kernel, so that the claim can't be tried there.
+# Where qemu differs from a kernel, so that the claim can't be tested there.
 EMULATOR_LACKS = {
     "capture/hosts/surroundings/chrooted_host_without_proc_is_recorded": "other users' ids: the namespace has one user",
-    "capture/hosts/lives/host_survives_collector_killed": "robust futexes, which tell that the recorder has died",
+    "capture/hosts/lives/host_survives_collector_killed": "robust futexes, which show that the recorder has died",
     "capture/hosts/interruptions/signal_handler_that_allocates_corrupts_no_record": "speed: not all signals' "
     "records have room, which is counted",
     "replay/units/memory_apart_keeps_the_rules_of_malloc": "the program's RSS: it is qemu's",
@@ -56,7 +56,7 @@ def record(tape: Path, *command: str | Path, options: tuple[str, ...] = ()) -> R
 
 
 def places() -> list:
-    """Of each C test below out/test/."""
+    """The place of each C test below out/test/."""
     found = sorted(str(path.relative_to(OUT / "test")) for path in listed_programs())
     return [
         pytest.param(place, marks=[pytest.mark.long] if Path(place).name in LONG else [])
@@ -70,10 +70,10 @@ def test_c_test_holds(place: str, tmp_path: Path) -> None:
     if place in EMULATOR_LACKS:
         pytest.skip(f"qemu lacks {EMULATOR_LACKS[place]}")
     done = emulated(AARCH64 / "test" / place, cwd=tmp_path)
-    said = (done.stdout + done.stderr).strip()
+    output = (done.stdout + done.stderr).strip()
     if done.status == SKIPPED:
-        pytest.skip(said or "it does not say why")
-    assert done.status == 0, f"exit status {done.status}\n{said[-4000:]}"
+        pytest.skip(output or "it does not say why")
+    assert done.status == 0, f"exit status {done.status}\n{output[-4000:]}"
 
 
 @pytest.mark.parametrize("library", ["libheaptape.so", "libheaptape-attach.so"])
@@ -138,7 +138,7 @@ def test_replay_makes_the_calls_that_it_makes_on_x86(library: str, storm: Path, 
 
 
 def functions_at(program: Path, addresses: list[int]) -> list[str]:
-    """Which of the program's functions these return addresses are in, "" for none. The recorder can't tell: it reads
+    """Which of the program's functions these return addresses are in, "" for none. The recorder doesn't know: it reads
     the process's map, which is qemu's, and there code is not executable. take calls malloc, and is at addresses[0].
     """
     table = succeed("aarch64-linux-gnu-nm", "--defined-only", "--print-size", program).stdout

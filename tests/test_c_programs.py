@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Every C test program: its name is its claim, exit 0 = holds, 77 = skipped (it says why).
 
-Long: three that try very much, of code that seldom changes: every cut of a trace and 6,000 mutants of it, every state
-of the model of the ownership tags, and every order in which a processor may perform them.
+Long: three that try very many cases, of code that rarely changes: every cut of a trace and 6,000 mutants of it, every
+state of the model of the ownership tags, and every order in which a processor may perform them.
 """
 
 import functools
@@ -25,7 +25,7 @@ LONG = (
 
 @functools.cache
 def listed_programs() -> list[Path]:
-    """What the part.mk files list with c_test: other programs beside them are helpers of some test."""
+    """The programs that the part.mk files list with c_test: other programs beside them are helpers of a test."""
     show = ("--eval", "list-tests: ; @echo $(TESTS)")
     environment = {
         name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
@@ -54,10 +54,10 @@ PROGRAMS = {str(path.relative_to(OUT / "test")): path for path in listed_program
 def test_program(program: Path, tmp_path: Path) -> None:
     assert program.exists(), "not built: run make programs"
     done = subprocess.run([program], capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, cwd=tmp_path)
-    said = (done.stdout + done.stderr).strip()
+    output = (done.stdout + done.stderr).strip()
     if done.returncode == SKIPPED:
-        pytest.skip(said or "it does not say why")
-    assert done.returncode == 0, f"exit status {done.returncode}\n{said[-4000:]}"
+        pytest.skip(output or "it does not say why")
+    assert done.returncode == 0, f"exit status {done.returncode}\n{output[-4000:]}"
 
 
 def test_every_part_in_c_lists_programs() -> None:

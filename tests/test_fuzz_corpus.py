@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Every fuzz target bears its seeds and what becomes of them when bytes are changed, cut and doubled.
+"""Every fuzz target survives its seeds and mutants of them, in which bytes are changed, cut and doubled.
 
-`make fuzz` searches further, for longer and under sanitizers; what it finds is added to the seeds here.
-Long: 1,500 mutants a target. The readers' errors have tests of their own (test_wrong_input.py, convert/test/).
+`make fuzz` searches further, for longer and under sanitizers; inputs that it finds are added to the seeds here.
+Long: 1,500 mutants per target. The readers' errors have separate tests (test_wrong_input.py, convert/test/).
 """
 
 import random
@@ -40,7 +40,7 @@ MEMORY_BYTES = 1 << 30
 
 
 def mutant(source: random.Random, seed: bytes) -> bytes:
-    """The seed with one to four bytes changed, and now and then a piece cut out or doubled."""
+    """The seed with one to four bytes changed, and sometimes a piece cut out or doubled."""
     content = bytearray(seed)
     for _ in range(source.randint(1, 4)):
         content[source.randrange(len(content))] = source.choice([0, 1, 0x7F, 0x80, 0xFF, source.randrange(256)])
@@ -111,7 +111,7 @@ def test_every_target_is_known() -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_target_bears_its_seeds_and_mutants(target: str, corpus: dict[str, list[bytes]], tmp_path: Path) -> None:
+def test_target_survives_its_seeds_and_mutants(target: str, corpus: dict[str, list[bytes]], tmp_path: Path) -> None:
     source = random.Random(target)
     inputs = [*corpus[target], b"", *(mutant(source, source.choice(corpus[target])) for _ in range(MUTANTS))]
     files = []
@@ -125,6 +125,6 @@ def test_target_bears_its_seeds_and_mutants(target: str, corpus: dict[str, list[
         timeout=120,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES)),
     )
-    said = done.stdout.splitlines()
-    assert done.returncode == 0, f"exit status {done.returncode} at {said[-1:]}: {done.stderr[-2000:]}"
-    assert len(said) == len(files)
+    printed = done.stdout.splitlines()
+    assert done.returncode == 0, f"exit status {done.returncode} at {printed[-1:]}: {done.stderr[-2000:]}"
+    assert len(printed) == len(files)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Packages: whole, the same bytes twice, and good for users who did not install them.
+"""Packages: complete, the same bytes twice, and usable by users who did not install them.
 
-`make test-packages`, apart from the long tests, as they install from PyPI. They add what only a package can lack. Where
-installed files are found, analysis/test/common/test_home.py tries in a moment. `packaging/try_deb` installs the Debian
-package in a fresh Debian.
+`make test-packages`, separate from the long tests, because they install from PyPI. They test what only a package can
+lack. analysis/test/common/test_home.py quickly tests where installed files are found. `packaging/try_deb` installs the
+Debian package in a fresh Debian.
 """
 
 import argparse
@@ -42,14 +42,14 @@ PROGRAM = ("/bin/sh", "-c", "echo $((6 * 7))")
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """One that every user can enter, which tmp_path is not."""
+    """A folder that every user can enter, unlike tmp_path."""
     with tempfile.TemporaryDirectory(prefix="heaptape-packages.") as name:
         Path(name).chmod(0o755)
         yield Path(name)
 
 
 def make(target: str, *settings: str) -> None:
-    """Apart from the make that may have started the tests."""
+    """Runs make without the settings of the make that may have started the tests."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     environment["SOURCE_DATE_EPOCH"] = "1700000000"
     command = ["make", "--no-print-directory", "-C", str(REPOSITORY), f"OUT={OUT}", target, *settings]
@@ -58,7 +58,7 @@ def make(target: str, *settings: str) -> None:
 
 
 def made_twice(target: str, pattern: str) -> Path:
-    """The package, of which two makes give the same bytes. The second finds sources that look new."""
+    """The package, made twice with the same bytes. The second make finds sources that look new."""
     digests = []
     for _ in range(2):
         make(target)
@@ -70,7 +70,7 @@ def made_twice(target: str, pattern: str) -> Path:
 
 
 def as_other(folder: Path, *command: str | Path) -> str:
-    """What a user prints who is neither root nor the installer, in a folder of theirs."""
+    """The output of a command run by a user who is neither root nor the installer, in a folder of theirs."""
     home = folder / "user"
     home.mkdir(exist_ok=True)
     become: tuple[str, ...] = ()
@@ -89,12 +89,12 @@ def records(folder: Path, heaptape: Path) -> None:
 
 
 def measures_tests(folder: Path, programs: Path) -> None:
-    """The wheel has the plugin of pytest, here the oldest of docs/use/PYTEST.md. It needs no option to be found."""
+    """The wheel has the pytest plugin, here with the oldest pytest of docs/use/PYTEST.md. No option is needed."""
     subprocess.run([programs / "pip", "-q", "install", "pytest==8.0.*"], check=True, umask=0o022)
     test = folder / "user" / "test_it.py"
     test.write_text("def test_it():\n    assert bytearray(7_000_000)\n")
-    told = as_other(folder, programs / "pytest", "-p", "no:cacheprovider", "--heaptape", "test_it.py")
-    assert re.search(r"6\.7 MiB +\S+ \w+ +\d+  test_it.py::test_it", told)
+    output = as_other(folder, programs / "pytest", "-p", "no:cacheprovider", "--heaptape", "test_it.py")
+    assert re.search(r"6\.7 MiB +\S+ \w+ +\d+  test_it.py::test_it", output)
 
 
 def needed_glibc(path: Path) -> tuple[int, int]:
@@ -113,9 +113,9 @@ def test_a_wheel_is_whole_and_the_same_twice(folder: Path) -> None:
     records(folder, heaptape)
     as_other(folder, heaptape, "demo", "-o", folder / "user" / "demo")
     assert (folder / "user" / "demo" / "demo.html").stat().st_size > 100_000
-    told = as_other(folder, heaptape, "workloads")
-    assert "larson" in told
-    assert "sqlite3" in told
+    output = as_other(folder, heaptape, "workloads")
+    assert "larson" in output
+    assert "sqlite3" in output
     assert "reference" in as_other(folder, heaptape, "allocators")
     assert "SYNOPSIS" in as_other(folder, "man", "-M", folder / "venv/share/man", "heaptape-record")
     measures_tests(folder, folder / "venv/bin")
@@ -124,7 +124,7 @@ def test_a_wheel_is_whole_and_the_same_twice(folder: Path) -> None:
 
 
 def test_a_wheels_tag_is_true(folder: Path) -> None:
-    """No file in it needs a newer C library than its name says."""
+    """No file in it needs a newer C library than its name states."""
     make("wheel")
     (wheel,) = (OUT / "wheel").glob("*.whl")
     promised = re.search(r"manylinux_(\d+)_(\d+)_x86_64", wheel.name)
@@ -150,7 +150,7 @@ def test_a_debian_package_is_clean_and_the_same_twice(folder: Path) -> None:
 
 
 def test_reports_and_tables_are_right_with_debian_12s_libraries(folder: Path) -> None:
-    """Which the Debian package depends on: their versions, from PyPI."""
+    """The versions that the Debian package depends on, from PyPI."""
     succeed("/usr/bin/python3", "-m", "venv", folder / "venv")
     tools = ("msgspec", "pytest>=8", "hypothesis", "jsonschema")
     subprocess.run([folder / "venv/bin/pip", "-q", "install", *DEBIAN_12, *tools], check=True)
@@ -160,7 +160,7 @@ def test_reports_and_tables_are_right_with_debian_12s_libraries(folder: Path) ->
 
 
 def test_what_root_installs_every_user_can_use(folder: Path) -> None:
-    """Made with a umask that leaves others nothing."""
+    """Made with a umask that gives other users no rights."""
     make("install", f"PREFIX={folder}/prefix")
     folder.joinpath("prefix").chmod(0o755)
     heaptape = folder / "prefix" / "bin" / "heaptape"
@@ -183,18 +183,18 @@ for line in $argv[2..-1]; echo (complete -C $line | string split -f 1 \t); end""
 
 
 def offered(shell: str, folder: Path, lines: Sequence[str]) -> list[list[str]]:
-    """What the shell offers where each line ends, in its order of words."""
+    """The shell's completions at the end of each line, sorted."""
     share, found = OUT / "share", folder / "found"
     if shell == "bash":
-        told = succeed("bash", "-c", BASH, "bash", share / "bash-completion/completions/heaptape", *lines).stdout
+        output = succeed("bash", "-c", BASH, "bash", share / "bash-completion/completions/heaptape", *lines).stdout
     elif shell == "fish":
         file, home = share / "fish/vendor_completions.d/heaptape.fish", {"HOME": str(folder)}
-        told = succeed("fish", "--no-config", "-c", FISH, file, *lines, env=home).stdout
+        output = succeed("fish", "--no-config", "-c", FISH, file, *lines, env=home).stdout
     else:
         script = REPOSITORY / "tests" / "programs" / "candidates.zsh"
         succeed("zsh", "-f", script, share / "zsh/site-functions", found, *lines)
-        told = found.read_text()
-    return [sorted(set(line.split())) for line in told.splitlines()]
+        output = found.read_text()
+    return [sorted(set(line.split())) for line in output.splitlines()]
 
 
 def long_options(parser: argparse.ArgumentParser) -> list[str]:

@@ -38,7 +38,7 @@ def assert_one_clear_line(result: Result, status: int, *words: str) -> None:
 
 @pytest.fixture(scope="module")
 def small_tape(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four threads, a block or more of each: a file whose every prefix is read in one second."""
+    """Four threads, a block or more of each: all prefixes of the file are read in one second."""
     directory = tmp_path_factory.mktemp("small")
     lines = ["# heaptape-text 1 clock=nanoseconds"]
     for thread in range(4):
@@ -84,7 +84,7 @@ def test_unwritable_output_is_refused_before_the_program_runs(tmp_path: Path, ou
 
 
 def test_full_disk_does_not_harm_the_program() -> None:
-    """/dev/full takes no byte: the program runs to its end, the recorder says what happened, once."""
+    """/dev/full takes no byte: the program runs to its end, the recorder reports the error once."""
     result = run(RECORD, "-o", "/dev/full", "--", workload("cfrac"), "--steps=1000")
     assert result.stdout.startswith("6")
     assert "/dev/full" in result.stderr
@@ -93,7 +93,7 @@ def test_full_disk_does_not_harm_the_program() -> None:
 
 
 def unusable(path: Path, kind: str) -> Path:
-    """What is no trace, at that path; "missing": nothing."""
+    """Makes something that is not a trace, at that path; "missing": nothing."""
     if kind == "text":
         path.write_text("Once upon a time\nthere was no trace.\n")
     elif kind == "empty":
@@ -107,7 +107,7 @@ def unusable(path: Path, kind: str) -> Path:
 
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.parametrize("kind", ["text", "empty", "directory", "missing", "zeros"])
-def test_what_is_no_trace_is_refused(tmp_path: Path, command: str, kind: str) -> None:
+def test_what_is_not_a_trace_is_refused(tmp_path: Path, command: str, kind: str) -> None:
     path = unusable(tmp_path / "input", kind)
     assert_one_clear_line(run(CONVERT, command, path), FAILED, str(path))
 
@@ -148,7 +148,7 @@ def test_unknown_command_and_option_are_usage_errors(small_tape: Path) -> None:
 def test_trace_cut_at_any_byte_gives_its_whole_blocks_and_is_called_truncated(
     small_tape: Path, tmp_path: Path, step: int
 ) -> None:
-    """Cut before the first block ends there is nothing to read: an error. After that: what is whole, never more."""
+    """Cut before the first block ends, there is nothing to read: an error. After that: whole blocks, never more."""
     whole = small_tape.read_bytes()
     assert len(whole) < 4000
     assert info(small_tape)["events"] == 12
@@ -179,7 +179,7 @@ def test_truncated_trace_is_called_truncated_by_check_and_compiles(small_tape: P
 
 
 def test_recorder_killed_leaves_a_readable_trace(tmp_path: Path) -> None:
-    """The file of a recorder that died is truncated, and the program it recorded goes on to its end."""
+    """The file of a recorder that died is truncated, and the program it recorded continues to its end."""
     tape = tmp_path / "t.tape"
     program = (workload("random_mix"), "--rounds=1500000")
     command = [str(word) for word in (RECORD, "-o", tape, "--", *program)]
@@ -187,14 +187,14 @@ def test_recorder_killed_leaves_a_readable_trace(tmp_path: Path) -> None:
         while not tape.exists() or tape.stat().st_size < 3_000_000:
             assert recorder.poll() is None
         recorder.kill()
-        said = recorder.stdout.read()
-    assert " calls, " in said
+        printed = recorder.stdout.read()
+    assert " calls, " in printed
     about = info(tape)
     assert about["truncated"]
     assert about["events"] > 0
 
 
-def test_good_trace_is_no_error(tmp_path: Path) -> None:
+def test_good_trace_is_not_an_error(tmp_path: Path) -> None:
     record(tmp_path / "t.tape", workload("cfrac"), "--steps=100")
     for command in READERS:
         output = ("-o", tmp_path / "t.work") if command == "compile" else ()

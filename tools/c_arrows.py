@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which folder of C sources includes which. Includes are read as text: every one of ours is a path from the root."""
+"""Which folder of C sources includes which. Includes are read as text: each of our own is a path from the root."""
 
 import re
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def offences(root: Path, table: Arrows) -> list[str]:
     for path in files(root, table):
         name, folder = path.relative_to(root), str(path.parent.relative_to(root))
         if folder not in table:
-            found.append(f"{name}:1: the table does not know the folder {folder}")
+            found.append(f"{name}:1: the folder {folder} is not in the table")
             continue
         for number, target in includes(path):
             if not allowed(table, folder, str(Path(target).parent)):

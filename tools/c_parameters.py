@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Functions that take more parameters than a reader can keep in mind. Definitions are read as text: clang-format, which
-`make lint` holds the sources to, begins each one at the start of a line.
+`make lint` checks, begins each one at the start of a line.
 """
 
 import re
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MOST = 5
-# NAME(PARAMETERS) { or ;, from the start of a line: parameters may be functions, and stand on several lines.
+# NAME(PARAMETERS) { or ;, from the start of a line: parameters may be functions, and take several lines.
 FUNCTION = re.compile(r"^[a-z_][^;{}()#=\n]*?\b(\w+)\(((?:[^;{}()]|\([^;{}()]*\))*)\)\s*\{", re.MULTILINE)
 
 
 def parameters(text: str) -> int:
-    """Of a list of parameters, without its parentheses."""
+    """Number of parameters in a list, given without its parentheses."""
     while (bare := re.sub(r"\([^()]*\)", "", text)) != text:
         text = bare
     return 0 if text.strip() in ("", "void") else text.count(",") + 1
@@ -26,8 +26,8 @@ def functions(text: str) -> Iterator[tuple[int, str, int]]:
 
 
 def offences(root: Path, parts: set[str], imposed: list[str]) -> list[str]:
-    """Functions of the parts' sources, tests included, with more than MOST parameters. imposed: NAMEs whose parameters
-    another project's interface decides.
+    """Functions of the parts' sources, tests included, with more than MOST parameters. imposed: names of functions
+    whose parameters another project's interface decides.
     """
     return [
         f"{path.relative_to(root)}:{line}: {name} takes {count} parameters, more than {MOST}: some belong in a struct"

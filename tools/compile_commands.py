@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What `make --dry-run` prints, as a compilation database (clang's JSON format): `make compile_commands.json`."""
+"""The output of `make --dry-run` as a compilation database (clang's JSON format): `make compile_commands.json`."""
 
 import json
 import re

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`make test PYTEST='-p tools.cpu_of_tests'`: a table of the tests that take most CPU time, with what they set up.
+"""`make test PYTEST='-p tools.cpu_of_tests'`: a table of the tests that take most CPU time, including their set-up.
 
-CPU time tells more than wall time where something else runs. Children are those that were waited for.
+CPU time is more informative than wall time where something else runs. Children are those that were waited for.
 """
 
 import resource
@@ -16,7 +16,7 @@ PROPERTY = "cpu_seconds"
 
 
 def cpu_seconds() -> tuple[float, float]:
-    """Of this process, and of its children that have ended."""
+    """CPU time of this process, and of its children that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     own, children = (one.ru_utime + one.ru_stime for one in used)
     return own, children
@@ -38,12 +38,12 @@ _meter = Meter()
 
 
 def pytest_collection_finish() -> None:
-    _meter.read()  # what collecting took is no test's
+    _meter.read()  # collecting belongs to no test
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, Any, Any]:
-    """Each phase of a test has a report, which workers send to where the table is printed."""
+    """Each phase of a test has a report, which workers send to the process that prints the table."""
     report = yield
     report.user_properties.append((PROPERTY, _meter.read()))
     return report

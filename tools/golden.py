@@ -2,7 +2,7 @@
 """Refreshes the generated parts of the documents: `make golden`.
 
 core/trace/FORMAT.md section 8 from a trace of four lines; docs/formats/schemas/; README.md's tables and figures from
-the demo's results, where they are.
+the demo's results, if there are any.
 """
 
 import json
@@ -120,7 +120,7 @@ def draw_demo(results: Path, folder: Path) -> None:
 
 
 def demo_section(heaptape: Path, demo: Path) -> str:
-    """README's example: what the demo printed, and two of its figures."""
+    """README's example: the demo's output, and two of its figures."""
     recorded = json.loads(subprocess.check_output([heaptape, "info", "--json", demo / "redis.tape"]))
     tables = subprocess.check_output([heaptape, "compare", demo / "redis.json"], text=True)
     return (
@@ -135,7 +135,7 @@ def demo_section(heaptape: Path, demo: Path) -> str:
 
 
 def main(out: Path) -> None:
-    """Refreshes what can be refreshed from this build."""
+    """Refreshes everything that this build can refresh."""
     heaptape = (out / "bin" / "heaptape").resolve()
     replace_between(Path("core/trace/FORMAT.md"), "hexdump", annotated_trace(heaptape))
     for name, schema in (published.schemas() | {"results": json_schema()}).items():

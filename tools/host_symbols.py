@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds what libheaptape.so needs of other libraries to a list: tools/host_symbols.py LIBRARY [LIST].
+"""Checks the symbols that libheaptape.so needs of other libraries against a list: tools/host_symbols.py LIBRARY [LIST].
 
 The list (capture/host/allowed_symbols.txt) has one name per line; a line that begins with # is a comment; a name
-followed by " ?" may be missing, as only some compilers or C libraries need it; a name followed by an architecture
-(x86_64, aarch64) is for libraries of that one alone. Prints each offence; exit 0 = none, 1 = some, 2 = usage.
+followed by " ?" may be missing, because only some compilers or C libraries need it; a name followed by an architecture
+(x86_64, aarch64) is only for libraries of that one. Prints each offence; exit 0 = none, 1 = some, 2 = usage.
 """
 
 import subprocess
@@ -19,20 +19,20 @@ LIST = Path(__file__).resolve().parent.parent / "capture" / "host" / "allowed_sy
 
 
 class Allowed(NamedTuple):
-    """Names of a list: those that the library may need, and those of them that it must."""
+    """Names of a list: those that the library may need, and those of them that it must need."""
 
     all: set[str]
     needed: set[str]
 
 
 def architecture(library: Path) -> str:
-    """For which processor a library is; "": for none that heaptape knows. OSError: it can't be read."""
+    """The processor that a library is for; "": none that heaptape supports. OSError: it can't be read."""
     with library.open("rb") as file:
         return ARCHITECTURES.get(int.from_bytes(file.read(20)[18:], "little"), "")
 
 
 def read_list(path: Path, architecture: str) -> Allowed:
-    """A list's names for an architecture. ValueError, with file and line: neither name nor comment, or a name twice."""
+    """A list's names for an architecture. ValueError, with file and line: not a name or comment, or a name twice."""
     allowed = Allowed(set(), set())
     seen = set()
     for number, line in enumerate(path.read_text().splitlines(), 1):

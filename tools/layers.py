@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds the code to the table of arrows in layers.toml: `make layers`. Prints each offence as FILE:LINE.
+"""Checks the code against the table of arrows in layers.toml: `make layers`. Prints each offence as FILE:LINE.
 
-Three rules, for C and Python alike: an include or import that the table does not allow is an offence; so is a folder
-that the table does not know; and so is a circle of files, where a file is a C source with its header, or a Python
+Three rules, for both C and Python: an include or import that the table does not allow is an offence; so is a folder
+that is not in the table; and so is a cycle of files, where a file is a C source with its header, or a Python
 module. A fourth for C, tests included: a function of more than five parameters (c_parameters.py).
 """
 
@@ -24,8 +24,8 @@ C_INTERNALS = re.compile(r"\bcffi\b|\bcdll\b|\b(?:Py|C)DLL\((?!None\))")
 C_PARTS = {"allocators", "capture", "convert", "core", "machine", "observe", "replay", "tests", "workloads"}
 
 
-def circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """Groups of nodes that lead to each other, directly or through others; each sorted."""
+def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of nodes that lead to each other, directly or through other nodes; each sorted."""
     reached = {node: _reachable(graph, node) for node in graph}
     groups = {
         tuple(sorted(other for other in reached[node] if node in reached.get(other, ())))
@@ -36,7 +36,7 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 def _reachable(graph: dict[str, set[str]], start: str) -> set[str]:
-    """What can be reached from a node by one arrow or more."""
+    """Nodes that can be reached from a node by one arrow or more."""
     found: set[str] = set()
     waiting = list(graph[start])
     while waiting:
@@ -61,7 +61,7 @@ def offences(root: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
     found = c_arrows.offences(root, table["c"]) + python_arrows.offences(root, table["python"]) + c_internals(root)
     found += c_parameters.offences(root, C_PARTS, table["parameters"]["imposed"])
     for graph in (c_arrows.graph(root, table["c"]), python_arrows.graph(root)):
-        found += ["a circle of files: " + ", ".join(circle) for circle in circles(graph)]
+        found += ["a cycle of files: " + ", ".join(cycle) for cycle in cycles(graph)]
     return found
 
 
@@ -70,7 +70,7 @@ def main() -> int:
     print(
         "\n".join(problems)
         if problems
-        else "layers: every arrow is in tools/layers.toml; no circle of files, no C function of too many parameters"
+        else "layers: every arrow is in tools/layers.toml; no cycle of files, no C function of too many parameters"
     )
     return 1 if problems else 0
 

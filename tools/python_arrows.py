@@ -3,7 +3,7 @@
 
 Imports are read, not run, and lazy ones count: an import within a function is still a dependency. Imports of the
 package itself (`import heaptape`) count as imports of the sub-package `heaptape`, the public interface above all
-others.
+other sub-packages.
 """
 
 import ast
@@ -17,7 +17,7 @@ Imports = dict[str, list[tuple[str, int]]]
 
 def offences(root: Path, allowed: dict[str, list[str]]) -> list[str]:
     """Imports that `allowed` (sub-package -> others it may import, table [python] of layers.toml) does not have, as
-    FILE:LINE and what is wrong. `root`: the checkout; the package lies in analysis/heaptape.
+    FILE:LINE and what is wrong. `root`: the checkout; the package is in analysis/heaptape.
     """
     found = []
     modules = _modules(root)
@@ -76,7 +76,7 @@ def _imports_of(module: str, path: Path, modules: dict[str, Path]) -> Iterator[t
 
 
 def _sub_package(module: str, modules: dict[str, Path]) -> str:
-    """The folder below the package that a module lies in; PACKAGE for what lies directly in the package."""
+    """The folder below the package that contains a module; PACKAGE for a module directly in the package."""
     parts = module.split(".")
     folder = parts if modules[module].name == "__init__.py" else parts[:-1]
     return "/".join(folder[1:]) or PACKAGE

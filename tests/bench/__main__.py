@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`make bench`: measures the project's targets and prints a Markdown table. Some 20 minutes on two cores."""
+"""`make bench`: measures the project's targets and prints a Markdown table. About 20 minutes on two cores."""
 
 import os
 import platform
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 def row(what: str, value: str, target: str, met: bool | None, resolved: bool = True) -> None:
-    """Prints one line of the table; met None: no target; not resolved: the runs differ too much to tell."""
+    """Prints one line of the table; met None: no target; not resolved: the runs differ too much to decide."""
     verdict = "" if met is None else "met" if met else "**missed**"
     if not resolved:
         verdict = "not resolved: pairs differ too much"
@@ -73,7 +73,7 @@ def recording(folder: Path) -> None:
 
 
 def converting(folder: Path) -> Path:
-    """Rates and peak memory of compile, check and info; gives the compiled workload."""
+    """Rates and peak memory of compile, check and info; returns the compiled workload."""
     tape, work = rates.ten_million_events(folder), folder / "larson.work"
     events = info(tape)["events"]
     compile_rate = 0.0
@@ -93,7 +93,7 @@ def converting(folder: Path) -> Path:
 
 
 def profiling(folder: Path) -> None:
-    """Rate and peak memory of `profile`, without and with call stacks. HEAPTAPE_PROFILE_EVENTS=50000000,200000000 gives
+    """Rate and peak memory of `profile`, without and with call stacks. HEAPTAPE_PROFILE_EVENTS=50000000,200000000 sets
     other lengths, for the slope; 200 M events are a file of 550 MB.
     """
     lengths = [int(n) for n in os.environ.get("HEAPTAPE_PROFILE_EVENTS", "20000000").split(",")]
@@ -133,7 +133,7 @@ def writing(folder: Path) -> None:
 
 
 def replaying(larson: Path, folder: Path) -> None:
-    """What the engine costs by itself: threads, remote frees, many threads, memory; and on a real recording."""
+    """The engine's own cost: threads, remote frees, many threads, memory; and on a real recording."""
     scale = rates.wall_ns_per_op(larson, "causal", processors="0") / rates.wall_ns_per_op(larson, "causal")
     row("engine, larson of 2 threads, causal: 2 processors to 1", f"{scale:.2f} times", ">= 1.8", scale >= 1.8)
     shape = {"ops": 4_000_000, "threads": 2, "only_malloc_free": 1, "live_objects": 100_000, "run_ops": 1000}

@@ -10,8 +10,8 @@ enum { TAG_NONE = THREADS, TAG_SHARED = THREADS + 1 }; /* beside the threads' ow
 enum { AVAILABLE, BUSY, HELD };                        /* an address: the allocator's, in a call, the program's */
 enum { ACQUIRE, FREE, MOVE, TOUCH };                   /* the step being logged; MOVE is the release half of realloc */
 
-/* What the thread does next. A step that no other thread can see is folded into the one before it: logging, the real
-   free after a logged release and handing the address to the program only ever enable others. */
+/* What the thread does next. A step that no other thread can see is merged into the one before it: logging, the real
+   free after a logged release and handing the address to the program only ever enable other steps. */
 enum {
   IDLE,
   CHECK,
@@ -83,13 +83,13 @@ static void rank_stamps(const struct order_config *config, struct state *state) 
     *all[i] = rank[*all[i]];
 }
 
-/* Will the thread's stamp never be looked at again before it gets a new one? */
+/* Will the thread's stamp never be read again before it gets a new one? */
 static bool stamp_is_dead(const struct thread *thread) {
   return thread->next == EXCHANGE || thread->next == STAMP || thread->next == EACH_STAMP ||
          thread->next == EACH_LATE_STAMP;
 }
 
-/* Threads' stamps only grow, so a stamp that all threads but its own have passed can make nothing illegal any more. */
+/* Threads' stamps only grow, so a stamp that all other threads have passed can make nothing illegal any more. */
 static bool all_have_passed(const struct order_config *config, const struct state *state, unsigned by, uint8_t stamp) {
   for (unsigned t = 0; t < config->threads; t++)
     if (t != by && !stamp_is_dead(&state->thread[t]) && state->thread[t].stamp <= stamp)
@@ -97,7 +97,7 @@ static bool all_have_passed(const struct order_config *config, const struct stat
   return true;
 }
 
-/* Forgets what can have no influence, so that states which differ in nothing else become one. */
+/* Forgets values that have no influence, so that states that differ only in these become one. */
 static void forget(const struct order_config *config, struct state *state) {
   for (unsigned a = 0; a < config->addresses; a++) {
     struct address *address = &state->address[a];
@@ -188,7 +188,7 @@ static struct state decode(const struct order_config *config, state_key key) {
   return state;
 }
 
-/* Threads differ in nothing but their names, so of all renamings one stands for all. */
+/* Threads differ only in their names, so one renaming stands for all. */
 static state_key canonical(const struct order_config *config, const struct state *state) {
   static const uint8_t orders[][THREADS] = {{0, 1, 2}, {1, 0, 2}, {0, 2, 1}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
   unsigned renamings = config->threads == 3 ? 6 : config->threads;
@@ -223,9 +223,9 @@ static void stamp_now(struct state *state, unsigned t) {
   state->thread[t].stamp = 200;
 }
 
-/* The property. Events on one address are totally ordered in real time, but for touches among themselves. Whenever the
+/* The property. Events on one address are totally ordered in real time, except touches among themselves. Whenever the
    thread changes, the stamp must strictly grow: then the merge has them in that order. Within a thread, file order
-   does. */
+   does this. */
 static bool order_holds(const struct order_config *config, const struct state *state, unsigned t, bool touch) {
   const struct address *address = &state->address[state->thread[t].address];
   uint8_t stamp = state->thread[t].stamp;
@@ -256,7 +256,7 @@ static bool release_pending(const struct order_config *config, const struct stat
   return false;
 }
 
-/* The late release really came before whatever was logged for the address meanwhile. */
+/* The late release really came before all that was logged for the address meanwhile. */
 static void log_late_release(struct exploration *exploration, struct state state, unsigned t) {
   struct address *address = &state.address[state.thread[t].address];
   bool overtaken = address->status == HELD;
@@ -268,7 +268,7 @@ static void log_late_release(struct exploration *exploration, struct state state
   reach(exploration, state);
 }
 
-/* Logs the thread's step with its present stamp, judges it, and does what follows unseen. */
+/* Logs the thread's step with its present stamp, checks it, and makes the following steps that no thread can see. */
 static void log_step(struct exploration *exploration, struct state state, unsigned t) {
   const struct order_config *config = exploration->config;
   struct thread *thread = &state.thread[t];
@@ -303,7 +303,7 @@ static void go(struct exploration *exploration, struct state state, unsigned t, 
   reach(exploration, state);
 }
 
-/* The step is ordered. Where handlers come, its record is yet to be written. */
+/* The step is ordered. Where handlers come, its record is still to be written. */
 static void order_step(struct exploration *exploration, struct state state, unsigned t, unsigned how) {
   if (exploration->config->handlers)
     go(exploration, state, t, how);
@@ -311,7 +311,7 @@ static void order_step(struct exploration *exploration, struct state state, unsi
     log_step(exploration, state, t);
 }
 
-/* The step is held from here on. A handler's records stand in front of it. */
+/* The step is held from here on. A handler's records are in front of it. */
 static void hold(struct state *state, unsigned t) {
   struct thread *thread = &state->thread[t];
   if (!thread->held && thread->later) {
@@ -321,7 +321,7 @@ static void hold(struct state *state, unsigned t) {
   thread->held = 1;
 }
 
-/* Writes the record, unless a handler has come: its records go first, and the step is ordered anew. */
+/* Writes the record, unless a handler has come: its records go first, and the step is ordered again. */
 static void write_record(struct exploration *exploration, struct state state, unsigned t) {
   struct thread *thread = &state.thread[t];
   enum order_variant variant = exploration->config->variant;
@@ -355,8 +355,8 @@ static bool may_be_interrupted(const struct thread *thread) {
          thread->next != MOVE_TAKE_NEW;
 }
 
-/* A handler comes, and records an event that has a stamp: at an entry that it thus takes, if the step is not held, or
-   marks, or finds marked. */
+/* A handler comes, and records an event that has a stamp: at an entry that it takes by this, if the step is not held,
+   or marks, or finds marked. */
 static void interrupt(struct exploration *exploration, struct state state, unsigned t) {
   struct thread *thread = &state.thread[t];
   const struct order_config *config = exploration->config;
@@ -373,7 +373,7 @@ static void interrupt(struct exploration *exploration, struct state state, unsig
   }
 }
 
-/* The thread's real call has given it an available address, or it passes in one that the program holds. */
+/* The thread's real call has returned an available address, or it passes in one that the program holds. */
 static void begin(struct exploration *exploration, struct state state, unsigned t, unsigned step, unsigned a) {
   state.thread[t].step = (uint8_t)step;
   state.thread[t].address = (uint8_t)a;

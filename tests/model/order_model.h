@@ -20,13 +20,13 @@ enum order_variant {
   ORDER_NO_RECHECK,          /* another thread's run can begin between exchange and stamp */
   ORDER_STAMP_THEN_EXCHANGE, /* another thread's event can fall between stamp and exchange */
   ORDER_MARK_THEN_STAMP,     /* another thread's run can begin between mark and stamp */
-  ORDER_LOOK_THEN_STAMP,     /* the mark is skipped on the strength of a look older than the stamp */
-  ORDER_NO_MARK,             /* others take their own tag for the last word */
+  ORDER_LOOK_THEN_STAMP,     /* the mark is skipped because of a look older than the stamp */
+  ORDER_NO_MARK,             /* other threads take their own tag for the last one */
   ORDER_RELEASE_AFTER_CALL,  /* the address is handed out again before its release is logged */
   ORDER_REBIRTH_UNSTAMPED,   /* a new thread inherits a dead one's tag, but no stamp */
-  ORDER_CLAIM_STORES,        /* an untouched entry is taken by a store: another thread may have come first */
-  ORDER_LOOK_THEN_TAKE,      /* the slot is taken after the look: the step inherits a handler's stamp from between */
-  ORDER_TAKE_THEN_LOOK,      /* ... or before it: a handler's exchange from between makes the entry the thread's own */
+  ORDER_CLAIM_STORES,        /* an untouched entry is taken by a store: another thread may have been first */
+  ORDER_LOOK_THEN_TAKE,      /* the slot is taken after the look: the step inherits a handler's stamp from in between */
+  ORDER_TAKE_THEN_LOOK,      /* ... or before it: a handler's exchange in between makes the entry the thread's own */
   ORDER_SIDE_INHERITED,      /* a step inherits the stamp of a handler that came after its look */
   ORDER_SIDE_RESTAMPED,      /* a step gets another stamp after a handler, and its entry is not exchanged again */
 };
@@ -49,6 +49,6 @@ struct order_result {
   uint32_t depth; /* steps to the illegal history, else to the farthest state */
 };
 
-/* Breadth first. Prints the shortest way to an illegal history to report unless that is NULL. Aborts when memory runs
+/* Breadth first. Prints the shortest path to an illegal history to report unless that is NULL. Aborts when memory runs
    out. */
 struct order_result order_explore(const struct order_config *config, FILE *report);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A set of states that remembers in which order they came and from which other: the queue, the visited set and the way
+/* A set of states that remembers their order and for each the state it was reached from: queue, visited set and path
    back of a breadth-first search in one. Aborts when memory runs out. */
 #pragma once
 

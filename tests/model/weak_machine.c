@@ -7,7 +7,7 @@
 
 enum { VALUE_BITS = 3 };
 
-/* Part 2i is what operation i reads, or all of one that accesses no memory; part 2i + 1 is what it writes. In a state,
+/* Part 2i is operation i's reading, or all of one that accesses no memory; part 2i + 1 is its writing. In a state,
    parts have consecutive bits. */
 struct state {
   uint64_t done[WEAK_THREADS]; /* bit 2i, 2i + 1: operation i's parts */
@@ -46,8 +46,8 @@ static bool is_done(const struct state *state, unsigned thread, unsigned op, boo
   return state->done[thread] >> (2 * op + writing) & 1;
 }
 
-/* Must part `writing` of the later operation wait for part `before_writes` of the earlier one? The rules of ARMv8, as
-   far as memory goes. */
+/* Must part `writing` of the later operation wait for part `before_writes` of the earlier one? ARMv8's rules for
+   memory. */
 static bool memory_waits(const struct weak_op *before, bool before_writes, const struct weak_op *op, bool writing) {
   if (before->acquire && !before_writes)
     return true;
@@ -80,7 +80,8 @@ static bool armv8_waits(const struct weak_op *before, bool before_writes, const 
   }
 }
 
-/* Only a load goes ahead of a store. LFENCE waits for all but stores; the counter is read whenever it lets it. */
+/* Only a load goes ahead of a store. LFENCE waits for all operations except stores; only LFENCE orders the reading of
+   the counter. */
 static bool x86_waits(const struct weak_op *before, bool before_writes, const struct weak_op *op, bool writing) {
   if (before->kind == WEAK_LFENCE)
     return true;
@@ -116,8 +117,8 @@ static bool is_reserved(const struct weak_run *run, const struct state *state, u
   return false;
 }
 
-/* What the operation would read now: what its thread wrote last, be it seen by the others or not. -1: the exchange
-   before it has not read. */
+/* The value that the operation would read now: its thread's last write, whether other threads see it or not. -1: the
+   exchange before it has not read. */
 static int read_value(const struct weak_run *run, const struct state *state, unsigned thread, unsigned number) {
   const struct weak_op *ops = run->thread[thread].op;
   unsigned place = ops[number].place;
@@ -130,7 +131,7 @@ static int read_value(const struct weak_run *run, const struct state *state, uns
 }
 
 /* A thread sees the values of one place in the order in which they came. So where a later load has read already and an
-   earlier one hasn't, another thread's write makes the processor do the later one anew: another order. */
+   earlier one hasn't, another thread's write makes the processor repeat the later one: another order. */
 static bool is_overtaken(const struct weak_run *run, const struct state *state, unsigned writer, unsigned place) {
   for (unsigned t = 0; t < run->threads; t++) {
     bool waiting = false;
@@ -150,7 +151,7 @@ static bool is_at(const struct weak_place_of_stamp *stamp, unsigned thread, unsi
   return stamp->thread == thread && stamp->op == op;
 }
 
-/* Whether it makes a difference when this is performed: to another thread, or to the order that is asked for. */
+/* Whether it matters when this is performed: to another thread, or to the requested order. */
 static bool is_unseen(const struct weak_run *run, unsigned thread, unsigned number) {
   const struct weak_op *op = &run->thread[thread].op[number];
   if (op->kind == WEAK_STAMP)
@@ -158,7 +159,7 @@ static bool is_unseen(const struct weak_run *run, unsigned thread, unsigned numb
   return !in_memory(op) || op->place == WEAK_PRIVATE;
 }
 
-/* Performs a part, if that may be now and is as asked. */
+/* Performs a part, if it may be performed now and fits the request. */
 static bool perform(const struct weak_run *run, struct state *state, unsigned thread, unsigned number, bool writing) {
   const struct weak_op *op = &run->thread[thread].op[number];
   if (!has_part(op, writing) || is_done(state, thread, number, writing) || waits(run, state, thread, number, writing))
@@ -182,7 +183,7 @@ static bool perform(const struct weak_run *run, struct state *state, unsigned th
   return true;
 }
 
-/* What makes no difference is performed at once: it keeps nothing from happening. */
+/* Parts for which the moment does not matter are performed at once: they prevent nothing. */
 static void perform_unseen(const struct weak_run *run, struct state *state) {
   for (bool more = true; more;) {
     more = false;

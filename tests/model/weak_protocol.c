@@ -64,9 +64,9 @@ static struct {
   const struct weak_builder *builder;
   unsigned thread, stamp; /* stamp: the number of the last one's operation */
   enum weak_expect expect;
-  uint8_t expected; /* what a load must read, in the model, */
-  uint64_t found;   /* and what it reads */
-  bool ends_there;  /* what comes after the load belongs to another step */
+  uint8_t expected; /* the value a load must read, in the model, */
+  uint64_t found;   /* and the value it reads */
+  bool ends_there;  /* operations after the load belong to another step */
   bool over;
 } tracing;
 
@@ -127,7 +127,7 @@ static void store(const struct weak_builder *builder, unsigned thread, unsigned 
          (struct weak_op){.kind = WEAK_STORE, .place = (uint8_t)place, .value = (uint8_t)value, .release = release});
 }
 
-/* Appends what the code does, as the variant has it. */
+/* Appends the code's operation, as the variant has it. */
 static void append_traced(struct weak_op op) {
   enum weak_variant variant = tracing.builder->variant;
   bool claims = op.kind == WEAK_EXCHANGE && op.expect == WEAK_IS;
@@ -169,7 +169,7 @@ static inline uint64_t append_instruction(const char *text) {
       {"ldar xzr, [%0]", {.kind = WEAK_LOAD, .place = WEAK_PRIVATE, .acquire = true}},
       {"ldr xzr, [%0]", {.kind = WEAK_LOAD, .place = WEAK_PRIVATE}},
   };
-  static unsigned made_of_stamp; /* that many of the instructions that make the load's address of it have come */
+  static unsigned made_of_stamp; /* number of instructions seen of those that compute the load's address from it */
   static const char *const making[] = {"eor %0, %1, %1", "add %0, sp, %0"};
   if (made_of_stamp < 2 && strcmp(text, making[made_of_stamp]) == 0) {
     made_of_stamp++;
@@ -179,7 +179,7 @@ static inline uint64_t append_instruction(const char *text) {
     if (strcmp(text, known[i].text) == 0) {
       struct weak_op op = known[i].op;
       const struct weak_thread *thread = &tracing.builder->run->thread[tracing.thread];
-      if (op.kind == WEAK_LFENCE) /* places tell the second from the first */
+      if (op.kind == WEAK_LFENCE) /* the place distinguishes the second from the first */
         op.place = thread->count > 0 && thread->op[thread->count - 1].kind == WEAK_STAMP;
       if (op.kind == WEAK_LOAD)
         op.after_stamp = made_of_stamp == 2;
@@ -269,7 +269,7 @@ static void begin(const struct weak_builder *builder, unsigned thread) {
   host_state.flags = counted ? ATTACH_COUNTER : 0;
 }
 
-/* The same, where the code loads from memory: it must read that, and the code is given `found`. */
+/* The same, where the code loads from memory: it must read that value, and the code is given `found`. */
 static void begin_load(const struct weak_builder *builder, unsigned thread, enum weak_expect expect, uint8_t expected,
                        uint64_t found) {
   begin(builder, thread);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What threads that record do, and what the collector does, as operations of weak_machine.h: each step of
-   docs/methods/ORDERING.md with its fences, the passing on of an object, the tick, the mark, the cut, a record's way
-   through a ring, and the gates of replays.
+/* Recording threads and the collector as operations of weak_machine.h: each step of docs/methods/ORDERING.md with its
+   fences, the passing on of an object, the tick, the mark, the cut, a record's way through a ring, and the gates of
+   replays.
 
-   Job: to build the threads, as the code has them or with one fence less. The functions of ownership.h, ring.h and
-   gate.h themselves are run for it, with atomic operations that are noted here, and os_stamp's instructions are read;
-   written here are only plain accesses, and what is in no header. Not its job: to judge (weak_machine.h, and the test).
-   Invariants: a thread that follows another has read, with acquire semantics, what that one wrote with release
-   semantics, and nothing more: as little as a program needs to pass an object on. */
+   Job: to build the threads, as the code has them or with one fence less. For this it runs the functions of
+   ownership.h, ring.h and gate.h themselves, with atomic operations that are logged here, and reads os_stamp's
+   instructions; only plain accesses, and code that is in no header, are written by hand here. Not its job: to judge
+   (weak_machine.h, and the test). Invariants: a thread that follows another has read, with acquire semantics, what the
+   other wrote with release semantics, and nothing more: the minimum that a program needs to pass an object on. */
 #pragma once
 
 #include "tests/model/weak_machine.h"
@@ -16,7 +16,7 @@
 enum { ENTRY, TICK, BATON, STOP, COUNTER, WORD_FIRST = ENTRY, WORD_SECOND = TICK, TAIL = STOP, WAITING = BATON };
 enum { GATE = ENTRY, GATE_WAKE_AT = TICK };
 
-/* What a tag entry holds: the tag of thread 0, 1 or 2 is its number plus 1. */
+/* Values of a tag entry: the tag of thread 0, 1 or 2 is its number plus 1. */
 enum { UNTOUCHED = 0, SHARED = 4 };
 
 /* The protocol as designed, and with something left out of it or in another order. */
@@ -26,20 +26,19 @@ enum weak_variant {
   WEAK_NO_COMPLETE,         /* no DSB */
   WEAK_BARRIER_ALONE,       /* DMB in its place */
   WEAK_NO_FLUSH,            /* no ISB */
-  WEAK_NO_ORDERED_LOAD,     /* none whose address is made of the stamp */
-  WEAK_UNORDERED_LOAD,      /* one, but without acquire semantics */
-  WEAK_LOAD_BEFORE_READING, /* one, but its address is not made of the stamp */
+  WEAK_NO_ORDERED_LOAD,     /* no load whose address depends on the stamp */
+  WEAK_UNORDERED_LOAD,      /* a load, but without acquire semantics */
+  WEAK_LOAD_BEFORE_READING, /* a load, but its address does not depend on the stamp */
   /* of a stamp, on x86 */
   WEAK_NO_FIRST_LFENCE,
   WEAK_NO_SECOND_LFENCE,
-  /* of a stamp that is taken from a counter in memory (--clock counter): by an atomic addition, or one that orders
-     nothing */
+  /* of a stamp that is taken from a counter in memory (--clock counter): by an atomic addition, or by a relaxed one */
   WEAK_COUNTED,
   WEAK_PLAIN_COUNTED,
   /* of a step */
   WEAK_NO_RECHECK,
   WEAK_CLAIM_STORES,
-  WEAK_PLAIN_EXCHANGE, /* without acquire and release semantics, as all that is plain */
+  WEAK_PLAIN_EXCHANGE, /* without acquire and release semantics, as all PLAIN variants */
   WEAK_PLAIN_CLAIM,
   WEAK_PLAIN_MARK,
   WEAK_PLAIN_RECHECK,
@@ -57,10 +56,10 @@ enum weak_variant {
   /* of the gate */
   WEAK_PLAIN_PUBLISHING,
   WEAK_PLAIN_WAITING,
-  WEAK_UNFENCED, /* what is published at a fenced gate, as at another */
+  WEAK_UNFENCED, /* a fenced gate publishes as another gate does */
 };
 
-/* Was anything built since the last call other than the code has it? Also true of variants that are other threads. */
+/* Was anything built since the last call that differs from the code? Also true of variants that change the threads. */
 bool weak_is_changed(enum weak_variant variant);
 
 /* The ways that a step can take. */
@@ -87,11 +86,11 @@ unsigned weak_stamp(const struct weak_builder *builder, unsigned thread);
 /* *stamp: receives the operation of the step's own stamp; kept where the step inherits. */
 void weak_step(const struct weak_builder *builder, unsigned thread, enum weak_step step, unsigned *stamp);
 
-/* The thread has done what another waits for, and the other goes on after it. */
+/* The thread has done what another thread waits for, and the other continues after it. */
 void weak_hand_on(const struct weak_builder *builder, unsigned thread);
 void weak_wait_for(const struct weak_builder *builder, unsigned thread);
 
-/* Reads the tick, and it is that. */
+/* Reads the tick, which has that value. */
 void weak_read_tick(const struct weak_builder *builder, unsigned thread, uint8_t tick);
 
 /* A mark: stamp, and tick 0 becomes 1. The cut: likewise, and recording is stopped. */
@@ -108,7 +107,7 @@ void weak_read_record(const struct weak_builder *builder, unsigned thread, uint8
 void weak_drain_record(const struct weak_builder *builder, unsigned thread);
 void weak_set_tail(const struct weak_builder *builder, unsigned thread);
 
-/* What is written, then read by a thread that is about to sleep, or by one that would wake it: 1 at the one place, and
+/* Written, then read by a thread that is about to sleep, or by one that would wake it: 1 at the one place, and
    0 at the other. */
 void weak_set(const struct weak_builder *builder, unsigned thread, uint8_t place);
 void weak_look(const struct weak_builder *builder, unsigned thread, uint8_t place);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts the calls of the malloc API that a program makes, for comparison with what was recorded. Knows nothing of
+/* Counts the calls of the malloc API that a program makes, for comparison with a recording. Knows nothing of
    capture/ on purpose.
 
    LD_PRELOAD=libcount_calls.so COUNT_CALLS_DIR=DIR program: one file DIR/PID.N for each process image that made a call;
-   N tells apart the images of a process (exec). A file holds one entry for each entry point: its name, NUL-padded to
-   40 bytes, and how often it was called, as a little-endian u64. Every call counts, also one that fails or frees NULL.
-   What a C++ operator calls in turn does not count (so neither do a new-handler's calls, nor the memory of an exception
-   that an operator throws: a program with these is not for this library).
+   N distinguishes the images of a process (exec). A file holds one entry for each entry point: its name, NUL-padded to
+   40 bytes, and the number of its calls, as a little-endian u64. Every call counts, also one that fails or frees NULL.
+   Calls that a C++ operator makes in turn do not count (so neither do a new-handler's calls, nor the memory of an
+   exception that an operator throws: do not use this library for such a program).
 
-   The counters are a shared mapping of the file, so that they survive _exit and SIGKILL. The pointer to them lies in
-   memory that a fork child finds wiped, so a child gets a file of its own however it was forked. */
+   The counters are a shared mapping of the file, so that they survive _exit and SIGKILL. The pointer to them is in
+   memory that a fork child finds wiped, so a child gets its own file however it was forked. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -112,7 +112,7 @@ EXPORT size_t malloc_usable_size(void *block);
 OPERATORS
 #undef OPERATOR
 
-/* A count that is lost would pass for a recorder's error, so there is no going on. */
+/* A lost count would look like a recorder's error, so the process ends. */
 static void give_up(const char *what) {
   dprintf(2, "count_calls: %s: %s\n", what, strerror(errno));
   _exit(99);
@@ -185,8 +185,8 @@ static struct {
   __typeof__(&malloc_usable_size) malloc_usable_size;
 } next;
 
-/* All at once, at the first call: a later dlsym might free an error text that somebody else's has left. musl has no
-   pvalloc. */
+/* All at once, at the first call: a later dlsym might free an error text that another caller's dlsym has left. musl has
+   no pvalloc. */
 static void look_up(void) {
 #define LOOK_UP(name)                                                                                                  \
   next.name = (__typeof__(next.name))dlsym(RTLD_NEXT, #name);                                                          \
@@ -210,8 +210,8 @@ static void leave(const int *entered) {
   inside -= *entered;
 }
 
-/* musl's calloc calls malloc by the dynamic linker, and its posix_memalign aligned_alloc. glibc's call nothing, and
-   what stands in for it must see each call. */
+/* musl's calloc calls malloc through the dynamic linker, and its posix_memalign calls aligned_alloc. glibc's make no
+   such calls, and a replacement of it must see each call. */
 #ifdef __GLIBC__
 #define INSIDE
 #else
@@ -241,7 +241,7 @@ void *realloc(void *block, size_t size) {
   PASS_ON(COUNT_REALLOC, realloc, block, size);
 }
 
-/* Not passed on as it is: the C library's own calls realloc, through the dynamic linker again, which would be a call
+/* Not passed on unchanged: the C library's own calls realloc, through the dynamic linker again, which would be a call
    that the program did not make. */
 void *reallocarray(void *block, size_t elements, size_t size) {
   size_t bytes;
@@ -278,7 +278,7 @@ static struct {
 #undef OPERATOR
 } next_operator;
 
-/* Only for a program that calls one: the others have no C++ library. */
+/* Only for a program that calls one: other programs have no C++ library. */
 static void look_up_operators(void) {
   void *library = dlsym(RTLD_NEXT, "_Znwm") ? RTLD_NEXT : dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
 #define OPERATOR(ident, symbol, name, result, declaration, arguments)                                                  \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes the process's own user and system time, in microseconds, to the file that CPU_AT_EXIT names, when it exits.
-   Preloaded into a program with and without heaptape, it tells what recording costs the program, the collector left
-   out. Only the first process image to exit is measured: programs with children are not for this. */
+   Preloaded into a program with and without heaptape, it shows the cost of recording to the program, without the
+   collector. Only the first process image to exit is measured: do not use it for programs with children. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

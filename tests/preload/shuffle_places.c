@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Gives objects places by chance: a layer over any allocator, as Stabilizer's (Curtsinger and Berger, "STABILIZER:
+/* Gives objects random places: a layer over any allocator, as in Stabilizer (Curtsinger and Berger, "STABILIZER:
    statistically sound performance evaluation", ASPLOS 2013).
 
    LD_PRELOAD=libshuffle_places.so SHUFFLE_DEPTH=N SHUFFLE_SEED=N program: of each size up to 1,008 bytes N objects are
-   kept in reserve; malloc and calloc hand out one of them at random and put a new one in its place. A depth of 1 leaves
+   kept in reserve; malloc and calloc hand out one of them at random and put a new one in its place. A depth of 1 keeps
    the allocator's own order, a larger one mixes objects of longer stretches of the program. A depth and a seed give the
-   same layout each time. For programs of one thread. */
+   same layout each time. For single-threaded programs. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls malloc's API in several threads until it is killed, and counts each call in a shared file once it has returned.
-   So the file tells at least what a recording of the process must hold, whenever the SIGKILL comes.
+   So a recording of the process must hold at least the calls in the file, whenever the SIGKILL comes.
 
    call_until_killed FILE THREADS. The file: u64 pid, then for each thread four u64: calls of posix_memalign,
    reallocarray and free that have returned, and 0. Nothing else in the process calls the first two. */

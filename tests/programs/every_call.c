@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A program whose calls are the same in every run, for recorders to agree on: every_call [THREADS [STEPS]].
 
-   Each thread, one after the other unless there are several, runs STEPS random steps on objects of its own. The whole
-   stands between malloc(1000003) and malloc(1000033), so that what a recorder adds before and after can be told apart.
+   Each thread, one after the other unless there are several, runs STEPS random steps on its own objects. All steps are
+   between malloc(1000003) and malloc(1000033), so that calls that a recorder adds before and after can be recognised.
  */
 #include <malloc.h>
 #include <pthread.h>

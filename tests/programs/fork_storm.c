@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* A storm of allocations with forks: threads allocate, resize and free through one table, so that most frees are of
-   another thread's object, and now and then a thread forks a child that storms on with what it inherits. Children end
-   in one of four ways: exit, _exit, SIGKILL, SIGABRT.
+   another thread's object, and sometimes a thread forks a child that continues with the objects it inherits. Children
+   end in one of four ways: exit, _exit, SIGKILL, SIGABRT.
 
      fork_storm COUNTS SEED THREADS ROUNDS FORKS
 
-   COUNTS becomes the file of what each process has done, whenever it ends: for each five u64, its pid, calls of
+   COUNTS is the file with the calls of each process, valid whenever it ends: for each five u64, its pid, calls of
    posix_memalign, reallocarray and free that have returned, and 1 once all its threads have ended. Nothing else in the
    processes calls the first two. */
 #include <fcntl.h>

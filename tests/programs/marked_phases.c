@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that go through phases together, each of which begins with a mark by the main thread: what is born after a
-   mark, as all threads know, belongs to its phase.
+/* Threads that go through phases together, each of which begins with a mark by the main thread: objects born after a
+   mark of which all threads know belong to its phase.
 
-   marked_phases THREADS PHASES COUNT. In each phase each thread acquires and releases COUNT times an object of 1000
-   bytes: with thread caches it gets the same memory each time, also across phases. Barriers are before and after each
+   marked_phases THREADS PHASES COUNT. In each phase each thread acquires and releases an object of 1000 bytes COUNT
+   times: with thread caches it gets the same memory each time, also across phases. Barriers are before and after each
    mark. */
 #include "capture/wire/heaptape.h"
 
@@ -14,7 +14,7 @@
 static pthread_barrier_t barrier;
 static unsigned phases, count;
 
-/* Kept from the compiler, which would leave out malloc and free together. */
+/* Hidden from the compiler, which would otherwise remove malloc and free together. */
 static void *volatile kept;
 
 static void *work(void *unused) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints the process's resident memory in KiB (RssAnon, RssFile and RssShmem together) while its threads live.
 
-   memory_of_threads IDLE BUSY: IDLE threads of a hundred calls each, BUSY ones of half a million. They take turns, so
-   that how much of a ring is in use does not depend on the machine's load. */
+   memory_of_threads IDLE BUSY: IDLE threads of a hundred calls each, BUSY ones of half a million. They run one after
+   the other, so that the used part of a ring does not depend on the machine's load. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints what a mispredicted branch costs here, in ns of CPU time: the same loop over random bits, half of whose
-   branches are mispredicted, and over zeros; of each the least of ROUNDS. For bench/time/bounds.py. */
+/* Prints the cost of a mispredicted branch on this machine, in ns of CPU time: the same loop over random bits, half of
+   whose branches are mispredicted, and over zeros; the least of ROUNDS for each. For bench/time/bounds.py. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static double now_ns(void) {
 #define ADD(number, sum) __asm__ volatile("add %0, %0, #" #number : "+r"(sum))
 #endif
 
-/* Ns for each branch. The additions are assembly, so that no conditional move takes the branch's place. */
+/* Ns for each branch. The additions are assembly, so that no conditional move replaces the branch. */
 static double run_ns(void) {
   uint64_t one = 0, other = 0;
   double begin_ns = now_ns();

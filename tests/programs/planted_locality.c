@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs that differ only in where their objects lie: the counterpart of predicting cache misses.
+/* Programs that differ only in the placement of their objects: test programs for predicting cache misses.
 
    planted_locality MODE HOT_BYTES COLD_BYTES OBJECTS ROUNDS
      interleaved  a list node, a cold object, a node, a cold object, ...
      apart        the same calls, all nodes first
-     handover     as interleaved, but the cold objects are another thread's, which it asks for in turns
+     handover     as interleaved, but another thread acquires the cold objects, alternating with the first
    Then the list is walked ROUNDS times: HOT_BYTES of each node are read. All three make the same requests; allocators
-   with size classes in runs of their own keep nodes and cold objects of different classes apart whatever the order is,
-   and those with memory for each thread what the two threads ask for. */
+   with separate runs for size classes keep nodes and cold objects of different classes apart in any order, and those
+   with memory for each thread keep the objects of the two threads apart. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static void build(const char *mode) {
     add_cold(index);
 }
 
-/* In batches: a barrier at each object would cost more than all else. */
+/* In batches: a barrier at each object would cost more than all other work. */
 enum { BATCH = 8 };
 
 static void *add_all_cold(void *unused) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs whose memory is held for a known reason, by a function whose name says so: the counterpart of blame.
+/* Programs whose memory is held for a known reason, by a function whose name says so: test programs for blame.
 
    planted_memory MODE [OBJECTS]
-     leak           of each request one object stays, and nothing ever releases it: live bytes grow
+     leak           one object of each request stays, and nothing ever releases it: live bytes grow
      retention      a cache is filled and dropped; one object behind it stays: live bytes fall, and OS pages are empty
-     fragmentation  of each 16 objects of one size one stays: each OS page keeps a survivor, and is filled thinly
-     well           objects come and go, and what stays fills its OS pages
+     fragmentation  one of each 16 objects of one size stays: each OS page keeps a survivor, and is sparsely filled
+     well           objects come and go, and those that stay fill their OS pages
 
-   Each is touched wholly. Marks: "fill" before the objects come, "drop" before they go. */
+   Each object is touched completely. Marks: "fill" before the objects are acquired, "drop" before they are released. */
 #include "capture/wire/heaptape.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,7 @@
 
 enum { OBJECT_BYTES = 256, OBJECTS_MAX = 64 << 10, SURVIVOR_EVERY = 16 };
 
-/* A frame of its own in every stack. What sites do differs, as a compiler makes one function of two that are the same.
- */
+/* A separate frame in every stack. The bodies of sites differ, because a compiler merges identical functions. */
 #define SITE __attribute__((noinline))
 
 static size_t wanted = OBJECTS_MAX;
@@ -59,7 +58,7 @@ static void drop(size_t survivor_every) {
       free(objects[index]);
 }
 
-/* Allocators that give memory back late do so while the program goes on. */
+/* Allocators that give memory back late do so while the program continues. */
 static void go_on(void) {
   for (size_t request = 0; request < wanted; request++)
     free(make_temporary(OBJECT_BYTES));

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* One site of fifty holds memory that is nearly empty: the counterpart of the blame pass.
+/* One site of fifty holds memory that is nearly empty: a test program for the blame pass.
 
    planted_pinner PINNERS
 
-   Phase "dense": 49 functions acquire 40 objects of 1,000 bytes for each pinner, which stay: most of what lives, and it
-   fills its OS pages. Phase "pin": a thread acquires objects of 248 bytes, 15 of each 16 by the 49 functions, which do
+   Phase "dense": 49 functions acquire 40 objects of 1,000 bytes for each pinner, which stay: most of the live bytes, in
+   full OS pages. Phase "pin": a thread acquires objects of 248 bytes, 15 of each 16 by the 49 functions, which do
    not stay, and one by pin_here, which does: with 256 bytes for each, as all usual allocators take, there is one in
    each 4 KiB. Phase "drop": the 15 of 16 are released; then 3 objects for every 4 pinners come and go. With 1,000
    pinners the ages of all of them are then from 16,384 to 32,767 ops.
 
-   So what is alone in pin_here, that thread, that size, that phase and that age holds PINNERS OS pages, and has less
-   than 1/150 of the live bytes. */
+   So the objects of pin_here, which are also those of that thread, size, phase and age, hold PINNERS OS pages alone,
+   and have less than 1/150 of the live bytes. */
 #include "capture/wire/heaptape.h"
 
 #include <pthread.h>
@@ -25,7 +25,7 @@ typedef void *site(size_t bytes);
 static size_t pinners;
 static void **dense, **temporary, **pinned;
 
-/* The value makes each function another one: a compiler merges those that are the same. */
+/* The value makes each function different: a compiler merges identical functions. */
 static void *filled(void *object, int value, size_t bytes) {
   if (!object)
     abort();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Marks spans as a test's runner does, with objects of known sizes in and between them (tests/recording/test_spans.py).
+/* Marks spans as a test runner does, with objects of known sizes in and between them (tests/recording/test_spans.py).
    With an argument it kills itself in the last span. */
 #include "capture/wire/heaptape.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Kept from the compiler, which would leave out malloc and free together. */
+/* Hidden from the compiler, which would otherwise remove malloc and free together. */
 static void *volatile kept[4];
 
 static void *acquire(size_t size_bytes, const char *place) {
@@ -46,7 +46,7 @@ static void peak_span(void) {
   end();
 }
 
-/* What fixtures acquire does not count, what an older object becomes does; nor do releases of older ones. */
+/* Objects that fixtures acquire and releases of older objects do not count; a realloc of an older object does. */
 static void rest_span(void *older, void *resized) {
   begin("heaptape:begin rest");
   free(older);

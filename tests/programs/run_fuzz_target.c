@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Gives each file named on the command line to a libFuzzer target, so that the seeds are tried in every test run, by
-   either compiler and without libFuzzer. Says the file's name first: it is the last one said when the target dies. */
+   either compiler and without libFuzzer. Prints the file's name first: it is the last line when the target dies. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A real recording of another recorder compiles the same from its text and from the trace made of it.
+"""A real recording of another recorder compiles the same from its text and from the trace made from it.
 
-Long: its replay under every allocator, held against its text.
+Long: its replay under every allocator, compared with its text.
 """
 
 import json

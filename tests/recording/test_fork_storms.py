@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Storms of remote frees with forks and kills: each process's trace is whole and legal, however the process ended.
+"""Storms of remote frees with forks and kills: each process's trace is complete and legal, however the process ended.
 
-HEAPTAPE_STORMS says how many (`make stress`: 100).
-Long: chance decides what each storm meets. What is known to matter has tests of its own in capture/test/.
+HEAPTAPE_STORMS is the number of storms (`make stress`: 100).
+Long: chance decides what each storm meets. Cases that are known to matter have separate tests in capture/test/.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ Done = tuple[int, int, int, bool]
 
 
 def processes(counts: Path) -> dict[int, Done]:
-    """What each process had done, by pid."""
+    """The finished calls of each process, by pid."""
     data = counts.read_bytes()
     entries = (ENTRY.unpack_from(data, at * ENTRY.size) for at in range(PROCESSES))
     return {pid: (memaligns, reallocs, frees, bool(end)) for pid, memaligns, reallocs, frees, end in entries if pid}
@@ -48,8 +48,8 @@ def kill_after(counts: Path, delay_s: float) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def assert_tells_all(tape: Path, done: Done, threads: int) -> None:
-    """Not less than had returned, and not more than that and one call of each thread."""
+def assert_complete(tape: Path, done: Done, threads: int) -> None:
+    """The trace has at least the calls that had returned, and at most one more for each thread."""
     calls = info(tape)["calls"]
     memaligns, reallocs, frees, finished = done
     in_flight = 0 if finished else threads
@@ -76,4 +76,4 @@ def test_each_process_of_a_storm_is_recorded_completely(tmp_path: Path, seed: in
     assert tapes.keys() == done.keys()
     for pid, tape in tapes.items():
         assert_clean(tape)
-        assert_tells_all(tape, done[pid], threads)
+        assert_complete(tape, done[pid], threads)

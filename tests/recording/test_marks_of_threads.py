@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Marks in programs with threads: what a thread does once it knows of a mark comes after it, what it did before comes
-before it. Each thread works in memory of its own, which needs no stamps otherwise.
+"""Marks in programs with threads: a thread's calls after it has learnt of a mark come after the mark, earlier calls
+before it. Each thread works in its own memory, which otherwise needs no stamps.
 """
 
 import json
@@ -25,7 +25,7 @@ def tape(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def marks(tape: Path) -> list[dict]:
-    """Those of the origins file."""
+    """The marks of the origins file."""
     succeed(CONVERT, "compile", tape, "-o", tape.with_suffix(".work"), "--origins", tape.with_suffix(".origins"))
     data = tape.with_suffix(".origins").read_bytes()
     return json.loads(data[len(data) - struct.unpack_from("<Q", data, 48)[0] :])["marks"]
@@ -37,8 +37,8 @@ def test_all_of_a_phase_lies_between_its_marks(marks: list[dict]) -> None:
     assert [after - before for before, after in zip(positions, positions[1:])] == [OPS_OF_PHASE] * (PHASES - 1)
 
 
-def test_blame_looks_where_the_mark_stands(tape: Path, marks: list[dict]) -> None:
-    """At a mark nothing of the phases lives."""
+def test_blame_samples_at_the_position_of_the_mark(tape: Path, marks: list[dict]) -> None:
+    """At a mark no object of the phases lives."""
     asked = [f"mark={mark['name']}" for mark in marks[1:]]
     options = [word for where in asked for word in ("--at", where)]
     origins, work = tape.with_suffix(".origins"), tape.with_suffix(".work")

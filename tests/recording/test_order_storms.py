@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Storms of remote frees, recorded with tags and with a stamp on every event, always give a legal history.
+"""Storms of remote frees, recorded with tags and with a stamp on every event, always have a legal history.
 
-The order of the scheme itself is proven for small cases by test/ownership_tags_order_every_history.c; this is the real
+test/ownership_tags_order_every_history.c proves the order of the scheme itself for small cases; this is the real
 recorder on the real machine, under allocators that hand addresses out again in different ways.
 Long: each storm is one more chance to meet a rare order; test_recording_counts.py has one of 64 threads.
 """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""One program, recorded by heaptape and by another recorder, gives the same calls and sizes, but for what the other one
-does not see or tell; each such difference stands here as a rule.
+"""One program, recorded by heaptape and by another recorder, has the same calls and sizes, except for what the other
+one does not see or record; each such difference is a rule here.
 """
 
 import json
@@ -26,7 +26,7 @@ LTTNG_WRAPPER = "liblttng-ust-libc-wrapper.so.1"
 
 
 class Call(NamedTuple):
-    """A call as far as recorders agree on it; null: it was given NULL."""
+    """The part of a call on which recorders agree; null: it was given NULL."""
 
     name: str
     size: int = 0
@@ -45,10 +45,10 @@ class Recorded(NamedTuple):
 
 
 def calls_of(path: Path, *options: str, threads_whole: bool = False) -> list[Recorded]:
-    """The calls between the two marks, in merged order. `threads_whole`: those of threads other than the marks', all.
+    """The calls between the two marks, in merged order. `threads_whole`: all calls of threads other than the marks'.
 
-    Merged order is that of the objects. Marks of one thread and calls of another have no object in common, so what was
-    made before the second mark may stand behind it: by a tick of the recorder, which on a loaded machine is long.
+    Merged order is the order of the objects. Marks of one thread and calls of another have no object in common, so a
+    call made before the second mark may come after it: by a tick of the recorder, which on a loaded machine is long.
     """
     rows = []
     inside = False
@@ -90,12 +90,12 @@ Rule = Callable[[Call], Iterator[Call]]
 
 
 def product(call: Call) -> int:
-    """Bytes asked for, count included."""
+    """Requested bytes, times the count."""
     return call.size * call.param if call.name in ("calloc", "reallocarray") else call.size
 
 
 def seen_by_heaptrack(call: Call) -> Iterator[Call]:
-    """malloc for all that hands out; realloc is free and malloc; failures, free(NULL) and some calls are not seen."""
+    """All acquires are malloc; realloc is free and malloc; failures, free(NULL) and some calls are not seen."""
     if call.failed or call.name in ("memalign", "pvalloc"):
         return
     if call.name == "free":
@@ -108,7 +108,7 @@ def seen_by_heaptrack(call: Call) -> Iterator[Call]:
 
 
 def seen_by_mtrace(call: Call) -> Iterator[Call]:
-    """malloc for all that hands out; realloc as such; realloc(p, 0) is free; free(NULL) is not seen."""
+    """All acquires are malloc, except realloc; realloc(p, 0) is free; free(NULL) is not seen."""
     if call.name == "free":
         if not call.null:
             yield Call("free")
@@ -131,13 +131,13 @@ def seen_by_valgrind(call: Call) -> Iterator[Call]:
 
 
 def seen_by_ltrace(call: Call) -> Iterator[Call]:
-    """All but posix_memalign, whose address it does not tell."""
+    """All except posix_memalign, whose address it does not show."""
     if call.name != "posix_memalign":
         yield call
 
 
 def seen_by_lttng(call: Call) -> Iterator[Call]:
-    """All but these; reallocarray is realloc."""
+    """All except these; reallocarray is realloc."""
     if call.name == "reallocarray":
         yield Call("realloc", product(call), 0, call.failed, call.null)
     elif call.name not in ("aligned_alloc", "valloc"):
@@ -163,7 +163,7 @@ def by_thread(calls: list[Recorded], rule: Rule | None = None) -> Counter[tuple[
 
 
 def assert_legal_and_compiled(path: Path, tmp_path: Path, *options: str) -> None:
-    """The import's history is legal or excused, and becomes a sound workload."""
+    """The import's history is legal or excused, and compiles to a valid workload."""
     tape, work = tmp_path / "import.tape", tmp_path / "import.work"
     succeed(CONVERT, "convert", *options, path, tape)
     witness = check(tape)
@@ -196,7 +196,7 @@ def test_heaptrack_four_threads(tmp_path, threaded):
     made = heaptrack(tmp_path, "4")
     seen, own = Counter(plain(calls_of(made))), Counter(expected(threaded, seen_by_heaptrack))
     # The loader allocates a vector for each thread, 16 bytes for each library with thread-local variables; heaptrack
-    # brings libraries of its own.
+    # loads its own libraries.
     for only in (seen - own, own - seen):
         ((vector, count),) = only.items()
         assert (vector.name, vector.size % 16, count) == ("malloc", 0, 4)
@@ -258,7 +258,7 @@ def test_ltrace(tmp_path, single):
 
 @pytest.fixture(scope="module")
 def session_daemon(tmp_path_factory) -> Iterator[None]:
-    """The session daemon that runs already, or one of our own."""
+    """The session daemon that already runs, or our own."""
     need("lttng", "lttng-sessiond", "babeltrace2")
     if not any(Path("/usr/lib").glob(f"*/{LTTNG_WRAPPER}")):
         pytest.skip(f"needs {LTTNG_WRAPPER}")
@@ -274,7 +274,7 @@ def session_daemon(tmp_path_factory) -> Iterator[None]:
 
 
 def lttng(folder: Path, threads: str, *channel: str) -> Path:
-    """Records the program; gives the trace's directory."""
+    """Records the program; returns the trace's directory."""
     trace, session = folder / "ctf", f"heaptape-{os.getpid()}"
     succeed("lttng", "--no-sessiond", "create", session, f"--output={trace}")
     try:

@@ -4,17 +4,17 @@
 Why exactly. libheaptape.so comes first in the loader's search order, so every call that any object of the process
 makes through the dynamic linker reaches it first, and it passes each on to the next library in that order: with
 `--preload libcount_calls.so` that is the counting one, which passes it on to the C library (or to jemalloc, in redis).
-So both see the same calls of the same run, from the loader's first to the last destructor, and nothing has to be
-allowed for at either end:
+So both see the same calls of the same run, from the loader's first to the last destructor, and no tolerance is needed
+at either end:
 - start: a call before the recorder is ready is passed on and recorded like any other. The recorder's own look-ups with
   dlsym may allocate; those calls it serves itself, and neither side counts them.
 - end: a call is recorded before or after it is passed on, but in the same thread. Only a process that ends while
   another thread is inside a call could differ; the recorder then reports it as in flight, and the tests demand that
   there is none.
-- C++ operators: what an operator calls in turn counts on neither side.
+- C++ operators: calls that an operator makes in turn count on neither side.
 - fork and exec: both keep their state in memory that a fork child finds wiped, so each process image has its own
-  counts. An image is known by its pid; images of one pid (exec) are added up.
-The other half, that the order of the libraries hides nothing, is shown by a deterministic program: counted without
+  counts. An image is identified by its pid; images of one pid (exec) are added up.
+A deterministic program shows the other half, that the order of the libraries hides nothing: counted without
 heaptape, it makes as many calls as are recorded with it.
 """
 
@@ -118,7 +118,7 @@ def test_gcc_is_recorded_completely_with_its_process_tree(tmp_path: Path, counts
 
 
 def test_a_cpp_program_is_recorded_completely_by_its_operators(tmp_path: Path, counts: Path) -> None:
-    """heaptrack's reader is C++ throughout, and not written for this. It keeps each name of a function as a string."""
+    """heaptrack's reader is C++ throughout, and independent of heaptape. It keeps each function name as a string."""
     source = tmp_path / "heaptrack.raw"
     names = [f"a_function_of_a_long_name_number_{number:05}" for number in range(2000)]
     source.write_text("v 10400 3\nX program\n" + "".join(f"s {len(name):x} {name}\n" for name in names))
@@ -191,6 +191,6 @@ def test_a_deterministic_program_makes_as_many_calls_as_are_recorded(tmp_path: P
 
 def test_the_counting_library_counts_what_the_workload_says(counts: Path) -> None:
     program = (workload("cfrac"), "--steps=1000")
-    said = succeed(*program, env={"COUNT_CALLS_DIR": str(counts), "LD_PRELOAD": str(COUNTER)}).stdout
+    printed = succeed(*program, env={"COUNT_CALLS_DIR": str(counts), "LD_PRELOAD": str(COUNTER)}).stdout
     (calls,) = counted_calls(counts).values()
-    assert sum(calls.values()) == int(re.match(r"(\d+) calls", said)[1])
+    assert sum(calls.values()) == int(re.match(r"(\d+) calls", printed)[1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Spans that a program marks (convert/spans/): figures to the byte, of objects that a program plants."""
+"""Spans that a program marks (convert/spans/): figures exact to the byte, of objects that a program plants."""
 
 import json
 from pathlib import Path
@@ -35,37 +35,37 @@ def test_spans_come_in_order_and_ended(found: dict[str, dict]) -> None:
     ]  # fmt: skip
 
 
-def test_a_peak_is_of_what_lived_at_once(found: dict[str, dict]) -> None:
+def test_a_peak_is_of_the_objects_that_lived_at_once(found: dict[str, dict]) -> None:
     peak = found["peak"]
     assert (peak["peak_bytes"], peak["peak_objects"]) == (3000000 + 2000000, 2)
     assert (peak["growth_bytes"], peak["growth_objects"]) == (11, 1)
     assert (peak["allocations"], peak["allocated_bytes"]) == (4, 1000000 + 2000000 + 3000000 + 11)
 
 
-def test_a_span_has_what_became_its_own_and_no_more(found: dict[str, dict]) -> None:
-    """Neither what is acquired after "rest", nor a release of an older object, which would hide growth."""
+def test_a_span_has_its_own_acquires_and_no_more(found: dict[str, dict]) -> None:
+    """Neither an acquire after "rest" nor the release of an older object counts: the latter would hide growth."""
     rest = found["rest"]
     assert (rest["allocations"], rest["peak_bytes"], rest["growth_bytes"]) == (1, 40000, 40000)
 
 
 def test_objects_of_other_threads_count(found: dict[str, dict]) -> None:
     thread = found["thread"]
-    of_libc = thread["growth_bytes"] - 70  # for the thread
+    of_libc = thread["growth_bytes"] - 70  # libc's own memory for the thread
     assert thread["peak_bytes"] == 700000 + of_libc
     assert thread["allocations"] == 3
 
 
 def test_sites_are_those_at_the_peak_and_at_the_end(found: dict[str, dict]) -> None:
-    def told(name: str, sites: str) -> list[tuple]:
+    def sites_of(name: str, sites: str) -> list[tuple]:
         return [
             (site["bytes"], site["objects"], site["place"], site["frames"][0]["function"])
             for site in found[name][sites]
         ]
 
-    assert told("peak", "peak_sites") == [(3000000, 1, 2, "peak_span"), (2000000, 1, 2, "acquire")]
-    assert told("peak", "growth_sites") == [(11, 1, 2, "peak_span")]
-    assert (700000, 1, 3, "acquire") in told("thread", "peak_sites")
-    assert (70, 1, 3, "in_thread") in told("thread", "growth_sites")
+    assert sites_of("peak", "peak_sites") == [(3000000, 1, 2, "peak_span"), (2000000, 1, 2, "acquire")]
+    assert sites_of("peak", "growth_sites") == [(11, 1, 2, "peak_span")]
+    assert (700000, 1, 3, "acquire") in sites_of("thread", "peak_sites")
+    assert (70, 1, 3, "in_thread") in sites_of("thread", "growth_sites")
 
 
 def test_sites_add_up(found: dict[str, dict]) -> None:
@@ -75,11 +75,11 @@ def test_sites_add_up(found: dict[str, dict]) -> None:
         assert sum(site["bytes"] for site in span["growth_sites"]) == span["growth_bytes"]
 
 
-def test_only_so_many_sites_are_told_the_largest_first(tape: Path) -> None:
+def test_only_that_many_sites_are_listed_the_largest_first(tape: Path) -> None:
     assert [site["bytes"] for site in spans(tape, "--sites", "1")["peak"]["peak_sites"]] == [3000000]
 
 
-def test_without_sites_none_are_looked_for(tape: Path) -> None:
+def test_without_sites_there_are_none(tape: Path) -> None:
     assert not {"peak_sites", "growth_sites"} & spans(tape)["peak"].keys()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape top` shows what a recording counts while it runs, and leaves it alone.
+"""`heaptape top` shows the counts of a running recording, and leaves it alone.
 
 Long: a terminal of another size.
 """
@@ -26,7 +26,7 @@ from capture.test.driven import HANG_S, Driven, calling
 from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, compile_c, info, published, refused, succeed
 
 PAIRS, BYTES = 10_000, 3000
-# For each line that it reads: 20,000 objects of 100 bytes more, in one function, and one of 16 MiB. It keeps them.
+# For each line that it reads it acquires and keeps 20,000 objects of 100 bytes, in one function, and one of 16 MiB.
 KEEPING = """
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ int main(void) {
 
 
 class Watched(Driven):
-    """A recording of a program that works when it is told to."""
+    """A recording of a program that works on command."""
 
     def watch(self) -> Watch:
         """Its process, as `heaptape top` watches it."""
@@ -87,7 +87,7 @@ def keeping(tmp_path: Path) -> list[str]:
 def on_terminal(
     *arguments: str | Path, keys: bytes = b"", size: tuple[int, int] = (40, 120), then: str = "calls"
 ) -> tuple[int, str]:
-    """`heaptape top` on a terminal of that size. Keys are pressed when `then` is shown. Exit status, what it wrote."""
+    """`heaptape top` on a terminal of that size. Presses keys when `then` is shown. Returns exit status and output."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(HEAPTAPE, [str(HEAPTAPE), "top", *map(str, arguments)])
@@ -104,7 +104,7 @@ def on_terminal(
             keys = b""
     else:
         os.kill(pid, 9)
-        pytest.fail(f"top stands still: {wrote[-500:]}")
+        pytest.fail(f"top does not respond: {wrote[-500:]}")
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", wrote)
 
 
@@ -199,7 +199,7 @@ def test_without_stacks_there_are_no_sites(start) -> None:
     recording.end()
 
 
-def test_json_is_one_published_sample_or_as_many_as_are_asked_for(start) -> None:
+def test_json_is_one_published_sample_or_as_many_as_requested(start) -> None:
     recording = start("--stacks")
     pid = str(recording.program_pid())
     one = published("top", succeed(HEAPTAPE_HERE, "top", pid, "--json", "--interval", "0.1").stdout)
@@ -214,9 +214,9 @@ def test_json_is_one_published_sample_or_as_many_as_are_asked_for(start) -> None
 
 def test_without_a_terminal_samples_are_plain_text(start) -> None:
     recording = start()
-    told = succeed(HEAPTAPE_HERE, "top", str(recording.process.pid), "--once", "--interval", "0.1").stdout
-    assert "\x1b" not in told
-    shown = {line.split(" ")[0] for line in told.splitlines()}
+    output = succeed(HEAPTAPE_HERE, "top", str(recording.process.pid), "--once", "--interval", "0.1").stdout
+    assert "\x1b" not in output
+    shown = {line.split(" ")[0] for line in output.splitlines()}
     assert {"calls", "live", "RSS", "missing"} & shown == {"calls", "live", "RSS"}
     twice = succeed(HEAPTAPE_HERE, "top", str(recording.process.pid), "-n", "2", "--interval", "0.1").stdout
     assert twice.count("heaptape top") == 2
@@ -244,9 +244,9 @@ def test_it_ends_with_the_recording_and_shows_the_last_state(start) -> None:
     assert watching.stdout
     assert watching.stdout.readline()
     recording.end()
-    _, told = watching.communicate(timeout=HANG_S)
+    _, errors = watching.communicate(timeout=HANG_S)
     assert watching.returncode == 0
-    assert told == "heaptape: the recording has ended\n"
+    assert errors == "heaptape: the recording has ended\n"
 
 
 @pytest.mark.parametrize("size", [(24, 80), (1, 1), pytest.param((5, 20), marks=pytest.mark.long)])
@@ -257,7 +257,7 @@ def test_it_fits_into_any_terminal(start, size) -> None:
     recording.end()
 
 
-def test_it_draws_anew_when_the_terminal_gets_another_size(start) -> None:
+def test_it_redraws_when_the_terminal_gets_another_size(start) -> None:
     recording = start()
     pid, terminal = pty.fork()
     if pid == 0:
@@ -302,7 +302,7 @@ def test_one_of_several_processes_can_be_chosen(start) -> None:
     recording.end()
 
 
-def test_pauses_and_drops_are_told(start) -> None:
+def test_pauses_and_drops_are_shown(start) -> None:
     recording = start()
     command("stop", recording.process.pid)
     recording.work()
@@ -312,13 +312,13 @@ def test_pauses_and_drops_are_told(start) -> None:
     recording.end()
 
 
-def test_a_finished_trace_is_told_as_such(start) -> None:
+def test_a_finished_trace_is_reported_as_such(start) -> None:
     recording = start()
     recording.end()
     assert "is not being recorded here (exit)" in succeed(HEAPTAPE_HERE, "top", recording.trace).stdout
-    told = published("top", succeed(HEAPTAPE_HERE, "top", recording.trace, "--json").stdout)
-    assert told["ended"]
-    assert told["events"] == info(recording.trace)["events"]
+    sample = published("top", succeed(HEAPTAPE_HERE, "top", recording.trace, "--json").stdout)
+    assert sample["ended"]
+    assert sample["events"] == info(recording.trace)["events"]
 
 
 def test_what_cannot_be_watched_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_what_cannot_be_watched_is_refused_in_one_line(tmp_path: Path) -> None:
     refused(HEAPTAPE_HERE, "top", "1", "-n", "0", status=2, says="from 1 on")
 
 
-def test_a_process_that_is_gone_is_told_as_such() -> None:
+def test_a_process_that_is_gone_is_reported_as_such() -> None:
     ended = subprocess.Popen(["/bin/true"])
     ended.wait()
     refused(HEAPTAPE_HERE, "top", str(ended.pid), says="there is none")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape blame` on real programs: a planted leak, retention and fragmentation are told apart under glibc and
-jemalloc, and the site that causes it is named; wrong input gives one line.
+"""`heaptape blame` on real programs: a planted leak, retention and fragmentation are distinguished under glibc
+and jemalloc, and the site that causes it is named; wrong input gives one line.
 """
 
 import json
@@ -37,8 +37,8 @@ def allocators() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def told(tapes: dict[str, Path]) -> dict[tuple[str, str], dict]:
-    """(mode, allocator) -> what the command says."""
+def answers(tapes: dict[str, Path]) -> dict[tuple[str, str], dict]:
+    """(mode, allocator) -> the command's answer."""
     chosen = [word for name in allocators() for word in ("-a", name)]
     found = {}
     for mode in MODES:
@@ -50,30 +50,30 @@ def told(tapes: dict[str, Path]) -> dict[tuple[str, str], dict]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_planted_cause_is_told_under_each_allocator(told: dict[tuple[str, str], dict], mode: str) -> None:
-    kinds = {name: row["kind"] for (of, name), row in told.items() if of == mode}
+def test_the_planted_cause_is_named_under_each_allocator(answers: dict[tuple[str, str], dict], mode: str) -> None:
+    kinds = {name: row["kind"] for (of, name), row in answers.items() if of == mode}
     assert kinds == dict.fromkeys(allocators(), KINDS[mode])
 
 
 @pytest.mark.parametrize("mode", ["leak", "fragmentation"])
-def test_the_site_that_causes_it_is_named(told: dict[tuple[str, str], dict], mode: str) -> None:
+def test_the_site_that_causes_it_is_named(answers: dict[tuple[str, str], dict], mode: str) -> None:
     for name in allocators():
-        row = told[mode, name]
+        row = answers[mode, name]
         assert "make_survivor <" in row["sentence"], row["sentence"]
         groups = [group for group in row["groups"] if group["kind"] == "group"]
         survivors = sum(group["held_bytes"] for group in groups if group["group"].startswith("make_survivor"))
         assert survivors >= 0.95 * sum(group["held_bytes"] for group in groups)
 
 
-def test_retention_is_held_by_nobody(told: dict[tuple[str, str], dict]) -> None:
+def test_retention_is_held_by_nobody(answers: dict[tuple[str, str], dict]) -> None:
     for name in allocators():
-        row = told["retention", name]
+        row = answers["retention", name]
         left = sum(group["held_bytes"] for group in row["groups"] if group["kind"] == "nobody")
         assert left >= 0.95 * sum(group["held_bytes"] for group in row["groups"])
 
 
-def test_groups_and_states_of_a_real_pass_add_up_to_rss_less_live_bytes(told: dict[tuple[str, str], dict]) -> None:
-    for row in told.values():
+def test_groups_and_states_of_a_real_pass_add_up_to_rss_less_live_bytes(answers: dict[tuple[str, str], dict]) -> None:
+    for row in answers.values():
         place = next(one for one in row["over_time"] if one["position"] == row["position"])
         excess = place["rss_anon_bytes"] - place["live_resident_bytes"]
         assert sum(group["held_bytes"] for group in row["groups"]) == excess

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """heaptape blame --try on the planted pinner (tests/programs/planted_pinner.c): under each allocator its site is
-proposed first, and the experiments bring what the layout implies. Long: another allocator of each kind.
+proposed first, and the experiments save what the layout implies. Long: another allocator of each kind.
 """
 
 import json
@@ -14,16 +14,16 @@ from tests.support import HEAPTAPE_HERE, OUT, made_once, record, succeed
 
 PINNERS = 400
 BLOCK, OS_PAGE = 256, 4096
-# Of those that give memory back, and of those that keep the empty OS pages, one each; the others are long.
+# One that gives memory back and one that keeps the empty OS pages; the other allocators are long.
 FIRST, OTHERS = ("glibc", "mimalloc"), ("jemalloc", "tcmalloc")
 ALLOCATORS = [*FIRST, *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
-# Each pinner has an OS page; packed closely 16 have one.
+# Each pinner has an OS page; packed closely, 16 share one.
 IMPLIED = PINNERS * (OS_PAGE - BLOCK)
 
 
 @dataclass(frozen=True)
 class Tried:
-    """What the command said as JSON, and the results that it kept."""
+    """The command's JSON answer, and the results that it kept."""
 
     proposals: dict[str, list[dict]]
     rows: pd.DataFrame
@@ -31,7 +31,7 @@ class Tried:
 
 
 def tried_on(allocators: tuple[str, ...], name: str, folders: pytest.TempPathFactory) -> Tried:
-    """Made once for all workers: it takes a minute where other things run."""
+    """Made once for all workers: it takes a minute on a busy machine."""
 
     def make(folder: Path) -> None:
         folder.mkdir()
@@ -39,10 +39,10 @@ def tried_on(allocators: tuple[str, ...], name: str, folders: pytest.TempPathFac
         record(tape, OUT / "test-programs" / "planted_pinner", str(PINNERS), options=("--stacks",))
         chosen = [word for name in allocators for word in ("-a", name)]
         done = succeed(HEAPTAPE_HERE, "blame", tape, *chosen, "--try", "2", "--json", "-o", folder / "r.json")
-        (folder / "told.json").write_text(done.stdout)
+        (folder / "answer.json").write_text(done.stdout)
 
     folder = made_once(folders, name, make)
-    data = json.loads((folder / "told.json").read_text())
+    data = json.loads((folder / "answer.json").read_text())
     proposals = {row["allocator"]: row["proposals"] for row in data["holders"]}
     return Tried(proposals, pd.DataFrame(data["tried"]), folder / "r.json")
 
@@ -91,8 +91,8 @@ def test_nothing_is_saved_of_the_peak_which_was_before(tried: Tried) -> None:
 def test_the_results_are_those_of_whatif(tried: Tried, tmp_path: Path) -> None:
     data = json.loads(tried.results.read_text())
     assert {about["name"] for about in data["whatif"]} == set(tried.rows["experiment"])
-    told = json.loads(succeed(HEAPTAPE_HERE, "compare", tried.results, "--table", "blame", "--format", "json").stdout)
-    held = pd.DataFrame(told["tables"]["blame"])
+    command = (HEAPTAPE_HERE, "compare", tried.results, "--table", "blame", "--format", "json")
+    held = pd.DataFrame(json.loads(succeed(*command).stdout)["tables"]["blame"])
     pairs = set(zip(held["one"], held["other"], strict=True))
     assert ("mimalloc", "mimalloc:function=pin_here=segregate") in pairs
     assert ("glibc", "mimalloc") in pairs

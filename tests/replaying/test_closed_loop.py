@@ -6,11 +6,11 @@ then the recording is compiled too, and both workloads are compared: each thread
 counts or alignments, and which object each one is given. An object's identity is the call that made it (thread, and
 number in the thread), so it does not depend on addresses.
 
-Allowed beside the trace's events: what libraries do before main (the C++ library of some allocators, tbbmalloc reading
-/proc), none of which may reach an object of the trace's, and the free(NULL)s of the C library when a thread ends.
+Allowed beside the trace's events: calls of libraries before main (the C++ library of some allocators, tbbmalloc reading
+/proc), none of which may touch an object of the trace, and the free(NULL)s of the C library when a thread ends.
 
-Long: each allocator in each order; else glibc in each order, and one that gives memory back by the clock in the one
-that is the default.
+Long: each allocator in each order; otherwise glibc in each order, and an allocator that gives memory back by the clock
+in the default order.
 """
 
 import random
@@ -33,7 +33,7 @@ ALLOCATORS = {
     "tbbmalloc": "libtbbmalloc_proxy.so.2",
 }
 ORDERS = ("recorded", "causal", "window", "window=3")
-KEY_BYTES = 1_000_000  # + thread: the first request of each thread, which tells whose stream it is
+KEY_BYTES = 1_000_000  # + thread: the first request of each thread, which identifies its stream
 BEFORE_MAIN_MOST = 100
 
 Object = tuple[int, int]  # thread, and which of its calls made it
@@ -42,7 +42,7 @@ Call = tuple[str, int, int, bool, Object | None]  # name, size, param, given NUL
 
 @dataclass
 class Shape:
-    """Of a generated trace."""
+    """Shape of a generated trace."""
 
     seed: int
     threads: int
@@ -60,7 +60,7 @@ SHAPES = st.builds(
 
 
 class Generator:
-    """Writes a legal history as heaptape text. Addresses are used again at once, by whichever thread comes next."""
+    """Writes a legal history as heaptape text. Addresses are reused at once, by any thread that comes next."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -146,7 +146,7 @@ def calls_of(work: Path) -> list[list[Call]]:
 
 
 def without_what_is_not_the_traces(recorded: list[list[Call]], expected: list[list[Call]]) -> list[list[Call]]:
-    """The recorded threads in the expected one's numbering, each from its key request on."""
+    """The recorded threads in the expected numbering, each from its key request on."""
     at_key: dict[int, tuple[int, int]] = {}  # recorded thread -> expected thread, number of the key request
     for thread, calls in enumerate(recorded):
         key = next((number for number, call in enumerate(calls) if call[1] >= KEY_BYTES), None)
@@ -177,7 +177,7 @@ def preload_options(allocator: str) -> tuple[str | Path, ...]:
 
 
 def recording_of_replay(folder: Path, work: Path, allocator: str, order: str) -> Path:
-    """The engine's trace; its launcher's lies beside it and has less or nothing to do with the workload."""
+    """The engine's trace; its launcher's is beside it and has few or none of the workload's calls."""
     folder.mkdir()
     engine = (REPLAY, "--pass", "bare", "--order", order, "--engine-cycles-per-op", "1", *preload_options(allocator))
     succeed(RECORD, "-o", folder / "r.tape", "--", *engine, "-o", folder / "run.json", work)

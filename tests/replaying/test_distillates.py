@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a distillate must stand: it is a trace like any other, and carries its manifest and margins wherever it goes.
+"""A distillate is a trace like any other, and keeps its manifest and margins through every conversion.
 
-Of a program of 1,000 threads, of an Android import, and of an anonymised archive. Long: all of the first and the last;
-each allocator.
+Distillates of a program of 1,000 threads, of an Android import, and of an anonymised archive. Long: all tests of the
+first and the last; each allocator.
 """
 
 import json
@@ -25,7 +25,7 @@ from tests.support import CONVERT, HEAPTAPE_HERE, OUT, REPOSITORY, assert_clean,
 CORPUS = REPOSITORY / "workloads" / "corpus"
 EXPECTED = {"instructions": 1.5, "rss-peak": 3.0, "rss-mean": 4.0}
 WINDOW_OPS = 400
-# What converts it or reads the manifest, whatever it was made of; of the others it is long.
+# Tests that convert it or read the manifest, whatever it was made from; those of the others are long.
 KINDS = ("android", "1,000 threads", "anonymised")
 FROM_ONE = pytest.mark.parametrize(
     "made", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.long) for kind in KINDS[1:])], indirect=True
@@ -34,7 +34,7 @@ FROM_ONE = pytest.mark.parametrize(
 
 @dataclass(frozen=True)
 class Made:
-    """A distillate and what it was made of."""
+    """A distillate and the trace that it was made from."""
 
     tape: Path
     whole: Path
@@ -69,7 +69,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def manifest_of(tape: Path) -> dict:
-    """Of the trace itself: what `info` prints is rounded."""
+    """The manifest in the trace itself: `info` prints it rounded."""
     with open_trace(tape) as trace:
         return trace.info["distilled"]
 
@@ -159,8 +159,8 @@ def test_its_instructions_are_estimated_by_the_windows_that_a_replay_counts(made
     assert table.at["total_instructions", "margin_percent"] == EXPECTED["instructions"]
 
 
-def test_an_advice_is_not_made_of_it(made: Made) -> None:
-    refused(HEAPTAPE_HERE, "advise", made.tape, says="a distillate tells nothing of the program's own memory")
+def test_no_advice_is_made_from_it(made: Made) -> None:
+    refused(HEAPTAPE_HERE, "advise", made.tape, says="a distillate has nothing of the program's own memory")
 
 
 @FROM_ONE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Distillates with data accesses: windows have all of theirs, nothing else has any, and misses follow from them."""
+"""Distillates with data accesses: windows have all their accesses, other parts none, and misses follow from them."""
 
 import json
 import random
@@ -42,7 +42,7 @@ def follow(live: dict[int, int], op: WorkloadOp, place: int) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workload, with accesses by chance to its live objects and to other memory before each of its ops."""
+    """A workload, with random accesses to its live objects and to other memory before each of its ops."""
     path = tmp_path_factory.mktemp("accesses") / "whole.work"
     make(path, ops=OPS, threads=3, live_objects=150, remote_percent=25, gap_ns=1000)
     luck, live, items = random.Random(4), {}, []
@@ -72,16 +72,14 @@ def manifest_of(work: Path) -> dict:
 
 
 def edges_of(work: Path, folder: Path) -> Path:
-    """The file of the positions between which is to be counted."""
+    """The file of the positions between which misses are counted."""
     path = folder / "positions"
     path.write_text("".join(f"{position}\n" for position in distilled.edges(manifest_of(work))))
     return path
 
 
 def before_calls(work: Path) -> list[list[Row]]:
-    """Of each op the accesses before it, objects by the number of their births' places among all such places, and its
-    call.
-    """
+    """For each op the accesses before it, with objects numbered by the order of their births' places, and its call."""
     out: list[list[Row]] = [[]]
     live: dict[int, int] = {}
     ops = ops_of(work)
@@ -96,7 +94,7 @@ def before_calls(work: Path) -> list[list[Row]]:
 
 
 @pytest.mark.parametrize("heap", ["live", "touched"])
-def test_windows_have_each_access_of_the_whole_and_what_lies_between_has_none(
+def test_windows_have_each_access_of_the_whole_and_the_parts_between_none(
     whole: Path, tmp_path: Path, heap: str
 ) -> None:
     work = distil(whole, tmp_path, heap=heap)
@@ -170,17 +168,17 @@ def test_of_a_window_of_all_ops_the_misses_are_those_of_the_whole(whole: Path, t
 @needs_tool
 def test_a_distillate_has_the_margins_of_misses_and_of_kinds_of_calls(whole: Path, tmp_path: Path) -> None:
     words = ["distil", whole, "-o", tmp_path / "d.tape", *ALLOCATORS, "--misses", "--json"]
-    told = published("distil", call_heaptape(*words, "--ratio", "0.8").stdout)["distilled"]
-    of_misses = [row for row in told["errors"] if row["figure"].startswith("misses/all/cache")]
+    answer = published("distil", call_heaptape(*words, "--ratio", "0.8").stdout)["distilled"]
+    of_misses = [row for row in answer["errors"] if row["figure"].startswith("misses/all/cache")]
     assert {row["allocator"] for row in of_misses} == {"glibc", "reference", "magazine"}
     assert all(abs(row["error_percent"]) <= row["expected_percent"] for row in of_misses)
-    assert set(told["sampling"]) == {figure for figure in told["expected"] if distilled.is_by_windows(figure)}
-    assert {"instructions/malloc", "instructions/free"} <= set(told["expected"])
+    assert set(answer["sampling"]) == {figure for figure in answer["expected"] if distilled.is_by_windows(figure)}
+    assert {"instructions/malloc", "instructions/free"} <= set(answer["expected"])
     replayed = tmp_path / "r.json"
     call_heaptape("replay", tmp_path / "d.tape", "-a", "glibc", "--passes", "misses", "-n", "1", "-o", replayed)
     table = figures([results(replayed)]).set_index("metric")
     for figure in {row["figure"] for row in of_misses}:
-        assert table.at[figure, "margin_percent"] == pytest.approx(told["expected"][figure], rel=1e-4)
+        assert table.at[figure, "margin_percent"] == pytest.approx(answer["expected"][figure], rel=1e-4)
         program = figure.replace("/all/", "/program/")
         assert table.at[figure, "value"] >= table.at[program, "value"]
     shown = call_heaptape("compare", replayed, "--table", "misses").stdout

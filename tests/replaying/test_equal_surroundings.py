@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The counted judge's live runs see the environment of a recorded program: as many variables, as long, in order."""
+"""The counted judge's live runs have the environment of a recorded program: the same number of variables, lengths and
+order."""
 
 import json
 import sys
@@ -31,7 +32,7 @@ def test_a_live_run_has_the_variables_of_a_recorded_one_in_order_and_length(tmp_
 
 
 def environments(choice: Choice, library: Path, folder: Path) -> list:
-    """Of a live run and of a recorded one, as they lie above the stack: each variable's name and length."""
+    """Environments of a live and of a recorded run, as they are above the stack: each variable's name and length."""
     surroundings = counted.surroundings(choice, library, 1360)
     recorded = {name: value for name, value in surroundings.items() if name == counted.PADDING_VARIABLE}
     program = ("cat", "/proc/self/environ")
@@ -48,7 +49,7 @@ def environments(choice: Choice, library: Path, folder: Path) -> list:
 
 
 def test_a_recording_names_the_libraries_that_the_program_has(tmp_path):
-    """Of all that is mapped, by base name."""
+    """Of all mapped files, by base name."""
     tape = tmp_path / "t.tape"
     succeed(RECORD, "-o", tape, "--", sys.executable, "-S", "-c", "import ctypes")
     names = json.loads(succeed(HEAPTAPE, "info", "--json", tape).stdout)["info"]["libraries"]

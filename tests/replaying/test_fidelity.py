@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Live programs against predictions, where it is known what they must be; and the observer that tells of live ones."""
+"""Live programs against predictions, where the right figures are known; and the observer of live programs."""
 
 import json
 from dataclasses import replace
@@ -19,7 +19,7 @@ HOME = Home(OUT)
 OBSERVE = OUT / "libexec" / "heaptape-observe"
 MIB = 1 << 20
 needs_tool = pytest.mark.skipif(not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(), reason="no Valgrind tool")
-# Peaks that last as long as it takes to write to the block.
+# Peaks that last only while the block is written.
 SPIKES = """
 import mmap
 for mib in (8, 80, 16):
@@ -40,8 +40,8 @@ def program(data: dict, name: str) -> dict:
     return next(one for one in data["programs"] if one["name"] == name)
 
 
-def test_a_peak_between_two_looks_is_seen(tmp_path: Path) -> None:
-    """With looks a second apart, only the readings before munmap can find it."""
+def test_a_peak_between_two_samples_is_seen(tmp_path: Path) -> None:
+    """With samples a second apart, only the readings before munmap can find it."""
     status, data = observed(tmp_path, "/usr/bin/python3", "-c", SPIKES, options=("--interval-us", "1000000"))
     found = program(data, "python3")
     assert status == 0
@@ -61,7 +61,7 @@ def test_each_program_of_a_tree_is_measured_separately(tmp_path: Path) -> None:
     assert program(data, "sh")["rss_anon_peak_bytes"] < 2 * MIB
 
 
-# Starts the two programs and waits for each: the kernel then tells the CPU time of that very process.
+# Starts the two programs and waits for each: the kernel then reports the CPU time of exactly that process.
 WAITS = """
 import os, sys
 for name in ("worker", "sleeper"):
@@ -71,25 +71,25 @@ for name in ("worker", "sleeper"):
     usage = os.wait4(pid, 0)[2]
     print(name, "whole", round((usage.ru_utime + usage.ru_stime) * 1e9))
 """
-TELLS = "; import time; print('{name} part', time.process_time_ns(), flush=True)"
+PRINTS = "; import time; print('{name} part', time.process_time_ns(), flush=True)"
 
 
 @pytest.mark.parametrize("options", [(), ("--time-only",)])
 def test_processor_time_is_the_programs_own(tmp_path: Path, options: tuple[str, ...]) -> None:
-    """Not less than a program itself says just before its end, and not more than the kernel says after it."""
+    """At least what a program itself prints just before its end, and at most what the kernel reports after it."""
     for name in ("worker", "sleeper"):
         (tmp_path / name).symlink_to("/usr/bin/python3")
     programs = {"worker": "sum(range(10_000_000))", "sleeper": "import time; time.sleep(0.2)"}
-    codes = [code + TELLS.format(name=name) for name, code in programs.items()]
+    codes = [code + PRINTS.format(name=name) for name, code in programs.items()]
     output = tmp_path / "observed.json"
     command = ("/usr/bin/python3", "-c", WAITS, str(tmp_path), *codes)
     said = succeed(OBSERVE, *options, "-o", output, "--", *command).stdout
-    told = {(name, what): int(ns) for name, what, ns in map(str.split, said.splitlines())}
+    printed = {(name, what): int(ns) for name, what, ns in map(str.split, said.splitlines())}
     for name in programs:
         found = program(json.loads(output.read_text()), name)
         assert found["exited"]
         # The kernel's own figure is in whole microseconds, twice.
-        assert told[name, "part"] <= found["cpu_ns"] <= told[name, "whole"] + 2000
+        assert printed[name, "part"] <= found["cpu_ns"] <= printed[name, "whole"] + 2000
 
 
 def test_the_commands_status_and_end_are_passed_on(tmp_path: Path) -> None:
@@ -113,12 +113,12 @@ def glibc_and_ours() -> list[registry.Choice]:
 
 
 def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path) -> None:
-    """phases: 100,000 blocks a phase, all written to, the last of 609 to 1,218 bytes. An allocator that holds nothing
-    else needs those 87 MiB and what outlived the phases before.
+    """phases: 100,000 blocks per phase, all written to, the last ones of 609 to 1,218 bytes. An allocator that holds
+    nothing else needs those 87 MiB and the objects that outlived earlier phases.
 
-    The recorder looks every 2 ms, so that the mean is only as true as the last phase is longer than that. With 20,000
-    blocks a run was looked at 25 times, and aligned means were off by up to 8.3 %, beside four loops 10.9 % (9 runs
-    of verify); with 100,000 it is 100 times, and beside eight loops they were off by at most 1.9 % (40 runs).
+    The recorder samples every 2 ms, so the mean is only accurate if the last phase is much longer than that. With
+    20,000 blocks a run was sampled 25 times, and aligned means were off by up to 8.3 %, beside four loops 10.9 % (9
+    runs of verify); with 100,000 it is 100 times, and beside eight loops they were off by at most 1.9 % (40 runs).
     """
     known = registry.load(HOME)
     names = ["glibc", "reference", *(name for name in ("jemalloc", "tcmalloc") if known[name].found)]
@@ -138,8 +138,8 @@ def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path) -> None:
 
 @needs_tool
 def test_a_programs_instructions_and_page_faults_on_another_allocator_are_predicted(tmp_path: Path) -> None:
-    """Counts repeat, so what is left is what the prediction leaves out: a few thousand instructions of the dynamic
-    linker's. Most of this program's own are the allocator's.
+    """Counts repeat, so the only error is what the prediction leaves out: a few thousand instructions of the dynamic
+    linker. Most of this program's instructions are the allocator's.
     """
     data = counted.count(phases(tmp_path, 3000, 4), glibc_and_ours(), 2, HOME, tmp_path / "cache")
     assert not data["failures"]

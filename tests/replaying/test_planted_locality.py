@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Programs that differ only in where their objects lie: the pass misses predicts what each allocator makes of them.
+"""Programs that differ only in the placement of their objects: the pass misses predicts the misses on each allocator.
 
-The judge is the live program under the same simulation. Each variant is recorded on glibc; all make the same calls, so
-that what differs between them is a matter of layout.
+The reference is the live program under the same simulation. Each variant is recorded on glibc; all make the same
+calls, so that they differ only in layout.
 """
 
 import json
@@ -36,7 +36,7 @@ def libraries() -> dict[str, str]:
 
 
 def live(mode: str, library: str, folder: Path) -> int:
-    """Paths of one length, as arguments and environment lie above the stack, whose place they shift."""
+    """Paths of one length, because arguments and environment are above the stack and shift it."""
     link = folder / "lib.so"
     link.unlink(missing_ok=True)
     link.symlink_to(library)
@@ -49,7 +49,7 @@ def replayed(mode: str, names: list[str], folder: Path) -> dict[str, int]:
     tape, results = folder / f"{mode}.tape", folder / f"{mode}.json"
     record(tape, PROGRAM, mode, *SHAPE, options=("--accesses",))
     chosen = [word for name in names for word in ("-a", name)]
-    sizes = ("--caches", f"{32 << 10}:8,{CACHE}:8")  # else they are the machine's own, where it was measured
+    sizes = ("--caches", f"{32 << 10}:8,{CACHE}:8")  # otherwise the machine's own, where it was measured
     succeed(HEAPTAPE_HERE, "replay", tape, *chosen, "--passes", "misses", *sizes, "-o", results)
     runs = json.loads(results.read_text())["runs"]
     return {run["allocator"]: misses_of(run["misses"]) for run in runs}
@@ -84,7 +84,7 @@ def test_the_change_of_misses_on_another_allocator_is_predicted_within_3_percent
 
 
 @pytest.mark.parametrize("kind", ["live", "replay"])
-def test_what_lies_apart_misses_less_where_an_allocator_does_not_keep_sizes_apart(counted: dict, kind: str) -> None:
+def test_nodes_apart_miss_less_where_an_allocator_does_not_separate_sizes(counted: dict, kind: str) -> None:
     apart, between = counted["apart"][kind], counted["interleaved"][kind]
     assert between["glibc"] > 1.3 * apart["glibc"]
     for name in set(between) - {"glibc"}:
@@ -92,5 +92,5 @@ def test_what_lies_apart_misses_less_where_an_allocator_does_not_keep_sizes_apar
 
 
 @pytest.mark.parametrize("kind", ["live", "replay"])
-def test_what_two_threads_ask_for_in_turns_lies_apart_in_arenas_of_their_own(counted: dict, kind: str) -> None:
+def test_objects_that_two_threads_acquire_alternately_are_apart_in_their_own_arenas(counted: dict, kind: str) -> None:
     assert counted["interleaved"][kind]["glibc"] > 1.3 * counted["handover"][kind]["glibc"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A program of fifty sites, one of which leaves one small object in each OS page, recorded with its stacks: under each
 allocator the blame pass ranks that site, its thread, size, phase and age first by empty bytes, with the share that the
-layout implies; and the origins file says what the program did.
+layout implies; and the origins file describes what the program did.
 """
 
 import base64
@@ -37,7 +37,7 @@ def names_in(origins):
 
 
 def born_sites(origins):
-    """The sites by position; 0xffffffff: nothing is born."""
+    """The sites by position; 0xffffffff: no object is born."""
     data = origins.read_bytes()
     return np.frombuffer(data, "<u4", struct.unpack_from("<Q", data, 24)[0], 64)
 
@@ -45,8 +45,8 @@ def born_sites(origins):
 def at_the_end(work, origins, preload):
     """The position, and its rows by grouping, those with most empty bytes first."""
     preloads = ["--preload", preload] if preload else []
-    said = succeed(REPLAY, "--pass", "blame", *preloads, "--positions", "4", "--origins", origins, work).stdout
-    blame = json.loads(said)["blame"]
+    printed = succeed(REPLAY, "--pass", "blame", *preloads, "--positions", "4", "--origins", origins, work).stdout
+    blame = json.loads(printed)["blame"]
     values = np.frombuffer(zlib.decompress(base64.b64decode(blame["values"])), "<i8")
     rows = pd.DataFrame(values.reshape(len(blame["columns"]), -1).T, columns=blame["columns"])
     last = len(blame["positions"]) - 1
@@ -56,7 +56,7 @@ def at_the_end(work, origins, preload):
 
 @pytest.mark.parametrize("preload", ALLOCATORS)
 def test_the_planted_pinner_is_first_in_every_grouping(planted, preload):
-    """With one pinner in each 16 blocks of 256 bytes, all else of its OS page is empty: 3,840 bytes."""
+    """With one pinner in each 16 blocks of 256 bytes, the rest of its OS page is empty: 3,840 bytes."""
     work, origins = planted
     blame, rows = at_the_end(work, origins, preload)
     first = {grouping: rows[grouping].iloc[0] for grouping in rows}
@@ -80,7 +80,7 @@ def test_the_planted_pinner_is_first_in_every_grouping(planted, preload):
 
 
 def test_origins_have_the_program_s_sites_and_marks(planted):
-    """Each function acquires what it acquires; marks stand before the first op that follows them."""
+    """Each function has its own objects; a mark is before the first op that follows it."""
     work, origins = planted
     names, born = names_in(origins), born_sites(origins)
     sites = names["sites"]
@@ -108,7 +108,7 @@ def test_origins_have_the_program_s_sites_and_marks(planted):
 
 
 def test_a_trace_without_stacks_has_one_site_and_its_marks(tmp_path):
-    """And the pass answers by thread, size, phase and age all the same."""
+    """The pass still answers by thread, size, phase and age."""
     tape, work, origins = (tmp_path / f"p.{end}" for end in ("tape", "work", "origins"))
     succeed(RECORD, "-o", tape, "--", PROGRAM, "100")
     succeed(CONVERT, "compile", tape, "-o", work, "--origins", origins)
@@ -125,7 +125,7 @@ def test_a_trace_without_stacks_has_one_site_and_its_marks(tmp_path):
     }  # fmt: skip
 
 
-def test_what_is_compiled_with_origins_is_the_same_workload(planted, tmp_path):
+def test_compiled_with_origins_it_is_the_same_workload(planted, tmp_path):
     work, origins = planted
     again = tmp_path / "again.work"
     succeed(CONVERT, "compile", work.with_suffix(".tape"), "-o", again)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The layer that gives objects places by chance: a depth of 1 keeps the allocator's order, a larger one leaves it; a
+"""The layer that gives objects random places: a depth of 1 keeps the allocator's order, a larger one changes it; a
 depth and a seed give the same layout each time.
 """
 
@@ -8,7 +8,7 @@ import subprocess
 
 from tests.support import OUT
 
-# Objects of one size, whose addresses python3 tells; kept, so that none is reused.
+# Objects of one size, whose addresses python3 prints; kept, so that none is reused.
 PROGRAM = "kept = [[] for _ in range(600)]; print(*map(id, kept))"
 
 
@@ -24,7 +24,7 @@ def rising(values: list[int]) -> int:
     return sum(one < other for one, other in zip(values, values[1:]))
 
 
-def test_a_depth_of_one_keeps_the_order_and_a_larger_one_leaves_it():
+def test_a_depth_of_one_keeps_the_order_and_a_larger_one_changes_it():
     assert rising(addresses(1, 3)) > 500
     assert 200 < rising(addresses(1024, 3)) < 400
 

@@ -19,7 +19,7 @@ PROGRAMS = OUT / "test-programs" / "whatif_programs"
 
 @pytest.fixture(scope="module")
 def tape(tmp_path_factory) -> Path:
-    """`waves` at 2 % of its size: eight waves of objects, and of each 32 one of group_new's, which stay."""
+    """`waves` at 2 % of its size: eight waves of objects; one of each 32 is group_new's, and these stay."""
     path = tmp_path_factory.mktemp("whatif") / "waves.tape"
     record(path, PROGRAMS, "waves", "plain", "2", options=("--stacks",))
     return path
@@ -34,7 +34,7 @@ def group_of(tape: Path, group: str) -> dict:
 
 
 def entries(wave_bytes: int) -> int:
-    """Objects of the group that a wave of objects of that size has (whatif_programs.c)."""
+    """The number of the group's objects in a wave of objects of that size (whatif_programs.c)."""
     count = (6 << 20) * 2 // 100 * 4 // wave_bytes
     return (count + 31) // 32
 
@@ -65,7 +65,7 @@ def test_phases_are_between_marks(tape):
 
 
 def test_late_births_wait_for_the_mark_at_most(tape):
-    """The group's objects of a wave are acquired when the wave's others have gone."""
+    """The group's objects of a wave are acquired when the wave's other objects have been released."""
     work = tape.with_suffix(".late")
     succeed(CONVERT, "compile", tape, "-o", work, "--group", "frame=group_new*&phase=1=late")
     ops = read_workload(work).ops_of(0)
@@ -99,7 +99,7 @@ def test_whatif_prints_each_experiment_beside_the_original_and_keeps_results(tap
 
 
 def test_whatif_says_who_holds_the_memory_beside_the_original(tape, tmp_path):
-    """At the end only the group lives: removed, nothing of it is left."""
+    """At the end only the group lives: with `remove`, nothing is left of it."""
     output = tmp_path / "r.json"
     done = call_heaptape(
         "whatif", tape, "-a", "glibc", "-g", "frame=group_new*=remove", "--passes", "blame", "--at", "end", "-o", output
@@ -126,33 +126,33 @@ def test_together_is_one_experiment(tape, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "said"),
+    ("arguments", "status", "says"),
     [
         (("-g", "size=1=remove"), 1, "no object belongs to the group 'size=1=remove'"),
         (("-g", "size=..=remove", "-g", "size=96=early", "--together"), 1, "overlap"),
-        (("-g", "size=96=sideways"), 1, "wants EXPR=remove"),
+        (("-g", "size=96=sideways"), 1, "needs EXPR=remove"),
         (("-g", "phase=cold=remove"), 1, "no object belongs"),
         ((), 2, "--group"),
         (("-g", "size=96=remove", "--passes", "misses"), 2, "whatif --passes: unknown pass 'misses'"),
         (("-g", "size=96=remove", "--touch", "lines=x"), 2, "whatif --touch: 'lines=x' is none of"),
     ],
 )
-def test_wrong_experiments_are_one_line(tape, tmp_path, arguments, status, said):
+def test_wrong_experiments_are_one_line(tape, tmp_path, arguments, status, says):
     done = call_heaptape("whatif", tape, "-a", "glibc", "-o", tmp_path / "r.json", *arguments)
     assert done.status == status
     assert done.stderr.count("\n") == 1
-    assert said in done.stderr
+    assert says in done.stderr
     assert not (tmp_path / "r.json").exists()
 
 
-def test_a_workload_is_no_trace(tape, tmp_path):
+def test_a_workload_is_not_a_trace(tape, tmp_path):
     succeed(CONVERT, "compile", tape, "-o", tmp_path / "w.work")
     done = call_heaptape("whatif", tmp_path / "w.work", "-g", "size=1=remove", "-o", tmp_path / "r.json")
     assert done.status == 1
     assert "found in a trace" in done.stderr
 
 
-# A mapping of so many KiB is libapart.so's memory.
+# A mapping of this many KiB is libapart.so's memory.
 APART_PROGRAM = """
 import json
 kept = [json.loads('{"a": [1, 2.5, "text"]}') for _ in range(5000)]
@@ -162,15 +162,15 @@ print([rss for size, rss in zip(sizes[::2], sizes[1::2]) if size >= 4 << 20], ke
 
 
 def apart_python(function: str) -> Any:
-    """CPython with malloc for each object, which serves apart what that function asks for."""
+    """CPython with malloc for each object; requests of that function are served from separate memory."""
     added = {"LD_PRELOAD": str(OUT / "test-lib" / "libapart.so"), "APART_FRAME": function, "PYTHONMALLOC": "malloc"}
     return subprocess.run(
         ["/usr/bin/python3", "-c", APART_PROGRAM], env=os.environ | added, capture_output=True, text=True, timeout=120
     )
 
 
-def test_a_live_program_serves_apart_what_a_function_asks_for():
-    """Of a list, its 40 bytes and the 16 before them; its items are not of PyList_New alone."""
+def test_a_live_program_serves_a_functions_requests_from_separate_memory():
+    """Of a list, its 40 bytes and the 16 before them; its items are not only PyList_New's."""
     done = apart_python("PyList_New")
     assert done.returncode == 0, done.stderr
     lists, rest = done.stdout.split("]", 1)
@@ -182,7 +182,7 @@ def test_a_live_program_serves_apart_what_a_function_asks_for():
 
 
 def test_verify_fidelity_whatif_compares_with_programs_that_do_it(tmp_path):
-    """Removal from a program with glibc: its calls are the same each time, and so is its memory."""
+    """Removal, with glibc: the program's calls are the same each time, and so is its memory."""
     done = call_heaptape("verify-fidelity", "--whatif", "lines", "-a", "glibc", "-n", "1", "--write", tmp_path / "f.md")
     assert done.status == 0, done.stderr
     rows = [line.split("|") for line in (tmp_path / "f.md").read_text().splitlines() if line.startswith("| lines |")]

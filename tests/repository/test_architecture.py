@@ -13,7 +13,7 @@ DOCUMENT = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
 # `path/file.c:name` in backticks; a name may be a function, a macro, a table or a class.
 NAMED = re.compile(r"`([\w./-]+\.(?:c|h|py)):(\w+)`")
 FOLDER = re.compile(r"`([\w./-]+)/`")
-# Where it stands: the number and title of a hop, or a question.
+# Its place: the number and title of a hop, or a question.
 PLACE = re.compile(r"^(?:(\d+\. )?\*\*(.+?)\*\*)", re.MULTILINE)
 
 
@@ -29,7 +29,7 @@ def places() -> list[tuple[str, str, str]]:
 
 
 def defines_in_c(source: str, name: str) -> bool:
-    """A macro, or a function or table with a body, at the start of a line: here, and not only declared or used."""
+    """A macro, or a function or table with a body, starts a line here: it is not only declared or used."""
     source = re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)
     if re.search(rf"^#\s*define {name}\b", source, re.MULTILINE):
         return True
@@ -38,7 +38,7 @@ def defines_in_c(source: str, name: str) -> bool:
 
 
 def defines_in_python(source: str, name: str) -> bool:
-    """A function or class at the module's top."""
+    """A function or class at the module's top level."""
     return any(
         isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name for node in ast.parse(source).body
     )
@@ -58,8 +58,8 @@ def test_an_event_passes_every_part() -> None:
 
 
 def test_every_folder_of_the_table_of_arrows_is_described() -> None:
-    told = set(FOLDER.findall(DOCUMENT))
-    assert set(tomllib.loads((ROOT / "tools" / "layers.toml").read_text())["c"]) <= told
+    described = set(FOLDER.findall(DOCUMENT))
+    assert set(tomllib.loads((ROOT / "tools" / "layers.toml").read_text())["c"]) <= described
 
 
 def test_every_folder_is_there() -> None:

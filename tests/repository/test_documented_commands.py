@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every command line that a document shows is one that the commands take: its command and its options are there."""
+"""The commands accept every command line that a document shows: its command and its options exist."""
 
 import argparse
 import functools
@@ -21,7 +21,7 @@ FLAG = re.compile(r"--?[a-zA-Z][a-z-]*")
 
 
 def command_lines(document: Path) -> Iterator[str]:
-    """What follows `heaptape` in blocks of code, lines joined that end in a backslash, and in quoted text."""
+    """The text after `heaptape` in blocks of code (lines that end in a backslash are joined) and in quoted text."""
     text = document.read_text().replace("\\\n", " ")
     fenced = False
     for line in text.splitlines():
@@ -35,7 +35,7 @@ def command_lines(document: Path) -> Iterator[str]:
 
 
 def words(line: str) -> list[str]:
-    """Up to the recorded program's own words, a comment, or another command."""
+    """The words up to the recorded program's own words, a comment, or another command."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = "#"
@@ -52,7 +52,7 @@ def words(line: str) -> list[str]:
 
 @functools.cache
 def options(command: str) -> frozenset[str]:
-    """All that a command takes, and those of its own commands."""
+    """All options that a command takes, and those of its own commands."""
     if command in PROGRAMS:
         return frozenset(FLAG.findall(succeed(HEAPTAPE, command, "--help").stdout))
     return frozenset(_flags(parsers()[command]))
@@ -70,7 +70,7 @@ def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def wrong(line: str) -> str | None:
-    """What of it the commands don't take."""
+    """The parts of it that the commands don't take."""
     command, *rest = words(line)
     alternatives = command.split("|")
     if any(name not in parsers() for name in alternatives):
@@ -83,7 +83,7 @@ def wrong(line: str) -> str | None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_command_line_shown_is_one_that_the_commands_take(document: Path) -> None:
+def test_the_commands_take_every_command_line_shown(document: Path) -> None:
     found = {line: wrong(line) for line in command_lines(document)}
     assert {line: what for line, what in found.items() if what} == {}
 

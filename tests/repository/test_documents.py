@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Links and names of documents lead to files that are there; the index and the menu of the site have every document."""
+"""Links to documents and their names lead to existing files; the site's index and menu have every document."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
-def test_what_any_file_names_below_docs_is_there() -> None:
+def test_every_path_below_docs_that_a_file_names_exists() -> None:
     named = git("grep", "-oIE", r"\bdocs/[A-Za-z0-9_./-]*[A-Za-z0-9_]")
     assert [line for line in named if not (ROOT / line.partition(":")[2]).exists()] == []
 

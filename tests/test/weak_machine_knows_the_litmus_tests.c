@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Claim: the model of the processors allows and forbids in the litmus tests what is published of ARMv8 (Pulte and
-   others, "Simplifying ARM concurrency", POPL 2018) and of x86 (Owens and others, "A better x86 memory model", 2009).
+/* Claim: in the litmus tests the model of the processors allows and forbids the outcomes published for ARMv8 (Pulte and
+   others, "Simplifying ARM concurrency", POPL 2018) and for x86 (Owens and others, "A better x86 memory model", 2009).
  */
 #include "tests/model/weak_machine.h"
 
@@ -10,7 +10,7 @@ enum { X, Y, Z };
 
 /* A test is text: threads by "|", operations by blanks. Wx1: store 1 to x, wx1 with release semantics; Rx1: load from x
    that reads 1, on which the thread branches, Lx1 without a branch, rx1 with acquire semantics; Sx1, Qx1: store, load,
-   sequentially consistent; Ex1: exchange, with both semantics; D: DMB, I: ISB. end: "x1" asks for an end in which x
+   sequentially consistent; Ex1: exchange, with both semantics; D: DMB, I: ISB. end: "x1" requires an end in which x
    holds 1. */
 struct litmus {
   const char *name, *threads, *end;

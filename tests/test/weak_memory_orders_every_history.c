@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Claim: on ARMv8 and on x86, whatever order the processor performs them in, the fences of a stamp and of the ownership
-   tags give a later step at an address the greater stamp; a mark and a cut stand where they were made; and the
-   collector reads whole records. Also: each fence that docs/methods/ORDERING.md calls needed is, as without it a wrong
-   history is found; and those that it calls more than needed are not. tests/model/README.md says what is modelled. */
+   tags give a later step at an address the greater stamp; a mark and a cut keep their places; and the collector reads
+   whole records. Also: each fence that docs/methods/ORDERING.md calls needed is needed, as without it a wrong history
+   is found; and those that it calls stronger than needed are not. tests/model/README.md says what is modelled. */
 #include "tests/model/weak_protocol.h"
 
 #include <string.h>
 
 enum { FIRST, SECOND, THIRD }; /* threads */
 
-/* What is explored of a protocol: in how many runs and states, and whether one of them is wrong. */
+/* The exploration of a protocol: the number of runs and states, and whether one of them is wrong. */
 struct findings {
   uint64_t runs, states;
   bool wrong;
@@ -28,7 +28,7 @@ static void begin(struct weak_run *run, enum weak_machine machine, unsigned thre
   *run = (struct weak_run){.machine = machine, .threads = threads};
 }
 
-/* Asks for runs in which the other stamp came first. */
+/* Searches for runs in which `early` comes before `late`. */
 static void ask_for(struct weak_run *run, struct weak_place_of_stamp early, struct weak_place_of_stamp late) {
   run->has_order = true;
   run->early = early;
@@ -36,10 +36,10 @@ static void ask_for(struct weak_run *run, struct weak_place_of_stamp early, stru
 }
 
 struct steps {
-  uint8_t entry;                                        /* what it holds at first */
+  uint8_t entry;                                        /* its value at first */
   enum weak_step before, step, other_before, following; /* of the first thread, of the second */
   enum weak_step third;
-  bool in_order; /* asks for runs in which the stamps are right */
+  bool in_order; /* searches for runs in which the stamps are right */
 };
 
 /* The first thread makes a step, and the second one that follows it: at one entry, where each may have made another
@@ -86,7 +86,7 @@ static void explore_steps(enum weak_machine machine, enum weak_variant variant, 
     }
 }
 
-/* Wrong: some way of a step is in no run, so that nothing was said of it. */
+/* Wrong: some way of a step is in no run, so that nothing was shown about it. */
 static void explore_ways(enum weak_machine machine, enum weak_variant variant, struct findings *findings) {
   static const enum weak_step both[][2] = {
       /* what the first thread does, and the second that follows it */
@@ -184,7 +184,7 @@ static void explore_ring(enum weak_machine machine, enum weak_variant variant, s
   try_run(&run, findings);
 }
 
-/* The host sleeps on a tail that has moved: the collector does not see that it waits, nor it the tail. */
+/* The host sleeps on a tail that has moved: the collector does not see that the host waits, nor the host the tail. */
 static void explore_full_ring(enum weak_machine machine, enum weak_variant variant, struct findings *findings) {
   struct weak_run run;
   struct weak_builder builder = {&run, variant};
@@ -196,7 +196,7 @@ static void explore_full_ring(enum weak_machine machine, enum weak_variant varia
   try_run(&run, findings);
 }
 
-/* The same at a fenced gate; and who passes any gate sees what its publisher did before. */
+/* The same at a fenced gate; and a thread that passes any gate sees what its publisher did before. */
 static void explore_gate(enum weak_machine machine, enum weak_variant variant, struct findings *findings) {
   struct weak_run run;
   struct weak_builder builder = {&run, variant};

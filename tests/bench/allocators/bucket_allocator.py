@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The bucket allocator's switches on its own suite: what threads wait for, and which atomic operations they make.
 
-Replays the shape of `mtmalloc` (as many freeing threads as allocating ones), reads what the allocator counts of itself,
+Replays the shape of `mtmalloc` (as many freeing threads as allocating ones), reads the allocator's own counters,
 and prints two Markdown tables: `cache_lock` and `exclusive` from 1 to 64 allocating threads, then `max_cached` over
-loads above 64 KiB. Counts of waits depend on what else runs and on the number of processors; the others don't.
+loads above 64 KiB. Counts of waits depend on other load and on the number of processors; the other counts don't.
 With --timed instead CPU cycles of the bare pass, lowest of the runs, as ratios: for a quiet machine.
 
     python -m tests.bench.allocators.bucket_allocator [--timed] [--replays N] [--threads N]...
@@ -59,7 +59,7 @@ def bare_runs(file: Path, settings: Iterable[str], replays: int, home: Home) -> 
 
 
 def median(runs: list[dict], counter: str) -> float:
-    """Of what the allocator counted."""
+    """Median of one of the allocator's counters."""
     return statistics.median(run["reference_stats"][counter] for run in runs)
 
 
@@ -71,7 +71,7 @@ def counted(runs: list[dict]) -> str:
 
 
 def oversize(runs: list[dict]) -> str:
-    """Acquisitions of the oversize lock, those that found it taken, and those of parent locks that did."""
+    """Acquisitions of the oversize lock, those that found it taken, and acquisitions of parent locks that waited."""
     counters = ("oversize_locks", "oversize_locks_contended", "parent_locks_contended")
     return "; ".join(f"{median(runs, counter):,.0f}" for counter in counters)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Waits inside calls of several allocators, as the table of docs/measurements/contention.md, and what the pass costs a
-call: `python -m tests.bench.allocators.contention`. Some six minutes; shares of time are only true on a quiet machine.
+"""Waits inside calls of several allocators, as the table of docs/measurements/contention.md, and the pass's cost per
+call: `python -m tests.bench.allocators.contention`. About six minutes; shares of time need a quiet machine.
 """
 
 import resource
@@ -93,7 +93,7 @@ def main() -> None:
             cells = [cell(frame, allocator) for frame in found.values()]
             print("|", " | ".join([allocator, *cells, longest(found[last], allocator)]), "|")
         seeing = max(frame["seeing_percent"].max() for frame in found.values())
-        print(f"\nSeeing the waits: at most {seeing:.2f} % of thread time.")
+        print(f"\nObserving the waits: at most {seeing:.2f} % of thread time.")
         print("User CPU time, ns per op:", ", ".join(f"{name} {ns:.1f}" for name, ns in cost(folder).items()))
 
 

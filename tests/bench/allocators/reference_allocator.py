@@ -35,7 +35,7 @@ PROGRAMS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 
 @dataclass(frozen=True)
 class Against:
-    """Of one workload: cycles of all calls and peak RSS as shares of glibc's, each with the lowest of the repeats for
+    """Shares of one workload: cycles of all calls and peak RSS relative to glibc's, from the lowest of the repeats for
     cycles (other load only adds) and the median for memory."""
 
     workload: str
@@ -44,7 +44,7 @@ class Against:
 
 
 def workloads(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Names and traces: the corpus, programs recorded now, the compiler proper on one of our sources."""
+    """Names and traces: the corpus, programs recorded now, the compiler proper on one of our source files."""
     if ANDROID.exists():
         yield "android system UI", ANDROID
     for name, (command, settings) in PROGRAMS.items():
@@ -105,7 +105,7 @@ def corners(tape: Path, folder: Path) -> dict[str, tuple[float, float, float]]:
 
 
 def atomics_saved_per_fast_free(tape: Path, folder: Path) -> float:
-    """Atomic read-modify-writes that a free into a fast bin makes more under fastchunks=atomic than under relaxed."""
+    """Additional atomic read-modify-writes of a free into a fast bin under fastchunks=atomic, compared with relaxed."""
     variants = ("fastchunks-relaxed-stats", "fastchunks-atomic-stats")
     runs = replay(tape, folder, *(f"reference:{v}" for v in variants), passes="bare", repeats=1)
     stats = {run["variant"]: run["reference_stats"] for run in runs}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The reference allocator beside glibc's on the corpus, by what can be counted: instructions per op and peak RSS.
+"""The reference allocator beside glibc's on the corpus, by counts: instructions per op and peak RSS.
 
 The corpus is divided in two, so that a policy isn't fitted to the recordings that judge it: policies are tuned on the
-first half (TUNED), and the second (HELD_OUT) is looked at when they are done. Counts repeat on a busy machine.
+first half (TUNED), and the second (HELD_OUT) is measured when they are final. Counts repeat on a busy machine.
 
     python -m tests.bench.allocators.reference_counts [--half tuned|held-out] [-a REFERENCE_CHOICE]... [WORKLOAD]...
 """
@@ -24,7 +24,7 @@ BASE = "glibc"
 
 @dataclass(frozen=True)
 class Counts:
-    """Of one workload under one allocator: instructions of all calls per op, and the peak RssAnon in bytes."""
+    """Counts of one workload under one allocator: instructions of all calls per op, and the peak RssAnon in bytes."""
 
     instructions_per_op: float
     peak_rss_bytes: int
@@ -54,7 +54,7 @@ def row(*cells: object) -> None:
 
 
 def print_half(names: list[str], choices: list[str], folder: Path) -> None:
-    """A row for each workload and one of geometric means; a group of columns for each choice."""
+    """Prints a row for each workload and one of geometric means; a group of columns for each choice."""
     row("workload", "glibc, instructions/op", *(f"{c}, instructions/op | % | peak RSS, %" for c in choices))
     row(*["---"] * (2 + 3 * len(choices)))
     shares: list[list[tuple[float, float]]] = []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Installs candidates from the registries into a clean cache, and again without a network: prints per candidate how
-long each took, whether both times the same library came out, and what verifying says of it. Exit 1 if one failed.
+long each took, whether both made the same library, and the result of verifying it. Exit 1 if one failed.
 
     .venv/bin/python -m tests.bench.allocators.zoo [--cache DIR] [NAME@VERSION]...
 """
@@ -32,13 +32,13 @@ def install(name: str, cache: Path, *options: str, offline: bool = False) -> tup
 
 
 def record(name: str, cache: Path, folder: str = "heaptape/allocators") -> dict:
-    """As it was installed; nothing if it was not."""
+    """The record of its installation; empty if it was not installed."""
     file = cache / folder / name / "record.json"
     return json.loads(file.read_text()) if file.is_file() else {}
 
 
 def row(name: str, cache: Path) -> tuple[str, bool]:
-    """A line of the table, and whether both went well."""
+    """A line of the table, and whether both succeeded."""
     first, online_s = install(name, cache)
     before = record(name, cache)
     again, offline_s = install(name, cache, "--no-verify", "--into", str(cache / "offline"), offline=True)
@@ -46,14 +46,14 @@ def row(name: str, cache: Path) -> tuple[str, bool]:
     fine = first.status == again.status == 0
     same = fine and before["library_sha256"] == after["library_sha256"]
     broken = [f"{one['workload']}: {one['broken']}" for one in before.get("verified") or () if one["broken"]]
-    said = "; ".join(broken) or "keeps all" if fine else (first.stderr + again.stderr).strip()
-    return f"| {name} | {online_s:.0f} | {offline_s:.0f} | {'yes' if same else 'no'} | {said} |", fine
+    verdict = "; ".join(broken) or "keeps all" if fine else (first.stderr + again.stderr).strip()
+    return f"| {name} | {online_s:.0f} | {offline_s:.0f} | {'yes' if same else 'no'} | {verdict} |", fine
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=CANDIDATES, metavar="NAME@VERSION")
-    parser.add_argument("--cache", help="kept afterwards (default: a scratch folder); has to be empty")
+    parser.add_argument("--cache", help="kept afterwards (default: a scratch folder); must be empty")
     arguments = parser.parse_args()
     cache = Path(arguments.cache or tempfile.mkdtemp(prefix="heaptape.")).absolute()
     if cache.exists() and any(cache.iterdir()):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What `heaptape advise --live` says of six programs, and whether it holds: a table for docs/measurements/advice.md.
+"""What `heaptape advise --live` recommends for six programs, and whether it holds: a table for
+docs/measurements/advice.md.
 
     python -m tests.bench.decisions.advice [--seconds 60]
 
-Memory is exact enough on a busy machine; CPU time (--seconds: of live runs, for each program) wants a quiet one. Takes
-a minute or two for each program, and --seconds at most beside it.
+Memory is exact enough on a busy machine; CPU time (--seconds: of live runs, for each program) needs a quiet one. Takes
+a minute or two for each program, plus at most --seconds.
 """
 
 import argparse
@@ -62,7 +63,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, help="as of heaptape advise (default 60)")
     parser.add_argument("programs", nargs="*", default=list(PROGRAMS))
     arguments = parser.parse_args()
-    print("| program | calls | advice | saves, predicted | costs, predicted | live | CPU time of it all, s |")
+    print("| program | calls | advice | saves, predicted | costs, predicted | live | total CPU time, s |")
     print("|---|---:|---|---|---|---|---:|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         _write_inputs(Path(folder))
@@ -94,13 +95,14 @@ def _rows(name: str, folder: Path, seconds: float) -> list[str]:
     for pick in made["picks"]:
         about = [name, f"{made['workload']['ops']:,}"]
         if pick["stay"]:
-            told = [f"{pick['aim']}: stay ({pick['why']})", "", "", ""]
+            cells = [f"{pick['aim']}: stay ({pick['why']})", "", "", ""]
         else:
             one = candidates[pick["use"]]
-            said = {"memory": _memory(one, now), "cpu": _cpu(one)}
+            parts = {"memory": _memory(one, now), "cpu": _cpu(one)}
             other = "cpu" if pick["aim"] == "memory" else "memory"
-            told = [f"{pick['aim']}: {pick['use']}", said[pick["aim"]], said[other], live.get(pick["aim"], "not run")]
-        out.append("| " + " | ".join([*about, *told, f"{spent:.0f}"]) + " |")
+            cells = [f"{pick['aim']}: {pick['use']}", parts[pick["aim"]], parts[other]]
+            cells.append(live.get(pick["aim"], "not run"))
+        out.append("| " + " | ".join([*about, *cells, f"{spent:.0f}"]) + " |")
     return out
 
 

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
 """The table of docs/use/DISTILLATION.md: distillates of large workloads against the whole, each allocator estimated by
-a fit on the others (its variants are left out with it), which also says what error to expect of it; and of which parts
-each error is.
+a fit on the other allocators (its variants are left out with it), which also has the expected error; and the parts of
+each error.
 
     python -m tests.bench.decisions.distilled F... [--ratio R ...] [--misses] [--results FOLDER] [--keep-in FOLDER]
     python -m tests.bench.decisions.distilled --misses [--ratio R ...] [--results FOLDER]
     python -m tests.bench.decisions.distilled --results FOLDER
 
-Without F: what the folder has; without both: the synthetic patterns of PATTERNS, written at millions of ops; without F
-and with --misses: PROGRAMS, recorded with their accesses. What a folder has of a workload is not measured again.
-Workloads of the names in HELD_OUT are summed up apart: nothing was chosen by them. Exact passes only, so that what else
-the machine does changes nothing.
+Without F: the folder's results; without both: the synthetic patterns of PATTERNS, written at millions of ops; without F
+and with --misses: PROGRAMS, recorded with their accesses. Results that a folder has are not measured again. Workloads
+named in HELD_OUT are summed up separately: no choice was based on them. Exact passes only, so that other load on the
+machine changes nothing.
 """
 
 import argparse
@@ -74,17 +74,17 @@ ALLOCATORS = (
     "glibc", "glibc:no-tcache", "jemalloc", "jemalloc:no-tcache", "mimalloc", "tcmalloc", "tbbmalloc", "reference",
     "bucket", "magazine",
 )  # fmt: skip
-# random.Random(20).sample of the sorted names of all that were at hand (27: arenas, cc1, cfrac, clang, gawk, git-large,
+# random.Random(20).sample of the sorted names of all available (27: arenas, cc1, cfrac, clang, gawk, git-large,
 # groups, growing_reallocs, heirs, jq-large, larson, lru_cache, lua, many_threads, perl-large, phases, pipeline,
 # postgres, python3, random_mix_live, redis, remote_storm, ruby, sqlite3-large, string_building, thread_per_request,
-# xmalloc) but those six that the method had been tried on before.
+# xmalloc) except the six on which the method had been tried before.
 HELD_OUT = ("arenas", "gawk", "git-large", "groups", "growing_reallocs", "jq-large", "lua", "postgres")
 FIGURES = distilled.FIGURES_OF_KIND["both"]
-DECIDABLE_PERCENT = 3  # two allocators whose figures of the whole are nearer are no pair to decide
+DECIDABLE_PERCENT = 3  # two allocators whose figures of the whole are closer are not a decidable pair
 
 
 def main() -> None:
-    """Prints a row a workload, ratio and figure, and the sums over all, held out and not."""
+    """Prints a row per workload, ratio and figure, and the sums over all, held out and not."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("inputs", nargs="*", metavar="F")
     parser.add_argument("--ratio", type=float, action="append", default=[])
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--misses", action="store_true", help="of traces recorded with --accesses: those, too")
     parser.add_argument("-a", "--allocator", action="append", default=[], metavar="NAME")
     parser.add_argument("--results", metavar="FOLDER", help="a file for each workload and ratio")
-    parser.add_argument("--keep-in", metavar="FOLDER", help="keeps what was measured of the whole, for the next time")
+    parser.add_argument("--keep-in", metavar="FOLDER", help="keeps measurements of the whole for the next run")
     arguments = parser.parse_args()
     measured_now = arguments.inputs or arguments.misses or not arguments.results
     kept = (pd.read_csv(path) for path in sorted(Path(arguments.results or "").glob("*.csv")))
@@ -150,7 +150,7 @@ def _recorded(home: Home, scratch: Path) -> Iterator[str]:
 def _table(
     workload: Path, ratio: float, choices: Sequence[Choice], arguments: argparse.Namespace, home: Home
 ) -> pd.DataFrame:
-    """One row a choice and figure: value, percent (as distilled.estimates), whole, error and its parts (`_parts`)."""
+    """One row per choice and figure: value, percent (as distilled.estimates), whole, error and its parts (`_parts`)."""
     whole = _whole(workload, choices, arguments, home)
     accesses = measured.MISSES in _figures(arguments)
     count = functools.partial(measured.count, workload, home=home, accesses=accesses)
@@ -189,13 +189,13 @@ class _Made:
 
 
 def _left_out(allocator: str, made: _Made) -> pd.DataFrame:
-    """What the fit on the other allocators says of this one: one row a variant and figure."""
+    """Estimates for this allocator by the fit on the other allocators: one row per variant and figure."""
     others = [choice for choice in made.choices if choice.allocator != allocator]
     known = replace(made.whole, figures=made.whole.figures.loc[[choice.label for choice in others]])
     fitted = fit.fit(made.runs, known, made.manifest, [choice.allocator for choice in others], made.left_out)
-    told = made.manifest | {"corrections": fitted.corrections, "expected": fitted.expected}
+    manifest = made.manifest | {"corrections": fitted.corrections, "expected": fitted.expected}
     return pd.concat(
-        _with_errors(choice.label, distilled.estimates(made.runs[choice.label], told), made)
+        _with_errors(choice.label, distilled.estimates(made.runs[choice.label], manifest), made)
         for choice in made.choices
         if choice.allocator == allocator
     )
@@ -216,10 +216,10 @@ def _with_errors(label: str, estimates: pd.DataFrame, made: _Made) -> pd.DataFra
 
 
 def _parts(label: str, figure: str, made: _Made) -> tuple[float, float, float, float]:
-    """In percent of the whole's figure. Sampling: the whole's own counts in the windows that were chosen, weighted;
-    unseen: what is added to that where windows are chosen without this allocator (select.left_out); state: the
-    distillate's figure less the one before; the stated interval of sampling, of windows that were chosen without it.
-    The fit's correction is the rest of the error.
+    """Parts of an error, in percent of the whole's figure. Sampling: the whole's own counts in the chosen windows,
+    weighted; unseen: the addition to that where windows are chosen without this allocator (select.left_out); state: the
+    distillate's figure less the previous one; interval: the stated interval of sampling, of windows that were chosen
+    without it. The fit's correction is the rest of the error.
     """
     uncorrected = distilled.uncorrected(figure, made.runs[label][distilled.pass_of(figure)], made.manifest)
     error = 100 * (uncorrected / made.whole.figures.loc[label, figure] - 1)
@@ -252,7 +252,7 @@ def _whole(workload: Path, choices: Sequence[Choice], arguments: argparse.Namesp
 
 
 def _summary(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a workload, ratio and figure; errors in percent."""
+    """One row per workload, ratio and figure; errors in percent."""
     rows = []
     for (name, asked, figure), part in table.groupby(["workload", "asked_percent", "figure"], sort=False):
         right, pairs = _pairs(part)
@@ -262,19 +262,19 @@ def _summary(table: pd.DataFrame) -> pd.DataFrame:
         parts |= {
             "within interval": f"{((part['sampling'] + part['unseen']).abs() <= part['interval']).sum()}/{len(part)}"
         }
-        told = {"covered": _covered(part), "pairs": f"{right}/{pairs}", "ranked": _ranked(part)}
-        rows.append(about | _errors(part) | expected | parts | told)
+        ranking = {"covered": _covered(part), "pairs": f"{right}/{pairs}", "ranked": _ranked(part)}
+        rows.append(about | _errors(part) | expected | parts | ranking)
     return pd.DataFrame(rows)
 
 
 def _overall(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a ratio and figure, over all workloads."""
+    """One row per ratio and figure, over all workloads."""
     rows = []
     for (asked, figure), part in table.groupby(["asked_percent", "figure"], sort=False):
         right, pairs = np.array([_pairs(of_one) for _, of_one in part.groupby("workload")]).sum(axis=0)
         about = {"asked %": asked, "figure": figure}
-        told = {"covered": _covered(part), "pairs": f"{right}/{pairs}", "ranked": _ranked(part)}
-        rows.append(about | {"workloads": part["workload"].nunique()} | _errors(part) | told)
+        ranking = {"covered": _covered(part), "pairs": f"{right}/{pairs}", "ranked": _ranked(part)}
+        rows.append(about | {"workloads": part["workload"].nunique()} | _errors(part) | ranking)
     return pd.DataFrame(rows)
 
 
@@ -288,8 +288,8 @@ def _covered(part: pd.DataFrame) -> str:
 
 
 def _pairs(part: pd.DataFrame) -> tuple[int, int]:
-    """Of one workload and figure: pairs of allocators that can be decided on the whole, and how many of them are
-    decided alike by the estimates.
+    """For one workload and figure: pairs of allocators that can be decided on the whole, and how many of them the
+    estimates decide in the same way.
     """
     one, other = _of_pairs(part)
     decidable = (one["whole"] / other["whole"] - 1).abs() * 100 > DECIDABLE_PERCENT
@@ -297,8 +297,8 @@ def _pairs(part: pd.DataFrame) -> tuple[int, int]:
 
 
 def _ranked(part: pd.DataFrame) -> str:
-    """Pairs of a workload that `compare` ranks, as their bounds have nothing in common; and how many of them are so on
-    the whole.
+    """Pairs of a workload that `compare` ranks, because their bounds don't overlap; and how many of them are ranked so
+    on the whole.
     """
     right = pairs = 0
     for _, of_one in part.groupby("workload"):
@@ -310,7 +310,7 @@ def _ranked(part: pd.DataFrame) -> str:
 
 
 def _of_pairs(part: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The one and the other of each pair of rows."""
+    """The first and the second of each pair of rows."""
     first, second = np.triu_indices(len(part), 1)
     return part.iloc[first].reset_index(drop=True), part.iloc[second].reset_index(drop=True)
 

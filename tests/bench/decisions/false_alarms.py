@@ -4,9 +4,9 @@
     .venv/bin/python -m tests.bench.decisions.false_alarms FOLDER [--gates N] [--workloads N] [--slice SPEC|none]
         [ALLOCATOR]...
 
-Each gate takes so many workloads of the corpus, the next ones in turn, cut to a slice that makes a gate short. FOLDER
-keeps the slices and what each gate found (gates.jsonl); a second start goes on where the first ended. No times are
-measured, so other work may run beside. Exit status 1: there was an alarm.
+Each gate takes the next N workloads of the corpus, cut to a slice that makes a gate short. FOLDER keeps the slices and
+the results of each gate (gates.jsonl); a second start continues where the first ended. No times are measured, so other
+work may run beside it. Exit status 1: there was an alarm.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def tapes(folder: Path, cut: str) -> dict[str, Path]:
 
 
 def in_turn(files: dict[str, Path], gate_number: int, count: int) -> dict[str, Path]:
-    """So many of them, beginning where the gate before ended."""
+    """That many of them, beginning where the previous gate ended."""
     names = list(files)
     wanted = {(gate_number * count + place) % len(names) for place in range(count)}
     return {names[place]: files[names[place]] for place in sorted(wanted)}
@@ -76,7 +76,7 @@ def figures(rows: list[dict]) -> Iterator[dict]:
 
 
 def table(rows: list[dict]) -> pd.DataFrame:
-    """A row for each allocator and figure: comparisons, those whose two runs differ, by how much at most and in which
+    """A row for each allocator and figure: comparisons, those whose two runs differ, the largest difference and its
     workload, those that were run again and passed (noise), alarms.
     """
     made = []
@@ -109,12 +109,12 @@ def alarms(rows: list[dict]) -> list[str]:
 
 def _why(workload: dict) -> str:
     figures = {name: one for name, one in workload["figures"].items() if one["verdict"] == "worse"}
-    said = [f"{name} {one['old']} {one['new']}" for name, one in figures.items()]
-    return "; ".join(filter(None, [*said, *workload["errors"], workload["broken"]["new"]]))
+    changes = [f"{name} {one['old']} {one['new']}" for name, one in figures.items()]
+    return "; ".join(filter(None, [*changes, *workload["errors"], workload["broken"]["new"]]))
 
 
 def measure(arguments: argparse.Namespace) -> list[dict]:
-    """All gates: those that are kept, and those that are missing."""
+    """All gates: reads those that are kept, and measures those that are missing."""
     files = tapes(arguments.folder, arguments.slice)
     count = min(arguments.workloads or len(files), len(files))
     about = {"slice": arguments.slice, "tolerate": arguments.tolerate, "count": count}

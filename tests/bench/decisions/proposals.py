@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""How well `heaptape blame` ranks experiments: what its proposals promise against what replays of them bring, over the
-planted programs and workloads/whatif. Prints per experiment what of RSS it promises to save, what it saves, and what
-more the allocator keeps empty, in percent; and Spearman's rank correlation.
+"""How well `heaptape blame` ranks experiments: promised savings of its proposals against savings in replays, over the
+planted programs and workloads/whatif. Prints per experiment the share of RSS that it promises to save, that it saves,
+and that the allocator additionally keeps empty, in percent; and Spearman's rank correlation.
 
     .venv/bin/python -m tests.bench.decisions.proposals [-a ALLOCATOR]... [PROGRAM]...
 """
@@ -30,8 +30,8 @@ GROUPS = 3  # of each program
 
 
 def compare(name: str, allocators: list[str], home: Home, scratch: Path) -> pd.DataFrame:
-    """`proposals.tried` of all actions on the GROUPS groups of the program that promise most, where RSS is most above
-    live bytes; and column program.
+    """`proposals.tried` of all actions on the GROUPS groups of the program that promise most, where RSS exceeds live
+    bytes most; and column program.
     """
     tape = scratch / "p.tape"
     succeed(RECORD, "--stacks", "-o", tape, "--", OUT / "test-programs" / PROGRAMS[name][0], *PROGRAMS[name][1:])
@@ -41,26 +41,26 @@ def compare(name: str, allocators: list[str], home: Home, scratch: Path) -> pd.D
     settings = rounds.Settings(1, passes=("blame",))
     there = Results("", replay.replay(work, about, choices, settings, home)).holders()
     positions = {label: position_at(found, "widest") for label, found in there.items()}
-    told = pd.concat([proposals.estimates(found, label, positions[label]) for label, found in there.items()])
-    if told.empty:
-        return told
-    most = told.groupby("group")["saving_bytes"].max().nlargest(GROUPS).index
-    tried = whatif.experiments(list(dict.fromkeys(told["experiment"][told["group"].isin(most)])), together=False)
+    offers = pd.concat([proposals.estimates(found, label, positions[label]) for label, found in there.items()])
+    if offers.empty:
+        return offers
+    most = offers.groupby("group")["saving_bytes"].max().nlargest(GROUPS).index
+    tried = whatif.experiments(list(dict.fromkeys(offers["experiment"][offers["group"].isin(most)])), together=False)
     at = tuple(map(str, sorted(set(positions.values()))))
     job = whatif.Job(tape, tried, choices, rounds.Settings(1, passes=("blame",), at=at))
     file = Results("", whatif.run(job, home, scratch))
-    return proposals.tried(file, told, positions).dropna(subset=["saving_bytes"]).assign(program=name)
+    return proposals.tried(file, offers, positions).dropna(subset=["saving_bytes"]).assign(program=name)
 
 
 def correlation(rows: pd.DataFrame) -> str:
-    """Spearman's, of the promised share of RSS and that which was freed: saved, or kept empty by the allocator; and
-    that which was saved alone.
+    """Spearman's rank correlation of the promised share of RSS with the freed share (saved, or kept empty by the
+    allocator), and with the saved share alone.
     """
     promised, saved, left = (
         rows[key] / rows["rss_bytes"] for key in ("saving_bytes", "found_saving_bytes", "found_left_bytes")
     )
     freed, only = (promised.corr(found, method="spearman") for found in (saved + left, saved))
-    return f"{len(rows)} experiments, rank correlation {freed:.2f} of what is freed, {only:.2f} of what RSS falls by"
+    return f"{len(rows)} experiments, rank correlation {freed:.2f} of freed, {only:.2f} of saved shares"
 
 
 def main() -> None:

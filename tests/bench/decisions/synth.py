@@ -3,9 +3,9 @@
 
     python -m tests.bench.decisions.synth [--half tuned|held-out] [--seed S] [--write] [WORKLOAD]...
 
-Exact figures on each allocator, of the corpus's tapes and of what is drawn from their profiles. Nothing of `heaptape
-synth` is tuned on the second half (reference_counts.HALVES). A Markdown table; --write: what errors to expect, from the
-held-out half, into analysis/heaptape/synth/errors.json.
+Exact figures on each allocator, of the corpus's tapes and of workloads drawn from their profiles. Nothing of `heaptape
+synth` is tuned on the second half (reference_counts.HALVES). Prints a Markdown table; --write: writes the expected
+errors, from the held-out half, into analysis/heaptape/synth/errors.json.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from tests.support import OUT
 
 ALLOCATORS = ("glibc", "jemalloc", "tcmalloc", "mimalloc")
 FIGURES = ("instructions", "rss-peak", "rss-mean")
-FEWEST_OPS = 10_000  # of a shorter recording start-up is all there is to measure
+FEWEST_OPS = 10_000  # a shorter recording consists mostly of start-up
 LEVEL = 0.95
 
 
@@ -50,7 +50,7 @@ def figures(source: Path, home: Home, folder: Path) -> pd.DataFrame:
 
 
 def errors(name: str, seed: int, home: Home) -> pd.DataFrame:
-    """One row an allocator and figure: workload, half, allocator, figure, whole, synthetic, error_percent."""
+    """One row per allocator and figure: workload, half, allocator, figure, whole, synthetic, error_percent."""
     half = next(half for half, names in HALVES.items() if name in names)
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         folder = Path(scratch)
@@ -73,8 +73,8 @@ def errors(name: str, seed: int, home: Home) -> pd.DataFrame:
 
 
 def margin(found: Sequence[float]) -> float:
-    """Percent that the next such error stays within in 95 of 100 cases: the rank that holds whatever the errors'
-    distribution, or the largest where they are too few for one.
+    """Percent that bounds the next such error in 95 of 100 cases: by the rank that holds for any distribution of the
+    errors, or the largest error where there are too few.
     """
     ranked = sorted(abs(error) for error in found)
     return ranked[min(math.ceil((len(ranked) + 1) * LEVEL), len(ranked)) - 1]
@@ -97,7 +97,7 @@ def lines(table: pd.DataFrame) -> Iterator[str]:
 
 
 def kept_pairs(table: pd.DataFrame) -> str:
-    """Of pairs of allocators that differ by more than 1 %, in how many is the better one still so."""
+    """Of pairs of allocators that differ by more than 1 %, the number in which the better one stays better."""
     kept = decidable = 0
     for _, rows in table.groupby(["workload", "figure"]):
         here = rows.set_index("allocator")
@@ -132,12 +132,12 @@ def main() -> int:
 
 
 def short(names: Sequence[str]) -> list[str]:
-    """Recordings of which start-up is most."""
-    told = [
+    """Recordings that are mostly start-up."""
+    outputs = [
         subprocess.run([OUT / "bin/heaptape", "info", "--json", CORPUS / f"{name}.tape"], capture_output=True)
         for name in names
     ]
-    return [name for name, one in zip(names, told) if json.loads(one.stdout)["events"] < FEWEST_OPS]
+    return [name for name, one in zip(names, outputs) if json.loads(one.stdout)["events"] < FEWEST_OPS]
 
 
 if __name__ == "__main__":

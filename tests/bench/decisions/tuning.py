@@ -5,7 +5,7 @@ combinations of three levels of five tunables of glibc (both ends and the defaul
 
     .venv/bin/python -m tests.bench.decisions.tuning FOLDER [--objective rss-peak]... [WORKLOAD]...
 
-FOLDER keeps what was measured; a second start goes on where the first ended. All figures are exact.
+FOLDER keeps the measurements; a second start continues where the first ended. All figures are exact.
 """
 
 import argparse
@@ -35,7 +35,7 @@ HOME = default_home()
 
 
 def grid(space: Space) -> list[Settings]:
-    """The default and both ends of each tunable, each with each."""
+    """The default and both ends of each tunable, in all combinations."""
     tunables = space.allocator.tunables
     assert tunables
     levels = [[UNSET, *tunables.space[name].ends] for name in space.levels]
@@ -65,9 +65,7 @@ def compare(name: str, objectives: Sequence[str], folder: Path) -> list[dict]:
 def _best(
     goals: Goals, space: Space, name: str, workload: Path, folder: Path, settings: list[Settings] | None = None
 ) -> dict[str, tuple[float, int]]:
-    """objective -> the least ratio to the default's, and how many points there were: of these settings, or of a
-    search.
-    """
+    """objective -> the least ratio to the default's, and the number of points: of these settings, or of a search."""
     kind = "grid" if settings else "search"
     file = folder / f"{name}.{'+'.join(goals.objectives)}.{kind}.sqlite"
     trials = Trials({name: workload}, space, goals, HOME)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Whether what `heaptape tune` finds holds live: twelve programs on which no search was developed (none is in
-tests/bench/decisions/tuning.py) are recorded, tuned, and run with the default and the winner in turns.
+"""Whether the settings that `heaptape tune` finds hold live: twelve programs on which no search was developed (none is
+in tests/bench/decisions/tuning.py) are recorded, tuned, and run alternately with the default and the winner.
 
     .venv/bin/python -m tests.bench.decisions.tuning_live FOLDER [--allocator NAME] [--limit EXPR] [PROGRAM]...
 
-FOLDER keeps what was recorded and measured; a second start goes on where the first ended. Memory, page faults and
-system calls are exact enough on a busy machine; a limit of instructions is held against CPU time live, which wants a
+FOLDER keeps recordings and measurements; a second start continues where the first ended. Memory, page faults and
+system calls are exact enough on a busy machine; a limit of instructions is compared with CPU time live, which needs a
 quiet one.
 """
 
@@ -29,7 +29,7 @@ RECIPES = {
     "counted": ("cc1", "gawk", "jq", "lua", "php", "pythreads", "ruby", "sort", "tclsh", "xmllint"),
     "apps": ("go-cgo", "xz"),
 }
-# What says how much memory is kept, and for how long; caches of threads, which cost instructions, stay as they are.
+# Tunables for how much memory is kept, and for how long; thread caches, which cost instructions, stay unchanged.
 TUNABLES = {
     "glibc": "arena_max,mmap_threshold,mmap_max,trim_threshold,top_pad,mxfast",
     "jemalloc": "narenas,dirty_decay_ms,muzzy_decay_ms,lg_extent_max_active_fit,oversize_threshold,retain,dss",
@@ -67,7 +67,7 @@ def _recipes() -> list[Recipe]:
 
 
 def _repeatable(recipe: Recipe) -> Recipe:
-    """Its command as it can be run again in one folder, and the program itself that is meant, not gcc's driver."""
+    """Its command, repeatable in one folder, and the program to record itself, not gcc's driver."""
     if recipe.name == "xz":
         return msgspec.structs.replace(recipe, command=("xz", "-f", *recipe.command[1:]))
     if recipe.command[0] != "gcc":
@@ -79,7 +79,7 @@ def _repeatable(recipe: Recipe) -> Recipe:
 
 
 def _tuned(recipe: Recipe, arguments: argparse.Namespace) -> dict:
-    """What `heaptape tune --live` wrote, in a folder of the program's input."""
+    """The output of `heaptape tune --live`, in a folder with the program's input."""
     folder = arguments.folder.resolve()
     tape, results = folder / f"{recipe.name}.tape", folder / f"{recipe.name}.{arguments.allocator}.json"
     folder.mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,8 @@
 
     python -m tests.bench.decisions.whatif_real [-n LIVE_RUNS] [-a ALLOCATOR]... [NAME]...
 
-Each recipe of workloads/whatif/ is recorded once as it is, with call stacks, its experiment replayed, and the program
-run live, as it is and with the change. A Markdown table.
+Each recipe of workloads/whatif/ is recorded once unchanged, with call stacks, its experiment replayed, and the program
+run live, unchanged and with the change. Prints a Markdown table.
 """
 
 import argparse
@@ -32,8 +32,8 @@ FIGURES = {"peak": "rss_anon_peak_bytes", "mean": "rss_anon_mean_bytes"}
 
 @dataclass(frozen=True)
 class Change:
-    """`experiment`: as of `heaptape whatif`; {first}: the site that holds most at the peak, by `heaptape blame` on the
-    first allocator. `environment`: what makes the recipe's program change.
+    """`experiment`: as for `heaptape whatif`; {first}: the site that holds most at the peak, by `heaptape blame` on the
+    first allocator. `environment`: makes the recipe's program change.
     """
 
     recipe: str
@@ -97,7 +97,7 @@ def _first_site(tape: Path, choice: Choice, home: Home, folder: Path) -> int:
 
 
 def document(table: pd.DataFrame) -> str:
-    """Markdown, a table for each figure: savings in MiB, and in percent of what the live program has as it is."""
+    """Markdown, a table for each figure: savings in MiB, and in percent of the unchanged live program's figure."""
     return "\n\n".join(_table(name, rows) for name, rows in table.groupby("figure", sort=False))
 
 
@@ -111,8 +111,8 @@ def _table(figure: str, rows: pd.DataFrame) -> str:
         plain = row["live_plain"]
         predicted, live_saving = row["predicted_plain"] - row["predicted"], plain - row["live"]
         savings = [f"{saved / MIB:.2f} ({100 * saved / plain:.1f} %)" for saved in (predicted, live_saving)]
-        told = abs(live_saving) >= LEAST_CHANGE_PERCENT / 100 * plain
-        error = f"{100 * (predicted / live_saving - 1):+.1f}" if told else "–"
+        decisive = abs(live_saving) >= LEAST_CHANGE_PERCENT / 100 * plain
+        error = f"{100 * (predicted / live_saving - 1):+.1f}" if decisive else "–"
         cells = [row["program"], f"`{row['group']}`", row["allocator"], f"{plain / MIB:.1f}", *savings, error]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
 """`heaptape fleet ingest` of generated traces beside `heaptape-convert profile` of the same: traces and MB per second,
-CPU time, memory of the largest process; and the same command again, when all are there.
+CPU time, memory of the largest process; and the same command again, when all traces are in the store.
 
 python -m tests.bench.fleet.ingest [COUNT] [--events N] [--workers N] [--runs N] [--portion N]: COUNT traces (default
-200) of so many events (default 50,000), in alternating runs. Traces are generated, measured and deleted by portions
-(default 2,500), all of which go into one store: so no more disk is needed than some 3 bytes per event of a portion.
-10,000 of 100,000 events take some 10 minutes of two idle processors, and 0.8 GB of /tmp. Needs `make
-out/bench/bench_trace`.
+200) of N events (default 50,000), in alternating runs. Traces are generated, measured and deleted in portions (default
+2,500), all of which go into one store: so the disk space needed is only about 3 bytes per event of a portion. 10,000
+of 100,000 events take about 10 minutes of two idle processors, and 0.8 GB of /tmp. Needs `make out/bench/bench_trace`.
 """
 
 import argparse
@@ -23,7 +22,7 @@ THREADS, LIVE, RUN = 4, 2000, 16
 
 
 def generate(folder: Path, numbers: range, events: int) -> int:
-    """Traces, each of one event more than the one before: so no two are alike. Their bytes."""
+    """Makes traces, each of one event more than the one before, so that no two are equal. Returns their bytes."""
     for number in numbers:
         shape = [str(n) for n in (events + number, THREADS, LIVE, RUN)]
         succeed(OUT / "bench/bench_trace", folder / f"{number:06}.tape", *shape)
@@ -31,7 +30,7 @@ def generate(folder: Path, numbers: range, events: int) -> int:
 
 
 def profiled(folder: Path, workers: int) -> Spent:
-    """What `profile` takes by itself, each trace in a process of its own."""
+    """The cost of `profile` alone, each trace in a separate process."""
     names = folder.parent / "names"
     names.write_text("\n".join(map(str, sorted(folder.iterdir()))))
     return spend("xargs", "-a", names, "-P", str(workers), "-n", "1", CONVERT, "profile")
@@ -42,7 +41,7 @@ def ingested(folder: Path, store: Path, workers: int) -> Spent:
 
 
 def portion(folder: Path, stores: Sequence[Path], workers: int) -> Iterator[dict[str, Spent]]:
-    """What the traces of a folder take, once for each store, into which they go."""
+    """The cost of the traces of a folder, once for each store, into which they go."""
     for store in stores:
         yield {
             "profile": profiled(folder, workers),
@@ -57,7 +56,7 @@ def added(parts: Sequence[Spent]) -> Spent:
 
 
 def measured(scratch: Path, given: argparse.Namespace) -> tuple[int, list[dict[str, Spent]]]:
-    """Bytes of all traces; what each run took, all portions together."""
+    """Bytes of all traces; the cost of each run, all portions together."""
     folder, bytes_ = scratch / "tapes", 0
     stores = [scratch / f"store{number}" for number in range(given.runs)]
     portions = []

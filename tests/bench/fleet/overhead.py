@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What a fleet's own parts cost: CPU time of the scheduler per cell, and the wall time that workers did not spend on
-cells, with 1, 2 and 4 workers. Cheap cells: a workload of 200 events on glibc under so many settings. Prints a row for
-each number of workers, and which share of the wall time that would be at cells of 2 s. Best on an idle machine.
+"""Cost of a fleet's own parts: CPU time of the scheduler per cell, and the wall time that workers did not spend on
+cells, with 1, 2 and 4 workers. Cheap cells: a workload of 200 events on glibc under many settings. Prints a row for
+each number of workers, and the share of the wall time that this would be at cells of 2 s. Best on an idle machine.
 
     .venv/bin/python -m tests.bench.fleet.overhead [--cells 1000] [--workers 1,2,4] [--namespaces]
 
---namespaces: each worker in a network namespace of its own, as a machine of its own (root, `ip`).
+--namespaces: each worker in its own network namespace, as if on its own machine (root, `ip`).
 """
 
 import argparse
@@ -41,7 +41,7 @@ def process(*command: str) -> Iterator[subprocess.Popen]:
 
 @contextlib.contextmanager
 def namespace(number: int) -> Iterator[tuple[list[str], str]]:
-    """(what runs a command in it, the address at which it reaches this side)."""
+    """(command prefix that runs a command in it, the address at which it reaches this side)."""
     name, here, there = f"heaptape-fleet{number}", f"htf{number}a", f"htf{number}b"
     near, far = (NETWORK.format(number=number, end=end) for end in (1, 2))
     try:
@@ -61,7 +61,7 @@ def namespace(number: int) -> Iterator[tuple[list[str], str]]:
 
 
 def measure(workers: int, cells: int, namespaces: bool) -> dict[str, float]:
-    """Of one run of all cells by so many workers of one thread each; seconds."""
+    """One run of all cells by that many workers of one thread each; seconds."""
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, contextlib.ExitStack() as ends:
         place = Path(scratch)
         os.environ["XDG_CACHE_HOME"] = str(place / "cache")

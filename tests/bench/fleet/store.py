@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What a store costs per cell: CPU time of putting, listing, reading and checking it, and of its figures as a frame;
-bytes by pass. The cells are those of a store that is given, again and again under other repetitions.
+"""Cost of a store per cell: CPU time of putting, listing, reading and checking it, and of its figures as a frame;
+bytes by pass. The cells are those of a given store, repeated under other repetition numbers.
 
     .venv/bin/python -m tests.bench.fleet.store STORE [--cells 4000]
 """

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Two "machines" of which one is really slowed by half: on its processor another process spins all the time. What is
-said of a candidate against the baseline with the machine as a block, and what a pooled analysis would say.
+"""Two "machines" of which one is really slowed by half: on its processor another process spins all the time. Compares
+a candidate with the baseline with the machine as a block, and shows the result of a pooled analysis.
 
     .venv/bin/python -m tests.bench.fleet.unequal [TAPE] [-a NAME] [--reps 12]
 
-TAPE: default workloads/corpus/git.tape; NAME: default jemalloc, against glibc. Each machine is a worker bound to a
-processor of its own; a quarter of the blocks are the fast one's. The figure is the wall time of the whole stream (pass
-bare): CPU time does not see who else has the processor. Wants two idle processors, some two minutes.
+TAPE: default workloads/corpus/git.tape; NAME: default jemalloc, against glibc. Each machine is a worker bound to its
+own processor; a quarter of the blocks are the fast one's. The figure is the wall time of the whole stream (pass
+bare): CPU time does not include other processes' use of the processor. Needs two idle processors, about two minutes.
 """
 
 import argparse
@@ -27,7 +27,7 @@ SHARES = {"fast": ["0/4"], "slow": ["1/4", "2/4", "3/4"]}
 
 
 def bound(processor: int, command: str) -> subprocess.Popen:
-    """A shell command that may use that processor only."""
+    """A shell command that may use only that processor."""
     return subprocess.Popen(["taskset", "-c", str(processor), "sh", "-c", command], stdout=subprocess.DEVNULL)
 
 

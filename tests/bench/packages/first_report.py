@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""From `pip install` of a wheel to the first report, where the wheels that it needs are cached: seconds by the clock of
-each step, and what is installed, counted. They are fetched first, outside of what is measured. On a machine that does
-nothing else.
+"""From `pip install` of a wheel to the first report, where the wheels that it needs are cached: wall time of each step
+in seconds, and a count of what is installed. The wheels are fetched first, before the measurement. For an idle machine.
 
     make wheel && .venv/bin/python -m tests.bench.packages.first_report out/wheel/heaptape-*.whl [--rounds 3]
 """
@@ -19,7 +18,7 @@ PIP = ("-m", "pip", "--disable-pip-version-check", "-q")
 
 
 def run(*command: str | Path) -> None:
-    """Prints what it wrote if it fails."""
+    """Runs a command; prints its output if it fails."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{command} ended with {done.returncode}: {done.stderr}")
@@ -44,7 +43,7 @@ def one_round(wheel: Path, cache: Path, folder: Path) -> dict[str, float]:
 
 
 def installed(folder: Path) -> str:
-    """What one environment holds beside pip and setuptools."""
+    """The contents of an environment beside pip and setuptools."""
     (site,) = folder.glob("venv/lib/python3*/site-packages")
     files = [path for path in site.rglob("*") if path.is_file() and path.relative_to(site).parts[0][:3] != "pip"]
     size_bytes = sum(path.stat().st_size for path in files)
@@ -65,8 +64,8 @@ def main() -> None:
         run(sys.executable, *PIP, "download", "-d", cache, wheel)
         for number in range(arguments.rounds):
             steps = one_round(wheel, cache, folder / str(number))
-            told = ", ".join(f"{step} {taken:.1f} s" for step, taken in steps.items())
-            print(f"round {number + 1}: {told}; from pip to the report {sum(list(steps.values())[1:]):.1f} s")
+            listed = ", ".join(f"{step} {taken:.1f} s" for step, taken in steps.items())
+            print(f"round {number + 1}: {listed}; from pip to the report {sum(list(steps.values())[1:]):.1f} s")
         print(installed(folder / "0"))
 
 

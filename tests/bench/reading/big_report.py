@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Results of the size that the report's target names: nine workloads under eight allocators, ten repetitions. Made up,
-but as large and as hard to compress as those of the replay engine: time lines of 2,048 samples, memory maps of 233
-positions, histograms of each call and of each of its size classes.
+"""Results of the size in the report's target: nine workloads under eight allocators, ten repetitions. Synthetic, but as
+large and as hard to compress as those of the replay engine: time lines of 2,048 samples, memory maps of 233 positions,
+histograms of each call and of each of its size classes.
 
-A replay of `heaptape workloads capture phases` under eight allocators, four repetitions, was the model: 17 kB of JSON
-per time run for two busy calls, 80 kB per time line, 260 kB per memory map, 12 to 27 kB per fragmentation.
+Modelled on a replay of `heaptape workloads capture phases` under eight allocators, four repetitions: 17 kB of JSON per
+time run for two busy calls, 80 kB per time line, 260 kB per memory map, 12 to 27 kB per fragmentation.
 """
 
 import base64
@@ -24,7 +24,7 @@ WORKLOADS, REPEATS, SAMPLES, POSITIONS, REGION_BYTES = 9, 10, 2048, 233, 16384
 ALLOCATORS = ("glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference", "hoard", "snmalloc")
 # Their memory differs from run to run, so it is measured as often as time.
 RESTLESS = ("jemalloc", "mimalloc")
-# Offers a walk of its heap.
+# Exports a heap walk.
 WALKED = ("reference",)
 CALLS = {"malloc": 90.0, "free": 70.0, "realloc": 210.0, "calloc": 160.0}
 SIZE_CLASSES = (32, 64, 128, 256, 512, 1024, 4096, 65536)
@@ -33,14 +33,14 @@ OPS = 1_000_000
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one report."""
+    """Cost of one report."""
 
     seconds: float
     page_bytes: int
 
 
 def measure(folder: Path) -> Cost:
-    """Writes the results into the folder, and makes the report of them as a user would."""
+    """Writes the results into the folder, and makes the report from them as a user would."""
     paths = []
     for number in range(WORKLOADS):
         paths.append(folder / f"w{number}.json")
@@ -94,7 +94,7 @@ def _time(source: np.random.Generator, slowness: float) -> dict:
 
 
 def _latency(source: np.random.Generator, mean: float, count: int) -> dict:
-    """Of log-normal calls: figures, and a histogram of eight buckets per power of two."""
+    """Log-normal calls: figures, and a histogram of eight buckets per power of two."""
     values = source.lognormal(np.log(mean) - 0.3, 0.8, min(count, 8000))
     lower = 2.0 ** (np.floor(8 * np.log2(values)) / 8)
     buckets, counts = np.unique(lower.astype(int), return_counts=True)
@@ -140,7 +140,7 @@ def _memory(source: np.random.Generator, number: int) -> dict:
 
 
 def _fragmentation(source: np.random.Generator, rows: np.ndarray, allocator: str) -> dict:
-    """What RSS consists of: parts and fills that wander, as those of real allocators do."""
+    """Composition of RSS: parts and fills that vary, as those of real allocators do."""
     rss, live = rows[:, 1], rows[:, 3]
     live_resident = np.minimum(live, rss)
     parts = _shares(source, 5) * (rss - live_resident)[:, None]
@@ -164,11 +164,11 @@ def _fragmentation(source: np.random.Generator, rows: np.ndarray, allocator: str
 
 
 def _shares(source: np.random.Generator, count: int) -> np.ndarray:
-    """Shares of a whole that wander from position to position, most of the time not at all."""
+    """Shares of a whole that vary from position to position, most of the time not at all."""
     moves = source.normal(0, 0.15, (POSITIONS, count)) * (source.random((POSITIONS, 1)) < 0.5)
     weights = np.exp(moves.cumsum(axis=0) + source.normal(0, 1, count))
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-if __name__ == "__main__":  # by itself: python -m tests.bench.reading.big_report FOLDER
+if __name__ == "__main__":  # separately: python -m tests.bench.reading.big_report FOLDER
     print(measure(Path(sys.argv[1])))

@@ -38,7 +38,7 @@ class Row:
 
 
 def rows(folder: Path) -> Iterator[Row]:
-    """What is timed; makes the traces."""
+    """The commands that are timed; makes the traces."""
     larson = rates.ten_million_events(folder)
     events = info(larson)["events"]
     for command in ("compile", "check", "info"):

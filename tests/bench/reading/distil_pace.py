@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""windows and distil of heaptape-convert: ops per second and peak memory, instructions per op. Some five minutes.
+"""windows and distil of heaptape-convert: ops per second and peak memory, instructions per op. About five minutes.
 
-python -m tests.bench.reading.distil_pace [F ...]: traces, of which workloads are made first; without one, larson of two
-threads (10 M ops) and redis of the corpus. Rates are by CPU time, of the fastest of three runs; instructions by
-callgrind, of the first workload alone.
+python -m tests.bench.reading.distil_pace [F ...]: traces, from which workloads are made first; without one, larson of
+two threads (10 M ops) and redis of the corpus. Rates are by CPU time, of the fastest of three runs; instructions by
+callgrind, of the first workload only.
 """
 
 import argparse

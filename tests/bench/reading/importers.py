@@ -16,7 +16,7 @@ BINARY = ("dj", "wl", "bytehound")
 
 @dataclass
 class Rate:
-    """Of one format's importer."""
+    """Rate of one format's importer."""
 
     name: str
     events_per_second: float
@@ -30,7 +30,7 @@ class Rate:
 
 
 def rates(folder: Path) -> list[Rate]:
-    """The rate of each importer, best of three runs; folder takes the recordings, of up to 256 MB."""
+    """The rate of each importer, best of three runs; the recordings, of up to 256 MB, go into folder."""
     done = subprocess.run(
         [OUT / "bench" / "bench_import", str(EVENTS)], cwd=folder, capture_output=True, text=True, check=True
     )

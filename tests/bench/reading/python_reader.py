@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The Python reader of traces: events per second of CPU time, of recordings and of archives, beside another checkout's
-in alternating runs; and what a process pays before its first event. Some minutes.
+in alternating runs; and the cost to a process before its first event. A few minutes.
 
 python -m tests.bench.reading.python_reader [--against CHECKOUT]. Needs `make out/bench/bench_trace`.
 """
@@ -18,7 +18,7 @@ from tests.bench.reading import rates
 from tests.support import CONVERT, REPOSITORY, succeed
 
 RUNS, PROGRAMS, SYNTHETIC_EVENTS = 3, ("python3", "perl", "redis", "git"), 1_000_000
-# Of one process: CPU seconds of the imports, of a first read, of the second one; events.
+# Of one process: CPU seconds of the imports, of the first read, of the second; events.
 READ = """
 import sys, time
 began = time.process_time()
@@ -34,7 +34,7 @@ print(*times, events)
 
 
 def traces(folder: Path) -> Iterator[Path]:
-    """Recordings of the corpus and a synthetic trace of four threads, each plain and as an archive of today."""
+    """Recordings of the corpus and a synthetic trace of four threads, each plain and as an archive in today's form."""
     for name in PROGRAMS:
         plain = folder / f"{name}.tape"
         succeed(CONVERT, "convert", REPOSITORY / "workloads/corpus" / plain.name, plain)
@@ -50,7 +50,7 @@ def _archived(plain: Path) -> Path:
 
 
 def read(checkout: Path, tape: Path, kept_code: str | None = None) -> tuple[float, float, float, int]:
-    """What READ prints, of that checkout's reader. `kept_code`: folder of the code that Numba keeps, for another."""
+    """The output of READ with that checkout's reader. `kept_code`: another folder for the code that Numba caches."""
     environment = os.environ | {"PYTHONPATH": str(checkout / "analysis")}
     if kept_code:
         environment["NUMBA_CACHE_DIR"] = kept_code

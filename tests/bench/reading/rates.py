@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rates of what comes after recording: compile, check and info; the engine with the null allocator; the report."""
+"""Rates of the steps after recording: compile, check and info; the engine with the null allocator; the report."""
 
 import json
 import os
@@ -13,12 +13,12 @@ from pathlib import Path
 
 from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, record, succeed, workload
 
-SAID_CHARACTERS = 4000  # of standard error, the last
+SHOWN_CHARACTERS = 4000  # of standard error, the last
 
 
 @dataclass
 class Spent:
-    """By a program: wall time, peak RSS, CPU time."""
+    """Used by a program: wall time, peak RSS, CPU time."""
 
     seconds: float
     peak_rss_bytes: int
@@ -26,23 +26,23 @@ class Spent:
 
 
 def spend(*command: str | Path) -> Spent:
-    """Runs a program that must exit with 0: else what it said on standard error is told."""
+    """Runs a program that must exit with 0: otherwise the error has the end of its standard error."""
     words = [str(word) for word in command]
-    with tempfile.TemporaryFile() as said:  # no pipe, which would have to be read meanwhile
+    with tempfile.TemporaryFile() as errors:  # not a pipe, which would have to be read meanwhile
         began = time.monotonic()
-        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=said) as program:
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=errors) as program:
             _, status, usage = os.wait4(program.pid, 0)
             program.returncode = os.waitstatus_to_exitcode(status)
         seconds = time.monotonic() - began
         if program.returncode != 0:
-            said.seek(0)
-            text = said.read().decode(errors="replace")[-SAID_CHARACTERS:]
+            errors.seek(0)
+            text = errors.read().decode(errors="replace")[-SHOWN_CHARACTERS:]
             raise RuntimeError(f"{words} ended with {program.returncode}:\n{text}")
     return Spent(seconds, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
 
 
 def instructions(folder: Path, *command: str | Path) -> int:
-    """Of all threads of a program that must exit with 0, by callgrind."""
+    """Instructions of all threads of a program that must exit with 0, by callgrind."""
     out = folder / "callgrind.out"
     succeed("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *command, timeout_s=900)
     total = re.search(r"^(?:summary|totals): (\d+)", out.read_text(), re.MULTILINE)
@@ -58,7 +58,7 @@ def ten_million_events(folder: Path) -> Path:
     return tape
 
 
-# Options for some million events of each synthetic pattern whose default is shorter.
+# Options for a few million events of each synthetic pattern whose default is shorter.
 WRITTEN = {
     "alignment_storm": ("--rounds=2000000",),
     "arenas": ("--tasks=4000",),
@@ -92,7 +92,7 @@ def written_per_second(name: str, folder: Path) -> tuple[int, float]:
 
 
 def synthetic_trace(folder: Path, events: int, sites: int = 0) -> Path:
-    """A trace of so many events of 4 threads and 200,000 live objects (convert/bench/generate_trace.h)."""
+    """A trace of that many events of 4 threads and 200,000 live objects (convert/bench/generate_trace.h)."""
     tape = folder / "synthetic.tape"
     succeed(OUT / "bench/bench_trace", tape, str(events), "4", "200000", "16", str(sites), timeout_s=3600)
     return tape
@@ -110,8 +110,8 @@ def engine_ns_per_op(work: Path, ops: int) -> float:
     """The engine alone: bare pass over the null allocator, median of 5 runs, in ns per op."""
     times = []
     for _ in range(5):
-        said = succeed(REPLAY, "--pass", "bare", "--null", "--touch", "none", "--order", "causal", work).stdout
-        run = json.loads(said)
+        printed = succeed(REPLAY, "--pass", "bare", "--null", "--touch", "none", "--order", "causal", work).stdout
+        run = json.loads(printed)
         times.append(run["cycles_total"] / run["cycles_hz"] * 1e9 / ops)
     return statistics.median(times)
 
@@ -144,7 +144,7 @@ def engine_peak_rss_bytes(work: Path) -> int:
 
 
 def replay_and_report(work: Path, folder: Path) -> tuple[float, float, dict]:
-    """Seconds of `heaptape replay` once under every allocator, seconds of `heaptape report`, and the results."""
+    """Seconds of one `heaptape replay` under every allocator, seconds of `heaptape report`, and the results."""
     results = folder / "r.json"
     replayed = spend(HEAPTAPE, "replay", "-n", "1", "--passes", "time,memory", "-o", results, work)
     reported = spend(HEAPTAPE, "report", results, "-o", folder / "r.html")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What attaching costs: python -m tests.bench.recording.attaching [ROUNDS]. Needs redis; three minutes at 10 rounds.
+"""Cost of attaching: python -m tests.bench.recording.attaching [ROUNDS]. Needs redis; three minutes at 10 rounds.
 
-First table: a redis under full load, attached to and let go in each round. Held: how long its threads were held, as the
-recorder tells (the longest of its three holds but the last). Client: the longest time between a PING and its answer,
-of a client of its own, while the recorder attaches, and in as long a time before. Target: 50 ms.
+First table: a redis under full load, attached to and detached in each round. Held: how long its threads were stopped,
+as the recorder reports (the longest of its three holds except the last). Client: the longest time between a PING and
+its answer, of a separate client, while the recorder attaches, and in as long a time before. Target: 50 ms.
 
-Second table: CPU time of a program per pair of malloc and free, attached to, preloaded and bare, in turns; each figure
-is of 2,000,000 pairs. Target: attached at most 1.1 times preloaded.
+Second table: CPU time of a program per pair of malloc and free, attached to, preloaded and bare, alternately; each
+figure is of 2,000,000 pairs. Target: attached at most 1.1 times preloaded.
 """
 
 import re
@@ -28,7 +28,7 @@ COMMANDS, PAIRS = 200, 10_000
 
 
 class Pinger:
-    """A client that sends PING all the time, in a thread; longest_ms: since the last look."""
+    """A client that sends PING continuously, in a thread; longest_ms: since the last reading."""
 
     def __init__(self, port: int) -> None:
         self.connection = socket.create_connection(("127.0.0.1", port))
@@ -53,7 +53,7 @@ class Pinger:
 
 
 def stall(folder: Path) -> tuple[float, float, float]:
-    """Milliseconds: held; the client's longest while a redis that was never attached to is, and before."""
+    """Milliseconds: held; the client's longest while attaching to a redis for the first time, and before."""
     with redis(folder) as (server, port):
         pinger = Pinger(port)
         time.sleep(2)
@@ -63,10 +63,10 @@ def stall(folder: Path) -> tuple[float, float, float]:
         attached = Attached(server.pid, folder / "t.tape")
         time.sleep(0.5)
         during = pinger.longest()
-        told = attached.stop()
+        report = attached.stop()
         pinger.end()
-    held = HELD.search(told)
-    assert held, told
+    held = HELD.search(report)
+    assert held, report
     return float(held[1]), during, before
 
 

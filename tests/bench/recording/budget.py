@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What programs within a budget cost: python -m tests.bench.recording.budget [PERCENT [PAIRS]] (2, 3). On an idle
-machine; takes some ten minutes.
+"""Cost of programs within a budget: python -m tests.bench.recording.budget [PERCENT [PAIRS]] (2, 3). On an idle
+machine; takes about ten minutes.
 
-Bare runs, runs within the budget and runs in which nothing is ever recorded (a budget of nothing) take turns. CPU time
+Bare runs, runs within the budget and runs in which nothing is ever recorded (a budget near 0) alternate. CPU time
 of the program is read inside it when it exits; the recorder's is the rest, less that of the bare run. The second table
 is the cost of a call that is only counted, for SKIPPED_NS of capture/recorder/collector/upkeep.c: the program's CPU
 time over bare, divided by its calls.
@@ -34,13 +34,13 @@ PROGRAMS: dict[str, tuple[tuple[str, ...], int | None]] = {
 
 @dataclass
 class Figures:
-    """Of one recorded run beside a bare one: CPU time over bare of program and recorder, in percent of the bare
-    program's; what the recorder says of itself; and the program's CPU time over bare per call, in ns.
+    """One recorded run beside a bare one: CPU time over bare of program and recorder, in percent of the bare
+    program's; the recorder's own report; and the program's CPU time over bare per call, in ns.
     """
 
     program_percent: float
     recorder_percent: float
-    told_percent: float
+    reported_percent: float
     bursts: int
     recorded_share: float
     call_ns: float
@@ -51,7 +51,7 @@ class Figures:
 
 
 def several_loads(port: int) -> int:
-    """As host_cpu.put_load_on_redis, but for as long as a budget needs to settle."""
+    """As host_cpu.put_load_on_redis, but long enough for a budget to settle."""
     began = host_cpu.put_load_on_redis(port)
     for _ in range(REDIS_LOADS - 1):
         load = ["redis-benchmark", "-p", str(port), *host_cpu.REDIS_LOAD]
@@ -105,11 +105,12 @@ def main() -> None:
         spread = f"{min(r.percent for r in budgeted):.2f} to {max(r.percent for r in budgeted):.2f}"
         rows.append(
             [name, f"{median(seconds):.1f}", f"{run.program_percent:.2f}", f"{run.recorder_percent:.2f}"]
-            + [f"{run.percent:.2f} ({spread})", f"{run.told_percent:.2f}", str(run.bursts), f"{run.recorded_share:.1f}"]
+            + [f"{run.percent:.2f} ({spread})", f"{run.reported_percent:.2f}"]
+            + [str(run.bursts), f"{run.recorded_share:.1f}"]
         )
         calls.append([name, f"{median(r.call_ns for r in never):.2f}", f"{median(r.percent for r in never):.2f}"])
     head = ["", "bare, s of CPU", "program, %", "recorder, %", "both, %"]
-    head += ["as the recorder says, %", "bursts", "of the time, %"]
+    head += ["as the recorder reports, %", "bursts", "of the time, %"]
     print_table(head, rows)
     print()
     print_table(["never recorded", "ns per counted call", "program and recorder, %"], calls)

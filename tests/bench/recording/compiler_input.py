@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Text for a compiler: C as programs have it (structures, lists, switches, loops), as much as is asked for."""
+"""Text for a compiler: typical C (structures, lists, switches, loops), of any length."""
 
 HEAD = """typedef unsigned long word;
 struct node { struct node *next, *child; word key, size; char name[24]; };

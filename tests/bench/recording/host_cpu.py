@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What recording costs: CPU time per event of the program and of the collector, wall time, and bytes per event on disk.
+"""Cost of recording: CPU time per event of the program and of the collector, wall time, and bytes per event on disk.
 
 The program's user and system time are read inside it when it exits (preload/cpu_at_exit.c), so the collector is not in
 them; the collector's are the recorder's, children included, less the program's, less the same of the bare run. Bare and
-recorded runs alternate; each pair gives one difference, and the median pair is reported with the range.
+recorded runs alternate; each pair has one difference, and the median pair is reported with the range.
 """
 
 import os
@@ -35,7 +35,7 @@ REDIS_LOAD += ["-c", "20", "-P", "16", "-q"]
 
 @dataclass
 class Subject:
-    """A program to record. target_ns: host CPU per event at most; None: that of rival_options, measured in turns."""
+    """A program to record. target_ns: host CPU per event at most; None: that of rival_options, measured alternately."""
 
     name: str
     command: tuple[str, ...]
@@ -47,8 +47,8 @@ class Subject:
 
 @dataclass
 class Spent:
-    """By one run: CPU time of the program, of the rest (the recorder; and in a bare run, too, what the program needs to
-    end), and wall time (of its load if it has one).
+    """Used by one run: CPU time of the program, of the rest (the recorder; in bare runs, too, the end of the program),
+    and wall time (of its load if it has one).
     """
 
     host_ns: float
@@ -58,8 +58,8 @@ class Spent:
 
 @dataclass
 class Cost:
-    """Of recording a subject: per event and pair the host's CPU time, its rival's and the collector's, in ns; recorded
-    wall time over bare; events and bytes per event of the last recording.
+    """Cost of recording a subject: per event and pair the CPU time of host, rival and collector, in ns; recorded wall
+    time over bare; events and bytes per event of the last recording.
     """
 
     pairs_ns: list[float]
@@ -90,7 +90,7 @@ def cc1(folder: Path) -> list[Subject]:
 
 
 def subjects(folder: Path) -> list[Subject]:
-    """The programs measured, in the order of the table. folder: for the input of those that need some."""
+    """The programs measured, in the order of the table. folder: for the input of those that need input."""
     xmalloc = (str(workload("xmalloc")), "--batches=4000", "--quiet=1")
     redis = ("redis-server", "--port", "17379", "--save", "", "--dir", tempfile.gettempdir())
     return [
@@ -105,7 +105,7 @@ def subjects(folder: Path) -> list[Subject]:
 
 
 def put_load_on_redis(port: int) -> int:
-    """Waits for the server, then runs the load generator to its end; gives when that began, in ns of the monotonic
+    """Waits for the server, then runs the load generator to its end; returns when that began, in ns of the monotonic
     clock.
     """
     for _ in range(200):
@@ -125,10 +125,10 @@ def run_once(
     preload: dict[str, str],
     put_load: Callable[[int], int] = put_load_on_redis,
 ) -> Spent:
-    """Runs the command; the program in it, or that it is, must exit with 0."""
-    told = folder / "cpu"
-    told.unlink(missing_ok=True)
-    environment = {**os.environ, "CPU_AT_EXIT": str(told), "PYTHONMALLOC": "malloc", **preload}
+    """Runs the command; it, or the program in it, must exit with 0."""
+    cpu_file = folder / "cpu"
+    cpu_file.unlink(missing_ok=True)
+    environment = {**os.environ, "CPU_AT_EXIT": str(cpu_file), "PYTHONMALLOC": "malloc", **preload}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     began = time.monotonic_ns()
     with subprocess.Popen(command, env=environment, **quiet) as program:
@@ -142,7 +142,7 @@ def run_once(
             wall_ns = time.monotonic_ns() - began
     if program.returncode != 0:
         raise RuntimeError(f"{command[0]} exited with {program.returncode}")
-    host_ns = float(told.read_text()) * 1000
+    host_ns = float(cpu_file.read_text()) * 1000
     return Spent(host_ns, (usage.ru_utime + usage.ru_stime) * 1e9 - host_ns, wall_ns)
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What recording costs the program in instructions, counted by callgrind:
+"""Cost of recording to the program in instructions, counted by callgrind:
 python -m tests.bench.recording.host_instructions. Needs Valgrind; takes a minute. The loops' counts repeat exactly, on
-a busy machine too; the programs' differ by some percent, as threads meet differently.
+a busy machine too; the programs' differ by a few percent, as threads interleave differently.
 
 First table: each way through a hook (capture/bench/host_paths.c), recorded less bare. A loop is counted in batches of
-two lengths, and of each length the median is taken, which no tick and no turn of the ring is in; the difference is what
-the rounds between them execute. Second table: whole programs, all instructions less those of a bare run, per event.
-Under Valgrind threads run one at a time, and some 50 times slower than without, so that ticks come as much more often.
+two lengths, and of each length the median is taken, which contains no tick and no wrap of the ring; the difference is
+the instructions of the additional rounds. Second table: whole programs, all instructions less those of a bare run, per
+event. Under Valgrind threads run one at a time, about 50 times slower, so ticks are more frequent by the same factor.
 """
 
 import re
@@ -43,7 +43,7 @@ def callgrind(folder: Path, *options: str) -> list[str | Path]:
 
 
 def recorder(folder: Path, options: tuple[str, ...] | None) -> list[str | Path]:
-    """The start of a command that records a program into folder/*.tape; options None: none."""
+    """The start of a command that records a program into folder/*.tape; options None: no recording."""
     return [] if options is None else [RECORD, "-o", folder / "t.tape", *options, "--"]
 
 
@@ -74,7 +74,7 @@ def loops(options: tuple[str, ...] | None) -> dict[str, float]:
 
 
 def whole(program: tuple[str | Path, ...], options: tuple[str, ...] | None) -> tuple[int, int]:
-    """Of one run: instructions, and events recorded (bare: 0)."""
+    """Figures of one run: instructions, and events recorded (bare: 0)."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         succeed(*recorder(folder, options), *callgrind(folder), *program)

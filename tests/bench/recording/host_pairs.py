@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Two comparisons of host_cpu.py's kind with more pairs, each in a few minutes:
+"""Two comparisons as in host_cpu.py with more pairs, each in a few minutes:
 python -m tests.bench.recording.host_pairs WHAT [PAIRS].
 
 remote: every free is remote (xmalloc); the program's CPU time by ownership tags over that by `--stamp every`, in
@@ -42,7 +42,7 @@ def remote(folder: Path, pairs: int) -> None:
 
 
 def redis(folder: Path, pairs: int) -> None:
-    """Prints the ratio of wall times. This process keeps to the last CPU, as do recorder and load."""
+    """Prints the ratio of wall times. This process is bound to the last CPU, as are recorder and load."""
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         sys.exit("needs two CPUs")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What recording costs a program whose allocator is linked into it, beside the same program and allocator as a library:
+"""Cost of recording to a program whose allocator is linked into it, beside the same program and allocator as a library:
 python -m tests.bench.recording.linked_allocators [PAIRS]. Needs libjemalloc-dev; takes a minute.
 
-Bare and recorded runs take turns. CPU time is the program's own, as in host_cpu.py; a figure is the median over the
+Bare and recorded runs alternate. CPU time is the program's own, as in host_cpu.py; a figure is the median over the
 pairs of the difference, per event.
 """
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What the optional columns cost the program, beside heaptrack where it is installed. Apart from `make bench`, as it
+"""Cost of the optional columns to the program, beside heaptrack where it is installed. Not in `make bench`, because it
 takes minutes: python -m tests.bench.recording.optional_columns [ROUNDS].
 
-Bare and recorded runs take turns. CPU time is the program's own, as in host_cpu.py; a figure is the median over the
+Bare and recorded runs alternate. CPU time is the program's own, as in host_cpu.py; a figure is the median over the
 rounds of the difference to the bare run of its round, per event, and the bytes per event of the last recording. Stacks
-are taken 64 frames deep, as heaptrack does; what it writes goes to /dev/null.
+are taken 64 frames deep, as heaptrack does; heaptrack's output goes to /dev/null.
 """
 
 import statistics

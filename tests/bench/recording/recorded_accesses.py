@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""What recording data accesses costs: time against `valgrind --tool=none` on the same program, and bytes on disk.
+"""Cost of recording data accesses: time against `valgrind --tool=none` on the same program, and bytes on disk.
 
     python -m tests.bench.recording.recorded_accesses [--rounds N] [--copies N] [OUT...]
 
 OUT: builds to compare (out). In each round every program runs once under `none` and once recorded by each build, in
 turn; a ratio is the mean of the rounds' logarithms, with Student's 95 % interval. `tool` is the processor time of the
 recorded program under Valgrind, `recorder` that of the process beside it, both read from /proc every 20 ms. Then each
-build records cc1 once, on `--copies` copies of the functions of compiler_input.py (200: some 2 x 10^10 instructions; 0:
-not at all). PYTHON: the python3 to record.
+build records cc1 once, on `--copies` copies of the functions of compiler_input.py (200: about 2 x 10^10 instructions;
+0: not at all). PYTHON: the python3 to record.
 """
 
 import argparse
@@ -35,7 +35,7 @@ TOOL, RECORDER = "heaptape-amd64-linux", "heaptape-record"
 
 @dataclass
 class Spent:
-    """Seconds of one run: on the wall; of the processor, by the executable's name."""
+    """Seconds of one run: wall time; processor time, by the executable's name."""
 
     wall_s: float
     cpu_s: dict[str, float]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What recording costs redis, by counts, which other work on the machine moves little:
+"""Cost of recording to redis, by counts, on which other work on the machine has little influence:
 python -m tests.bench.recording.redis_counts. Needs Valgrind, perf with its tracepoints, redis; takes two minutes.
 
 Instructions in user mode by callgrind; system calls, context switches and page faults by the kernel (perf stat), all of
 the server with its threads and without the recorder. Per request: the difference between a load and one of twice as
 many requests, by the difference in requests, so that start and end do not count. One client sends 16 requests at a time
-and waits, so that each turn of the server's loop serves 16; twenty clients are a load as host_cpu.py's.
+and waits, so that each iteration of the server's loop serves 16; twenty clients are a load as in host_cpu.py.
 """
 
 import re
@@ -40,7 +40,7 @@ def serve(command: list[str | Path], requests: int, clients: int) -> None:
 
 
 def counts(options: tuple[str, ...] | None, requests: int, clients: int) -> dict[str, float]:
-    """What -> its number in a server's life, bare (options: None) or recorded; `events`: of the recording."""
+    """Figure -> its number in a server's life, bare (options: None) or recorded; `events`: of the recording."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         serve([*recorder(folder, options), *callgrind(folder), *SERVER], requests, clients)
@@ -58,7 +58,7 @@ def counts(options: tuple[str, ...] | None, requests: int, clients: int) -> dict
 
 
 def per_request(options: tuple[str, ...] | None, requests: int, clients: int) -> dict[str, float]:
-    """What -> its number per request."""
+    """Figure -> its number per request."""
     few, many = counts(options, requests, clients), counts(options, 2 * requests, clients)
     return {what: (many[what] - few[what]) / (requests * len(KINDS.split(","))) for what in many}
 

@@ -3,9 +3,9 @@
 
     python -m tests.bench.recording.sizes [--markdown] [--keep FOLDER] [PROGRAM...]
 
-Sizes are counts: they repeat to about a percent, as when a thread reads the clock depends on the machine, so other work
-may go on beside this. Programs that are not installed are left out. --keep: recordings go there, and one that is
-there is not made again.
+Sizes are counts, so other work may run beside this; they repeat to about one percent, because when a thread reads the
+clock depends on the machine. Programs that are not installed are left out. --keep: recordings go there, and an existing
+one is not made again.
 """
 
 import argparse
@@ -74,7 +74,7 @@ class Program:
 
 
 def compiler(language: str) -> str:
-    """The compiler proper; the empty text where there is none."""
+    """The compiler proper; an empty string where there is none."""
     found = run("gcc", f"-print-prog-name={language}").stdout.strip() if shutil.which("gcc") else ""
     return found if Path(found).is_absolute() else ""
 
@@ -83,7 +83,7 @@ def library(name: str) -> str:
     return run("gcc", f"-print-file-name={name}").stdout.strip() if shutil.which("gcc") else name
 
 
-# A history of 300 commits, generated: the repository that holds this file may be without one.
+# A history of 300 commits, generated: the repository that holds this file may have none.
 GIT_HISTORY = """git init -q . && git config user.email a@example.org && git config user.name A && i=0
 { while [ $i -lt 300 ]; do i=$((i + 1)); f=file$((i % 25))
 echo "commit refs/heads/main"; echo "committer A <a@example.org> $((1700000000 + i)) +0000"
@@ -115,7 +115,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
 
 
 def record(program: Program, into: Path) -> bool:
-    """Makes a recording; False where the program is not there."""
+    """Makes a recording; False where the program is not installed."""
     if not program.command[0] or not shutil.which(program.command[0]):
         return False
     with tempfile.TemporaryDirectory() as name:
@@ -130,7 +130,7 @@ def record(program: Program, into: Path) -> bool:
 
 
 def event_columns(tape: Path) -> tuple[int, Counter[str]]:
-    """Events of a trace, and the bytes of the file by column; what is no column of events is `frame` (headers and
+    """Events of a trace, and the bytes of the file by column; bytes outside of event columns are `frame` (headers and
     directories of their blocks) and `rest` (all other blocks).
     """
     bytes_of: Counter[str] = Counter()
@@ -146,7 +146,7 @@ def event_columns(tape: Path) -> tuple[int, Counter[str]]:
 
 
 def forms_of(tape: Path, folder: Path) -> dict[str, tuple[int, Counter[str]]]:
-    """`event_columns` of the recording and of the forms made of it in folder."""
+    """`event_columns` of the recording and of the forms made from it in folder."""
     found = {}
     for form, options in FORMS.items():
         path = tape if options is None else folder / f"{form}.tape"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What `heaptape top` costs: python -m tests.bench.recording.watching [--rounds N] [--seconds S] [--only counts|times].
+"""Cost of `heaptape top`: python -m tests.bench.recording.watching [--rounds N] [--seconds S] [--only counts|times].
 
 First table, exact on a busy machine too (needs Valgrind): instructions of the recorder per event, by callgrind
-(capture/bench/drain_cost.c), and those of them that sample what lives.
-Second table, on an idle machine only: larson at full rate, recorded with and without a watcher in turns of S seconds
-(default 20, 5 rounds). Events per second, the recorder's CPU time per event, and the CPU time of `heaptape top` on a
-terminal, refreshing each second, less what its start takes: percent of one core. Targets: top at most 2 % of a core.
+(capture/bench/drain_cost.c), and those of them that sample live objects.
+Second table, on an idle machine only: larson at full rate, recorded alternately with and without a watcher for S
+seconds (default 20, 5 rounds). Events per second, the recorder's CPU time per event, and the CPU time of `heaptape top`
+on a terminal, refreshing each second, less its start: percent of one core. Targets: top at most 2 % of a core.
 """
 
 import argparse
@@ -38,24 +38,24 @@ ROWS, COLUMNS = 40, 120
 
 @dataclass
 class Span:
-    """Of some seconds of a recording."""
+    """Figures of some seconds of a recording."""
 
     events_per_s: float
     recorder_ns_per_event: float
 
 
 def instructions(objects: int, events: int) -> tuple[int, int]:
-    """Of the whole bench program, and of what samples live objects, but for the tests in the loop of events."""
+    """Instructions of the whole bench program, and of sampling live objects, except the tests in the loop of events."""
     with tempfile.TemporaryDirectory() as name:
         out = Path(name) / "count"
         succeed(
             "valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}", DRAIN, str(objects), str(events),
             Path(name) / "t.tape",
         )  # fmt: skip
-        told = succeed("callgrind_annotate", "--auto=no", "--show-percs=no", "--threshold=100", out).stdout
-    total = TOTAL.search(told)
+        annotated = succeed("callgrind_annotate", "--auto=no", "--show-percs=no", "--threshold=100", out).stdout
+    total = TOTAL.search(annotated)
     assert total
-    return int(total[1].replace(",", "")), sum(int(found.replace(",", "")) for found in FUNCTION.findall(told))
+    return int(total[1].replace(",", "")), sum(int(found.replace(",", "")) for found in FUNCTION.findall(annotated))
 
 
 def print_counts() -> None:
@@ -98,7 +98,7 @@ def span(recorder: int, seconds: float) -> Span:
 
 
 def top_cpu_s(recorder: int, refreshes: int) -> float:
-    """Processor time of `heaptape top` on a terminal, with so many refreshes."""
+    """Processor time of `heaptape top` on a terminal, with that many refreshes."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(HEAPTAPE, [str(HEAPTAPE), "top", str(recorder), "-n", str(refreshes), "--interval", "1"])

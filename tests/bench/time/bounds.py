@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""`python -m tests.bench.time.bounds`: what bounds the error of the model of time, of pairs that live runs decided.
+"""`python -m tests.bench.time.bounds`: what bounds the error of the model of time, for pairs that live runs decided.
 
-From raw results that are committed, in steps, each of which changes one thing: live runs drawn again from the same
-rounds, as a perfect prediction would find them; the prediction that was made before the live runs, with the machine's
-caches; what the model says of the same counts now; the counts of the replay with the simulator's sizes of caches; those
-of the live program under the simulation in their place; and all costs at the place in their ranges that fits best, one
-for all programs or one for each. The last two know the pairs that they are judged on: they are bounds, and no
-predictions. Then, of the programs of which time_branches.py counted them, what mispredicted branches and instruction
-misses add, which the model does not have.
+From the committed raw results, in steps, each of which changes one thing: live runs drawn again from the same rounds,
+as a perfect prediction would find them; the prediction that was made before the live runs, with the machine's caches;
+today's model on the same counts; the counts of the replay with the simulator's sizes of caches; the counts of the live
+program under the simulation in their place; and all costs at the place in their ranges that fits best, one for all
+programs or one for each. The last two use the pairs that they are judged on: they are bounds, not predictions. Then,
+for the programs of which branches.py counted them, the effect of mispredicted branches and instruction misses, which
+the model does not have.
 """
 
 import argparse
@@ -38,19 +38,19 @@ BRANCHES = REPOSITORY / "docs" / "measurements" / "data" / "time_branches_xeon.c
 
 @dataclass(frozen=True)
 class Side:
-    """One allocator, the baseline or another: its counts in each layout, those of a replay being in one."""
+    """One allocator, the baseline or another: its counts in each layout (a replay has one)."""
 
     replayed: Counts
     live: Sequence[Counts]
 
 
 def by_app(folder: Path) -> dict[str, dict]:
-    """The raw results of a folder. Raises HeaptapeError at a file that is none."""
+    """The raw results of a folder. Raises HeaptapeError at a file that is not one."""
     return {one["app"]["name"]: one for one in read_results(sorted(folder.glob("*.json.zst")))}
 
 
 def sides(costs: dict, counted: dict) -> dict[str, Side]:
-    """Of one app, by allocator, those that ran in both ways. `costs`: what heaptape-machine measured."""
+    """The sides of one app, by allocator, for those that ran in both ways. `costs`: measured by heaptape-machine."""
     known = penalties(costs)
     replayed = {run["allocator"]: of_misses(run["misses"], {}, known) for run in counted["replays"] if "misses" in run}
     live: dict[str, list[Counts]] = {}
@@ -74,7 +74,7 @@ def at(base: Counts, other: Counts, place: float) -> float:
 
 
 def of_live_counts(base: Side, other: Side) -> dict:
-    """percent, low, high: the median over layouts, and the interval of all; at: the median at each of PLACES."""
+    """percent, low, high: the median over layouts, and their common interval; at: the median at each of PLACES."""
     row = changes(base.live, other.live)[0]
     each = [changes([one], [two])[0]["percent"] for one, two in zip(base.live, other.live)]
     places = [[at(one, two, place) for place in PLACES] for one, two in zip(base.live, other.live)]
@@ -105,7 +105,7 @@ def steps(times: Mapping[str, dict], counts: Mapping[str, dict]) -> pd.DataFrame
 
 def with_places(table: pd.DataFrame) -> pd.DataFrame:
     """Adds one_place and own_place, the live counts with all costs at the place that is best for all pairs, and for
-    each app's, and takes away `at`.
+    each app's, and removes `at`.
     """
     return table.assign(
         one_place=at_best(table), own_place=pd.concat([at_best(part) for _, part in table.groupby("app")])
@@ -113,7 +113,7 @@ def with_places(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def at_best(table: pd.DataFrame) -> pd.Series:
-    """The changes at the place where sizes are off least, in the mean of the logarithms: few pairs are off by far."""
+    """The changes at the place with the least error of size, by the mean of the logarithms: few pairs are far off."""
     changes_at = np.stack(table["at"].to_list())
     live = table["live"].to_numpy()[:, None]
     best = int(np.log(np.abs(changes_at - live) / np.abs(live) + 0.1).mean(axis=0).argmin())
@@ -121,8 +121,8 @@ def at_best(table: pd.DataFrame) -> pd.Series:
 
 
 def with_branches(times: Mapping[str, dict], table: pd.DataFrame, branches: pd.DataFrame) -> pd.DataFrame:
-    """The rows whose branches were counted, with `branched`: `counted` and what these add, and `fetched`: that and what
-    instruction misses add. One of these costs what a first-level load that is waited for does.
+    """The rows whose branches were counted, with `branched`: `counted` plus the branches, and `fetched`: that plus the
+    instruction misses. An instruction miss costs as much as a first-level load that is waited for.
     """
     found = table.merge(branches.rename(columns={"program": "app"}), on=["app", "allocator"])
     of_app = {name: penalties(times[name]["penalties"]) for name in found["app"].unique()}
@@ -133,7 +133,7 @@ def with_branches(times: Mapping[str, dict], table: pd.DataFrame, branches: pd.D
 
 
 def first_miss_ns(known: Penalties) -> float:
-    """Of a load that misses the first level, and that what follows waits for."""
+    """Time of a load that misses the first level, and for which the following instructions wait."""
     first, second = SIMULATED_CACHES[0].capacity, SIMULATED_CACHES[2].capacity
     return known.cache_miss(first, second).high
 
@@ -143,8 +143,8 @@ def live_baseline_ns(data: dict) -> float:
 
 
 def drawn_again(times: Mapping[str, dict], table: pd.DataFrame, draws: int) -> tuple[float, float, float]:
-    """Of a perfect prediction, judged by live runs drawn again from the same rounds: signs right of all pairs, sizes
-    off in percent, the median and the 90th percentile; means over so many draws.
+    """A perfect prediction, judged by live runs drawn again from the same rounds: signs right of all pairs, error of
+    size in percent, the median and the 90th percentile; means over that many draws.
     """
     random = np.random.default_rng(1)
     found = []
@@ -213,7 +213,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.time.bounds", description=__doc__)
     parser.add_argument("--timed", type=Path, default=RAW / "timed", help="raw results with live runs in turns")
     parser.add_argument("--counted", type=Path, default=RAW / "counted", help="raw results of live simulations")
-    parser.add_argument("--branches", type=Path, default=BRANCHES, help="what time_branches.py printed")
+    parser.add_argument("--branches", type=Path, default=BRANCHES, help="the output of branches.py")
     arguments = parser.parse_args()
     times, counts = by_app(arguments.timed), by_app(arguments.counted)
     table = steps(times, counts)

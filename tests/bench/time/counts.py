@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`python -m tests.bench.time.counts FILE.csv`: the model of time against live runs that were kept as CSV.
 
-Beside FILE.csv, rows as `tests.bench.time.judge --csv` writes them, lie FILE.counts.csv, what the pass misses counted,
-and FILE.machine.json, what things cost where the live runs were made. So another model, or other costs, can be tried
+Beside FILE.csv, with rows as `tests.bench.time.judge --csv` writes them, are FILE.counts.csv, the counts of the pass
+misses, and FILE.machine.json, the costs on the machine of the live runs. So another model, or other costs, can be tried
 against the same live runs without recording again.
 """
 
@@ -24,9 +24,9 @@ WHOLE = ("page_faults", "syscalls")
 
 
 def rows(file: Results) -> Iterator[dict[str, Any]]:
-    """Of each allocator, in its first repetition, two rows, of the program's part and of its own: program, allocator,
-    part, instructions, page_faults, syscalls, misses of BYTES, sequential of BYTES, TLB of ENTRIES, and of its own part
-    system calls by kind.
+    """Two rows for each allocator, from its first repetition, for the program's part and for its own: program,
+    allocator, part, instructions, page_faults, syscalls, misses of BYTES, sequential of BYTES, TLB of ENTRIES, and for
+    its own part system calls by kind.
     """
     for run in [one for one in file.runs if not one.get("repeat")]:
         for part in ("program", "allocator"):
@@ -41,7 +41,7 @@ def rows(file: Results) -> Iterator[dict[str, Any]]:
 
 
 def results(counts: pd.DataFrame, measured: dict[str, Any]) -> Iterator[Results]:
-    """The results of each program, as far as the model reads them. `counts`: of rows()."""
+    """The results of each program, with the keys that the model reads. `counts`: of rows()."""
     for program, of_program in counts.groupby("program", sort=False):
         runs = [
             {"allocator": name, "repeat": 0, "pass": "misses", "misses": _misses(of_allocator)}
@@ -83,7 +83,7 @@ def write(files: list[Results], measured: dict[str, Any], file: Path) -> None:
 
 
 def predicted(file: Path, baseline: str) -> pd.DataFrame:
-    """One row per program and allocator: program, allocator, percent, low, high; from what lies beside `file`."""
+    """One row per program and allocator: program, allocator, percent, low, high; from the files beside `file`."""
     counts, machine = beside(file)
     frame = prediction(list(results(pd.read_csv(counts), json.loads(machine.read_text()))), baseline)
     whole = frame[frame["part"] == ALL].rename(columns={"workload": "program"})
@@ -109,7 +109,7 @@ def with_verdicts(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def summary(rows: pd.DataFrame) -> str:
-    """How many of the decided pairs are right, and how far off."""
+    """How many of the decided pairs are right, and how large their errors are."""
     decided = rows[rows["decided"]]
     off = ((decided["percent"] - decided["live"]) / decided["live"]).abs()
     holds = (decided["low"] <= decided["live"]) & (decided["live"] <= decided["high"])
@@ -122,7 +122,7 @@ def summary(rows: pd.DataFrame) -> str:
 
 
 def again(file: Path, programs: list[str]) -> pd.DataFrame:
-    """Rows of the file, predicted anew; of all programs or of some."""
+    """Rows of the file, predicted again; of all programs or of some."""
     lived = pd.read_csv(file).drop(columns=PREDICTED)
     found = lived.merge(predicted(file, BASELINE), on=["program", "allocator"])
     return found[found["program"].isin(programs)] if programs else found

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""`python -m tests.bench.time.judge`: is the model of time, as it is now, right about live programs?
+"""`python -m tests.bench.time.judge`: is today's model of time right about live programs?
 
-As `heaptape verify-fidelity --timed`, which makes the counts and the live runs, but what is shown is what the model
-says of the counts today, so that a change of the model can be looked at. Beside the programs of workloads/counted those
-that the model was made with. No certificate: that has what was predicted before the live runs.
+Like `heaptape verify-fidelity --timed`, which makes the counts and the live runs, but it shows the predictions of
+today's model from the counts, so that a change of the model can be examined. It has the programs of workloads/counted
+and those that the model was made with. It is not the certificate, which has the predictions made before the live runs.
 """
 
 import argparse
@@ -34,7 +34,7 @@ for r in range(4):
     s = sum(len(v[0]) + len(v[2]["k"]) for v in d.values())
 e = sorted(d.items(), key=lambda kv: kv[1][0])
 """
-# A list whose nodes lie between cold objects, or apart, as the allocator has it.
+# A list whose nodes are between cold objects, or apart, depending on the allocator.
 PLANTED = (str(OUT / "test-programs" / "planted_locality"), "interleaved", "48", "200", "30000", "60")
 SETTINGS = {"PERL_HASH_SEED": "0", "PERL_PERTURB_KEYS": "0", "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
 OWN = {
@@ -45,14 +45,14 @@ OWN = {
 
 
 def known() -> dict[str, Recipe]:
-    """All that can run here, by name."""
+    """All programs that can run here, by name."""
     here = Path(__file__).resolve()
     own = [Recipe(name, here, name, "the model's own", command, environment=SETTINGS) for name, command in OWN.items()]
     return {recipe.name: recipe for recipe in [*own, *recipes.find(counted.DIRECTORIES)] if not recipe.missing()}
 
 
 def judge(recipe: Recipe, folder: Path, seconds: float) -> dict:
-    """The raw result after another sitting, with what the model says now."""
+    """The raw result after another sitting, with the predictions of today's model."""
     home = default_home()
     allocators = registry.load(home)
     choices = [registry.choose(name, allocators) for name in ALLOCATORS if allocators[name].found]
@@ -70,11 +70,11 @@ def table(results: list[dict]) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Two steps, as the second wants an idle machine: --seconds 0, which only counts, then without it."""
+    """Two steps, because the second needs an idle machine: --seconds 0, which only counts, then without it."""
     there = known()
     parser = argparse.ArgumentParser(prog="python -m tests.bench.time.judge", description=__doc__)
     parser.add_argument("programs", nargs="*", choices=[[], *there], metavar="PROGRAM", help="default: all")
-    parser.add_argument("--folder", type=Path, required=True, help="raw results: made if not there, else gone on with")
+    parser.add_argument("--folder", type=Path, required=True, help="raw results: made if missing, else continued")
     parser.add_argument("--seconds", type=float, default=60, help="CPU time of a program's live runs (default 60)")
     parser.add_argument("--csv", type=Path, help="also write the rows there; beside it counts and costs")
     parser.add_argument("--read", action="store_true", help="run nothing live, show what is in the folder")

@@ -2,9 +2,9 @@
 """`python -m tests.bench.time.layouts`: are the penalties of `heaptape machine` those of real programs?
 
 A preloaded layer (tests/preload/shuffle_places.c) makes layouts of one program, from the allocator's own order to
-objects at random. Each is simulated once, and run live, in turns, for its user CPU time. The times are regressed on
-what the model predicts from the simulated counts. A slope of 1 on the middles of the penalties says that they are
-right; one of at least 1 on the low ends and of at most 1 on the high ends, that the truth lies between.
+objects at random. Each is simulated once, and run live, alternately, for its user CPU time. The times are regressed on
+the model's predictions from the simulated counts. A slope of 1 on the middles of the penalties means that they are
+right; a slope of at least 1 on the low ends and of at most 1 on the high ends, that the truth is in between.
 """
 
 import argparse
@@ -56,13 +56,13 @@ NEAR = ("near_dependent_ns", "near_independent_ns")
 
 
 def environment(depth: int) -> dict[str, str]:
-    """Of equal length for each layout."""
+    """The environment, of equal length for each layout."""
     shuffled = {"LD_PRELOAD": str(OUT / "test-lib" / "libshuffle_places.so"), "SHUFFLE_DEPTH": f"{depth:05d}"}
     return SETTINGS | shuffled | {"SHUFFLE_SEED": str(3 + DEPTHS.index(depth))}
 
 
 def simulate(program: str, depth: int, options: list[str], folder: Path) -> dict:
-    """The counts of one layout, made if they are not in the folder."""
+    """The counts of one layout, simulated if they are not in the folder."""
     output = folder / f"{program}.{depth}.json"
     if not output.exists():
         settings = [f"{name}={value}" for name, value in environment(depth).items()]
@@ -94,13 +94,13 @@ def live(programs: list[str], seconds: float) -> pd.DataFrame:
 
 
 def without_near(measured: dict[str, Any]) -> dict[str, Any]:
-    """The measurement as if OS pages just used had not been measured apart."""
+    """The measurement as if OS pages just used had not been measured separately."""
     sets = [{key: row[key] for key in row if key not in NEAR} for row in measured["working_sets"]]
     return measured | {"working_sets": sets}
 
 
 def judge(program: str, counts: list[dict], medians: list[float], measured: dict[str, Any]) -> list[str]:
-    """Rows of a table: the slopes of one program, also with all misses that are not sequential alike."""
+    """Rows of a table: the slopes of one program, also with near misses treated like all others."""
     lines = []
     for name, known in (("near misses apart", measured), ("alike", without_near(measured))):
         predicted = predicted_ns(counts, penalties(known))
@@ -113,10 +113,10 @@ def judge(program: str, counts: list[dict], medians: list[float], measured: dict
 
 
 def main() -> None:
-    """Two steps, as the second wants an idle machine: --seconds 0, which only simulates, then without it."""
+    """Two steps, because the second needs an idle machine: --seconds 0, which only simulates, then without it."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.time.layouts", description=__doc__)
     parser.add_argument("programs", nargs="*", default=list(PROGRAMS), help=f"default: {', '.join(PROGRAMS)}")
-    parser.add_argument("--folder", type=Path, required=True, help="counts and live times: made if not there")
+    parser.add_argument("--folder", type=Path, required=True, help="counts and live times: made if missing")
     parser.add_argument("--seconds", type=float, default=120, help="CPU time of all live runs (default 120)")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)

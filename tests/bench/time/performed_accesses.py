@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`python -m tests.bench.time.performed_accesses`: is the pass accesses right about live programs?
 
-Programs are those of judge.py. In each round every allocator, in random order, has a live run and a run of the pass;
-compared are the differences from glibc's, in ms of CPU time: the program's own instructions are the same on all.
+Programs are those of judge.py. In each round every allocator, in random order, has a live run and a run of the pass. It
+compares the differences from glibc's, in ms of CPU time: the program's own instructions are the same on all.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def measure(recipe: Recipe, folder: Path, rounds: int) -> tuple[Results, dict[st
 
 
 def live_difference(before: list[float], after: list[float]) -> tuple[float, float, float]:
-    """Mean of the rounds' differences, the tenth at each end left out, and its 95 % interval; in ms."""
+    """Mean of the rounds' differences, without the tenth at each end, and its 95 % interval; in ms."""
     pairs = sorted(b - a for a, b in zip(before, after))
     kept = pairs[len(pairs) // 10 : len(pairs) - len(pairs) // 10]
     half = float(student.ppf(0.975, len(kept) - 1)) * statistics.stdev(kept) / len(kept) ** 0.5
@@ -100,10 +100,10 @@ def interval(value: float, low: float, high: float) -> str:
 
 
 def main() -> None:
-    """Two steps, as the second wants a quiet machine: --rounds 0, which only records, then without it."""
+    """Two steps, because the second needs a quiet machine: --rounds 0, which only records, then without it."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.time.performed_accesses", description=__doc__)
     parser.add_argument("programs", nargs="*", help=f"of judge.py's (default: {', '.join(DEFAULT)})")
-    parser.add_argument("--folder", type=Path, required=True, help="recordings: made if not there")
+    parser.add_argument("--folder", type=Path, required=True, help="recordings: made if missing")
     parser.add_argument("--rounds", type=int, default=15)
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
