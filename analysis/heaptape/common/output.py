@@ -105,6 +105,33 @@ def whole_file(path: Path, durable: bool = False) -> Iterator[IO[bytes]]:
         raise
 
 
+@contextmanager
+def whole_path(path: Path) -> Iterator[Path]:
+    """A path of the same name in a folder beside `path`, for a file or folder to be made there; it is renamed to `path`
+    when the context ends well, and gone otherwise. A pipe or a device is given as it is. Raises HeaptapeError that
+    names `path`: it can't be written, or is a folder with contents.
+    """
+    import shutil
+    import tempfile
+
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        yield path
+        return
+    if path.is_dir() and any(path.iterdir()):
+        raise HeaptapeError(f"{path}: Not empty")
+    folder = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{path.name}.", suffix=".partial", dir=path.parent))
+        yield folder / path.name
+        (folder / path.name).replace(path)
+    except OSError as error:
+        raise HeaptapeError(f"{path}: can't be written: {error.strerror or error}") from error
+    finally:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def _umask() -> int:
     """The umask, from /proc: os.umask() would change it for other threads for a moment."""
     for line in Path("/proc/self/status").read_text().splitlines():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A trace as one HDF5 file, with the tables of tables.py. Needs h5py (optional dependency)."""
 
+import io
 import json
 from pathlib import Path
 
@@ -23,21 +24,51 @@ def _plain(batch: pa.RecordBatch) -> dict[str, np.ndarray]:
     return out
 
 
+class _Sink(io.FileIO):
+    """A file whose first failed write is kept for `check`: HDF5 2.0 (h5py 3.16) crashes the process if it can't write
+    to a full disk as it closes a file.
+    """
+
+    failed: OSError | None = None
+
+    def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]
+        left = memoryview(data).cast("B")
+        size = len(left)
+        try:
+            while left and not self.failed:  # a disk that becomes full takes a part at first
+                left = left[super().write(left) :]
+        except OSError as error:
+            self.failed = error
+        return size
+
+    def check(self) -> None:
+        """Raises OSError if a write failed."""
+        if self.failed:
+            raise self.failed
+
+
 def write_hdf5(trace: Trace, path: Path) -> None:
     """Writes one HDF5 file: group `events/N` for each thread with a dataset per column (nulls are 0, `call` an index
     into the dataset `calls`), group `TABLE` with a dataset per column, and INFO as attribute `info`. Raises OSError.
     """
-    with h5py.File(path, "w") as file:
-        file.attrs["info"] = json.dumps(trace.info)
-        for thread in range(trace.threads):
-            group = file.create_group(f"events/{thread}")
-            for batch in timed_batches(trace, thread):
-                if "calls" not in file:
-                    file["calls"] = np.array(batch.column("call").dictionary.to_pylist(), dtype="S40")
-                for name, values in _plain(batch).items():
-                    _append(group, name, values)
-        for name in PARTS:
-            _write_frame(file, name, getattr(trace, name)())
+    with _Sink(path, "w+") as sink:
+        with h5py.File(sink, "w") as file:
+            file.attrs["info"] = json.dumps(trace.info)
+            for thread in range(trace.threads):
+                group = file.create_group(f"events/{thread}")
+                for batch in timed_batches(trace, thread):
+                    _append_batch(file, group, batch)
+                    sink.check()
+            for name in PARTS:
+                _write_frame(file, name, getattr(trace, name)())
+        sink.check()
+
+
+def _append_batch(file: h5py.File, group: h5py.Group, batch: pa.RecordBatch) -> None:
+    if "calls" not in file:
+        file["calls"] = np.array(batch.column("call").dictionary.to_pylist(), dtype="S40")
+    for name, values in _plain(batch).items():
+        _append(group, name, values)
 
 
 def _append(group: h5py.Group, name: str, values: np.ndarray) -> None:

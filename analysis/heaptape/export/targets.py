@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.output import whole_path
 
 if TYPE_CHECKING:
     from heaptape.formats.tape_format import Trace
@@ -81,8 +82,8 @@ def convert(arguments: Sequence[str], home: Home) -> int:
             if done.returncode != 0:
                 raise HeaptapeError("")  # heaptape-convert has reported why
             source = temporary.name
-        with open_trace(source) as trace:
-            _writer(name, home)(trace, Path(out))
+        with open_trace(source) as trace, whole_path(Path(out)) as path:
+            _writer(name, home)(trace, path)
     return 0
 
 

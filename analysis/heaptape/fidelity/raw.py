@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from heaptape.common.checked import checked
+from heaptape.common.checked import checked, file_bytes
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import write_bytes
 from heaptape.fidelity.certificate import BASELINE
@@ -172,7 +172,7 @@ KINDS: dict[str, type[AnyRaw]] = {"fidelity": Raw, "counted": CountedRaw, "timed
 
 def _read(path: Path) -> dict:
     try:
-        text = path.read_bytes()
+        text = file_bytes(path)
         if path.suffix == ".zst":
             import zstandard
 

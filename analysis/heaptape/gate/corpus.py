@@ -17,8 +17,8 @@ def find(names: Iterable[str]) -> dict[str, Path]:
     files: list[Path] = []
     for name in names:
         path = Path(name)
-        if not path.exists():
-            raise HeaptapeError(f"{name}: no such file or folder")
+        if not name or not path.exists():  # Path("") is the current folder
+            raise HeaptapeError(f"{name or repr(name)}: no such file or folder")
         inside = sorted(one for one in path.rglob("*") if one.suffix in ENDINGS and one.is_file())
         if path.is_dir() and not inside:
             raise HeaptapeError(f"{name}: no {', '.join(ENDINGS)} files in it")

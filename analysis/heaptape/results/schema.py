@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from heaptape.common import console
-from heaptape.common.checked import checked
+from heaptape.common.checked import checked, file_bytes
 from heaptape.common.errors import HeaptapeError
 from heaptape.formats.embedded import is_page, unpack
 from heaptape.formats.memory_map import CompactMap, decode, without_gaps
@@ -151,7 +151,7 @@ def results(path: str | Path) -> Results:
 
 def all_results(path: str | Path) -> list[Results]:
     """Reads a results file, or all results that a report holds, in its order. Raises like `results`."""
-    text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    text = sys.stdin.buffer.read() if path == "-" else file_bytes(path)
     with _no_collection():
         return [_checked(str(path), data) for data in _objects(str(path), text)]
 

@@ -64,6 +64,7 @@ WRONG = {
     "replay {text} -a glibc --baseline x": (1, "heaptape: unknown baseline 'x': replayed are glibc"),
     "report {empty}": (1, "heaptape: the results hold no figures to report"),
     "replay nosuch.tape": (1, "heaptape: nosuch.tape: no such file"),
+    "compare /dev/zero": (1, "heaptape: /dev/zero: is a device, not a file"),
     "replay {folder}": (1, "heaptape: {folder}: is a directory"),
     "replay {text} -a hoard": (
         1,

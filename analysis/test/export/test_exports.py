@@ -3,6 +3,7 @@
 
 import gzip
 import json
+import os
 import shutil
 import subprocess
 from collections import Counter
@@ -16,7 +17,7 @@ from heaptape.export.targets import NAMES
 from heaptape.formats.tape_format import open_trace
 
 from tests.leb import Reader
-from tests.support import CONVERT, HEAPTAPE, call_heaptape, succeed
+from tests.support import CONVERT, HEAPTAPE, call_heaptape, small_disk, succeed
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,24 @@ def test_parquet_opens_in_pandas_with_the_documented_schema(tmp_path, tape):
         assert frame[name].astype("UInt64").equals(expected[name].astype("UInt64")), name
     assert (frame["call"].astype(str) == expected["call"].astype(str)).all()
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p" / "samples.parquet"), samples)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system takes root")
+@pytest.mark.parametrize("name", NAMES)
+def test_what_has_no_room_on_the_disk_does_not_appear(tmp_path, tape, name):
+    with small_disk(tmp_path / "disk", "4k") as disk:
+        done = call_heaptape("convert", tape, "--to", name, disk / "out")
+        assert (done.status, done.stderr.count("\n")) == (1, 1), done.stderr
+        assert done.stderr.startswith(f"heaptape: {disk}/out: can't be written")
+        assert not list(disk.iterdir())
+
+
+def test_what_was_there_stays_there(tmp_path, tape):
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "file").write_text("mine")
+    done = call_heaptape("convert", tape, "--to", "parquet", tmp_path / "p")
+    assert (done.status, done.stderr) == (1, f"heaptape: {tmp_path}/p: Not empty\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["p"]
 
 
 def test_hdf5_has_all_events(tmp_path, tape):

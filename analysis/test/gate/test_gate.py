@@ -168,6 +168,7 @@ def test_a_tape_that_is_malformed_is_an_error_and_the_others_are_compared(worklo
         (["--old", "glibc", "--new", "glibc", "--tolerate", "syscalls=4 KiB"], "is not a tolerance of syscalls"),
         (["--old", "glibc", "--new", "glibc", "--minimise-runs", "0"], "more than 0"),
         (["--old", "glibc", "--new", "glibc", "nowhere"], "nowhere: no such file or folder"),
+        (["--old", "glibc", "--new", "glibc", ""], "'': no such file or folder"),
         (["--old", "glibc"], "required: --new"),
     ],
 )

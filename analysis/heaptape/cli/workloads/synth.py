@@ -3,8 +3,8 @@
 
 import argparse
 import sys
-from pathlib import Path
 
+from heaptape.common.checked import file_bytes
 from heaptape.common.errors import UsageError
 from heaptape.common.output import check_writable
 from heaptape.common.progress import WorkProgress
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_writable(arguments.output)
     standard_input = arguments.profile == "-"
     path = "standard input" if standard_input else arguments.profile
-    of = synth.read(path, sys.stdin.buffer.read() if standard_input else Path(arguments.profile).read_bytes())
+    of = synth.read(path, sys.stdin.buffer.read() if standard_input else file_bytes(arguments.profile))
     wish = synth.Wish(arguments.output, arguments.seed, arguments.ops)
     with WorkProgress() as progress:
         made = synth.write(of, path, wish, arguments.home, lambda share: progress.update("drawing", share))
