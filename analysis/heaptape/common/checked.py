@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Data from files, checked against msgspec structs. Data that do not fit raise an error that names file and place."""
 
-import os
-import stat
 import tomllib
 from pathlib import Path
 from typing import TypeVar
@@ -22,15 +20,6 @@ def checked(path: str | Path, data: object, kind: type[T]) -> T:
         what, _, place = str(error).partition(" - at `$")
         where = f"{place[:-1].lstrip('.')}: " if place else ""
         raise HeaptapeError(f"{path}: {where}{what}") from None
-
-
-def file_bytes(path: str | Path) -> bytes:
-    """What a file or pipe holds. Raises OSError; HeaptapeError for a device, which may have no end."""
-    with Path(path).open("rb") as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-            raise HeaptapeError(f"{path}: is a device, not a file")
-        return file.read()
 
 
 def read_toml(path: Path) -> dict:

@@ -17,8 +17,9 @@ from pathlib import Path
 import pandas as pd
 
 from heaptape.common import console
-from heaptape.common.checked import checked, file_bytes
+from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.input import file_bytes
 from heaptape.formats.embedded import is_page, unpack
 from heaptape.formats.memory_map import CompactMap, decode, without_gaps
 from heaptape.results import accesses, blame, margins, misses

@@ -4,8 +4,8 @@
 import argparse
 import sys
 
-from heaptape.common.checked import file_bytes
 from heaptape.common.errors import UsageError
+from heaptape.common.input import file_bytes
 from heaptape.common.output import check_writable
 from heaptape.common.progress import WorkProgress
 

@@ -180,8 +180,8 @@ def _compiled(name: str, path: Path, wanted: PlanFile, store: Store, home: Home,
     there = {kind: file for kind, file in companions.items() if file}
     if "accesses" in there and not replay.has_accesses(made):
         del there["accesses"]
-    program = home.program("replay")
-    engine = replay.Engine(program, made, Settings(), about["ops"], replay.baseline(program, made))
+    replayer = home.program("replay")
+    engine = replay.Engine(replayer, made, Settings(), about["ops"], replay.baseline(replayer, made))
     program = about.get("program")
     workload = Workload(
         sha256=about["sha256"],
