@@ -64,7 +64,7 @@ UNFIT_FOR_TWO_CALLS: list[tuple[bytes | None, str]] = [
     (b"", "is not a stream of accesses"),
     (b"HEAPTAPE" + bytes(8), "is not a stream of accesses"),
     (b"HEAPACCS" + struct.pack("<II", 2, 0), "version 2"),
-    (file([("event", STACK)]), "1 calls, and the workload has 2: it is another workload's"),
+    (file([("event", STACK)]), "1 calls, and the workload has 2: the stream belongs to another workload"),
     (file([("event", STACK)] * 3), "3 calls, and the workload has 2"),
     (file([("event", STACK)] * 2)[:-1], "is cut short"),
     (file([("event", STACK)] * 2) + b"\xff" * 40, "more than 64 bits"),

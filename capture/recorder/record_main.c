@@ -152,8 +152,10 @@ static void set_preload(const struct preloads *preloads) {
   const char *before = getenv("LD_PRELOAD");
   const char *const parts[] = {preloads->ours, preloads->unwinder, preloads->allocator, before ? before : ""};
   char *value = malloc(sizeof *preloads + strlen(parts[3]) + 1), *end = value;
-  if (!value)
+  if (!value) {
+    diagnostics_error(RECORD, "out of memory");
     exit(1);
+  }
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (*parts[i])
       end += sprintf(end, "%s%s", end > value ? ":" : "", parts[i]);

@@ -60,7 +60,8 @@ int access_stream_check(struct access_stream *stream, const char *path, uint64_t
   }
   accesses_reader_close(&reader);
   if (status == 0 && stream->events != ops)
-    return error_set(error, path, "%" PRIu64 " calls, and the workload has %" PRIu64 ": it is another workload's",
+    return error_set(error, path,
+                     "%" PRIu64 " calls, and the workload has %" PRIu64 ": the stream belongs to another workload",
                      stream->events, ops);
   if (status == 0 && stream->has_bursts && stream->bursts == 0)
     return error_set(error, path, "the program was recorded in bursts, and none began: there are no accesses");

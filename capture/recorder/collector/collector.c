@@ -4,11 +4,11 @@
 #include "capture/recorder/collector/connections.h"
 #include "capture/recorder/collector/control.h"
 #include "capture/recorder/collector/upkeep.h"
+#include "capture/recorder/process/shared_memory.h"
 #include "core/base/os.h"
 #include "core/processes/proc.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -111,12 +111,9 @@ static void register_robust_futex(struct collector *collector) {
 _Static_assert(sizeof(struct control) <= 4096, "the control page is one of the smallest OS pages");
 
 static int open_control(struct collector *collector) {
-  collector->control_fd = memfd_create("heaptape-control", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (collector->control_fd < 0 || ftruncate(collector->control_fd, 4096) != 0 ||
-      fcntl(collector->control_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-    return -1;
-  void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, collector->control_fd, 0);
-  if (memory == MAP_FAILED)
+  void *memory;
+  collector->control_fd = shared_memory_open("heaptape-control", 4096, &memory);
+  if (collector->control_fd < 0)
     return -1;
   collector->control = memory;
   return 0;

@@ -1,30 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/process/process_regions.h"
 
+#include "capture/recorder/process/shared_memory.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 int process_regions_add(struct recorded_process *process, uint32_t rings) {
   if (process->regions == REGIONS_MAX) {
     errno = ENOMEM;
     return -1;
   }
-  size_t bytes = region_bytes(rings);
-  int fd = memfd_create("heaptape", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  void *memory;
+  int fd = shared_memory_open("heaptape", region_bytes(rings), &memory);
   if (fd < 0)
     return -1;
-  /* Sealed: a host that shortened it would kill the collector with SIGBUS. */
-  if (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    close(fd);
-    return -1;
-  }
-  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (memory == MAP_FAILED) {
-    close(fd);
-    return -1;
-  }
   if (process->regions == 0) {
     atomic_store(&((struct region *)memory)->paused, process->paused);
     atomic_store(&((struct region *)memory)->bursts, process->bursts);

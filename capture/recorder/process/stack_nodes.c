@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/process/stack_nodes.h"
 
+#include "capture/recorder/process/shared_memory.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* Code outside all modules makes us read the modules again, less and less often where nothing is found, as the code may
    be made at run time. */
@@ -40,20 +39,10 @@ int stack_nodes_open(struct stack_nodes *nodes, int pid, struct trace_writer *wr
     errno = EEXIST;
     return -1;
   }
-  int fd = memfd_create("heaptape-stacks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  void *memory;
+  int fd = shared_memory_open("heaptape-stacks", sizeof *nodes->area, &memory);
   if (fd < 0)
     return -1;
-  /* Sealed: a host that shortened it would kill the collector with SIGBUS. */
-  if (ftruncate(fd, (off_t)sizeof *nodes->area) != 0 ||
-      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    close(fd);
-    return -1;
-  }
-  void *memory = mmap(NULL, sizeof *nodes->area, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (memory == MAP_FAILED) {
-    close(fd);
-    return -1;
-  }
   nodes->area = memory;
   nodes->pid = pid;
   atomic_store(&nodes->area->index_log, STACK_INDEX_FIRST_LOG);
