@@ -127,6 +127,7 @@ test: setup-test ## build and run all tests except the long ones, with fewer ran
 	+@$(BUILD) programs
 	HEAPTAPE_EXAMPLES=few $(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not long and not packages and not aarch64" $(PYTEST)
 test-all: setup-test ## all tests except those of packages, with storms, mutants, sanitizers and all examples
+	@tools/setup @long
 	+@$(BUILD) long-programs
 	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not packages and not aarch64" $(PYTEST)
 
