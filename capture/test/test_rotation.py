@@ -200,7 +200,7 @@ def test_merging_refuses_files_that_do_not_follow_one_another(
     larson: Path, tmp_path: Path, order: tuple[int, int]
 ) -> None:
     traces = [files(larson)[at] for at in order]
-    refused(CONVERT, "convert", "--merge", *traces, tmp_path / "m.tape", says="give them in sequence")
+    refused(CONVERT, "convert", "--merge", *traces, tmp_path / "m.tape", says="give all files, in sequence")
 
 
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 12))])

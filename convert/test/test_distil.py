@@ -447,7 +447,7 @@ PLANS = [
     ('{"windows": [], "highs": -1}', '"highs" needs'),
     ('{"windows": [], "highs": 5000}', '"highs" needs'),
     ('{"windows": [], "highs": "2"}', '"highs" needs'),
-    ('{"windows": [[0, 1, 2]]}', "window 0 is no [begin"),
+    ('{"windows": [[0, 1, 2]]}', "window 0 is not [begin"),
     ('{"windows": [[0, 0, 0, 1]]}', "window 0 does not rise"),
     ('{"windows": [[5, 4, 9, 1]]}', "window 0 does not rise"),
     ('{"windows": [[-1, 4, 9, 1]]}', "window 0 has an invalid position"),

@@ -67,7 +67,7 @@ def test_functions_of_a_running_process_are_named_and_wrappers_marked(tmp_path: 
         ("[]", "modules"),
         ('{"modules": [], "instructions": 3}', "modules"),
         ('{"modules": [{"name": "a"}], "instructions": []}', "lacks"),
-        ('{"modules": [], "instructions": ["x"]}', "no number"),
+        ('{"modules": [], "instructions": ["x"]}', "is not a number"),
     ],
 )
 def test_an_invalid_request_is_refused_in_one_line(text: str, says: str) -> None:

@@ -41,4 +41,4 @@ def test_a_program_is_compared_with_what_it_was_recorded_on(library, label):
 def test_what_is_assumed_is_reported(info):
     choice, doubt = candidates.today(None, info, KNOWN)
     assert choice.label == "glibc"
-    assert info.get("allocator", "does not say") in doubt
+    assert info.get("allocator", "does not name its allocator") in doubt

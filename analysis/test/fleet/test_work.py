@@ -355,7 +355,7 @@ def test_a_machine_whose_disk_is_full_is_reported_and_another_start_does_the_res
         (["replay", "x.tape", "--store", "s", "--pass", "nosuch"], "unknown pass 'nosuch'"),
         (["worker", "tcp://example.org:1", "--store", "s"], "plain TCP is for the loopback"),
         (["scheduler", "tcp://0.0.0.0:1"], "plain TCP is for the loopback"),
-        (["scheduler", "nonsense"], "no address"),
+        (["scheduler", "nonsense"], "not an address"),
     ],
 )
 def test_wrong_use_is_one_line(words, says, tmp_path, monkeypatch):

@@ -268,11 +268,11 @@ static void refusals(void) {
       {"\xff\x15\x00\x00\x00\x00\xc3", 7, 7, "call by a pointer"},
       {"\xe3\x05\x90\x90\x90\x90\x90\x90\xc3", 9, 9, "no form for longer distances"},
       {"\x31\xc0\x90\x90\x90\x90\x75\xfa\xc3", 9, 9, "jumps into its first instructions"},
-      {"\x90\x90\x90\x90\x90\x90\x06\xc3", 8, 8, "no instruction"},
+      {"\x90\x90\x90\x90\x90\x90\x06\xc3", 8, 8, "not an instruction"},
       {"\x48\x89\xf8\x90\x90\xff\x24\xc5\x00\x10\x00\x00", 12, 12, "jumps by a table"},
       {"\x48\x89\xf8\x90\x90\x3e\xff\xe0", 8, 8, "jumps by a table"},
       {"\x48\x63\x04\x81\x90\x48\x01\xd0\xff\xe0", 10, 10, "jumps by a table"},
-      {"\x31\xc0\x31", 3, 3, "no instruction"},
+      {"\x31\xc0\x31", 3, 3, "not an instruction"},
       {"\x31\xc0", 2, 2, "ends in the middle"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
