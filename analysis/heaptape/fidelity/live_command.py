@@ -111,8 +111,8 @@ def _observe(turns: Turns, choice: Choice, memory: bool, scratch: Path) -> dict[
     other = {**turns.before.environment, **turns.after.environment}
     inherited = {name: value for name, value in os.environ.items() if name not in other}
     environment = inherited | choice.environment | {"LD_PRELOAD": choice.preload or live.c_library()}
-    with printed.open("wb") as told:
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=told, stderr=told)
+    with printed.open("wb") as log:
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     name = Path(turns.command[0]).name
     if done.returncode != 0:
         raise HeaptapeError(f"{name} on {choice.label}: exit status {done.returncode}{live.last_words(printed)}")

@@ -127,7 +127,9 @@ class Judge:
         self.whole = self.measure(whole)
         self.pairs = {whole.key(): self.whole}  # of the candidates that hold
         if not question.holds(self.whole):
-            raise HeaptapeError(f"{question.condition.text} does not hold of the whole: {told(question, self.whole)}")
+            raise HeaptapeError(
+                f"{question.condition.text} does not hold of the whole: {in_words(question, self.whole)}"
+            )
         born = int(objects.table["born"].iloc[0])
         self.start_up = self.measure(replace(whole, end=born + 1))
         if question.compares and question.holds(self._net(self.whole)):
@@ -202,7 +204,7 @@ def _difference(pair: Pair) -> float:
     return pair.new - (pair.old or 0)
 
 
-def told(question: Question, pair: Pair) -> str:
+def in_words(question: Question, pair: Pair) -> str:
     figure = question.condition.figure
     new = f"{figure} is {shown(figure, pair.new)} on {question.new.label}"
     return new if pair.old is None else f"{new}, {shown(figure, pair.old)} on {question.old.label}"

@@ -26,16 +26,16 @@ class Limits:
     warm_up: int | None = None
 
     def any(self) -> bool:
-        return self.told() != {}
+        return self.given() != {}
 
-    def told(self) -> dict[str, int]:
+    def given(self) -> dict[str, int]:
         limits = {"peak_bytes": self.peak_bytes, "growth_bytes": self.growth_bytes, "allocations": self.allocations}
         return {name: limit for name, limit in limits.items() if limit is not None}
 
     def exceeded(self, span: Span) -> dict[str, str]:
         """name -> a sentence, for each limit that the test exceeds."""
         found = {}
-        for name, limit in self.told().items():
+        for name, limit in self.given().items():
             measured = getattr(span, name)
             if measured > limit:
                 found[name] = f"{name.removesuffix('_bytes')} {_words(name, measured)}, limit {_words(name, limit)}"

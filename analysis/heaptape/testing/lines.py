@@ -26,7 +26,7 @@ class Lines:
         self._places: dict[tuple[str, int], bytes] = {}
 
     @contextlib.contextmanager
-    def told(self) -> Iterator[None]:
+    def marked(self) -> Iterator[None]:
         """Marks the lines of this thread, and of all Python threads that begin within the context."""
         before, of_threads = sys.gettrace(), threading.gettrace()
         threading.settrace(self._call)

@@ -138,7 +138,7 @@ class Measuring:
         last.heaptape = {  # type: ignore[attr-defined] # xdist hands it on
             **figures,
             "outcome": called.outcome,
-            "limits": limits.told(),
+            "limits": limits.given(),
             "exceeded": list(exceeded),
         }
         last.user_properties += [(f"heaptape_{name}", value) for name, value in figures.items()]
@@ -160,7 +160,7 @@ class Measuring:
 
     def _again(self, item: pytest.Item, nextitem: pytest.Item | None, lines: Lines | None) -> Span:
         if lines:
-            with lines.told():
+            with lines.marked():
                 reports = self._marked(item, nextitem)
         else:
             reports = self._marked(item, nextitem)

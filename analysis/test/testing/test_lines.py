@@ -18,7 +18,7 @@ def test_tracing_of_threads_and_of_this_one_is_as_before(tmp_path: Path) -> None
     before, of_threads = sys.gettrace(), threading.gettrace()
     threading.settrace(trace_of_threads)
     try:
-        with Lines(tmp_path, lambda mark: None).told():
+        with Lines(tmp_path, lambda mark: None).marked():
             assert threading.gettrace() is not trace_of_threads
         assert threading.gettrace() is trace_of_threads
         assert sys.gettrace() is before

@@ -348,12 +348,12 @@ def test_a_wrong_limit_is_refused(marker: Marker, says: str) -> None:
     ("text", "size_bytes"), [("20 MiB", 20 << 20), ("1.5KiB", 1536), ("2 MB", 2_000_000), ("7", 7), ("3 gib", 3 << 30)]
 )
 def test_bytes_are_given_in_units(text: str, size_bytes: int) -> None:
-    assert limits_of(marked(Marker({"peak": text}))).told() == {"peak_bytes": size_bytes}
+    assert limits_of(marked(Marker({"peak": text}))).given() == {"peak_bytes": size_bytes}
 
 
 def test_the_closest_marker_holds_for_each_limit() -> None:
     limits = limits_of(marked(Marker({"peak": 1}), Marker({"peak": 2, "growth": 3})))
-    assert limits.told() == {"peak_bytes": 1, "growth_bytes": 3}
+    assert limits.given() == {"peak_bytes": 1, "growth_bytes": 3}
 
 
 def test_a_wrong_limit_ends_the_run_before_the_first_test(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from heaptape.gate import artefact
     from heaptape.gate.condition import parse
-    from heaptape.gate.minimise import ENDINGS, Minimiser, Question, told
+    from heaptape.gate.minimise import ENDINGS, Minimiser, Question, in_words
     from heaptape.measure import replay
 
     condition = parse(arguments.condition)
@@ -54,6 +54,6 @@ def run(arguments: argparse.Namespace) -> int:
     result = minimiser.result
     print(
         f"{folder / artefact.TAPE}: {result.pair.events:,} of {result.whole.events:,} events; "
-        f"{told(question, result.pair)}; {ENDINGS[result.why]}"
+        f"{in_words(question, result.pair)}; {ENDINGS[result.why]}"
     )
     return 0
