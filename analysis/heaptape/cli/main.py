@@ -10,6 +10,7 @@ import io
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -82,13 +83,33 @@ def main(argv: Sequence[str], home: Home) -> int:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: not all locales have all our signs
+    set_signals()
+    return run(argv, home)
+
+
+def set_signals() -> None:
+    """Makes signals end the process by exceptions, so that it stops the engine and removes its files."""
     # Python ignores SIGPIPE; a filter whose reader went away should just end, and programs that we exec inherit it.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    # Ended by a signal, we still stop the engine and remove our files. An ignored signal (nohup) stays ignored.
+    # An ignored signal (nohup) stays ignored.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
-    return run(argv, home)
+    sys.unraisablehook = _signal_again
+
+
+def _signal_again(lost: "sys.UnraisableHookArgs") -> None:
+    """Python ignores an exception in a callback, such as that of an import's lock. Where a signal raised it there, the
+    signal is sent again, after the callback: otherwise a Ctrl-C can be lost.
+    """
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        number = int(signal.SIGINT)
+    elif isinstance(lost.exc_value, SystemExit) and isinstance(lost.exc_value.code, int) and lost.exc_value.code > 128:
+        number = lost.exc_value.code - 128
+    else:
+        sys.__unraisablehook__(lost)
+        return
+    threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
 
 
 def run(argv: Sequence[str], home: Home) -> int:

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -212,6 +213,26 @@ def test_interrupt_and_termination_are_quiet_and_leave_no_files(number, status, 
     assert (process.returncode, stdout, stderr) == (status, "", "")
     assert list(scratch.iterdir()) == []
     assert not (tmp_path / "x.json").exists()
+
+
+IN_A_CALLBACK = """
+import signal, time, weakref
+from heaptape.cli.main import set_signals
+class Thing: pass
+set_signals()
+thing = Thing()
+reference = weakref.ref(thing, lambda _: signal.raise_signal({number}))
+del thing
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)])
+def test_a_signal_within_a_callback_whose_exceptions_python_ignores_is_not_lost(number, status):
+    code = IN_A_CALLBACK.format(number=int(number))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, preexec_fn=take_interrupts)
+    assert done.returncode == status
+    assert "ignored" not in done.stderr
 
 
 OF_PANDAS = [pytest.param(one, marks=pytest.mark.long) for one in ("compare {results}", "report {results} -o -")]
