@@ -9,6 +9,7 @@ from heaptape.model.penalties import LEAST_NS, Penalties, Penalty
 from heaptape.results.schema import Results, label_of, number
 
 INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
+CALLS_AND_START = "instructions of the calls and the start-up"
 LINES_OF_OS_PAGE, OS_PAGE_BYTES = 64, 4096
 NEAR = " near"
 PARTS = (INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS)
@@ -100,7 +101,7 @@ def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
 
 
 def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalties) -> Counts:
-    """Counts without accesses: only the calls' instructions, page faults and system calls."""
+    """Counts without accesses: only the instructions of the calls and the start-up, page faults and system calls."""
     terms: list[Term] = []
     named: dict[str, tuple[float, float]] = {}
     missing = ["the program's own instructions", "cache and TLB misses"]
@@ -112,9 +113,9 @@ def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalti
         start = number(instructions.get("startup_process_instructions"))
         total += start or number(instructions.get("startup_instructions")) or 0.0
         terms.append(Term("allocator_instructions", INSTRUCTIONS, total, penalties.allocator_instruction))
-        named["instructions of the calls"] = (total, penalties.allocator_instruction.middle)
+        named[CALLS_AND_START] = (total, penalties.allocator_instruction.middle)
     else:
-        missing.append("instructions of the calls")
+        missing.append(CALLS_AND_START)
     faults = number(memory.get("page_faults"))
     if faults is not None:
         terms.append(Term("page_faults", FAULTS, faults, penalties.page_fault))
