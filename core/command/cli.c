@@ -363,22 +363,22 @@ static int take_own(const struct cli_program *program, const struct cli_command 
 }
 
 static int parse_options(const struct cli_program *program, const struct cli_command *command, void *settings,
-                         int count, char **words) {
+                         const struct cli_words *words) {
   struct getopt_table table;
   fill(&table, command);
   int code, result = CLI_RUN;
   opterr = 0;
   optind = 0; /* GNU: begin anew */
-  while (result == CLI_RUN && (code = getopt_long(count, words, table.letters, table.options, NULL)) != -1) {
+  while (result == CLI_RUN && (code = getopt_long(words->count, words->at, table.letters, table.options, NULL)) != -1) {
     int own = own_index(command, code);
     if (code == HELP || code == 'h')
       return print_help(program, command);
     if (code == DESCRIBE)
       return describe(program);
     if (code == ':')
-      return cli_wrong(program, command, "%s needs a value", words[optind - 1]);
+      return cli_wrong(program, command, "%s needs a value", words->at[optind - 1]);
     if (code == '?')
-      return refuse(program, command, words[optind - 1], table.options);
+      return refuse(program, command, words->at[optind - 1], table.options);
     if (own >= 0)
       result = take_own(program, command, &command->options[own], settings);
     else if (!diagnostics_take(code, optarg))
@@ -387,16 +387,16 @@ static int parse_options(const struct cli_program *program, const struct cli_com
   return result;
 }
 
-int cli_parse(const struct cli_program *program, const struct cli_command *command, void *settings, int count,
-              char **words, struct cli_arguments *arguments) {
-  int result = parse_options(program, command, settings, count, words);
+int cli_parse(const struct cli_program *program, const struct cli_command *command, void *settings,
+              struct cli_words *words) {
+  int result = parse_options(program, command, settings, words);
   if (result != CLI_RUN)
     return result;
-  *arguments = (struct cli_arguments){words + optind, (uint32_t)(count - optind)};
-  if (arguments->count < command->least)
+  *words = (struct cli_words){words->at + optind, words->count - optind};
+  if (words->count < command->least)
     return cli_wrong(program, command, "too few arguments");
-  if (command->most && arguments->count > command->most)
-    return cli_wrong(program, command, "too many arguments: %s", arguments->at[command->most]);
+  if (command->most && words->count > command->most)
+    return cli_wrong(program, command, "too many arguments: %s", words->at[command->most]);
   return CLI_RUN;
 }
 
@@ -418,7 +418,7 @@ int cli_main(const struct cli_program *program, int argc, char **argv) {
   for (int i = 0; program->commands[i]; i++) {
     names[i] = word_of(program->commands[i]);
     if (strcmp(argv[1], names[i]) == 0)
-      return program->commands[i]->run(argc - 1, argv + 1);
+      return program->commands[i]->run((struct cli_words){argv + 1, argc - 1});
   }
   const char *near = near_word(argv[1], names);
   if (near)

@@ -33,21 +33,21 @@ struct cli_option {
   bool repeats;         /* for people and completions: the parser accepts any option several times */
 };
 
+/* Words of the command line. */
+struct cli_words {
+  char **at;
+  int count;
+};
+
 struct cli_command {
   const char *called;   /* "heaptape info", as users type it. Its last word selects the command if there are several */
   const char *summary;  /* one phrase */
   const char *synopsis; /* its forms, a line each: "[OPTION...] F" */
   const char *details;  /* paragraphs, separated by an empty line; lines that begin with a space are kept as they are */
-  const struct cli_option *options;    /* NULL: only those that all commands have */
-  uint32_t least, most;                /* arguments that aren't options; most 0: any number */
-  bool ends_at_argument;               /* options end at the first argument: the rest is another program's */
-  int (*run)(int count, char **words); /* words[0] is the command's; returns the exit status */
-};
-
-/* Arguments that aren't options; the words are the command line's. */
-struct cli_arguments {
-  char **at;
-  uint32_t count;
+  const struct cli_option *options;   /* NULL: only those that all commands have */
+  uint32_t least, most;               /* arguments that aren't options; most 0: any number */
+  bool ends_at_argument;              /* options end at the first argument: the rest is another program's */
+  int (*run)(struct cli_words words); /* the first is the command's; returns the exit status */
 };
 
 struct cli_program {
@@ -58,10 +58,11 @@ struct cli_program {
 /* Runs the command that argv[1] names, or prints the help of all, or their description. Returns the exit status. */
 int cli_main(const struct cli_program *program, int argc, char **argv);
 
-/* Parses the words of a command into settings, which have their defaults, and *arguments. words[0] is left out.
-   Returns CLI_RUN, or else the exit status: --help or --describe-options was printed, or an error. */
-int cli_parse(const struct cli_program *program, const struct cli_command *command, void *settings, int count,
-              char **words, struct cli_arguments *arguments);
+/* Parses a command's words, of which the first is left out, into settings, which have their defaults. Then *words are
+   the arguments that aren't options. Returns CLI_RUN, or else the exit status: --help or --describe-options was
+   printed, or an error. */
+int cli_parse(const struct cli_program *program, const struct cli_command *command, void *settings,
+              struct cli_words *words);
 
 /* Prints "PROGRAM: what is wrong (COMMAND --help)"; returns CLI_WRONG_USAGE. */
 __attribute__((format(printf, 3, 4))) int cli_wrong(const struct cli_program *program,

@@ -56,8 +56,8 @@ static const struct cli_option cut_options[] = {
 };
 
 static struct settings settings;
-static struct cli_arguments rest;
-static int run_info(int count, char **words), run_cut(int count, char **words);
+static struct cli_words rest;
+static int run_info(struct cli_words words), run_cut(struct cli_words words);
 
 static const struct cli_command info = {.called = "tool info",
                                         .summary = "shows a file",
@@ -77,13 +77,15 @@ static const struct cli_command cut = {.called = "tool cut",
 static const struct cli_command *const commands[] = {&info, &cut, NULL};
 static const struct cli_program program = {"tool", commands};
 
-static int run_info(int count, char **words) {
-  int status = cli_parse(&program, &info, &settings, count, words, &rest);
+static int run_info(struct cli_words words) {
+  int status = cli_parse(&program, &info, &settings, &words);
+  rest = words;
   return status == CLI_RUN ? 7 : status;
 }
 
-static int run_cut(int count, char **words) {
-  int status = cli_parse(&program, &cut, &settings, count, words, &rest);
+static int run_cut(struct cli_words words) {
+  int status = cli_parse(&program, &cut, &settings, &words);
+  rest = words;
   return status == CLI_RUN ? 7 : status;
 }
 
