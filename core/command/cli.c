@@ -29,6 +29,32 @@ static const struct cli_option common_options[] = {
     {.name = NULL},
 };
 
+/* A command's options, with the tables that it includes. */
+struct flat_table {
+  struct cli_option at[MAX_OPTIONS];
+  int count;
+};
+
+static void flatten(struct flat_table *flat, const struct cli_option *option, size_t field) {
+  for (; option && option->name; option++) {
+    if (option->rows) {
+      flatten(flat, option->rows, field + option->field);
+      continue;
+    }
+    if (flat->count == MAX_OPTIONS - 1)
+      abort(); /* a table that no user can change */
+    flat->at[flat->count] = *option;
+    flat->at[flat->count++].field += field;
+  }
+}
+
+static struct flat_table options_of(const struct cli_command *command) {
+  struct flat_table flat = {.count = 0};
+  flatten(&flat, command->options, 0);
+  flatten(&flat, common_options, 0);
+  return flat;
+}
+
 static bool value_is_optional(const struct cli_option *option) {
   return option->value && strncmp(option->value, "[=", 2) == 0;
 }
@@ -184,15 +210,13 @@ static void print_option(const struct cli_option *option) {
 
 static void print_options(const struct cli_option *option) {
   const char *group = NULL;
-  for (; option && option->name; option++) {
+  for (; option->name; option++) {
     const char *now = option->group ? option->group : "options";
     if (!group || strcmp(group, now) != 0)
       printf("%s%s:\n", group ? "\n" : "", now);
     group = now;
     print_option(option);
   }
-  if (group)
-    printf("\n");
 }
 
 static void print_usage(const struct cli_command *command) {
@@ -208,8 +232,7 @@ static void print_usage(const struct cli_command *command) {
 static int print_help(const struct cli_program *program, const struct cli_command *command) {
   print_usage(command);
   print_details(command->details);
-  print_options(command->options);
-  print_options(common_options);
+  print_options(options_of(command).at);
   return finish_output(program);
 }
 
@@ -240,8 +263,9 @@ static json_t *describe_choices(const struct cli_option *option) {
   }
 }
 
-static void describe_options(json_t *list, const struct cli_option *option) {
-  for (; option && option->name; option++) {
+static json_t *describe_options(const struct cli_option *option) {
+  json_t *list = json_array();
+  for (; option->name; option++) {
     char letter[] = {'-', option->letter, '\0'};
     bool optional = value_is_optional(option);
     json_t *flags = json_array(), *value = json_null();
@@ -269,15 +293,12 @@ static json_t *describe_lines(const char *text, const char *separator) {
 }
 
 static json_t *describe_command(const struct cli_command *command) {
-  json_t *options = json_array();
-  describe_options(options, command->options);
-  describe_options(options, common_options);
   json_int_t most = command->most;
   return json_pack("{s:s, s:s, s:o, s:o, s:{s:I, s:o, s:b}, s:o}", "called", command->called, "summary",
                    command->summary, "synopsis", describe_lines(command->synopsis, "\n"), "details",
                    describe_lines(command->details, "\n\n"), "arguments", "least", (json_int_t)command->least, "most",
                    most ? json_integer(most) : json_null(), "end_options", command->ends_at_argument, "options",
-                   options);
+                   describe_options(options_of(command).at));
 }
 
 static int describe(const struct cli_program *program) {
@@ -295,7 +316,8 @@ static int describe(const struct cli_program *program) {
 /* Parsing. */
 
 struct getopt_table {
-  struct option options[MAX_OPTIONS];
+  struct flat_table flat; /* getopt's code of an own option: OWN + its index */
+  struct option options[MAX_OPTIONS + 1];
   char letters[2 * MAX_OPTIONS + 4];
   int count;
   size_t letter_count;
@@ -303,8 +325,6 @@ struct getopt_table {
 
 static void add_row(struct getopt_table *table, const struct cli_option *option, int code) {
   int has = value_is_optional(option) ? optional_argument : option->value ? required_argument : no_argument;
-  if (table->count == MAX_OPTIONS - 1)
-    abort(); /* a table that no user can change */
   table->options[table->count++] = (struct option){option->name, has, NULL, code};
   if (!option->letter)
     return;
@@ -313,26 +333,25 @@ static void add_row(struct getopt_table *table, const struct cli_option *option,
     table->letters[table->letter_count++] = ':';
 }
 
+/* The options that all commands have are the last of the flat table. */
 static void fill(struct getopt_table *table, const struct cli_command *command) {
-  *table = (struct getopt_table){.letter_count = 0};
+  static const int codes[] = {DIAGNOSTICS_COLOR, DIAGNOSTICS_QUIET, HELP};
+  *table = (struct getopt_table){.flat = options_of(command)};
+  int own = table->flat.count - (int)(sizeof codes / sizeof *codes);
   if (command->ends_at_argument)
     table->letters[table->letter_count++] = '+';
   table->letters[table->letter_count++] = ':'; /* tells options that lack a value from unknown ones */
-  for (int i = 0; command->options && command->options[i].name; i++)
-    add_row(table, &command->options[i], OWN + i);
-  add_row(table, &common_options[0], DIAGNOSTICS_COLOR);
-  add_row(table, &common_options[1], DIAGNOSTICS_QUIET);
-  add_row(table, &common_options[2], HELP);
+  for (int i = 0; i < table->flat.count; i++)
+    add_row(table, &table->flat.at[i], i < own ? OWN + i : codes[i - own]);
   add_row(table, &(struct cli_option){.name = "describe-options"}, DESCRIBE);
 }
 
-static int own_index(const struct cli_command *command, int code) {
-  if (code >= OWN)
-    return code - OWN;
-  for (int i = 0; command->options && command->options[i].name; i++)
-    if (command->options[i].letter == code)
-      return i;
-  return -1;
+/* NULL: it is none of the command's own. */
+static const struct cli_option *own_option(const struct getopt_table *table, int code) {
+  for (int i = 0; i < table->flat.count; i++)
+    if (table->options[i].val >= OWN && (table->options[i].val == code || table->flat.at[i].letter == code))
+      return &table->flat.at[i];
+  return NULL;
 }
 
 static int refuse(const struct cli_program *program, const struct cli_command *command, const char *word,
@@ -370,7 +389,7 @@ static int parse_options(const struct cli_program *program, const struct cli_com
   opterr = 0;
   optind = 0; /* GNU: begin anew */
   while (result == CLI_RUN && (code = getopt_long(words->count, words->at, table.letters, table.options, NULL)) != -1) {
-    int own = own_index(command, code);
+    const struct cli_option *own = own_option(&table, code);
     if (code == HELP || code == 'h')
       return print_help(program, command);
     if (code == DESCRIBE)
@@ -379,8 +398,8 @@ static int parse_options(const struct cli_program *program, const struct cli_com
       return cli_wrong(program, command, "%s needs a value", words->at[optind - 1]);
     if (code == '?')
       return refuse(program, command, words->at[optind - 1], table.options);
-    if (own >= 0)
-      result = take_own(program, command, &command->options[own], settings);
+    if (own)
+      result = take_own(program, command, own, settings);
     else if (!diagnostics_take(code, optarg))
       return cli_wrong(program, command, "--color is one of auto|always|never, not %s", optarg);
   }

@@ -28,9 +28,10 @@ struct cli_option {
   cli_take *take;    /* unused where it is one of several: then the field is an int, which of them, from 0 */
   size_t field;      /* offset in the settings */
   const char *help;  /* what it does, without a full stop if it is one phrase */
-  const char *fallback; /* the default, for people; NULL: none, or obvious */
-  const char *group;    /* heading in the help; NULL: "options". Options of a group stand together */
-  bool repeats;         /* for people and completions: the parser accepts any option several times */
+  const char *fallback;          /* the default, for people; NULL: none, or obvious */
+  const char *group;             /* heading in the help; NULL: "options". Options of a group stand together */
+  const struct cli_option *rows; /* instead of all this but field: another table, whose settings lie there; name: "" */
+  bool repeats;                  /* for people and completions: the parser accepts any option several times */
 };
 
 /* Words of the command line. */
@@ -45,7 +46,7 @@ struct cli_command {
   const char *synopsis; /* its forms, a line each: "[OPTION...] F" */
   const char *details;  /* paragraphs, separated by an empty line; lines that begin with a space are kept as they are */
   const struct cli_option *options;   /* NULL: only those that all commands have */
-  uint32_t least, most;               /* arguments that aren't options; most 0: any number */
+  int least, most;                    /* arguments that aren't options; most 0: any number */
   bool ends_at_argument;              /* options end at the first argument: the rest is another program's */
   int (*run)(struct cli_words words); /* the first is the command's; returns the exit status */
 };

@@ -8,7 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+struct inner {
+  uint64_t unused;
+  bool deep;
+};
+
 struct settings {
+  struct inner inner;
   bool json;
   const char *out;
   uint64_t ops;
@@ -22,7 +28,13 @@ static const char *take_depth(void *field, const char *value) {
   return value ? cli_count_32(field, value) : NULL;
 }
 
+static const struct cli_option shared_options[] = {
+    {.name = "deep", .take = cli_flag, .field = offsetof(struct inner, deep), .help = "of several commands"},
+    {.name = NULL},
+};
+
 static const struct cli_option info_options[] = {
+    {.name = "", .rows = shared_options, .field = offsetof(struct settings, inner)},
     {.name = "json", .take = cli_flag, .field = offsetof(struct settings, json), .help = "as JSON"},
     {.name = "format", .value = "text|csv", .field = offsetof(struct settings, format), .help = "which form"},
     {.name = NULL},
@@ -145,8 +157,9 @@ static void refusals(void) {
 
 static void accepted(void) {
   char text[4096];
-  CHECK(call("info f --js --format csv", stderr, text) == 7 && !*text);
-  CHECK(settings.json && settings.format == 1 && rest.count == 1 && strcmp(rest.at[0], "f") == 0);
+  CHECK(call("info f --js --deep --format csv", stderr, text) == 7 && !*text);
+  CHECK(settings.json && settings.inner.deep && !settings.inner.unused && settings.format == 1 && rest.count == 1 &&
+        strcmp(rest.at[0], "f") == 0);
   CHECK(call("cut --share=0.25 -ox --ops 1e3 --stacks f --json", stderr, text) == 7 && !*text);
   CHECK(settings.share == 0.25 && settings.ops == 1000 && settings.depth == 32 && strcmp(settings.out, "x") == 0);
   CHECK(rest.count == 2 && strcmp(rest.at[1], "--json") == 0); /* after the first argument nothing is an option */
