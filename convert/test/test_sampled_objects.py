@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 from heaptape.common.errors import FormatError
-from heaptape.formats.tape_access_samples import LEVELS
-from heaptape.formats.tape_format import open_trace
+from heaptape.tape.tape_access_samples import LEVELS
+from heaptape.tape.tape_format import open_trace
 from hypothesis import given
 from hypothesis import strategies as st
 

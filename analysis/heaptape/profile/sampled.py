@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from heaptape.profile.data import Profile
-from heaptape.tables.usual import Cell, Table
+from heaptape.show.tables.usual import Cell, Table
 
 ROWS = 12
 LEVELS = {

@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from heaptape.formats.tape_format import open_trace
+from heaptape.tape.tape_format import open_trace
 
 from tests import support
 from tests.support import CONVERT, OUT, compile_c, info, refused, run, succeed

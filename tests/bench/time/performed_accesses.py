@@ -15,11 +15,11 @@ from pathlib import Path
 import pandas as pd
 from heaptape.common.home import default_home
 from heaptape.fidelity.live import observe, place_for
-from heaptape.measure import capture, recipes, registry
-from heaptape.measure.recipes import Recipe
 from heaptape.results.schema import Results
-from heaptape.tables import accesses_table
-from heaptape.tables.usual import signed
+from heaptape.run import capture, recipes, registry
+from heaptape.run.recipes import Recipe
+from heaptape.show.tables import accesses_table
+from heaptape.show.tables.usual import signed
 from scipy.stats import t as student
 
 from tests.bench.time.judge import ALLOCATORS, known
