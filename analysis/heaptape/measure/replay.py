@@ -129,10 +129,7 @@ def require_accesses(workload: Path, name: str, passes: Sequence[str]) -> None:
     about = info.get("accesses")
     for pass_ in (name for name in OF_ACCESSES if name in passes):
         if not accesses_of(workload):
-            has = "only samples of the" if "access_samples" in info else "no"
-            raise HeaptapeError(
-                f"{name}: {has} data accesses; the {pass_} pass needs all of them: record with --accesses"
-            )
+            raise HeaptapeError(f"{name}: no data accesses; the {pass_} pass needs all of them: record with --accesses")
         if not has_accesses(workload):
             raise HeaptapeError(
                 f"{name}: no data accesses, which the {pass_} pass needs: recorded in bursts, and none began"
