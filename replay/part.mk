@@ -40,10 +40,10 @@ PLANTED_CLOCK_OBJECTS := $(patsubst %.c,$(OUT)/planted-clock/%.o,$(call c_compon
 TEST_EXTRAS += $(OUT)/test-programs/heaptape-replay-planted-clock
 $(OUT)/planted-clock/%.o: HT_CFLAGS += -O0 -g0 -include replay/test/programs/planted_clock.h
 $(OUT)/planted-clock/%.o: %.c
-	@mkdir -p $(@D)
+	$(start)
 	$(CC) $(HT_CFLAGS) -MMD -MP -c -o $@ $<
 $(OUT)/test-programs/heaptape-replay-planted-clock: $(PLANTED_CLOCK_OBJECTS) $(call c_objects,replay/test/programs/planted_clock.c) $(call c_component_libraries,$(REPLAY_BELOW))
-	@mkdir -p $(@D)
+	$(start)
 	$(CC) $(HT_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(filter %.a,$^) $(REPLAY_LIBS)
 -include $(PLANTED_CLOCK_OBJECTS:.o=.d)
 
@@ -55,7 +55,7 @@ SANITIZED := $(call c_component_sources,$(REPLAY_COMPONENTS) $(REPLAY_BELOW))
 define replay_sanitized
 LONG_TEST_EXTRAS += $(OUT)/sanitize/$(1)/heaptape-replay
 $(OUT)/sanitize/$(1)/%.o: %.c
-	@mkdir -p $$(@D)
+	$$(start)
 	$(CC) $$(HT_CFLAGS) -O1 -Wno-error -DSTACK_KIB=2048 -fno-omit-frame-pointer $(2) -MMD -MP -c -o $$@ $$<
 $(OUT)/sanitize/$(1)/heaptape-replay: $(patsubst %.c,$(OUT)/sanitize/$(1)/%.o,$(SANITIZED))
 	$(CC) $(HT_CFLAGS) $(2) -o $$@ $$^ $(REPLAY_LIBS)
