@@ -25,14 +25,7 @@ from heaptape.show.pages.figures import STYLE, Gallery, Picture, against_baselin
 from heaptape.show.pages.methods import allocators, methods
 from heaptape.show.pages.svg import with_one_style
 from heaptape.show.pages.templates import template
-from heaptape.show.tables import (
-    accesses_table,
-    contention_table,
-    holders_compare,
-    line_sharing,
-    misses_table,
-    time_table,
-)
+from heaptape.show.tables import contention_table, holders_compare, line_sharing, misses_table, time_table
 from heaptape.show.tables.usual import Cell, Table, comparison, grouped
 from heaptape.show.tables.whatif_table import whatif_tables
 from heaptape.tape.embedded import TYPE, map_bytes, pack, without_maps
@@ -120,7 +113,6 @@ def _section(file: Results, baseline: str, verdicts: VerdictTexts) -> Section:
             *time_table.usual(predicted, here, time_sentences),
             *misses_table.usual([file], here),
             *comparison([file], here),
-            *accesses_table.usual([file], here),
             *(whatif_tables(file) if file.experiment_labels else []),
             *holders_compare.tables(holders_compare.experiments(file)),
             *line_sharing.table(line_sharing.summary([file])),
