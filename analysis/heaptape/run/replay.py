@@ -125,7 +125,6 @@ def has_accesses(workload: Path) -> bool:
 
 def require_accesses(workload: Path, name: str, passes: Sequence[str]) -> None:
     """Raises HeaptapeError if the recording lacks data accesses that one of the passes needs."""
-    info = read_workload(workload).info
     for pass_ in (name for name in OF_ACCESSES if name in passes):
         if not accesses_of(workload):
             raise HeaptapeError(f"{name}: no data accesses; the {pass_} pass needs all of them: record with --accesses")
