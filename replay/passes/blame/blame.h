@@ -2,7 +2,7 @@
 /* The blame pass: who holds the resident memory, at some positions of the replay (docs/use/BLAME.md).
 
    Job: when to attribute, and where the rows go. Not its job: the memory pass, which runs beside it (replay/memory/),
-   attribution (attribution.h), JSON (replay/report/passes/).
+   attribution (attribution.h), JSON (blame_json.h).
    Invariants: the recorded order, so that one thread is in here at a time and positions are those of the recording; at
    requested positions and at the peak all groups are kept, at other positions those of at least FOLD_SHARE of resident
    memory; nothing here calls malloc, and what it faults in is not counted as the allocator's. */
