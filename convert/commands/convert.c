@@ -127,19 +127,14 @@ static bool is_distilled(const struct trace_summary *summary) {
 
 static void warn_of_lost_parts(struct trace_reader **readers, const struct conversion *conversion) {
   const struct settings *settings = conversion->settings;
-  bool partial = settings->merge || settings->slicing.texts, drops = false, drops_samples = false,
-       drops_manifest = false;
+  bool partial = settings->merge || settings->slicing.texts, drops = false, drops_manifest = false;
   for (uint32_t i = 0; i < conversion->in_count; i++) {
     const struct trace_summary *summary = trace_reader_summary(readers[i]);
-    drops |= partial && trace_summary_has_accesses(summary);
-    drops_samples |= settings->anonymise && summary->access_samples.recorded;
+    drops |= partial && summary->accesses.recorded;
     drops_manifest |= partial && is_distilled(summary);
   }
   if (drops)
     diagnostics_warning(CONVERT, "%s: data accesses are left out: a slice or a merged trace has none", conversion->out);
-  if (drops_samples)
-    diagnostics_warning(CONVERT, "%s: samples of data accesses are left out: their addresses are the program's",
-                        conversion->out);
   if (drops_manifest)
     diagnostics_warning(CONVERT, "%s: is not a distillate any more: a slice or merged trace says nothing of the whole",
                         conversion->out);

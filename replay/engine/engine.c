@@ -2,35 +2,34 @@
 #include "replay/engine/engine.h"
 
 #include "core/base/os.h"
-#include "replay/accesses/perform.h"
-#include "replay/blame/blame.h"
-#include "replay/contention/contention.h"
-#include "replay/counters/counter.h"
-#include "replay/counters/faults.h"
+#include "replay/calls/call.h"
+#include "replay/calls/isolated_heap.h"
+#include "replay/calls/touch.h"
+#include "replay/engine/allocator_stats.h"
 #include "replay/engine/entry_points.h"
+#include "replay/engine/faults.h"
 #include "replay/engine/file_pages.h"
+#include "replay/engine/gate.h"
 #include "replay/engine/loop.h"
+#include "replay/engine/order.h"
+#include "replay/engine/pace.h"
 #include "replay/engine/preload.h"
+#include "replay/engine/recorded_clock.h"
+#include "replay/engine/state.h"
 #include "replay/engine/threads.h"
-#include "replay/memory/held.h"
-#include "replay/memory/memory.h"
-#include "replay/order/order.h"
-#include "replay/order/pace.h"
-#include "replay/order/recorded_clock.h"
-#include "replay/passes/disturb.h"
+#include "replay/passes/blame/blame.h"
+#include "replay/passes/contention/contention.h"
+#include "replay/passes/held.h"
 #include "replay/passes/instructions.h"
+#include "replay/passes/memory.h"
 #include "replay/passes/misses.h"
 #include "replay/passes/pmu.h"
 #include "replay/passes/sharing.h"
-#include "replay/passes/timing.h"
+#include "replay/passes/time/counter.h"
+#include "replay/passes/time/disturb.h"
+#include "replay/passes/time/timing.h"
 #include "replay/passes/verify.h"
 #include "replay/passes/windows.h"
-#include "replay/region/region.h"
-#include "replay/state/allocator_stats.h"
-#include "replay/state/call.h"
-#include "replay/state/engine_state.h"
-#include "replay/state/gate.h"
-#include "replay/state/touch.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -125,8 +124,6 @@ static void set_up(void) {
     instructions_begin();
   if (setup->pass == PASS_MISSES)
     misses_begin();
-  if (setup->pass == PASS_ACCESSES)
-    perform_begin(setup);
   if (setup->pass == PASS_VERIFY && verify_setup() != 0)
     engine_fail(NULL, "no memory to verify with: %s", strerror(errno));
   if (setup->pass == PASS_SHARING && sharing_setup(engine.result) != 0)
@@ -211,7 +208,7 @@ static void replay(void) {
   pace_begin();
   result->clock_recorded = !result->setup.real_clock && !engine.paced && pace_times_known() && recorded_clock_begin();
   atomic_store(&result->phase, PHASE_REPLAY);
-  bool counting = result->setup.pass == PASS_BARE || result->setup.pass == PASS_ACCESSES;
+  bool counting = result->setup.pass == PASS_BARE;
   if (counting)
     pmu_begin();
   if (result->setup.pass == PASS_INSTRUCTIONS)
@@ -219,8 +216,6 @@ static void replay(void) {
   if (pass_counts_by_windows(result->setup.pass))
     windows_begin(&result->setup.edges);
   threads_run_all();
-  if (result->setup.pass == PASS_ACCESSES)
-    perform_end(result);
   if (counting)
     pmu_end(result->pmu);
   atomic_store(&result->phase, PHASE_DONE);

@@ -3,12 +3,12 @@
 
 #include "core/base/assert.h"
 #include "core/base/os.h"
-#include "replay/contention/contention.h"
-#include "replay/counters/faults.h"
-#include "replay/order/order.h"
-#include "replay/order/turns.h"
-#include "replay/passes/timing.h"
-#include "replay/state/gate.h"
+#include "replay/engine/faults.h"
+#include "replay/engine/gate.h"
+#include "replay/engine/order.h"
+#include "replay/engine/turns.h"
+#include "replay/passes/contention/contention.h"
+#include "replay/passes/time/timing.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -180,7 +180,7 @@ static void note_waits(const struct replay_waits *waits) {
 
 /* CPU time that is not the stream's. */
 static uint64_t other_cpu_ns(const struct worker *worker) {
-  return worker->wait_cpu_ns + worker->start_cpu_ns + worker->prepare_cpu_ns + gate_wake_cpu_ns();
+  return worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns();
 }
 
 static void run_stream(struct replay_thread *self) {
