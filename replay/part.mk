@@ -2,7 +2,7 @@
 # The engine's components, and those of the process that starts it.
 ENGINE_COMPONENTS := replay/engine replay/accesses replay/contention replay/passes replay/blame replay/memory replay/order replay/state replay/counters replay/region
 REPLAY_COMPONENTS := replay/driver replay/report replay/report/passes replay/report/json replay/parent $(ENGINE_COMPONENTS)
-REPLAY_BELOW := core/workload core/sharing core/valgrind core/trace core/processes core/base
+REPLAY_BELOW := core/workload core/sharing core/valgrind core/trace core/system core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm
 $(call c_components,$(REPLAY_COMPONENTS))
 $(call c_program,replay,replay/driver/replay_main.c,$(REPLAY_COMPONENTS) $(REPLAY_BELOW),$(REPLAY_LIBS))

@@ -6,7 +6,7 @@
    trusted: an invalid record ends the run, as the next record's beginning is then not known, and is counted. */
 #pragma once
 
-#include "core/trace/access_samples.h"
+#include "core/trace/summary.h"
 
 #include <stddef.h>
 

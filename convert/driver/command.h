@@ -8,8 +8,7 @@
 #include "convert/driver/inputs.h"
 #include "convert/driver/options.h"
 #include "convert/history/history.h"
-#include "core/command/diagnostics.h"
-#include "core/command/progress.h"
+#include "core/base/diagnostics.h"
 
 #include <jansson.h>
 

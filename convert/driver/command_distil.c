@@ -3,7 +3,7 @@
 
 #include "convert/distil/distil.h"
 #include "convert/driver/workload_input.h"
-#include "core/files/output_file.h"
+#include "core/base/files.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "convert/inspect/profile_tables.h"
 #include "convert/inspect/sampled_objects.h"
 #include "core/base/vector.h"
-#include "core/sharing/line_sharing_json.h"
+#include "core/sharing/line_sharing.h"
 #include "core/workload/witness.h"
 
 #include <stdlib.h>

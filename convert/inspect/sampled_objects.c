@@ -3,8 +3,8 @@
 
 #include "convert/history/trace_info.h"
 #include "core/base/vector.h"
-#include "core/trace/access_samples.h"
-#include "core/workload/size_histogram.h"
+#include "core/trace/summary.h"
+#include "core/workload/statistics.h"
 
 #include <search.h>
 #include <stdlib.h>

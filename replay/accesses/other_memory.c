@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/accesses/other_memory.h"
 
-#include "core/accesses/stream.h"
 #include "core/base/os.h"
+#include "core/trace/access_stream.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/accesses/perform.h"
 
-#include "core/accesses/stream.h"
-#include "core/base/hints.h"
+#include "core/base/assert.h"
 #include "core/base/os.h"
+#include "core/trace/access_stream.h"
 #include "replay/accesses/access_byte.h"
 #include "replay/accesses/other_memory.h"
 #include "replay/accesses/prepared.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/accesses/prepared.h"
 
-#include "core/accesses/replay_file.h"
-#include "core/accesses/stream.h"
 #include "core/base/os.h"
+#include "core/trace/access_stream.h"
 #include "replay/accesses/other_memory.h"
 #include "replay/state/engine_state.h"
 

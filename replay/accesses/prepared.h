@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The recorded accesses as the engine performs them: one word each.
 
-   Job: decode the file of accesses (core/accesses/replay_file.h), piece by piece, into items that cost one load and no
+   Job: decode the file of accesses (core/trace/access_stream.h), piece by piece, into items that cost one load and no
    branch on their length; give other memory its place. Not its job: performing them (perform.h), checking the file
    before the run (replay/parent/access_stream.h); but it checks again what it relies on, as the file may change.
    Invariants: items are those of the stream, in its order; a piece ends with a mark; memory is bounded, whatever the

@@ -3,7 +3,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/os.h"
-#include "core/workload/size_histogram.h"
+#include "core/workload/statistics.h"
 #include "replay/blame/births.h"
 #include "replay/blame/groups.h"
 #include "replay/blame/page_lists.h"

@@ -2,7 +2,6 @@
 #include "replay/engine/loop.h"
 
 #include "core/base/assert.h"
-#include "core/base/hints.h"
 #include "replay/accesses/perform.h"
 #include "replay/blame/blame.h"
 #include "replay/contention/contention.h"

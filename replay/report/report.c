@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/report/report.h"
 
-#include "core/sharing/line_sharing_json.h"
-#include "core/trace/call_counts.h"
+#include "core/sharing/line_sharing.h"
+#include "core/trace/summary.h"
 #include "replay/report/json/report_json.h"
 #include "replay/report/names.h"
 #include "replay/report/passes/report_blame.h"

@@ -2,7 +2,7 @@
 #include "capture/recorder/redirect/target.h"
 
 #include "capture/recorder/redirect/linked_running.h"
-#include "core/processes/proc.h"
+#include "core/system/process.h"
 
 #include <elf.h>
 #include <errno.h>
