@@ -3,7 +3,7 @@
    Not thread-safe. */
 #pragma once
 
-#include "convert/driver/options.h"
+#include "convert/commands/options.h"
 #include "core/base/files.h"
 #include "core/workload/workload_read.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/driver/options.h"
+#include "convert/commands/options.h"
 
 #include "core/base/diagnostics.h"
 
