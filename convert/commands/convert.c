@@ -84,11 +84,10 @@ static int rewrite_to(struct trace_reader **readers, const char *path, const str
                             .anonymise = options->anonymise,
                             .archive = archive,
                             .history = history_options_of(options, &progress, "convert", readers[0])};
-  bool drops = false, drops_samples = false, drops_manifest = false;
+  bool drops = false, drops_manifest = false;
   for (uint32_t i = 0; i < options->input_count; i++) {
     const struct trace_summary *summary = trace_reader_summary(readers[i]);
-    drops |= (options->merge || options->slices) && trace_summary_has_accesses(summary);
-    drops_samples |= options->anonymise && summary->access_samples.recorded;
+    drops |= (options->merge || options->slices) && summary->accesses.recorded;
     drops_manifest |= (options->merge || options->slices) && is_distilled(summary);
   }
   rewrite.slice.texts = options->slices;
@@ -96,9 +95,6 @@ static int rewrite_to(struct trace_reader **readers, const char *path, const str
   progress_end(&progress);
   if (result == 0 && drops)
     diagnostics_warning(CONVERT, "%s: data accesses are left out: a slice or a merged trace has none", options->out);
-  if (result == 0 && drops_samples)
-    diagnostics_warning(CONVERT, "%s: samples of data accesses are left out: their addresses are the program's",
-                        options->out);
   if (result == 0 && drops_manifest)
     diagnostics_warning(CONVERT, "%s: is not a distillate any more: a slice or merged trace says nothing of the whole",
                         options->out);

@@ -278,6 +278,7 @@ static json_t *describe_options(const struct cli_option *option) {
                         optional, "choices", describe_choices(option), "repeats", option->repeats, "help", option->help,
                         "default", text_or_null(option->fallback), "group", option->group ? option->group : "options"));
   }
+  return list;
 }
 
 static json_t *describe_lines(const char *text, const char *separator) {

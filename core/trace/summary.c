@@ -2,6 +2,7 @@
 #include "core/trace/summary.h"
 
 #include "core/base/json.h"
+#include "core/trace/accesses.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,19 +23,6 @@ void trace_module_free_texts(struct trace_module *module) {
   free((char *)module->path);
   free((char *)module->build_id);
 }
-
-const char *const access_level_names[ACCESS_LEVEL_LIMIT] = {
-    [ACCESS_LEVEL_UNKNOWN] = "unknown",
-    [ACCESS_LEVEL_L1] = "l1",
-    [ACCESS_LEVEL_LINE_BUFFER] = "line_buffer",
-    [ACCESS_LEVEL_L2] = "l2",
-    [ACCESS_LEVEL_L3] = "l3",
-    [ACCESS_LEVEL_MEMORY] = "memory",
-    [ACCESS_LEVEL_REMOTE] = "remote",
-    [ACCESS_LEVEL_OTHER] = "other",
-    [ACCESS_LEVEL_BEYOND_L1] = "beyond_l1",
-    [ACCESS_LEVEL_PAGE_FAULT] = "page_fault",
-};
 
 const char *const access_total_names[ACCESS_TOTAL_LIMIT] = {
     [ACCESS_TOTAL_PROGRAM_INSTRUCTIONS] = "program_instructions",

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What a trace holds besides its events, as writer and reader pass it on: modules, marks, names of threads; samples of
-   data accesses (FORMAT.md section 6b); the process's memory over time and its total use of resources; what the writer
-   has taken, and what a reader finds.
+/* What a trace holds besides its events, as writer and reader pass it on: modules, marks, names of threads; the
+   process's memory over time and its total use of resources; what the writer has taken, and what a reader finds.
 
    The caller owns the texts that it passes; they need to live during the call only. Texts to be written need not be
-   UTF-8: other bytes are read back as '?'. Texts that are read are UTF-8. Invariant: samples of accesses are not the
-   stream of accesses (accesses.h): nothing can be replayed or simulated from them. Not its job: where samples come from
-   (capture/sampling/), which object was at an address (convert/inspect/). */
+   UTF-8: other bytes are read back as '?'. Texts that are read are UTF-8. */
 #pragma once
 
 #include "core/trace/access_stream.h"
@@ -39,54 +36,6 @@ struct trace_mark {
   uint32_t thread;
   const char *text; /* at most TRACE_MARK_MAX_BYTES, the rest is cut */
 };
-
-/* Where the processor found the data. */
-enum access_level {
-  ACCESS_LEVEL_UNKNOWN,
-  ACCESS_LEVEL_L1,
-  ACCESS_LEVEL_LINE_BUFFER, /* an earlier miss was already fetching the line */
-  ACCESS_LEVEL_L2,
-  ACCESS_LEVEL_L3,
-  ACCESS_LEVEL_MEMORY,
-  ACCESS_LEVEL_REMOTE,    /* another processor's cache or memory */
-  ACCESS_LEVEL_OTHER,     /* a device, uncached memory */
-  ACCESS_LEVEL_BEYOND_L1, /* a miss of the first level; the level that had it is not known */
-  ACCESS_LEVEL_PAGE_FAULT,
-  ACCESS_LEVEL_LIMIT
-};
-
-/* A sample's `what`: its level, and these. Neither load nor store: not known. */
-enum access_sample_flag {
-  ACCESS_SAMPLE_LEVEL_MASK = 15,
-  ACCESS_SAMPLE_LOAD = 16,
-  ACCESS_SAMPLE_STORE = 32,
-  ACCESS_SAMPLE_TLB_MISS = 64,
-  ACCESS_SAMPLE_WHATS = 128, /* `what` is below this */
-};
-
-struct trace_access_sample {
-  uint64_t stamp, address;
-  uint64_t latency_cycles; /* of the access, as reported by the processor; 0: not known */
-  uint8_t what;
-};
-
-/* FOOTER's `access_samples`. */
-struct trace_access_sample_totals {
-  bool recorded;
-  uint64_t rows;       /* in the file */
-  uint64_t pending;    /* in no block yet */
-  uint64_t kernel;     /* left out: made by the kernel */
-  uint64_t no_address; /* left out: the processor gave no address */
-  uint64_t lost;       /* for lack of room in the kernel, of all processes recorded at that time */
-  uint64_t throttled;  /* how often the kernel suspended sampling, of the same processes */
-};
-
-/* Names of the levels, by enum access_level. */
-extern const char *const access_level_names[ACCESS_LEVEL_LIMIT];
-
-static inline bool access_sample_is_known(uint8_t what) {
-  return what < ACCESS_SAMPLE_WHATS && (what & ACCESS_SAMPLE_LEVEL_MASK) < ACCESS_LEVEL_LIMIT;
-}
 
 /* One row of a SAMPLES block; TRACE_SAMPLE_MISSING where a quantity could not be read. */
 #define TRACE_SAMPLE_MISSING UINT64_MAX
@@ -130,7 +79,6 @@ struct trace_totals {
   uint64_t pending;    /* events */
   uint64_t lost;       /* events that could not be written; the caller may add events that it never passed on */
   struct trace_access_totals accesses;
-  struct trace_access_sample_totals access_samples; /* the caller fills in the samples left out */
   bool final_known;
   struct trace_final final;
   int exit_status;  /* as returned by wait(2); -1: not known */
@@ -158,15 +106,9 @@ struct trace_summary {
   uint64_t access_rows;                /* rows of all ACCESSES blocks, by their headers */
   uint64_t access_bytes;               /* bytes of these blocks in the file */
   uint64_t access_filter_bytes;        /* bytes of the filter in front of the recording, from INFO */
-  struct trace_access_sample_totals access_samples; /* as in the footer; `recorded` and `rows` also without one */
-  double clock_hz;                                  /* the footer's, else INFO's; 0: stamps give an order only */
-  uint64_t clock_origin_stamp;                      /* time 0 of the recording */
+  double clock_hz;                     /* the footer's, else INFO's; 0: stamps give an order only */
+  uint64_t clock_origin_stamp;         /* time 0 of the recording */
 };
-
-/* Has the trace data accesses, or samples of them? */
-static inline bool trace_summary_has_accesses(const struct trace_summary *summary) {
-  return summary->accesses.recorded || summary->access_samples.recorded;
-}
 
 /* Counts of calls as JSON: by name, of those that were made. A new object, the caller's. */
 struct json_t *call_counts_json(const uint64_t counts[CALL_LIMIT]);
