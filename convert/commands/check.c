@@ -3,7 +3,7 @@
 
 #include "convert/commands/inputs.h"
 #include "core/workload/witness.h"
-#include "core/workload/workload_check.h"
+#include "core/workload/workload_read.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -7,9 +7,8 @@
 
 #include "convert/history/history.h"
 #include "convert/whatif/rewriter.h"
-#include "core/command/cli.h"
-#include "core/command/diagnostics.h"
-#include "core/command/progress.h"
+#include "core/base/cli.h"
+#include "core/base/diagnostics.h"
 
 #include <jansson.h>
 

@@ -2,7 +2,7 @@
 /* heaptape-convert: its table of commands, and what they share. */
 #include "convert/commands/commands.h"
 
-#include "core/files/output_file.h"
+#include "core/base/files.h"
 
 #include <errno.h>
 #include <stdio.h>

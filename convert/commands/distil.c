@@ -5,7 +5,7 @@
 #include "convert/commands/inputs.h"
 #include "convert/distil/distil.h"
 #include "convert/distil/window_features.h"
-#include "core/files/output_file.h"
+#include "core/base/files.h"
 
 #include <inttypes.h>
 #include <stddef.h>

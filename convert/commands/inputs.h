@@ -7,8 +7,8 @@
 #pragma once
 
 #include "convert/formats/formats.h"
-#include "core/command/cli.h"
-#include "core/files/temporary_file.h"
+#include "core/base/cli.h"
+#include "core/base/files.h"
 #include "core/trace/read/trace_read.h"
 #include "core/workload/workload_read.h"
 

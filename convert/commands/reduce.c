@@ -3,8 +3,8 @@
 
 #include "convert/commands/inputs.h"
 #include "convert/rewrite/workload_trace.h"
+#include "core/base/files.h"
 #include "core/base/vector.h"
-#include "core/files/output_file.h"
 
 #include <fcntl.h>
 #include <stddef.h>
