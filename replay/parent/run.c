@@ -3,7 +3,7 @@
 
 #include "core/base/os.h"
 #include "core/valgrind/requests.h"
-#include "replay/parent/instruction_counter.h"
+#include "replay/passes/instruction_counter.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

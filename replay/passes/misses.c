@@ -2,7 +2,7 @@
 #include "replay/passes/misses.h"
 
 #include "core/valgrind/requests.h"
-#include "replay/state/engine_state.h"
+#include "replay/engine/state.h"
 
 #include <stddef.h>
 
