@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A file that appears complete or not at all: written under a temporary name in the same folder, renamed when it is
-   complete.
+/* Files of any content that a run leaves behind complete, or not at all.
 
-   A path that exists and is not a regular file (/dev/null, a pipe) is written directly. Not thread-safe. */
+   An output file is written under a temporary name in the same folder, and renamed when it is complete; a path that
+   exists and is not a regular file (/dev/null, a pipe) is written directly. A temporary file has no name, so nothing
+   remains however the run ends; it is in TMPDIR (/tmp if that is not set), which needs as much room as the file. Not
+   its job: what is written. Not thread-safe. */
 #pragma once
 
 #include "core/base/error.h"
@@ -36,3 +38,18 @@ int output_stream_end(const struct output_stream *stream, struct output_file *fi
 /* From now on SIGINT, SIGTERM and SIGHUP remove the file that was begun last before they end the process, so that an
    interrupted run leaves no incomplete file. */
 void output_file_guard(void);
+
+struct temporary_file {
+  char path[32]; /* it can be opened by this path while fd is open */
+  int fd;        /* for reading and writing; -1: none */
+};
+
+/* Returns 0, or -1 with error; then fd is -1. */
+int temporary_file_open(struct temporary_file *file, struct error *error);
+
+/* Does nothing where fd is -1. */
+void temporary_file_close(struct temporary_file *file);
+
+/* Reads from fd up to its end into a new temporary file: for input that must be read twice. name: of the input, in
+   errors. Returns 0, or -1 with error. */
+int temporary_file_copy(struct temporary_file *file, int fd, const char *name, struct error *error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/workload/making/time_line.h"
+#include "core/workload/statistics.h"
 
 #include <string.h>
 
@@ -29,4 +29,14 @@ const struct workload_time_point *time_line_finish(struct time_line *line, const
   }
   *count = line->point_count;
   return line->points;
+}
+
+json_t *size_histogram_json(const struct size_histogram *histogram) {
+  json_t *rows = json_array();
+  for (unsigned i = 0; i < SIZE_BUCKETS; i++)
+    if (histogram->buckets[i].count)
+      json_array_append_new(rows, json_pack("[I,I,I]", (json_int_t)size_bucket_lower(i),
+                                            (json_int_t)histogram->buckets[i].count,
+                                            (json_int_t)histogram->buckets[i].bytes));
+  return rows;
 }
