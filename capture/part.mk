@@ -38,7 +38,7 @@ RECORDER_COMPONENTS := capture/recorder capture/recorder/processes capture/redir
 # Decodes the instructions of functions that are redirected: for x86-64 alone.
 DECODER := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-lZydis)
 $(call c_components,$(RECORDER_COMPONENTS))
-$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/processes core/command $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -lm -lelf)
+$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/system $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -lm -lelf)
 $(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_ATTACH_LIB) $(HT_UNWIND_LIB)
 
 # The tests drive the recorder built beside them, some on their own allocator.
@@ -47,7 +47,7 @@ HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,$(test),capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
 $(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,capture/redirect,$(DECODER) -ldl)
 $(call c_test,capture/test/redirect/held_process_has_no_running_thread.c,,capture/redirect core/base,$(DECODER) -ldl -pthread)
-$(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/processes core/processes core/base,)
+$(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/processes core/system core/base,)
 $(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,capture/recorder core/base,)
 $(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/processes core/base,-lm)
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(call c_test_binary,$(test)): | $(HT_TEST_LIBS) $(OUT)/libexec/heaptape-record))
@@ -58,5 +58,5 @@ $(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
 $(call c_bench,capture/bench/large_release_cost.c,,,)
 $(call c_bench,capture/bench/host_paths.c,,,-lstdc++ -pthread)
-$(call c_bench,capture/bench/drain_cost.c,,capture/recorder/processes core/processes $(TRACE),$(CORE_LIBS) -pthread -lm)
+$(call c_bench,capture/bench/drain_cost.c,,capture/recorder/processes core/system $(TRACE),$(CORE_LIBS) -pthread -lm)
 $(OUT)/obj/capture/bench/%.o: HT_CFLAGS += -fno-builtin

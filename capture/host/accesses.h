@@ -8,7 +8,7 @@
 #pragma once
 
 #include "capture/host/process.h"
-#include "core/valgrind/requests.h"
+#include "core/system/valgrind_requests.h"
 
 static inline bool accesses_are_recorded(void) {
   return __builtin_expect(host_state.flags & ATTACH_ACCESSES, 0);

@@ -3,7 +3,7 @@
 #include "capture/host/accesses.h"
 #include "capture/host/producer.h"
 #include "capture/wire/heaptape.h"
-#include "core/trace/annotations.h"
+#include "core/trace/summary.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "capture/recorder/upkeep.h"
 #include "capture/recorder/processes/shared_memory.h"
 #include "core/base/os.h"
-#include "core/processes/proc.h"
+#include "core/system/process.h"
 
 #include <errno.h>
 #include <poll.h>

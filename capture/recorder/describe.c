@@ -2,7 +2,7 @@
 #include "capture/recorder/describe.h"
 
 #include "core/base/os.h"
-#include "core/processes/proc.h"
+#include "core/system/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,8 +9,8 @@
 #include "capture/redirect/target.h"
 #include "capture/recorder/simulator.h"
 #include "capture/recorder/tree.h"
+#include "core/base/diagnostics.h"
 #include "core/base/os.h"
-#include "core/command/diagnostics.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "capture/redirect/target.h"
 
 #include "capture/redirect/linked_running.h"
-#include "core/processes/proc.h"
+#include "core/system/process.h"
 
 #include <elf.h>
 #include <errno.h>

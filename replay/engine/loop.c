@@ -2,7 +2,6 @@
 #include "replay/engine/loop.h"
 
 #include "core/base/assert.h"
-#include "core/base/hints.h"
 #include "replay/calls/call.h"
 #include "replay/calls/touch.h"
 #include "replay/engine/gate.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/parent/report.h"
 
-#include "core/sharing/line_sharing_json.h"
-#include "core/trace/call_counts.h"
+#include "core/sharing/line_sharing.h"
+#include "core/trace/summary.h"
 #include "replay/calls/touch.h"
 #include "replay/parent/names.h"
 #include "replay/parent/report_json.h"

@@ -2,7 +2,7 @@
 #include "replay/parent/run.h"
 
 #include "core/base/os.h"
-#include "core/valgrind/requests.h"
+#include "core/system/valgrind_requests.h"
 #include "replay/passes/instruction_counter.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/passes/misses.h"
 
-#include "core/valgrind/requests.h"
+#include "core/system/valgrind_requests.h"
 #include "replay/engine/state.h"
 
 #include <stddef.h>

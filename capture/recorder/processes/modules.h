@@ -5,7 +5,7 @@
    (stack_nodes.h). In the recorder; allocates with malloc; one thread. */
 #pragma once
 
-#include "core/trace/annotations.h"
+#include "core/trace/summary.h"
 
 #include <stdbool.h>
 #include <stddef.h>

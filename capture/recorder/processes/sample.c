@@ -2,7 +2,7 @@
 #include "capture/recorder/processes/sample.h"
 
 #include "core/base/os.h"
-#include "core/processes/proc.h"
+#include "core/system/process.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/processes/thread_names.h"
 
-#include "core/processes/proc.h"
+#include "core/system/process.h"
 
 #include <stdio.h>
 #include <string.h>
