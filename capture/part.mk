@@ -36,7 +36,7 @@ $(HT_UNWIND_LIB): $(call c_pic_objects,$(wildcard capture/host/unwinder/*.c))
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape-unwind.so -o $@ $^ -ldl
 
-RECORDER_COMPONENTS := capture/recorder capture/recorder/collector capture/recorder/redirect capture/recorder/redirect/entries capture/recorder/continuous capture/recorder/process capture/recorder/process/proc capture/sampling
+RECORDER_COMPONENTS := capture/recorder capture/recorder/collector capture/recorder/redirect capture/recorder/redirect/entries capture/recorder/continuous capture/recorder/process capture/recorder/process/proc
 # Decodes the instructions of functions that are redirected: for x86-64 alone.
 DECODER := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-lZydis)
 $(call c_components,$(RECORDER_COMPONENTS))
@@ -58,7 +58,6 @@ $(OUT)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
-$(call c_test_program,read-perf-records,capture/test/sampling/read_perf_records.c,capture/sampling core/base,)
 $(call c_bench,capture/bench/large_release_cost.c,,,)
 $(call c_bench,capture/bench/host_paths.c,,,-lstdc++ -pthread)
 $(call c_bench,capture/bench/drain_cost.c,,capture/recorder/process capture/recorder/process/proc core/processes $(TRACE),$(CORE_LIBS) -pthread -lm)

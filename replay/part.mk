@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The engine's components, and those of the process that starts it.
-ENGINE_COMPONENTS := replay/engine replay/accesses replay/contention replay/passes replay/blame replay/memory replay/order replay/state replay/counters replay/region
+ENGINE_COMPONENTS := replay/engine replay/contention replay/passes replay/blame replay/memory replay/order replay/state replay/counters replay/region
 REPLAY_COMPONENTS := replay/driver replay/report replay/report/passes replay/report/json replay/parent $(ENGINE_COMPONENTS)
 REPLAY_BELOW := core/workload core/sharing core/valgrind core/trace core/processes core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm
@@ -11,7 +11,6 @@ $(call c_program,replay,replay/driver/replay_main.c,$(REPLAY_COMPONENTS) $(REPLA
 $(call c_test,replay/test/units/histogram_percentiles_are_within_one_part_in_32.c,,replay/counters,)
 $(call c_test,replay/test/units/touch_writes_what_each_policy_says.c,,replay/state core/base,)
 $(call c_test,replay/test/units/disturbance_reads_so_many_lines.c,,replay/passes core/base,)
-$(call c_test,replay/test/units/accessed_memory_is_written_once.c,,replay/accesses replay/state core/base,)
 $(call c_test,replay/test/units/gate_loses_no_wakeup.c,,replay/state core/base,-lpthread)
 $(call c_test,replay/test/units/overlapping_claims_are_found.c,,replay/passes core/base,)
 $(call c_test,replay/test/units/memory_apart_keeps_the_rules_of_malloc.c,,replay/region core/base,)

@@ -18,9 +18,7 @@ from heaptape.formats import calls
 from convert.test.models.workload_ops import ops_of
 from tests.support import REPOSITORY, refused, succeed, workload
 
-from .engine import ENGINE, OUT, PLANTED, engine, make, replay
-
-TOOL = OUT / "libexec/valgrind/heaptape-amd64-linux"
+from .engine import COUNTED, ENGINE, PLANTED, TOOL, engine, install, make, replay
 
 needs_tool = pytest.mark.skipif(not TOOL.exists(), reason="the Valgrind tool was not built: no headers of Valgrind's")
 needs_valgrind = pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
@@ -85,15 +83,7 @@ def test_instructions_of_each_call_are_the_same_twice(single):
     assert first["instructions_total"] == sum(call["instructions_total"] for call in first["calls"].values())
 
 
-# Stands in for Valgrind's launcher beside the engine: runs the engine without Valgrind, and writes a given result.
-COUNTED = """#!/bin/sh
-for word; do
-  case $word in --out-file=*) output=${{word#*=}} ;; --*) ;; *) break ;; esac
-  shift
-done
-"$@" && printf '%s' '{result}' >"$output"
-"""
-# The same: callgrind's counts below the engine's callers, which it distinguishes by name.
+# In place of Valgrind's launcher (install): callgrind's counts below the engine's callers, which it distinguishes by name.
 CALLGRIND = """#!{python}
 import itertools, json, os, re, subprocess, sys
 options = list(itertools.takewhile(lambda word: word.startswith("--"), sys.argv[1:]))
@@ -224,15 +214,6 @@ def test_a_prefix_is_reported_as_one(single):
 def test_recorded_order_has_no_prefix(single):
     result = engine("--pass", "instructions", single[0], "--op-limit", 10, "--order", "recorded")
     assert result.returncode == 2
-
-
-def install(folder, launcher=None):
-    """A copy of the engine. launcher: a program in place of Valgrind's launcher beside it; None: without the tool."""
-    shutil.copy(ENGINE, folder / "heaptape-replay")
-    if launcher is not None:
-        shutil.copytree(TOOL.parent, folder / "valgrind", symlinks=True)
-        (folder / "valgrind/valgrind").write_text(launcher)
-    return folder / "heaptape-replay"
 
 
 def test_a_tool_that_was_not_built_is_one_clear_error(single, threads, tmp_path):

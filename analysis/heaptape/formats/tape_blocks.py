@@ -17,9 +17,7 @@ from heaptape.common.errors import FormatError
 
 FILE_HEADER, TRAILER = struct.Struct("<8sHHI"), struct.Struct("<Q8s")
 BLOCK_HEADER, COLUMN = struct.Struct("<4sBBHIIIIQQII"), struct.Struct("<BBBBIII")
-INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, ACCESSES, ACCESS_SAMPLES, BURSTS, FOOTER = (
-    *range(1, 13), 15,
-)  # fmt: skip
+INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, ACCESSES, BURSTS, FOOTER = *range(1, 11), 12, 15
 CRITICAL = 1
 MAX_COLUMNS, MAX_PAYLOAD, MAX_THREAD, MAX_ROWS, MAX_WINDOW = 64, 1 << 30, 1 << 24, 1 << 20, 8 << 20
 MAX_RAW, MAX_INFO, MAX_STACK_NODES = 1 << 26, 1 << 20, 1 << 28
@@ -28,7 +26,6 @@ KNOWN_COLUMNS = {
     **dict.fromkeys((TOUCHED, STACKS, FOOTER), {1, 2}),
     **dict.fromkeys((SAMPLES, ACCESSES), set(range(1, 11))),
     EVENTS: set(range(1, 20)) - {5},
-    ACCESS_SAMPLES: set(range(1, 5)),
 }
 
 

@@ -18,10 +18,8 @@ import pandas as pd
 
 from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.formats import tape_annotations
-from heaptape.formats.tape_access_samples import decode_access_samples
 from heaptape.formats.tape_accesses import decode_accesses, decode_switches, rows_in_bursts
 from heaptape.formats.tape_blocks import (
-    ACCESS_SAMPLES,
     ACCESSES,
     BURSTS,
     EVENTS,
@@ -120,10 +118,6 @@ class Trace(BlockFile):
         return sum(b.rows for b in self.blocks if b.type == ACCESSES)
 
     @property
-    def access_sample_rows(self) -> int:
-        return sum(b.rows for b in self.blocks if b.type == ACCESS_SAMPLES)
-
-    @property
     def in_bursts(self) -> bool:
         """Were accesses recorded in bursts only?"""
         about = self.info.get("accesses")
@@ -181,20 +175,6 @@ class Trace(BlockFile):
             self.differences += [
                 f"accesses, {w}" for (t, n), w in zip(found.items(), words, strict=True) if totals.get(t) != n
             ]
-
-    def access_samples(self) -> pd.DataFrame:
-        """The samples of data accesses, in file order: columns of
-        heaptape.formats.tape_access_samples.decode_access_samples. Raises FormatError.
-        """
-        parts = [decode_access_samples(0, {})]
-        for block in self.blocks:
-            if block.type != ACCESS_SAMPLES:
-                continue
-            try:
-                parts.append(decode_access_samples(block.rows, self.raw_columns(block)))
-            except Malformed as error:
-                raise FormatError(self.path, block.offset, str(error)) from error
-        return pd.concat(parts, ignore_index=True)
 
     def _decode(self, block: Block) -> "Events":
         raw = self.raw_columns(block)
@@ -304,10 +284,6 @@ def _differences(trace: Trace, block: Block) -> list[str]:
     bursts = (sum(b.rows for b in trace.blocks if b.type == BURSTS) + 1) // 2
     if trace.in_bursts and isinstance(sums, dict) and sums.get("bursts", 0) != bursts:
         out.append(f"accesses: the footer says {sums.get('bursts')} bursts, the blocks have {bursts}")
-    sampled = footer.get("access_samples")
-    rows, found = sampled.get("rows", 0) if isinstance(sampled, dict) else 0, trace.access_sample_rows
-    if rows != found:
-        out.append(f"access_samples: the footer says {rows} rows, the blocks have {found}")
     index = next((c for c in usable_columns(block) if c.id == 2), None)
     expected = b"".join(
         struct.pack("<QQQ", b.offset, b.first_stamp, b.thread << 32 | b.rows) for b in trace.blocks if b.type == EVENTS

@@ -109,7 +109,6 @@ class Info(_About, kw_only=True):
     columns: list[Literal["latency", "usable", "stacks"]] | Missing = MISSING
     stack_nodes: Count | Missing = MISSING
     accesses: dict[str, Count] | Missing = MISSING
-    access_samples: dict[str, Count] | Missing = MISSING
     thread_names: dict[str, str] | Missing = MISSING
     footer: dict[str, Any] | Missing = MISSING
 
@@ -157,7 +156,6 @@ class Profile(Output, kw_only=True):
     touched: list[Row]
     sites: list[Row] | Missing = MISSING
     line_sharing: dict[str, Any] | Missing = MISSING
-    access_samples: dict[str, Any] | Missing = MISSING
 
 
 class RecordedProcess(Part):
