@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-/* workload: named in errors. Returns 0, or -1 with error filled in: there is no tool here. The caller closes the command
-   in either case. */
+/* workload: named in errors. Returns 0, or -1 with error filled in: there is no tool here. The caller closes the
+   command in either case. */
 int instruction_counter_begin(struct valgrind_command *command, const char *workload, struct error *error);
 
 /* Instructions counted below each kind of call, and before the first op. */

@@ -83,7 +83,7 @@ def test_instructions_of_each_call_are_the_same_twice(single):
     assert first["instructions_total"] == sum(call["instructions_total"] for call in first["calls"].values())
 
 
-# In place of Valgrind's launcher (install): callgrind's counts below the engine's callers, which it distinguishes by name.
+# In place of Valgrind's launcher (install): callgrind's counts below the engine's callers, by their names.
 CALLGRIND = """#!{python}
 import itertools, json, os, re, subprocess, sys
 options = list(itertools.takewhile(lambda word: word.startswith("--"), sys.argv[1:]))
