@@ -4,7 +4,7 @@
 #include "convert/compile/compile.h"
 #include "convert/origins/origins_write.h"
 #include "convert/whatif/rewriter.h"
-#include "core/files/output_file.h"
+#include "core/base/files.h"
 
 #include <errno.h>
 #include <inttypes.h>

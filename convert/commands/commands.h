@@ -8,8 +8,7 @@
 #include "convert/commands/inputs.h"
 #include "convert/commands/options.h"
 #include "convert/history/history.h"
-#include "core/command/diagnostics.h"
-#include "core/command/progress.h"
+#include "core/base/diagnostics.h"
 
 #include <jansson.h>
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from heaptape.formats import calls
+from heaptape.tape import calls
 
 from convert.test.models.workload_ops import ops_of
 from tests.support import REPOSITORY, refused, succeed, workload

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pandas as pd
 
 from heaptape.profile.data import Profile, large_share, remote_share, sizes_for_share, swing, young_share
-from heaptape.tables import line_sharing
-from heaptape.tables.usual import Cell, Table, rounded
+from heaptape.show.tables import line_sharing
+from heaptape.show.tables.usual import Cell, Table, rounded
 
 MIB = 1 << 20
 ROWS = 12

@@ -334,7 +334,7 @@ class Level(msgspec.Struct):
 
 
 class LineSharing(msgspec.Struct):
-    """Cache lines with objects of several threads (core/sharing/line_sharing_json.h)."""
+    """Cache lines with objects of several threads (core/sharing/line_sharing.h)."""
 
     line_bytes: Count = None
     sampled: Count = None

@@ -9,7 +9,7 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.fleet.store.cell import digest
-from heaptape.measure.registry import c_library, sha256_of
+from heaptape.run.registry import c_library, sha256_of
 
 VALGRIND_TOOL = "valgrind/heaptape-amd64-linux"  # beside the engine, where it is built
 

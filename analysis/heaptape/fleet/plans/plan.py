@@ -11,10 +11,10 @@ import msgspec
 
 from heaptape.fleet.store.cell import Cell, Count, Name, Pass, Sha, Sizes, Value, Variable, digest, is_exact
 from heaptape.fleet.store.store import Store
-from heaptape.measure.registry import DEFAULT_VARIANT
-from heaptape.measure.replay import order_of
-from heaptape.measure.rounds import Settings
 from heaptape.results.runs import label
+from heaptape.run.registry import DEFAULT_VARIANT
+from heaptape.run.replay import order_of
+from heaptape.run.rounds import Settings
 
 COMPANION_OF = {"misses": "accesses", "blame": "origins"}
 REQUIRED = ("accesses",)  # a blame pass can run without origins

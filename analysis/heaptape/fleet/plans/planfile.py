@@ -13,7 +13,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.plans.plan import Repetitions
 from heaptape.fleet.store.cell import Sha
 from heaptape.gate import corpus
-from heaptape.measure.rounds import PASSES
+from heaptape.run.rounds import PASSES
 
 if TYPE_CHECKING:
     import pandas as pd

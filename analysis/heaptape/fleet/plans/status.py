@@ -8,7 +8,7 @@ from itertools import islice
 from heaptape.fleet.plans.done import final_failures
 from heaptape.fleet.plans.plan import Task, plans_of, tasks_of
 from heaptape.fleet.store.store import SIGN_OF_LIFE_S, Failure, Store
-from heaptape.outputs.fleets import Failed, FleetStatus
+from heaptape.show.outputs.fleets import Failed, FleetStatus
 
 SILENT_S = 6 * SIGN_OF_LIFE_S  # a worker that is silent for longer has probably gone
 SAMPLED = 100  # cells of each pass, whose times are the basis of the estimate for cells that are left

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from heaptape.comparing.intervals import LogRatio
 from heaptape.fleet.store.cell import is_exact
-from heaptape.measure.rounds import PASSES
+from heaptape.results.comparing.intervals import LogRatio
+from heaptape.run.rounds import PASSES
 
 BY = ["workload", "name", "program", "weight", "figure", "unit"]
 COLUMNS = [

@@ -14,7 +14,7 @@ from typing import IO
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.store.store import Store
-from heaptape.measure.registry import sha256_of
+from heaptape.run.registry import sha256_of
 
 
 class DamagedError(HeaptapeError):

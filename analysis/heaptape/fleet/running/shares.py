@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from heaptape.fleet.plans.plan import Task
 from heaptape.fleet.running.execute import Here
 from heaptape.fleet.running.outcome import Ended, Outcome
-from heaptape.measure.engine_process import side_by_side
-from heaptape.measure.replay import runs_at_a_time
+from heaptape.run.engine_process import side_by_side
+from heaptape.run.replay import runs_at_a_time
 
 
 def run(

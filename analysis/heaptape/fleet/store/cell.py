@@ -10,8 +10,8 @@ from typing import Annotated
 
 import msgspec
 
-from heaptape.measure.replay import SIDE_BY_SIDE
-from heaptape.measure.rounds import PASSES
+from heaptape.run.replay import SIDE_BY_SIDE
+from heaptape.run.rounds import PASSES
 
 Sha = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 ShaOrNone = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]

@@ -19,8 +19,8 @@ import msgspec
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.store.cell import Cell, Name, Sha
 from heaptape.fleet.store.files import Files, StoreError
-from heaptape.outputs.fleets import Running
 from heaptape.results.runs import label
+from heaptape.show.outputs.fleets import Running
 
 if TYPE_CHECKING:
     import pandas as pd
