@@ -25,7 +25,7 @@ int finish_output(int status) {
   return EXIT_FAILED;
 }
 
-/* Version of the shapes that docs/formats/schemas/ publishes. */
+/* Version of the shapes that docs/formats/SCHEMAS.md names. */
 enum { OUTPUT_SCHEMA = 1 };
 
 int print_json(json_t *object) {
