@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import psutil
 from heaptape.comparing.intervals import log_ratio
-from heaptape.fleet.store.store import Store, open_store
+from heaptape.fleet.store import Store, open_store
 
 from analysis.test.gate.pieces import make_workload
 from tests.support import HEAPTAPE, Result, call_heaptape

@@ -15,16 +15,16 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.fleet import worker
 from heaptape.fleet.cluster import tasks
-from heaptape.fleet.cluster.dispatch import Request
-from heaptape.fleet.cluster.local import cluster
-from heaptape.fleet.dataset import dataset, ingest
-from heaptape.fleet.dataset.query import query
-from heaptape.fleet.plans.planfile import read
-from heaptape.fleet.running.cache import Cache
-from heaptape.fleet.running.execute import Here
-from heaptape.fleet.running.outcome import Outcome
-from heaptape.fleet.store.files import StoreError
-from heaptape.fleet.store.store import open_store
+from heaptape.fleet.dispatch import Request
+from heaptape.fleet.cluster import cluster
+from heaptape.fleet import dataset, ingest
+from heaptape.fleet.query import query
+from heaptape.fleet.plan import read
+from heaptape.fleet.machine import Cache
+from heaptape.fleet.worker import Here
+from heaptape.fleet.worker import Outcome
+from heaptape.fleet.files import StoreError
+from heaptape.fleet.store import open_store
 from heaptape.gate import corpus
 from heaptape.profile.data import profile
 

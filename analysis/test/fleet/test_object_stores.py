@@ -18,13 +18,13 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.fleet import frames
 from heaptape.fleet.merge import merge
-from heaptape.fleet.plans.engine import machine_id
-from heaptape.fleet.plans.plan import plans_of, tasks_of
-from heaptape.fleet.plans.status import status
+from heaptape.fleet.machine import machine_id
+from heaptape.fleet.plan import plans_of, tasks_of
+from heaptape.fleet.status import status
 from heaptape.fleet.running import shares
-from heaptape.fleet.running.execute import worker_here
-from heaptape.fleet.store.files import Files, StoreError
-from heaptape.fleet.store.store import Running, Store, open_store
+from heaptape.fleet.worker import worker_here
+from heaptape.fleet.files import Files, StoreError
+from heaptape.fleet.store import Running, Store, open_store
 
 from analysis.test.fleet.fleets import ALLOCATORS, figures, make_workloads, plan, started
 from analysis.test.fleet.object_stores import SECRETS, serving
@@ -309,7 +309,7 @@ def test_a_store_is_used_by_a_process_and_those_that_it_forks(s3):
     """Connections and their threads do not survive a fork: each process has its own."""
     code = f"""
 import os
-from heaptape.fleet.store.store import Running, open_store
+from heaptape.fleet.store import Running, open_store
 store = open_store({s3.bucket() + "/s"!r}, create=True)
 child = os.fork()
 store.files.write(f"plans/{{'parent' if child else 'child'}}.json", b"x")

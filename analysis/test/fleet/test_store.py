@@ -10,11 +10,11 @@ import subprocess
 import msgspec
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.cluster.keys import make as make_keys
-from heaptape.fleet.plans.planfile import of_inputs
-from heaptape.fleet.store.cell import Cell
-from heaptape.fleet.store.files import StoreError
-from heaptape.fleet.store.store import Record, open_store, sealed, unsealed
+from heaptape.fleet.cluster import make as make_keys
+from heaptape.fleet.plan import of_inputs
+from heaptape.fleet.store import Cell
+from heaptape.fleet.files import StoreError
+from heaptape.fleet.store import Record, open_store, sealed, unsealed
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from heaptape.fleet.cluster.keys import make as make_keys
-from heaptape.fleet.store.store import open_store
+from heaptape.fleet.cluster import make as make_keys
+from heaptape.fleet.store import open_store
 
 from analysis.test.fleet.fleets import (
     ALLOCATORS,
