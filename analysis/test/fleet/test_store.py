@@ -10,7 +10,7 @@ import subprocess
 import msgspec
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.cluster import make as make_keys
+from heaptape.fleet.cluster import make_keys
 from heaptape.fleet.plan import of_inputs
 from heaptape.fleet.store import Cell
 from heaptape.fleet.files import StoreError

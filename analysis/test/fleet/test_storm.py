@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from heaptape.fleet.cluster import make as make_keys
+from heaptape.fleet.cluster import make_keys
 from heaptape.fleet.store import open_store
 
 from analysis.test.fleet.fleets import (

@@ -22,7 +22,7 @@ from heaptape.common.home import default_home
 from heaptape.fleet import worker
 from heaptape.fleet.cluster import local, tasks
 from heaptape.fleet.dispatch import Dispatch, Request
-from heaptape.fleet.cluster import make as make_keys
+from heaptape.fleet.cluster import make_keys
 from heaptape.fleet.cluster.tasks import RefusedError, _OnlyNames
 from heaptape.fleet.plan import plans_of
 from heaptape.fleet.machine import Cache

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-from heaptape.fleet.cluster import make as make_keys
+from heaptape.fleet.cluster import make_keys
 from heaptape.fleet.store import open_store
 
 from analysis.test.gate.pieces import make_workload
