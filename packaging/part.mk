@@ -16,7 +16,7 @@ HEAPTAPE_VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' analysis/hea
 
 # Man pages and completions are made from the commands themselves.
 REFERENCE := $(OUT)/share/.stamp
-$(REFERENCE): $(wildcard packaging/reference/*.py analysis/heaptape/cli/*.py analysis/heaptape/cli/*/*.py) analysis/heaptape/common/version.py $(VENV)/.stamp $(PACKAGE_VENV)/.stamp \
+$(REFERENCE): $(wildcard packaging/reference/*.py analysis/heaptape/commands/*.py) analysis/heaptape/common/version.py $(VENV)/.stamp $(PACKAGE_VENV)/.stamp \
     $(addprefix $(OUT)/,bin/heaptape $(addprefix libexec/heaptape-,record convert observe))
 	rm -rf $(@D)
 	PYTHONPATH=analysis $(PACKAGE_VENV)/bin/python packaging/reference $(OUT)/bin/heaptape $(@D)
@@ -103,7 +103,7 @@ install-deb-python:
 	install -d $(DIST_INFO)
 	ln -s ../../heaptape/heaptape $(dir $(DIST_INFO))heaptape
 	printf '%s\n' 'Metadata-Version: 2.1' 'Name: heaptape' 'Version: $(HEAPTAPE_VERSION)' >$(DIST_INFO)/METADATA
-	printf '%s\n' '[pytest11]' 'heaptape = heaptape.testing.plugin' >$(DIST_INFO)/entry_points.txt
+	printf '%s\n' '[pytest11]' 'heaptape = heaptape.pytest_plugin.plugin' >$(DIST_INFO)/entry_points.txt
 
 setup-package: setup-test
 	@tools/setup @package

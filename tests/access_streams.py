@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from heaptape.formats.workload_format import read_workload
+from heaptape.tape.workload_format import read_workload
 
 from tests.leb import leb, zigzag
 from tests.line_sharing_model import Step, text

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import matplotlib
 import zstandard
-from heaptape.outputs import published
 from heaptape.results.structs import json_schema
+from heaptape.show.outputs import published
 
 FOUR_LINES = """\
 # heaptape-text 1 clock=nanoseconds
@@ -98,8 +98,8 @@ def draw_demo(results: Path, folder: Path) -> None:
     matplotlib.use("Agg")
     from heaptape import plots
     from heaptape import results as read_results
-    from heaptape.formats import memory_map
     from heaptape.results.timeline import timeline_frame
+    from heaptape.tape import memory_map
     from matplotlib import pyplot
 
     file = read_results(str(results))

@@ -96,7 +96,6 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
   json_object_set_new(object, "recorded", recorded_samples_json(&info->samples));
   if (trace_reader_summary(info->reader)->accesses.recorded)
     json_object_set_new(object, "accesses", accesses_json(info));
-  json_object_set(object, "access_samples", json_object_get(trace->json, "access_samples"));
   if (info->rewritten)
     json_object_update(object, info->rewritten);
   json_object_set(object, "synthetic", json_object_get(trace->json, "synthetic"));

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "core/accesses/stream.h"
-#include "core/trace/access_samples.h"
 #include "core/trace/event.h"
 
 #include <stdbool.h>
@@ -52,7 +51,6 @@ struct trace_totals {
   uint64_t pending;    /* events */
   uint64_t lost;       /* events that could not be written; the caller may add events that it never passed on */
   struct trace_access_totals accesses;
-  struct trace_access_sample_totals access_samples; /* the caller fills in the samples left out */
   bool final_known;
   struct trace_final final;
   int exit_status;  /* as returned by wait(2); -1: not known */
@@ -80,12 +78,6 @@ struct trace_summary {
   uint64_t access_rows;                /* rows of all ACCESSES blocks, by their headers */
   uint64_t access_bytes;               /* bytes of these blocks in the file */
   uint64_t access_filter_bytes;        /* bytes of the filter in front of the recording, from INFO */
-  struct trace_access_sample_totals access_samples; /* as in the footer; `recorded` and `rows` also without one */
-  double clock_hz;                                  /* the footer's, else INFO's; 0: stamps give an order only */
-  uint64_t clock_origin_stamp;                      /* time 0 of the recording */
+  double clock_hz;                     /* the footer's, else INFO's; 0: stamps give an order only */
+  uint64_t clock_origin_stamp;         /* time 0 of the recording */
 };
-
-/* Has the trace data accesses, or samples of them? */
-static inline bool trace_summary_has_accesses(const struct trace_summary *summary) {
-  return summary->accesses.recorded || summary->access_samples.recorded;
-}

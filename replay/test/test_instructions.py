@@ -7,7 +7,7 @@ import json
 import shutil
 
 import pytest
-from heaptape.formats import calls
+from heaptape.tape import calls
 
 from convert.test.models.workload_ops import ops_of
 from tests.support import refused, succeed, workload

@@ -8,8 +8,8 @@ from functools import cache
 import heaptape
 import pytest
 from heaptape.fidelity.live import c_library
-from heaptape.measure.rounds import DEFAULT_PASSES
 from heaptape.results.structs import json_schema
+from heaptape.run.rounds import DEFAULT_PASSES
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from heaptape.common.home import Home
 from heaptape.fidelity import counted, live
-from heaptape.measure import loaded, recipes
-from heaptape.measure.registry import Choice
+from heaptape.run import loaded, recipes
+from heaptape.run.registry import Choice
 
 from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, RECORD, run, succeed
 

@@ -11,7 +11,7 @@ from heaptape.common.home import Home
 from heaptape.fidelity import certificate, counted, counted_certificate, timed
 from heaptape.fidelity.raw import read_results
 from heaptape.fidelity.verify import verify
-from heaptape.measure import recipes, registry
+from heaptape.run import recipes, registry
 
 from tests.support import OUT, run, succeed
 

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from heaptape.fidelity.whatif_live import errors
-from heaptape.formats.workload_format import read_workload
+from heaptape.tape.workload_format import read_workload
 
 from tests.support import CONVERT, OUT, call_heaptape, record, succeed
 

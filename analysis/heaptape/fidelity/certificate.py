@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from heaptape.comparing.intervals import too_noisy
+from heaptape.results.comparing.intervals import too_noisy
 
 BASELINE = "glibc"
 # Memory that differs by less between two runs of the same program on the same allocator: stack and environment.

@@ -18,11 +18,11 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, Home
 from heaptape.fidelity import live, verify
-from heaptape.formats.workload_format import read_workload
-from heaptape.measure import capture, loaded, recipes, replay
-from heaptape.measure.recipes import Recipe
-from heaptape.measure.registry import Choice
-from heaptape.measure.rounds import Run, Settings
+from heaptape.run import capture, loaded, recipes, replay
+from heaptape.run.recipes import Recipe
+from heaptape.run.registry import Choice
+from heaptape.run.rounds import Run, Settings
+from heaptape.tape.workload_format import read_workload
 
 DIRECTORIES = (SHARED / "workloads" / "counted",)
 # By how many bytes the environment is longer, and by how many OS pages mappings are higher. Thirds of an OS page, and

@@ -13,9 +13,9 @@ import numpy as np
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.fidelity.prediction import mean_over_time
-from heaptape.measure import recipes, registry
-from heaptape.measure.recipes import Finished, Recipe
-from heaptape.measure.registry import Choice
+from heaptape.run import recipes, registry
+from heaptape.run.recipes import Finished, Recipe
+from heaptape.run.registry import Choice
 
 Runner = Callable[[Sequence[str], Mapping[str, str], Path], Finished]
 

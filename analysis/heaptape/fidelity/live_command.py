@@ -14,9 +14,9 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.scratch import scratch_folder
-from heaptape.comparing.intervals import log_ratio
 from heaptape.fidelity import live
-from heaptape.measure.registry import Choice
+from heaptape.results.comparing.intervals import log_ratio
+from heaptape.run.registry import Choice
 
 # figure of a replay -> the live program's figure that it stands for
 COUNTERPARTS = {

@@ -11,9 +11,9 @@ import numpy as np
 from heaptape.common.errors import HeaptapeError
 from heaptape.fidelity import live, prediction
 from heaptape.fidelity.prediction import Samples
-from heaptape.measure import capture, replay
-from heaptape.measure.recipes import Recipe
-from heaptape.measure.registry import Choice
+from heaptape.run import capture, replay
+from heaptape.run.recipes import Recipe
+from heaptape.run.registry import Choice
 
 KIND = "recorded"
 # How often the recorder samples the program's memory: with 10 ms, means are off where a peak is shorter.
@@ -98,9 +98,9 @@ def without(lived: Sequence[dict]) -> list[dict]:
 
 def read_samples(tape: Path, workload: Path) -> tuple[Samples, np.ndarray]:
     """When the recorded program was sampled, and its RssAnon in bytes then."""
-    from heaptape.formats.tape_format import open_trace
-    from heaptape.formats.tape_times import times_ns
-    from heaptape.formats.workload_format import read_workload
+    from heaptape.tape.tape_format import open_trace
+    from heaptape.tape.tape_times import times_ns
+    from heaptape.tape.workload_format import read_workload
 
     compiled = read_workload(workload)
     line = compiled.timeline()

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heaptape.comparing.intervals import LEVEL, LogRatio
+from heaptape.results.comparing.intervals import LEVEL, LogRatio
 
 LOOKS = 8
 FIRST_LOOK = 8

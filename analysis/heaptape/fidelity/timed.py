@@ -21,12 +21,12 @@ from heaptape.fidelity import counted, live, verify
 from heaptape.fidelity.certificate import BASELINE
 from heaptape.fidelity.raw import read_results, write_results
 from heaptape.fidelity.sequential import UNDECIDED, decisions, next_look
-from heaptape.measure import noise, penalties, recipes, replay
-from heaptape.measure.recipes import Recipe
-from heaptape.measure.registry import Choice, sha256_of
-from heaptape.measure.rounds import Settings
-from heaptape.model.time_model import ALL, prediction
+from heaptape.results.model.time_model import ALL, prediction
 from heaptape.results.schema import Results, label_of
+from heaptape.run import noise, penalties, recipes, replay
+from heaptape.run.recipes import Recipe
+from heaptape.run.registry import Choice, sha256_of
+from heaptape.run.rounds import Settings
 
 DIRECTORIES = (*recipes.DIRECTORIES, *counted.DIRECTORIES)  # of two recipes of one name the shorter program
 PASS = "misses"

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from heaptape.comparing.intervals import too_noisy
 from heaptape.fidelity import timed
 from heaptape.fidelity.counted_document import failures, percent
 from heaptape.fidelity.sequential import DIFFERENT, EFFECT_PERCENT, FIRST_LOOK, LEVEL_OF_ONE, LOOKS, SAME
 from heaptape.fidelity.timed_certificate import NOT_RUN, QUIET_PERCENT, disturbance, pairs, summary
+from heaptape.results.comparing.intervals import too_noisy
 
 TARGET = "20 different, right 90 %, size off 30 % at the median"
 METHOD = f"""\

@@ -16,11 +16,11 @@ from heaptape.common.home import Home
 from heaptape.fidelity import live, prediction, recorded
 from heaptape.fidelity.certificate import BASELINE
 from heaptape.fidelity.raw import SCHEMA
-from heaptape.measure import machine, replay
-from heaptape.measure.recipes import Recipe
-from heaptape.measure.registry import Choice, package_versions, sha256_of
-from heaptape.measure.rounds import Settings
 from heaptape.results.schema import label_of
+from heaptape.run import machine, replay
+from heaptape.run.recipes import Recipe
+from heaptape.run.registry import Choice, package_versions, sha256_of
+from heaptape.run.rounds import Settings
 
 MEMORY_REPEATS = 2
 POINTS = 120  # of each time line that is kept

@@ -18,9 +18,9 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.fidelity.live import c_library
-from heaptape.measure import whatif
-from heaptape.measure.registry import Choice
-from heaptape.measure.rounds import Settings
+from heaptape.run import whatif
+from heaptape.run.registry import Choice
+from heaptape.run.rounds import Settings
 
 PROGRAMS = ("waves", "documents", "lines", "strings", "pages", "connections")
 # what the switch does -> the experiment that predicts it

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from heaptape.fleet.plan import Task
 from heaptape.fleet.worker import Ended, Worker
-from heaptape.measure.engine_process import side_by_side
-from heaptape.measure.replay import runs_at_a_time
+from heaptape.run.engine_process import side_by_side
+from heaptape.run.replay import runs_at_a_time
 
 # --exclusive: timed passes need a machine alone, and exact passes use all of its processors.
 SCRIPT = """\

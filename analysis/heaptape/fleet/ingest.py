@@ -26,11 +26,11 @@ from heaptape.fleet import dataset
 from heaptape.fleet.files import is_local, located
 from heaptape.fleet.store import Store
 from heaptape.fleet.worker import Outcome
-from heaptape.formats import tape_format
-from heaptape.formats.stack_names import stack_names
-from heaptape.formats.tape_blocks import MODULES
-from heaptape.measure.replay import ROOM_BYTES
 from heaptape.profile.data import LIFETIMES, SITES
+from heaptape.run.replay import ROOM_BYTES
+from heaptape.tape import tape_format
+from heaptape.tape.stack_names import stack_names
+from heaptape.tape.tape_blocks import MODULES
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -24,7 +24,7 @@ from typing import IO
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.fleet.store import Store, digest
-from heaptape.measure.registry import c_library, sha256_of
+from heaptape.run.registry import c_library, sha256_of
 
 VALGRIND_TOOL = "valgrind/heaptape-amd64-linux"  # beside the engine, where it is built
 

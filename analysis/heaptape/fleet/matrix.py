@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.comparing.intervals import LogRatio
 from heaptape.fleet.store import is_exact
-from heaptape.measure.rounds import PASSES
+from heaptape.results.comparing.intervals import LogRatio
+from heaptape.run.rounds import PASSES
 
 # The figures to decide by (less is better), each with its name in the output. Counted figures are first.
 FIGURES = {

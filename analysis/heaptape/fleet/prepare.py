@@ -18,9 +18,9 @@ from heaptape.fleet.machine import engine_hash
 from heaptape.fleet.plan import Plan, PlanFile, PlannedChoice, PlannedWorkload, keep
 from heaptape.fleet.store import Sha, Store, Workload, file_of_companion, file_of_workload
 from heaptape.gate import corpus
-from heaptape.measure import loaded, registry, replay
-from heaptape.measure.registry import Choice, sha256_of
-from heaptape.measure.rounds import Settings
+from heaptape.run import loaded, registry, replay
+from heaptape.run.registry import Choice, sha256_of
+from heaptape.run.rounds import Settings
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -18,10 +18,10 @@ import msgspec
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.files import Files, StoreError
-from heaptape.measure.replay import SIDE_BY_SIDE
-from heaptape.measure.rounds import PASSES
-from heaptape.outputs.fleets import Running
 from heaptape.results.runs import label
+from heaptape.run.replay import SIDE_BY_SIDE
+from heaptape.run.rounds import PASSES
+from heaptape.show.outputs.fleets import Running
 
 if TYPE_CHECKING:
     import pandas as pd

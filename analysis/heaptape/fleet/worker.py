@@ -39,10 +39,10 @@ from heaptape.fleet.store import (
     file_of_library,
     file_of_workload,
 )
-from heaptape.measure import exact, machine, replay
-from heaptape.measure.engine_process import Processes
-from heaptape.measure.registry import Choice
-from heaptape.measure.rounds import Run, Settings
+from heaptape.run import exact, machine, replay
+from heaptape.run.engine_process import Processes
+from heaptape.run.registry import Choice
+from heaptape.run.rounds import Run, Settings
 
 # Kept only where the plan requires it: they are at least nine tenths of a run's bytes.
 CURVES = ("timeline", "memory_map", "fragmentation", "syscall_rows", "slowest")

@@ -16,7 +16,7 @@ import pandas as pd
 from heaptape.results import distilled
 
 NONE_KNOWN = math.inf
-# metric of `schema.figures` -> its name among margins, if that differs (measure/exact.py names those)
+# metric of `schema.figures` -> its name among margins, if that differs (run/exact.py names those)
 FIGURES = {
     "total_instructions": "instructions",
     "peak_rss": "rss-peak",

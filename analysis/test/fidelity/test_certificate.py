@@ -12,7 +12,7 @@ from heaptape.fidelity.certificate_document import document
 from heaptape.fidelity.prediction import predict
 from heaptape.fidelity.raw import read_results, write_results
 from heaptape.fidelity.verify import not_verified
-from heaptape.measure import recipes
+from heaptape.run import recipes
 
 MIB = 1 << 20
 ABOUT = {"created_unix_s": 0, "machine": {}, "elapsed_s": 0}

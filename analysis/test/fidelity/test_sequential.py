@@ -4,7 +4,6 @@
 import numpy as np
 import pytest
 import scipy
-from heaptape.comparing.intervals import LEVEL
 from heaptape.fidelity.sequential import (
     DIFFERENT,
     FIRST_LOOK,
@@ -17,6 +16,7 @@ from heaptape.fidelity.sequential import (
     decisions,
     next_look,
 )
+from heaptape.results.comparing.intervals import LEVEL
 
 TRIALS = 300
 MOST_ROUNDS = 512

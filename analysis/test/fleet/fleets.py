@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 import psutil
-from heaptape.comparing.intervals import log_ratio
 from heaptape.fleet.store import Store, open_store
+from heaptape.results.comparing.intervals import log_ratio
 
 from analysis.test.gate.pieces import make_workload
 from tests.support import HEAPTAPE, Result, call_heaptape

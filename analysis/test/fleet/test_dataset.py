@@ -13,18 +13,15 @@ import pyarrow.parquet
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.fleet import worker
-from heaptape.fleet.cluster import tasks
+from heaptape.fleet import dataset, ingest, worker
+from heaptape.fleet.cluster import cluster, tasks
 from heaptape.fleet.dispatch import Request
-from heaptape.fleet.cluster import cluster
-from heaptape.fleet import dataset, ingest
-from heaptape.fleet.query import query
-from heaptape.fleet.plan import read
-from heaptape.fleet.machine import Cache
-from heaptape.fleet.worker import Here
-from heaptape.fleet.worker import Outcome
 from heaptape.fleet.files import StoreError
+from heaptape.fleet.machine import Cache
+from heaptape.fleet.plan import read
+from heaptape.fleet.query import query
 from heaptape.fleet.store import open_store
+from heaptape.fleet.worker import Here, Outcome
 from heaptape.gate import corpus
 from heaptape.profile.data import profile
 

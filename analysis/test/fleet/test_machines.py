@@ -9,7 +9,7 @@ import random
 import pytest
 from heaptape.fleet.matrix import against_baseline
 from heaptape.fleet.store import open_store
-from heaptape.measure import replay
+from heaptape.run import replay
 
 from analysis.test.fleet.fleets import ALLOCATORS, make_workloads, plan, pooled
 from tests.support import call_heaptape

@@ -8,7 +8,7 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.matrix import BEST, OUTLIERS, SINGLE, TOTALS, matrix
 from heaptape.fleet.store import COLUMNS, Store
-from heaptape.report import fleet_page
+from heaptape.show.pages import fleet_page
 
 from tests.support import HEAPTAPE_HERE, succeed
 

@@ -17,14 +17,14 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.fleet import frames
-from heaptape.fleet.merge import merge
-from heaptape.fleet.machine import machine_id
-from heaptape.fleet.plan import plans_of, tasks_of
-from heaptape.fleet.status import status
-from heaptape.fleet.running import shares
-from heaptape.fleet.worker import worker_here
 from heaptape.fleet.files import Files, StoreError
+from heaptape.fleet.machine import machine_id
+from heaptape.fleet.merge import merge
+from heaptape.fleet.plan import plans_of, tasks_of
+from heaptape.fleet.running import shares
+from heaptape.fleet.status import status
 from heaptape.fleet.store import Running, Store, open_store
+from heaptape.fleet.worker import worker_here
 
 from analysis.test.fleet.fleets import ALLOCATORS, figures, make_workloads, plan, started
 from analysis.test.fleet.object_stores import SECRETS, serving

@@ -11,10 +11,9 @@ import msgspec
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.cluster import make_keys
-from heaptape.fleet.plan import of_inputs
-from heaptape.fleet.store import Cell
 from heaptape.fleet.files import StoreError
-from heaptape.fleet.store import Record, open_store, sealed, unsealed
+from heaptape.fleet.plan import of_inputs
+from heaptape.fleet.store import Cell, Record, open_store, sealed, unsealed
 from hypothesis import given
 from hypothesis import strategies as st
 

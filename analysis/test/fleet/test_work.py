@@ -19,11 +19,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
+from heaptape.fleet import machine
+from heaptape.fleet.files import StoreError
+from heaptape.fleet.machine import Cache, locked, machine_for
 from heaptape.fleet.plan import plans_of, share, tasks_of
 from heaptape.fleet.status import status
-from heaptape.fleet import machine
-from heaptape.fleet.machine import Cache, locked, machine_for
-from heaptape.fleet.files import StoreError
 from heaptape.fleet.store import Running, Store, open_store
 
 from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, fill, make_workloads, plan, started

@@ -20,14 +20,13 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.fleet import worker
-from heaptape.fleet.cluster import local, tasks
-from heaptape.fleet.dispatch import Dispatch, Request
-from heaptape.fleet.cluster import make_keys
+from heaptape.fleet.cluster import local, make_keys, tasks
 from heaptape.fleet.cluster.tasks import RefusedError, _OnlyNames
-from heaptape.fleet.plan import plans_of
+from heaptape.fleet.dispatch import Dispatch, Request
 from heaptape.fleet.machine import Cache
-from heaptape.fleet.worker import Here
+from heaptape.fleet.plan import plans_of
 from heaptape.fleet.store import open_store
+from heaptape.fleet.worker import Here
 
 from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started, workers_of
 from tests.support import call_heaptape, run

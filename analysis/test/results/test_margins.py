@@ -4,19 +4,19 @@
 import json
 
 import pytest
-from heaptape.cli import main
+from heaptape.commands import main
 from heaptape.common.home import Home
 from heaptape.common.tables import render_markdown, render_text
-from heaptape.comparing.compare import long_table, relative
-from heaptape.comparing.summary import in_words
-from heaptape.comparing.verdicts import verdicts
 from heaptape.results import margins
+from heaptape.results.comparing.compare import long_table, relative
+from heaptape.results.comparing.summary import in_words
+from heaptape.results.comparing.verdicts import verdicts
 from heaptape.results.fragmentation import FILLS, MEASURED
 from heaptape.results.schema import Results, figures, results
-from heaptape.tables.frames import cost
-from heaptape.tables.kinds import KINDS, Question
-from heaptape.tables.tune_table import conclusion
-from heaptape.tables.usual import comparison
+from heaptape.show.tables.frames import cost
+from heaptape.show.tables.kinds import KINDS, Question
+from heaptape.show.tables.tune_table import conclusion
+from heaptape.show.tables.usual import comparison
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from planted_runs import file_of, runs_of

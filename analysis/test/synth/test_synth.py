@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from heaptape.formats.workload_format import read_workload
 from heaptape.synth.distributions import distributions, spread
+from heaptape.tape.workload_format import read_workload
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -305,12 +305,6 @@ static bool nobody_comes(struct collector *collector, struct lingering *lingerin
   return collector->processes.count == 0 && (collector->pending_count == 0 || has_lingered(collector, lingering));
 }
 
-static void watch_samples(const struct collector *collector) {
-  uint32_t at = 0;
-  for (int fd; collector->settings->samples && (fd = perf_source_descriptor(collector->settings->samples, &at)) >= 0;)
-    collector_watch(collector, fd);
-}
-
 /* With --attach: is there nothing more to record, as the process or the recording has ended? */
 static bool attached_is_over(struct collector *collector) {
   if (atomic_load(&collector->stopping) && !collector->ended)
@@ -328,7 +322,6 @@ int collector_serve(struct collector *collector) {
   collector_watch(collector, (int)syscall(SYS_pidfd_open, collector->settings->first_pid, 0));
   control_begin(collector);
   upkeep_begin(collector);
-  watch_samples(collector);
   collector->own_peak_bytes = own_peak_bytes();
   for (;;) {
     uint32_t seen = atomic_load(&collector->control->wake);
@@ -341,7 +334,7 @@ int collector_serve(struct collector *collector) {
     int burst = atomic_exchange(&collector->burst, BURST_NOT_REQUESTED);
     if (burst != BURST_NOT_REQUESTED)
       control_burst(collector, (enum burst_request)burst);
-    uint64_t records = drain_all(collector) + collector_take_samples(collector, false);
+    uint64_t records = drain_all(collector);
     sample_all(collector);
     control_keep_limits(collector);
     upkeep_serve(collector);

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "capture/recorder/process/recorded_process.h"
-#include "capture/sampling/perf_source.h"
 
 #include <stdbool.h>
 
@@ -52,11 +51,6 @@ struct collector_settings {
   const char *describe_json; /* object for INFO's "describe", or NULL */
   int first_pid;
   int keeper_pid; /* --attach: the child that redirects the process (keeper.h); 0: the first process is our child */
-  /* Samples of data accesses: of which kind, one of how many (0: the default), and their source, which is opened when
-     first_pid is known. */
-  enum sampling_kind sampling;
-  uint64_t sampling_period;
-  struct perf_source *samples;
   /* A trace is complete (error empty) or was abandoned (error has the reason). */
   void (*report)(const struct process_summary *process, const struct error *error);
   /* A process could not be recorded. */

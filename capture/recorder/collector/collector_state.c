@@ -30,30 +30,9 @@ struct recorded_process *collector_find(const struct collector *collector, int64
   return NULL;
 }
 
-static void take_sample(void *context, const struct perf_sample *sample) {
-  struct recorded_process *process = collector_find(context, sample->pid);
-  if (process)
-    recorded_process_access_sample(process, &sample->access, sample->kernel);
-}
-
-uint64_t collector_take_samples(struct collector *collector, bool asked) {
-  struct perf_source *samples = collector->settings->samples;
-  if (!samples)
-    return 0;
-  uint64_t got = perf_source_read(samples, take_sample, collector);
-  uint64_t lost = perf_source_lost(samples, asked), throttled = perf_source_throttled(samples);
-  for (uint32_t i = 0; i < collector->processes.count; i++)
-    recorded_process_samples_lost(collector->processes.at[i], lost - collector->samples_lost,
-                                  throttled - collector->samples_throttled);
-  collector->samples_lost = lost;
-  collector->samples_throttled = throttled;
-  return got;
-}
-
 void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
                            const struct process_end *how) {
   HT_ASSERT(collector_find(collector, process->pid) == process);
-  collector_take_samples(collector, true); /* the last ones; samples of its next image are another process's */
   for (uint32_t i = 0; i < collector->processes.count; i++)
     if (collector->processes.at[i] == process)
       collector->processes.at[i] = collector->processes.at[--collector->processes.count];

@@ -37,7 +37,6 @@ struct collector {
   _Atomic int burst;          /* likewise: enum burst_request */
   _Atomic bool attention;     /* something happened to a socket or a process; signal handlers and the waker set it */
   pthread_t waker;
-  uint64_t samples_lost, samples_throttled; /* already added to the processes */
   struct os_clocks origin;
   uint64_t tick_ns;        /* when the tick was last advanced */
   uint64_t own_peak_bytes; /* RSS of this process before the first one was started, at least */
@@ -65,10 +64,6 @@ double collector_clock_hz(const struct collector *collector);
 
 /* The recorded process with that number; NULL: there is none. */
 struct recorded_process *collector_find(const struct collector *collector, int64_t pid);
-
-/* Passes the available samples of data accesses to the processes that made them. asked: as in perf_source_lost. Returns
-   the number of samples. */
-uint64_t collector_take_samples(struct collector *collector, bool asked);
 
 /* Closes the process's trace, reports it, and frees process. end and how as in struct recording_end. */
 void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,

@@ -99,7 +99,6 @@ static struct recorded_process *add_process(struct collector *collector, const s
   else
     process = recorded_process_open(&(struct recording_start){pid, pid_fd, path, info, clock.origin_stamp,
                                                               collector->settings->flags & ATTACH_ACCESSES,
-                                                              collector->settings->samples != NULL,
                                                               collector->settings->in_bursts},
                                     &error);
   free(info);

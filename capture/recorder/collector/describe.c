@@ -99,16 +99,6 @@ static json_t *libraries(int pid) {
   return names;
 }
 
-/* The sampled events, and one of how many is sampled. */
-static json_t *access_samples(const struct perf_source *source) {
-  json_t *events = json_array();
-  uint32_t at = 0;
-  uint64_t period = 0;
-  for (const char *name; (name = perf_source_event(source, &at, &period));)
-    json_array_append_new(events, json_pack("{s:s,s:I}", "event", name, "period", (json_int_t)period));
-  return json_pack("{s:o}", "events", events);
-}
-
 /* INFO's `accesses`.`bursts`; marks are any bytes, and those that are not UTF-8 are left out. */
 static json_t *burst_ends(const struct burst_ends *burst) {
   json_t *ends = json_object();
@@ -141,15 +131,14 @@ char *describe_info(const struct collector_settings *settings, const struct atta
                          (json_int_t)settings->filter_bytes);
   if (accesses && settings->in_bursts)
     json_object_set_new(accesses, "bursts", burst_ends(&settings->burst));
-  json_t *info = json_pack(
-      "{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*,s:o*,s:o*,s:o*}", "clock", "kind",
-      clock->counter ? "counter" : OS_CYCLES_KIND, "hz", clock->hz, "origin_stamp", (json_int_t)clock->origin_stamp,
-      "origin_unix_ns", (json_int_t)unix_ns, "order", settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags", "source",
-      "heaptape-record 0.1", "program", program, strlen(program), "pid", request->pid, "parent_pid",
-      request->parent_pid, "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
-      "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe", describe, "accesses",
-      accesses, "access_samples", settings->samples ? access_samples(settings->samples) : NULL, "libraries",
-      libraries(request->pid));
+  json_t *info = json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*,s:o*,s:o*}", "clock",
+                           "kind", clock->counter ? "counter" : OS_CYCLES_KIND, "hz", clock->hz, "origin_stamp",
+                           (json_int_t)clock->origin_stamp, "origin_unix_ns", (json_int_t)unix_ns, "order",
+                           settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags", "source", "heaptape-record 0.1",
+                           "program", program, strlen(program), "pid", request->pid, "parent_pid", request->parent_pid,
+                           "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
+                           "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe",
+                           describe, "accesses", accesses, "libraries", libraries(request->pid));
   char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   json_decref(info);
   return text;

@@ -35,8 +35,6 @@ struct recorded_process *recorded_process_open(const struct recording_start *sta
   process->pause_word = "paused";
   if (process->simulated)
     trace_writer_accesses_begin(process->writer);
-  if (start->sampled)
-    trace_writer_access_samples_begin(process->writer);
   trace_writer_totals(process->writer)->accesses.in_bursts = start->in_bursts;
   sampler_open(&process->sampler, start->pid);
   live_sample_open(&process->live); /* without memory there is no estimate, but everything else continues */
@@ -153,10 +151,9 @@ void recorded_process_flush_in_turns(struct recorded_process *process, void (*be
 }
 
 uint64_t recorded_process_file_bytes(const struct recorded_process *process) {
-  enum { FOOTER_BYTES = 16 << 10, EVENT_BYTES = 3, SAMPLE_BYTES = 16 };
+  enum { FOOTER_BYTES = 16 << 10, EVENT_BYTES = 3 };
   const struct trace_totals *running = trace_writer_totals(process->writer);
-  return running->file_bytes + (running->pending + running->accesses.pending) * EVENT_BYTES +
-         running->access_samples.pending * SAMPLE_BYTES + FOOTER_BYTES;
+  return running->file_bytes + (running->pending + running->accesses.pending) * EVENT_BYTES + FOOTER_BYTES;
 }
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
@@ -174,25 +171,6 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
     return;
   if (trace_writer_sample(process->writer, &sample) != 0)
     process_regions_give_up(process, "cannot be written");
-}
-
-void recorded_process_access_sample(struct recorded_process *process, const struct trace_access_sample *sample,
-                                    bool kernel) {
-  struct trace_access_sample_totals *totals = &trace_writer_totals(process->writer)->access_samples;
-  if (sample->stamp < process->origin_stamp || (process->cut_stamp && sample->stamp > process->cut_stamp) ||
-      process_regions_paused(process) || !process_writes(process))
-    return;
-  if (kernel)
-    totals->kernel++;
-  else if (sample->address == 0)
-    totals->no_address++;
-  else if (trace_writer_access_sample(process->writer, sample) != 0)
-    process_regions_give_up(process, "cannot be written");
-}
-
-void recorded_process_samples_lost(struct recorded_process *process, uint64_t lost, uint64_t throttled) {
-  trace_writer_totals(process->writer)->access_samples.lost += lost;
-  trace_writer_totals(process->writer)->access_samples.throttled += throttled;
 }
 
 /* The number of nested calls since the last call of this function. */

@@ -23,7 +23,6 @@ struct recording_start {
   const char *info_json; /* core/trace/FORMAT.md section 5 */
   uint64_t origin_stamp;
   bool simulated; /* its accesses are recorded */
-  bool sampled;   /* samples of its accesses are recorded */
   bool in_bursts; /* simulated accesses are recorded only in bursts */
 };
 
@@ -76,14 +75,6 @@ struct process_missing {
 struct process_missing recorded_process_missing(const struct recorded_process *process);
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp);
-
-/* Takes a sample of an access that the process, or the kernel on its behalf, made. Samples of another image of the
-   process, of a pause, or of the time after a cut are left out. */
-void recorded_process_access_sample(struct recorded_process *process, const struct trace_access_sample *sample,
-                                    bool kernel);
-
-/* Adds samples lost, and times that sampling was throttled, while the process was recorded: of any process. */
-void recorded_process_samples_lost(struct recorded_process *process, uint64_t lost, uint64_t throttled);
 
 /* Ends the trace's file and continues in a new one, so that each record is in one of them: records up to the stamp in
    the first file, unless a ring shows them only later; later ones in the second. A thread that continues has a gap of

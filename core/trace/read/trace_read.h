@@ -94,11 +94,5 @@ int trace_access_cursor_open(struct trace_access_cursor **out, const struct trac
 void trace_access_cursor_close(struct trace_access_cursor *cursor);
 int trace_access_cursor_next(struct trace_access_cursor *cursor, struct access_item *item);
 
-/* Calls visit for each sample of a data access, in file order, which need not be the order of stamps. A non-zero return
-   of visit stops. Returns 0, visit's value, or -1 with error. */
-int trace_reader_access_samples(const struct trace_reader *reader,
-                                int (*visit)(void *context, const struct trace_access_sample *sample), void *context,
-                                struct error *error);
-
 /* Stamp as nanoseconds since the recording's start; 0 where the clock has no rate. */
 double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp);

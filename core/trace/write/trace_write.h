@@ -77,14 +77,6 @@ int trace_writer_accesses_begin(struct trace_writer *writer);
    as above. begin is implied. */
 int trace_writer_access(struct trace_writer *writer, const struct access_item *item);
 
-/* The trace has samples of data accesses (FORMAT.md section 6b), even if none is added. The caller sets INFO's
-   `access_samples` and "order": "every", and the counts of samples left out (trace_writer_totals). */
-void trace_writer_access_samples_begin(struct trace_writer *writer);
-
-/* Adds a sample, in any order. Returns 0; 1 if its `what` is unknown, and leaves it out; or -1 as above. begin is
-   implied. */
-int trace_writer_access_sample(struct trace_writer *writer, const struct trace_access_sample *sample);
-
 /* The totals so far. The caller fills in in_flight, nested, final and exit_status before closing, and counted and known
    of the accesses where they are not passed as items. */
 struct trace_totals *trace_writer_totals(struct trace_writer *writer);

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pandas as pd
 from heaptape.common.home import Home, default_home
-from heaptape.measure import registry, replay
-from heaptape.measure.exact import Bench
+from heaptape.run import registry, replay
+from heaptape.run.exact import Bench
 from heaptape.synth.synth import ERRORS
 
 from tests.bench.allocators.reference_counts import CORPUS, HALVES, NAMES

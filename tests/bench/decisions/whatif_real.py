@@ -20,9 +20,9 @@ import pandas as pd
 from heaptape.common.home import Home, default_home
 from heaptape.fidelity import live
 from heaptape.fidelity.whatif_live import LEAST_CHANGE_PERCENT
-from heaptape.measure import capture, recipes, registry, replay, rounds, whatif
-from heaptape.measure.registry import Choice
 from heaptape.results.schema import Results
+from heaptape.run import capture, recipes, registry, replay, rounds, whatif
+from heaptape.run.registry import Choice
 
 from tests.support import OUT, REPOSITORY
 

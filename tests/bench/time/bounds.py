@@ -22,10 +22,10 @@ from heaptape.fidelity import timed, timed_certificate
 from heaptape.fidelity.certificate import BASELINE
 from heaptape.fidelity.raw import read_results
 from heaptape.fidelity.sequential import DIFFERENT, decision
-from heaptape.model.counts import Counts, of_misses
-from heaptape.model.geometry import SIMULATED_CACHES
-from heaptape.model.penalties import Penalties, penalties
-from heaptape.model.time_model import changes
+from heaptape.results.model.counts import Counts, of_misses
+from heaptape.results.model.geometry import SIMULATED_CACHES
+from heaptape.results.model.penalties import Penalties, penalties
+from heaptape.results.model.time_model import changes
 
 from tests.support import REPOSITORY
 

@@ -15,9 +15,9 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.fidelity import counted, live
 from heaptape.fidelity.certificate import BASELINE
-from heaptape.measure import recipes, registry
-from heaptape.measure.recipes import Recipe
-from heaptape.measure.registry import Choice
+from heaptape.run import recipes, registry
+from heaptape.run.recipes import Recipe
+from heaptape.run.registry import Choice
 
 from tests.bench.time.judge import ALLOCATORS
 

@@ -13,10 +13,10 @@ import pandas as pd
 from heaptape.common.home import default_home
 from heaptape.fidelity import counted, timed, timed_certificate, timed_document
 from heaptape.fidelity.sequential import DIFFERENT
-from heaptape.measure import recipes, registry
-from heaptape.measure.penalties import of_this_machine
-from heaptape.measure.recipes import Recipe
 from heaptape.results.schema import Results
+from heaptape.run import recipes, registry
+from heaptape.run.penalties import of_this_machine
+from heaptape.run.recipes import Recipe
 
 from tests.bench.time import counts
 from tests.support import OUT
