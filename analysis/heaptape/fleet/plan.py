@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_PASSES = ("instructions", "memory")
-COMPANION_OF = {"misses": "accesses", "accesses": "accesses", "blame": "origins"}
+COMPANION_OF = {"misses": "accesses", "blame": "origins"}
 REQUIRED = ("accesses",)  # a blame pass can run without origins
 Repetitions = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Variant = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f]{1,4096}\Z")]

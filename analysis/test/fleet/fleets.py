@@ -72,15 +72,15 @@ def started(*arguments: object, **options: object) -> Iterator[subprocess.Popen]
         process.communicate()
 
 
-def workers_of(process: subprocess.Popen) -> list[psutil.Process]:
-    """The process's workers: those that already have their command line."""
+def workers_of(process: subprocess.Popen | psutil.Process) -> list[psutil.Process]:
+    """The process's workers, which Dask's nannies spawn."""
     found = []
     for child in psutil.Process(process.pid).children(recursive=True):
         try:
             words = child.cmdline()
         except psutil.Error:
             continue
-        if "worker" in words and "fleet" in words:
+        if any("spawn_main" in word for word in words):
             found.append(child)
     return found
 

@@ -157,7 +157,7 @@ def test_a_store_on_a_disk_that_is_full_now_and_then_has_the_same_figures_and_it
             out, _ = process.communicate(timeout=HANG_S)
         assert f"{CELLS} cells: {CELLS} done" in out, Path(errors.name).read_text()
         assert lines() >= 4
-        assert "died (signal 9): started again" in Path(errors.name).read_text()
+        assert "was killed by signal 9: started again" in Path(errors.name).read_text()
         pd.testing.assert_frame_equal(figures(store), figures(tmp_path / "undisturbed"), check_exact=True)
         assert not list(store.rglob("*.partial"))
         opened = open_store(str(store))
