@@ -2,8 +2,8 @@
 #include "replay/parent/run.h"
 
 #include "core/base/os.h"
-#include "core/valgrind/requests.h"
-#include "replay/parent/instruction_counter.h"
+#include "core/system/valgrind_requests.h"
+#include "replay/passes/instruction_counter.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -8,10 +8,10 @@
    Single-threaded. */
 #pragma once
 
-#include "replay/parent/instruction_counter.h"
-#include "replay/parent/miss_counter.h"
+#include "replay/engine/result.h"
 #include "replay/parent/syscalls.h"
-#include "replay/state/result.h"
+#include "replay/passes/instruction_counter.h"
+#include "replay/passes/miss_counter.h"
 
 struct run_request {
   const char *path; /* workload */

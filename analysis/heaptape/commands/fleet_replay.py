@@ -163,7 +163,8 @@ def _dispatched(
     if workers is None:
         return dispatch.run(tasks, arguments.scheduler, security_of(arguments.scheduler, arguments.keys))
     start = WorkerStart(store.url, arguments.home, arguments.store_wait)
-    with local_cluster(start, workers, machine.available_bytes() // workers, tell) as (address, security):
+    resources = start.resources(1, machine.available_bytes() // workers)
+    with local_cluster(start, resources, workers, tell) as (address, security):
         return dispatch.run(tasks, address, security)
 
 

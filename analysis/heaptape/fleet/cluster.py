@@ -11,7 +11,7 @@ import datetime
 import ipaddress
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -22,9 +22,8 @@ from heaptape.common.output import replace_whole
 from heaptape.fleet.files import MISSING
 
 if TYPE_CHECKING:
+    from distributed import WorkerPlugin
     from distributed.security import Security
-
-    from heaptape.fleet.dask_worker import WorkerStart
 
 AUTHORITY, CERTIFICATE, KEY = "authority.pem", "member.pem", "member.key"
 YEARS = 10
@@ -160,7 +159,7 @@ def serve_scheduler(address: str, keys: str | None, tell: Callable[[str], None])
 
 @contextlib.contextmanager
 def local_cluster(
-    start: "WorkerStart", workers: int, memory_bytes: int, tell: Callable[[str], None]
+    start: "WorkerPlugin", resources: Mapping[str, float], workers: int, tell: Callable[[str], None]
 ) -> "Iterator[tuple[str, Security]]":
     """(address, security) of a scheduler and workers on this machine, of one thread each, that run within the context
     and end with this process, however that ends. They communicate over the loopback interface by TLS with temporary
@@ -185,7 +184,7 @@ def local_cluster(
             dashboard_address=None,
             scheduler_kwargs={"dashboard_address": ANY_PORT},
             memory_limit=0,
-            resources=start.resources(1, memory_bytes),
+            resources=resources,
             plugins=(start,),
             silence_logs=logging.CRITICAL,
         )

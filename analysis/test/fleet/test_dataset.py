@@ -306,7 +306,8 @@ def test_workers_of_a_scheduler_ingest_what_one_process_does(tapes, tmp_path):
     broken.write_bytes(b"heaptape")
     todo = ingest.batches([str(one) for one in (*tapes, broken)], ingest.Labels())
     told: list[str] = []
-    with local_cluster(WorkerStart(store.url, HERE, 0), 1, 1 << 30, told.append) as (address, security):
+    start = WorkerStart(store.url, HERE, 0)
+    with local_cluster(start, start.resources(1, 1 << 30), 1, told.append) as (address, security):
         ended = Dispatch(run_batch, store.id, 0, None, told.append).run(todo, address, security)
     assert ended.done == 7
     assert list(ended.failed) == [str(broken)]

@@ -181,7 +181,7 @@ def test_a_local_worker_that_cannot_be_started_again_is_reported_and_ends_the_co
     opened = open_store(str(store))
     (found,) = plans_of(opened)
     start = WorkerStart(str(store), default_home(), 0)
-    with local_cluster(start, 1, 1 << 30, lines.append) as (address, security):
+    with local_cluster(start, start.resources(1, 1 << 30), 1, lines.append) as (address, security):
         (store / "store.json").write_text("{}")
         (worker,) = workers_of(psutil.Process())
         worker.kill()
