@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/ring_room.h"
+#include "capture/host/producer_state.h"
 
-#include "capture/host/signals.h"
 #include "capture/host/accesses.h"
-#include "capture/host/attach.h"
 #include "capture/host/ownership.h"
+#include "capture/host/stacks/stack.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum {
   LAP_BUSY_TICKS = 8, /* after a lap completed in fewer ticks, the next one is longer */
@@ -159,4 +163,134 @@ void ring_room_wait(struct producer *producer) {
     os_futex_wait((const uint32_t *)&ring->drained, seen, WAIT_NS, true);
   }
   signals_restore(&mask);
+}
+
+void stamping_begin_window(struct producer *producer) {
+  producer->window_bytes = producer->passed_bytes + ring_room_position(producer);
+  producer->window_slow = producer->window_sampled = producer->window_foreign = 0;
+}
+
+/* Are `events` at least half of the window's events? With 5/4 records per event, twice the events would fill 5/2
+   records for each. */
+static bool is_half(const struct producer *producer, uint64_t events) {
+  return producer->passed_bytes + ring_room_position(producer) - producer->window_bytes <=
+         events * PRODUCER_RECORD_BYTES * 5 / 2;
+}
+
+/* Stamping each event is cheaper than exchanging tags where at least half of all events find a tag entry that another
+   thread touched last, and more expensive where less than a third do. The sampled tag entries give that share under
+   both ways of stamping. (Before there were sampled entries, a thread that stamped each event had to try tags from time
+   to time, for longer and longer; these trials cost xmalloc a tenth.) Where a program's objects are in too few tag
+   entries for a sample, all slow events are counted instead, and tags are tried now and then. */
+void stamping_choose(struct producer *producer, bool sampled, uint16_t before) {
+  enum { ENOUGH = 64, TOO_LONG = STAMPING_SLOW_EVENTS };
+  bool each = producer->own == TAG_NONE;
+  if (sampled) {
+    producer->window_sampled++;
+    producer->window_foreign += before != 0 && (before & ~TAG_SHARED) != producer->tag;
+  }
+  if (each && producer->window_sampled >= ENOUGH) {
+    if (producer->window_foreign < ENOUGH / 3)
+      producer->own = producer->tag;
+  } else if (!each && producer->window_foreign >= ENOUGH / 2) {
+    if (is_half(producer, ENOUGH / 2 * TAG_SAMPLED))
+      producer->own = TAG_NONE;
+  } else if (producer->window_slow >= (each ? 16 * TOO_LONG : TOO_LONG)) {
+    if (each)
+      producer->own = producer->tag;
+    else if (producer->window_sampled < ENOUGH && is_half(producer, TOO_LONG))
+      producer->own = TAG_NONE;
+  } else {
+    return;
+  }
+  stamping_begin_window(producer);
+}
+
+uint64_t stamping_stamp(struct producer *producer, const void *address) {
+  bool every = host_state.flags & ATTACH_STAMP_EVERY;
+  uint32_t tick = ownership_tick();
+  bool fresh = tick == producer->tick;
+  if (!address) {
+    if (fresh && !every)
+      return 0;
+    producer->tick = tick;
+    return ownership_stamp();
+  }
+  if (producer->own == TAG_NONE) {
+    producer->tick = tick;
+    uint16_t before;
+    uint64_t stamp = ownership_stamp_and_mark(address, producer->tag == TAG_NONE ? 0 : producer->tag, &before);
+    if (!every && producer->tag != TAG_NONE)
+      stamping_count_slow(producer, ownership_is_sampled(address), before);
+    return stamp;
+  }
+  uint16_t tag = atomic_load_explicit(ownership_tag(address), memory_order_relaxed);
+  if (fresh && (tag == producer->own || (tag == 0 && ownership_claim(address, producer->own))))
+    return 0;
+  producer->tick = tick;
+  uint64_t stamp = ownership_take(address, producer->own);
+  if (tag != producer->own && tag != 0)
+    stamping_count_slow(producer, ownership_is_sampled(address), tag);
+  return stamp;
+}
+
+enum { POOL_BYTES = 64 << 10 }; /* bytes of producers that are mapped at once */
+
+static bool owner_is_dead(const struct process *process, struct producer *producer, int me) {
+  if (host_sandboxed())
+    return false;
+  int owner = atomic_load_explicit(&producer->owner, memory_order_acquire);
+  bool dead = owner == me || (syscall(SYS_tgkill, process->pid, owner, 0) != 0 && errno == ESRCH);
+  atomic_thread_fence(memory_order_acquire); /* the kernel has seen all that it wrote; now this thread does, too */
+  return dead;
+}
+
+struct producer *producer_pool_find_dead(struct process *process, uint32_t looks, int me) {
+  for (uint32_t i = 0; i < looks && i < process->producers; i++) {
+    process->probe = (process->probe + 1) % process->producers;
+    struct producer *producer = process->producer[process->probe];
+    if (owner_is_dead(process, producer, me))
+      return producer;
+  }
+  return NULL;
+}
+
+/* Precondition: no thread is in a hook, or about to use a producer. */
+static void release_all(const struct process *process) {
+  for (uint32_t i = 0; i < process->producers; i++)
+    stack_memo_free(process->producer[i]->memo);
+  for (uint32_t i = 0; i < process->producers; i += POOL_BYTES / PRODUCER_BYTES)
+    os_unmap(process->producer[i], POOL_BYTES);
+}
+
+struct producer *producer_pool_add(struct process *process) {
+  if (process->producers == PRODUCERS_MAX || (process->rings_left == 0 && !attach_region(process)))
+    return NULL;
+  if (process->pool_bytes < PRODUCER_BYTES) {
+    if (host_sandboxed())
+      return NULL;
+    process->pool = process_map_wiped(POOL_BYTES);
+    process->pool_bytes = process->pool ? POOL_BYTES : 0;
+    if (!process->pool)
+      return NULL;
+  }
+  struct producer *producer = (struct producer *)process->pool;
+  process->pool += PRODUCER_BYTES;
+  process->pool_bytes -= PRODUCER_BYTES;
+
+  uint32_t last = process->regions - 1, rings = process->region[last].rings, at = rings - process->rings_left--;
+  struct region *region = process->region[last].memory;
+  producer->ring = &region->rings[at];
+  producer->memory = (char *)region + region_header_bytes(rings) + (uint64_t)at * RING_BYTES;
+  producer->quick.next = (uintptr_t)producer->memory;
+  producer->quick.limit = (uint64_t *)producer->memory;
+  producer->lap = RING_ROOM_FIRST_LAP_BYTES;
+  producer->index = process->producers;
+  producer->own = producer->tag = producer->index < TAG_LAST ? (uint16_t)(producer->index + 1) : TAG_NONE;
+  HT_ASSERT(at < rings && producer->tag != 0 && producer->tag <= TAG_NONE);
+  atomic_store_explicit(&producer->ring->lap, producer->lap, memory_order_relaxed);
+  atomic_store_explicit(&region->used, at + 1, memory_order_release);
+  process->producer[process->producers++] = producer;
+  process->release = release_all;
+  return producer;
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/host/process.h"
-#include "capture/host/real/entry_points.h"
-#include "capture/host/real/linked.h"
-#include "capture/host/real/redirected.h"
 #include "capture/host/producer.h"
+#include "capture/host/real/real.h"
 
 /* As in sandbox.c: we must notice the program's requests to the kernel for a sandbox. */
 int prctl(int option, ...);
