@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Figures of the spans that the recorded program marked in a recording (convert/spans/README.md)."""
+"""Figures of the spans that the recorded program marked in a recording (convert/inspect/inspect.h)."""
 
 import json
 import os
