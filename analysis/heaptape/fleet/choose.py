@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import UsageError
-from heaptape.fleet.dataset.features import FEATURES
-from heaptape.fleet.plans.prepare import source_of
-from heaptape.fleet.reading.matrix import FIGURES as FLEET_FIGURES
-from heaptape.fleet.store.cell import is_exact
-from heaptape.fleet.store.store import Store
+from heaptape.fleet.dataset import FEATURES
+from heaptape.fleet.matrix import FIGURES as FLEET_FIGURES
+from heaptape.fleet.prepare import source_of
+from heaptape.fleet.store import Store, is_exact
 
 # Medoids are searched among at most this many traces of a stratum, drawn at random: the distances of all pairs are in
 # memory at a time, and 2,000 traces already distinguish 12 groups.

@@ -12,9 +12,9 @@ import duckdb
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.dataset import dataset
-from heaptape.fleet.dataset.features import FEATURES
-from heaptape.fleet.store.store import Store
+from heaptape.fleet import dataset
+from heaptape.fleet.dataset import FEATURES
+from heaptape.fleet.store import Store
 
 # A trace that two runs ingested at the same time is in two files: the first by name counts.
 KEPT = "files SEMI JOIN (SELECT trace, min(part) AS part FROM files GROUP BY trace) USING (trace, part)"

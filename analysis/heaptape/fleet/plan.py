@@ -1,21 +1,31 @@
 # SPDX-License-Identifier: MIT
 """The plan: which workloads, choices, passes and repetitions, and so which cells. It is kept in the store, where
-commands that run shares of it, or show its status, find it.
+commands that run shares of it, or show its status, find it. It is made from a request: the command line or PLAN.toml,
+whose paths must stay in its folder, as plans are not trusted.
 """
 
+import json
 import random
 from collections.abc import Iterator, Sequence
-from typing import Annotated, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from heaptape.fleet.store.cell import Cell, Count, Name, Pass, Sha, Sizes, Value, Variable, digest, is_exact
-from heaptape.fleet.store.store import Store
+from heaptape.common.checked import checked, read_toml
+from heaptape.common.errors import HeaptapeError
+from heaptape.fleet.store import Cell, Count, Name, Pass, Sha, Sizes, Store, Value, Variable, digest, is_exact
+from heaptape.gate import corpus
 from heaptape.results.runs import label
 from heaptape.run.registry import DEFAULT_VARIANT
 from heaptape.run.replay import order_of
-from heaptape.run.rounds import Settings
+from heaptape.run.rounds import PASSES, Settings
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+DEFAULT_PASSES = ("instructions", "memory")
 COMPANION_OF = {"misses": "accesses", "blame": "origins"}
 REQUIRED = ("accesses",)  # a blame pass can run without origins
 Repetitions = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
@@ -68,8 +78,6 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     order in which they run. `name`: the workload's. `whole`: its curves are kept, too.
     """
 
-    kind: ClassVar[str] = "cells"  # in worker.py
-
     cells: tuple[Planned, ...]
     name: str
     need_bytes: int
@@ -84,6 +92,12 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def keys(self) -> list[str]:
         return [planned.cell.key for planned in self.cells]
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """What it takes of a worker's (worker.py): so it goes only where its engine is."""
+        timed = {"timed": 1.0} if self.is_block else {}
+        return {"memory": self.need_bytes, f"engine {self.cells[0].cell.engine}": 1, **timed}
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -194,3 +208,92 @@ def tasks_of(plans: Sequence[Plan]) -> list[Task]:
 def share(tasks: Sequence[Task], index: int, shares: int) -> list[Task]:
     """Every `shares`-th task. A task's share does not depend on how many tasks are done."""
     return [task for number, task in enumerate(tasks) if number % shares == index]
+
+
+class PlanFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`tapes`: traces, workloads and folders of them. `workloads`: sha256 of workloads in the store. `allocators`: as
+    'heaptape replay -a' takes them; none: all that are found. `weights`: of workloads in the fleet, by name or by the
+    tape as written in `tapes`; 1 where not given.
+    """
+
+    tapes: tuple[str, ...] = ()
+    workloads: tuple[Sha, ...] = ()
+    allocators: tuple[str, ...] = ()
+    baseline: str = "glibc"
+    passes: tuple[str, ...] = DEFAULT_PASSES
+    repetitions: Repetitions = 5
+    seed: int = 0
+    weights: dict[str, Annotated[float, msgspec.Meta(ge=0)]] = {}
+
+
+def read_plan_file(path: Path) -> PlanFile:
+    """A plan, its paths made absolute. Raises HeaptapeError, naming the file, where it is malformed or a path leads out
+    of its folder.
+    """
+    plan = checked(path, read_toml(path), PlanFile)
+    unknown = [name for name in plan.passes if name not in PASSES]
+    if unknown:
+        raise HeaptapeError(f"{path}: passes: unknown pass '{unknown[0]}': there are {', '.join(PASSES)}")
+    return msgspec.structs.replace(
+        plan,
+        tapes=tuple(str(_beside(path, name)) for name in plan.tapes),
+        weights=_by_name(path, plan),
+        allocators=tuple(_allocator(path, name) for name in plan.allocators),
+    )
+
+
+def requested(inputs: Sequence[str]) -> PlanFile:
+    """The request of the command line: one PLAN.toml, or traces and workloads."""
+    plans = [name for name in inputs if name.endswith(".toml")]
+    if plans and len(inputs) > 1:
+        raise HeaptapeError(f"{plans[0]}: a plan is given alone: it names its own tapes")
+    return read_plan_file(Path(plans[0])) if plans else PlanFile(tapes=tuple(inputs))
+
+
+def _allocator(plan: Path, name: str) -> str:
+    """An allocator's name; the path of a library is made absolute."""
+    library, colon, setting = name.partition(":")
+    if "/" in library or library.endswith(".so"):
+        return f"{_beside(plan, library)}{colon}{setting}"
+    return name
+
+
+def _beside(plan: Path, name: str) -> Path:
+    folder = plan.parent.resolve()
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder):
+        raise HeaptapeError(f"{plan}: '{name}' leads out of the plan's folder")
+    return path
+
+
+def chosen_plan(place: Path, chosen: "pd.DataFrame", baseline: str) -> str:
+    """A plan to be written to `place`, of chosen recordings with their weights (choose.CHOSEN). Raises HeaptapeError
+    where a recording is not below that folder, as then the plan could not be read.
+    """
+    folder = place.parent.resolve()
+    weights = {}
+    for source, weight in zip(chosen["source"], chosen["weight"], strict=True):
+        path = Path(source).resolve()
+        if not path.is_file() or not path.is_relative_to(folder):
+            raise HeaptapeError(
+                f"{place}: {source} is not below the plan's folder: write the plan above its recordings"
+            )
+        weights[str(path.relative_to(folder))] = weight
+    lines = [
+        "# Recordings that stand for a fleet, by 'heaptape fleet choose'; for 'heaptape fleet replay'.",
+        *("tapes = [", *(f"  {json.dumps(tape)}," for tape in weights), "]"),
+        *(f"baseline = {json.dumps(baseline)}", "", "[weights]"),
+        *(f"{json.dumps(tape)} = {weight!r}" for tape, weight in weights.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _by_name(path: Path, plan: PlanFile) -> dict[str, float]:
+    """The weights by workload name; keys that are tapes as written in the plan are translated."""
+    if not any(key in plan.tapes for key in plan.weights):
+        return plan.weights
+    found = corpus.find(str(_beside(path, tape)) for tape in plan.tapes)
+    names = {file.resolve(): name for name, file in found.items()}
+    return {
+        names.get(_beside(path, key), key) if key in plan.tapes else key: weight for key, weight in plan.weights.items()
+    }

@@ -2,15 +2,16 @@
 """Progress of a store's plans: cells done, who runs what, what failed and why, and when all will be ready."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-from heaptape.fleet.plans.done import final_failures
-from heaptape.fleet.plans.plan import Task, plans_of, tasks_of
-from heaptape.fleet.store.store import SIGN_OF_LIFE_S, Failure, Store
+import msgspec
+
+from heaptape.fleet.plan import Task, plans_of, tasks_of
+from heaptape.fleet.store import HEARTBEAT_S, Failure, Record, Store
 from heaptape.show.outputs.fleets import Failed, FleetStatus
 
-SILENT_S = 6 * SIGN_OF_LIFE_S  # a worker that is silent for longer has probably gone
+SILENT_S = 6 * HEARTBEAT_S  # a worker that is silent for longer has probably gone
 SAMPLED = 100  # cells of each pass, whose times are the basis of the estimate for cells that are left
 
 
@@ -97,3 +98,52 @@ def duration(seconds: float) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.1f} days"
+
+
+class Left(msgspec.Struct, frozen=True):
+    """`tasks`: to be run. `done`: number of cells that are there. `failed`: cell -> its failure, for cells that would
+    fail again, as the allocator is at fault.
+    """
+
+    tasks: list[Task]
+    done: int
+    failed: dict[str, Failure]
+
+
+def left(tasks: Sequence[Task], store: Store, again: bool = False) -> Left:
+    """What is left to be run, by the cells in the store. Reads each cell of the tasks, so that damaged cells are found.
+    `again`: run also cells with a final failure.
+    """
+    finals = {} if again else final_failures(store.failures())
+    there = store.cell_keys()
+    open_tasks, done = [], 0
+    failed: dict[str, Failure] = {}
+    keys = {key: None for task in tasks for key in task.keys if key in there}
+    seen = index_by_cell(store.records(keys))
+    for task in tasks:
+        own = {key: finals[key] for key in task.keys if key in finals and key not in seen}
+        failed |= own
+        if is_done(task, seen, own):
+            done += len(task.cells) - len(own)
+        else:
+            open_tasks.append(task)
+    return Left(open_tasks, done, failed)
+
+
+def is_done(task: Task, seen: Mapping[str, tuple[str | None, bool]], failed: Mapping[str, Failure]) -> bool:
+    """Is every cell there, or known to fail? `seen`: cell -> block, and whether its curves are kept. A block is done
+    where all its cells were measured together.
+    """
+    there = [seen[key] for key in task.keys if key in seen]
+    if len(there) + len(failed) < len(task.cells) or any(task.whole and not whole for _, whole in there):
+        return False
+    return len({block for block, _ in there}) <= 1
+
+
+def final_failures(failures: Mapping[str, Sequence[Failure]]) -> dict[str, Failure]:
+    """Cell -> the failure for which its allocator is at fault."""
+    return {key: one for key, all_ in failures.items() for one in all_ if one.final}
+
+
+def index_by_cell(records: Iterable[Record]) -> dict[str, tuple[str | None, bool]]:
+    return {record.cell.key: (record.block, record.whole) for record in records}

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,10 +22,10 @@ from heaptape.common.c_programs import convert_output
 from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.scratch import scratch_folder
-from heaptape.fleet.dataset import dataset, features
-from heaptape.fleet.running.outcome import Outcome
-from heaptape.fleet.store.files import StoreError, is_local, located
-from heaptape.fleet.store.store import Store
+from heaptape.fleet import dataset
+from heaptape.fleet.files import is_local, located
+from heaptape.fleet.store import Store
+from heaptape.fleet.worker import Outcome
 from heaptape.profile.data import LIFETIMES, SITES
 from heaptape.run.replay import ROOM_BYTES
 from heaptape.tape import tape_format
@@ -55,10 +55,6 @@ class Labels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The traces of one task: paths, or URLs that fsspec supports. `run`: the same for all batches of one command."""
 
-    kind: ClassVar[str] = "ingest"  # in worker.py
-    is_block: ClassVar[bool] = False
-    need_bytes: ClassVar[int] = ROOM_BYTES
-
     tapes: tuple[str, ...]
     labels: Labels
     run: str
@@ -70,6 +66,11 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def keys(self) -> list[str]:
         return list(self.tapes)
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """What it takes of a worker's (dispatch.py)."""
+        return {"memory": ROOM_BYTES}
 
 
 def tapes_of(words: Sequence[str]) -> list[str]:
@@ -112,16 +113,8 @@ def locally(store: Store, todo: Sequence[Batch], home: Home, workers: int) -> It
     yield from forked.in_order(lambda number: ingest(store, todo[number], there, home), len(todo), workers)
 
 
-def of_worker(batch: Batch, store: Store, home: Home, worker: str) -> Outcome:
-    """Ingests one batch in the worker of this name. Raises nothing: the outcome reports errors."""
-    try:
-        return ingest(store, batch, _there(store, batch.run), home)
-    except StoreError as error:
-        return Outcome(worker, retry=str(error))
-
-
 @functools.lru_cache(maxsize=1)
-def _there(store: Store, run: str) -> set[str]:
+def stored_traces(store: Store, run: str) -> set[str]:
     """The traces there at a worker's first batch of a command; it gets no batch of traces that others wrote since."""
     return dataset.traces_in(store)
 
@@ -130,7 +123,7 @@ def ingest(store: Store, batch: Batch, there: set[str], home: Home) -> Outcome:
     """Ingests one batch without the traces that are `there`: `done` and `failed` are traces, as named in the batch.
     Raises StoreError.
     """
-    outcome, rows = Outcome(""), dict[str, dataset.Row]()
+    outcome, rows = Outcome(), dict[str, dataset.Row]()
     for tape in batch.tapes:
         try:
             with _at_hand(tape) as path:
@@ -146,7 +139,7 @@ def ingest(store: Store, batch: Batch, there: set[str], home: Home) -> Outcome:
 
 def row_of(path: Path, tape: str, trace: str, labels: Labels, home: Home) -> dataset.Row:
     """A trace's row. `tape`: its source. Raises HeaptapeError where it is malformed."""
-    found = features.decoded(convert_output(home, "profile", str(path)))
+    found = dataset.decoded(convert_output(home, "profile", str(path)))
     about = _about(path)
     program = labels.program or found.data.get("program") or ""
     arch = _text(about.info.get("arch"))
@@ -158,7 +151,7 @@ def row_of(path: Path, tape: str, trace: str, labels: Labels, home: Home) -> dat
         "allocator": _text(about.info.get("allocator")),
         "arch": arch,
         "truncated": bool(found.data.get("witness", {}).get("truncated")),
-        **features.of_profile(found),
+        **dataset.of_profile(found),
     }
     lifetimes = {unit: found.array(f"lifetimes_{unit}", len(LIFETIMES)) for unit in ("bytes", "ns")}
     partition = (

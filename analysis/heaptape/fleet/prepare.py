@@ -13,12 +13,10 @@ from heaptape.common.home import Home
 from heaptape.common.processors import processors
 from heaptape.common.scratch import scratch_folder
 from heaptape.common.version import __version__
-from heaptape.fleet.plans.engine import engine_hash
-from heaptape.fleet.plans.plan import Plan, PlannedChoice, PlannedWorkload, keep
-from heaptape.fleet.plans.planfile import PlanFile
-from heaptape.fleet.store.cell import Sha
-from heaptape.fleet.store.files import StoreError
-from heaptape.fleet.store.store import Store, Workload, file_of_companion, file_of_workload
+from heaptape.fleet.files import StoreError
+from heaptape.fleet.machine import engine_hash
+from heaptape.fleet.plan import Plan, PlanFile, PlannedChoice, PlannedWorkload, keep
+from heaptape.fleet.store import Sha, Store, Workload, file_of_companion, file_of_workload
 from heaptape.gate import corpus
 from heaptape.run import loaded, registry, replay
 from heaptape.run.registry import Choice, sha256_of
