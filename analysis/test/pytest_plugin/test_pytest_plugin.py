@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
-from heaptape.pytest_plugin.limits import limits_of
+from heaptape.pytest_plugin.spans import limits_of
 from heaptape.show.outputs.published import conforms
 
 from tests.support import CONVERT, TIMEOUT_S, succeed
