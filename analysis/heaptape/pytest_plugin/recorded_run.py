@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The parent's half: starts the same command again under `heaptape record`, and prints remaining messages after it. How
-the two communicate, apart from the command line: RECORDED and STANDARD_ERROR in the environment.
-"""
+"""The parent's half: starts the same command again under `heaptape record`, and prints remaining messages after it."""
 
 import os
 import re
@@ -19,16 +17,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.common.quantities import size
 from heaptape.pytest_plugin.spans import read_spans
-
-# In the environment: the folder that both share, and the descriptor that is the user's standard error, as 2 is the
-# recorder's.
-RECORDED = "HEAPTAPE_PYTEST"
-STANDARD_ERROR = "HEAPTAPE_PYTEST_STDERR"
-
-# In that folder: the recorder's output; a file that the controller of xdist creates when a worker crashed.
-RECORDER_SAYS = "recorder"
-CRASHED = "crashed"
-
+from heaptape.pytest_plugin.surroundings import CRASHED, RECORDED, RECORDER_SAYS, STANDARD_ERROR
 
 # The recorder's lines where all went well; any other line is shown to the user.
 SUMMARY = re.compile(
