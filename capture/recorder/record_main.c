@@ -357,7 +357,9 @@ static int record_attached(struct command *command) {
 
 int main(int argc, char **argv) {
   struct command command = {.settings = {.report = report_process, .complain = report_error}};
-  options_parse(&command, argc, argv);
+  int status = options_parse(&command, argc, argv);
+  if (status != CLI_RUN)
+    return status;
   if (command.attach_pid)
     return record_attached(&command);
   struct error error = {""};
