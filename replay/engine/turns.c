@@ -4,7 +4,7 @@
 #include "core/base/assert.h"
 #include "core/base/os.h"
 #include "core/base/split_mix.h"
-#include "replay/engine/wait.h"
+#include "replay/engine/order.h"
 
 static enum replay_order order;
 

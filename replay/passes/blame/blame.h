@@ -1,36 +1,102 @@
 /* SPDX-License-Identifier: MIT */
 /* The blame pass: who holds the resident memory, at some positions of the replay (docs/use/BLAME.md).
 
-   Job: when to attribute, and where the rows go. Not its job: the memory pass, which runs beside it (replay/memory/),
-   attribution (attribution.h), JSON (blame_json.h).
-   Invariants: the recorded order, so that one thread is in here at a time and positions are those of the recording; at
-   requested positions and at the peak all groups are kept, at other positions those of at least FOLD_SHARE of resident
-   memory; nothing here calls malloc, and what it faults in is not counted as the allocator's. */
+   Job: the request and the figures, in memory shared by both processes; the steps of the parent: which positions are
+   requested, names of origins, JSON. Not its job: the memory pass, which it contains (memory.h), attribution
+   (attribution.h). Invariants: the recorded order, so that one thread samples at a time and positions are those of the
+   recording; at requested positions and at the peak all groups are kept, at other positions those of at least
+   FOLD_SHARE of resident memory; what the pass faults in is not counted as the allocator's. */
 #pragma once
 
-#include "replay/passes/blame/births.h"
+#include "replay/memory/memory_figures.h"
+#include "replay/parent/run.h"
 
-struct blame_watch {
-  uint64_t next_position; /* at which to attribute */
-  uint64_t rows;          /* of the time line, when last read */
+#include <stdbool.h>
+#include <stdint.h>
+
+enum blame_grouping { BLAME_SITE, BLAME_FUNCTION, BLAME_THREAD, BLAME_SIZE, BLAME_PHASE, BLAME_AGE, BLAME_GROUPINGS };
+
+enum {
+  BLAME_EVEN_LIMIT = 250, /* each position is one of the memory map, too */
+  BLAME_REQUESTED_LIMIT = SPEC_WORDS,
+  BLAME_POSITIONS = BLAME_EVEN_LIMIT + BLAME_REQUESTED_LIMIT + 2,
+  BLAME_ROWS = 2 << 20, /* sparse, like all of these tables: only written rows cost memory */
+  BLAME_PEAK_ROWS = 1 << 20,
 };
 
-extern struct blame_watch blame_watch;
+/* Why there is a row for a position. */
+enum blame_why {
+  BLAME_BECAUSE_EVEN = 1,
+  BLAME_BECAUSE_REQUESTED = 2,
+  BLAME_BECAUSE_LIVE_PEAK = 4,
+  BLAME_BECAUSE_END = 8,
+  BLAME_BECAUSE_PEAK = 16,
+};
 
-/* Call after memory_setup; fails by engine_fail. */
-void blame_setup(void);
+/* Rows that are not a group of objects. */
+#define BLAME_OTHERS (-1)
+#define BLAME_BEYOND (-2)
 
-/* Call these after memory_begin, and after memory_end. */
-void blame_begin(void);
-void blame_end(void);
+/* The bytes that a group holds. */
+struct blame_sums {
+  uint64_t objects, live_bytes, rounding_bytes, empty_bytes, os_pages, alone_bytes;
+  uint64_t alone_empty_bytes; /* of alone_bytes */
+};
 
-/* Attributes if an attribution is due now. */
-void blame_look(struct worker *worker);
+struct blame_row {
+  uint32_t at, grouping; /* at: index of its position */
+  int64_t group;
+  uint64_t groups; /* 1; for BLAME_OTHERS, their number */
+  struct blame_sums sums;
+};
 
-/* Call after each op of the pass, after memory_after_op. */
-static inline void blame_after_op(struct worker *worker) {
-  if (__builtin_expect(atomic_load_explicit(&engine.result->done, memory_order_relaxed) >= blame_watch.next_position ||
-                           engine.result->rows != blame_watch.rows,
-                       0))
-    blame_look(worker);
-}
+struct blame_position {
+  struct fragmentation_row parts;
+  uint64_t live_objects;
+  uint32_t why; /* enum blame_why, or'ed */
+};
+
+struct requested_position {
+  uint64_t position;
+  uint32_t why;
+};
+
+struct blame_request {
+  int origins_fd; /* -1: none */
+  uint32_t even;
+  uint32_t end_why;     /* further reasons for the end position */
+  uint32_t requested_count; /* in rising order, each once, without the end */
+  struct requested_position requested[BLAME_REQUESTED_LIMIT];
+};
+
+struct blame_figures {
+  struct memory_figures memory; /* first: it is a pass that samples memory */
+  struct blame_request request; /* written by the parent */
+  bool measured; /* false: residency can't be read */
+  uint32_t position_count;
+  uint64_t row_count, rows_lost;
+  struct blame_position positions[BLAME_POSITIONS];
+  struct blame_row rows[BLAME_ROWS];
+  /* The position of the highest RSS: replaced as long as RSS rises. */
+  struct blame_position peak;
+  uint64_t peak_row_count, peak_rows_lost;
+  struct blame_row peak_rows[BLAME_PEAK_ROWS];
+};
+
+extern const struct pass pass_blame;
+
+/* The origins file in the parent: checked completely, with its JSON as an object. */
+struct origin_names {
+  int fd;       /* -1: no origins file */
+  json_t *json; /* sites, functions and marks are arrays with as many entries as the tables */
+};
+
+/* Opens the origins file, if the spec has one, and refuses a file that is damaged or another workload's, with its name
+   and the offset; fills in the requested positions: the end and the peak are always included. Returns 0, or -1 with
+   error: also a position beyond the end, an unknown mark.
+   The caller owns both fields of names in either case. */
+int blame_request_resolve(struct blame_request *request, struct origin_names *names, const struct run_spec *spec,
+                          struct error *error);
+
+/* Adds "blame" (docs/use/BLAME.md) to the run's object. names: of the origins file; NULL: no file. */
+void blame_report(json_t *into, const struct run *run, const json_t *names);

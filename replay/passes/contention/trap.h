@@ -13,7 +13,7 @@
    that run with SIGSYS in their sa_mask, and waits of ppoll and the like with a mask, are not covered. */
 #pragma once
 
-#include "replay/passes/contention/contention_figures.h"
+#include "replay/passes/contention/contention.h"
 
 #include <stdbool.h>
 #include <stdint.h>
