@@ -4,12 +4,12 @@
    assumes nothing about functions of these names. */
 #include "capture/host/real/entry_points.h"
 
-#include "capture/host/process/process.h"
+#include "capture/host/process.h"
 #include "capture/host/real/operators.h"
 #include "capture/host/real/real.h"
-#include "capture/host/recording/large.h"
-#include "capture/host/recording/producer.h"
-#include "capture/host/recording/steps.h"
+#include "capture/host/large.h"
+#include "capture/host/producer.h"
+#include "capture/host/steps.h"
 #include "capture/host/stacks/stack.h"
 #include "core/base/assert.h"
 

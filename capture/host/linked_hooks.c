@@ -11,8 +11,8 @@
 
 #if defined(__x86_64__)
 
-#include "capture/host/recording/large.h"
-#include "capture/host/recording/steps.h"
+#include "capture/host/large.h"
+#include "capture/host/steps.h"
 
 #include <stddef.h>
 

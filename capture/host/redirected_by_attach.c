@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/process/process.h"
+#include "capture/host/process.h"
 #include "capture/host/real/entry_points.h"
 #include "capture/host/real/linked.h"
 #include "capture/host/real/redirected.h"
-#include "capture/host/recording/producer.h"
+#include "capture/host/producer.h"
 
 /* As in sandbox.c: we must notice the program's requests to the kernel for a sandbox. */
 int prctl(int option, ...);

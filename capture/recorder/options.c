@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/options.h"
 
-#include "core/accesses/stream.h"
+#include "core/base/diagnostics.h"
 #include "core/base/os.h"
-#include "core/command/diagnostics.h"
-#include "core/command/near_option.h"
+#include "core/trace/access_stream.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-record: runs a program and records its calls of the malloc API. Launch, signals, and all printing. */
-#include "capture/recorder/collector/collector.h"
-#include "capture/recorder/collector/describe.h"
-#include "capture/recorder/continuous/file_set.h"
+#include "capture/recorder/collector.h"
+#include "capture/recorder/describe.h"
+#include "capture/recorder/file_set.h"
 #include "capture/recorder/keeper.h"
 #include "capture/recorder/options.h"
 #include "capture/recorder/preflight.h"
-#include "capture/recorder/redirect/target.h"
+#include "capture/redirect/target.h"
 #include "capture/recorder/simulator.h"
 #include "capture/recorder/tree.h"
+#include "core/base/diagnostics.h"
 #include "core/base/os.h"
-#include "core/command/diagnostics.h"
 
 #include <errno.h>
 #include <fcntl.h>

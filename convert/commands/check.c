@@ -2,7 +2,7 @@
 #include "convert/commands/commands.h"
 
 #include "core/workload/witness.h"
-#include "core/workload/workload_check.h"
+#include "core/workload/workload_read.h"
 
 #include <stdio.h>
 #include <string.h>

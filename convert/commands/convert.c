@@ -5,8 +5,7 @@
 #include "convert/history/trace_info.h"
 #include "convert/inspect/dump.h"
 #include "convert/rewrite/rewrite.h"
-#include "core/files/output_file.h"
-#include "core/files/temporary_file.h"
+#include "core/base/files.h"
 #include "core/workload/witness.h"
 
 #include <stdio.h>

@@ -2,9 +2,8 @@
 /* heaptape-convert: its table of commands. */
 #include "convert/commands/commands.h"
 
-#include "core/command/diagnostics.h"
-#include "core/command/near_option.h"
-#include "core/files/output_file.h"
+#include "core/base/diagnostics.h"
+#include "core/base/files.h"
 
 #include <stdio.h>
 #include <string.h>

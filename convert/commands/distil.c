@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/commands.h"
 
-#include "convert/distil/distil.h"
 #include "convert/commands/workload_input.h"
-#include "core/files/output_file.h"
+#include "convert/distil/distil.h"
+#include "core/base/files.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/inputs.h"
 
-#include "core/files/temporary_file.h"
+#include "core/base/files.h"
 
 #include <string.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/options.h"
 
-#include "core/command/diagnostics.h"
-#include "core/command/near_option.h"
+#include "core/base/diagnostics.h"
 
 #include <errno.h>
 #include <getopt.h>

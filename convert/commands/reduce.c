@@ -2,7 +2,7 @@
 #include "convert/commands/commands.h"
 
 #include "convert/rewrite/workload_trace.h"
-#include "core/files/output_file.h"
+#include "core/base/files.h"
 
 #include <fcntl.h>
 #include <stdio.h>

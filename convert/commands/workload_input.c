@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/workload_input.h"
 
-#include "convert/compile/compile.h"
 #include "convert/commands/commands.h"
+#include "convert/compile/compile.h"
 #include "core/workload/witness.h"
 
 #include <stdio.h>

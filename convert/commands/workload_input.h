@@ -4,7 +4,7 @@
 #pragma once
 
 #include "convert/commands/options.h"
-#include "core/files/temporary_file.h"
+#include "core/base/files.h"
 #include "core/workload/workload_read.h"
 
 struct workload_input {

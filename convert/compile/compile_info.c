@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/compile/compile_info.h"
 
+#include "core/base/json.h"
 #include "core/trace/accesses.h"
-#include "core/trace/call_counts.h"
+#include "core/trace/summary.h"
 #include "core/workload/witness.h"
 
 #include <stdlib.h>

@@ -4,9 +4,10 @@
 #include "convert/history/recorded_samples.h"
 #include "convert/history/trace_info.h"
 #include "convert/inspect/marks.h"
+#include "core/base/json.h"
 #include "core/trace/accesses.h"
-#include "core/trace/call_counts.h"
 #include "core/trace/layout.h"
+#include "core/trace/summary.h"
 #include "core/workload/witness.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #include "convert/history/trace_info.h"
 #include "convert/inspect/profile_tables.h"
 #include "core/base/vector.h"
-#include "core/sharing/line_sharing_json.h"
+#include "core/sharing/line_sharing.h"
 #include "core/workload/witness.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "convert/rewrite/trace_anonymise.h"
 #include "convert/rewrite/trace_merge.h"
 #include "convert/rewrite/trace_slice.h"
-#include "core/files/temporary_file.h"
+#include "core/base/files.h"
 
 enum step { MERGE, SLICE, ANONYMISE, COPY, STEPS };
 

@@ -1,13 +1,41 @@
 /* SPDX-License-Identifier: MIT */
-/* Figures of a whole trace: the process's memory over time, its total use of resources, what the writer has taken, and
-   what a reader finds. Types only, which writer and reader pass on. */
+/* What a trace holds besides its events, as writer and reader pass it on: modules, marks, names of threads; the
+   process's memory over time and its total use of resources; what the writer has taken, and what a reader finds.
+
+   The caller owns the texts that it passes; they need to live during the call only. Texts to be written need not be
+   UTF-8: other bytes are read back as '?'. Texts that are read are UTF-8. */
 #pragma once
 
-#include "core/accesses/stream.h"
+#include "core/trace/access_stream.h"
 #include "core/trace/event.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+enum { TRACE_MARK_MAX_BYTES = 255, TRACE_MAX_BUILD_ID_BYTES = 64 };
+
+/* An executable or library that was mapped. It applies to the stack nodes after it in the file, until a later module
+   has the same addresses; nodes without a module before them belong to the first one after. */
+struct trace_module {
+  const char *name;     /* base name of the file */
+  const char *path;     /* NULL: not stored */
+  const char *build_id; /* hexadecimal; NULL: it has none, or none is known */
+  uint64_t start, end;  /* addresses that it occupies */
+  uint64_t bias;        /* an address less bias is an address of the file's symbols */
+};
+
+/* Copies a module with its texts, which trace_module_free_texts frees, also where this returns false: no memory. */
+bool trace_module_copy(struct trace_module *to, const struct trace_module *from);
+void trace_module_free_texts(struct trace_module *module);
+
+/* A mark that the program set by heaptape.h. */
+#define TRACE_MARK_HERE UINT64_MAX
+struct trace_mark {
+  uint64_t stamp;
+  uint64_t events; /* of that thread before the mark; TRACE_MARK_HERE: as many as have been written */
+  uint32_t thread;
+  const char *text; /* at most TRACE_MARK_MAX_BYTES, the rest is cut */
+};
 
 /* One row of a SAMPLES block; TRACE_SAMPLE_MISSING where a quantity could not be read. */
 #define TRACE_SAMPLE_MISSING UINT64_MAX
@@ -81,3 +109,6 @@ struct trace_summary {
   double clock_hz;                     /* the footer's, else INFO's; 0: stamps give an order only */
   uint64_t clock_origin_stamp;         /* time 0 of the recording */
 };
+
+/* Counts of calls as JSON: by name, of those that were made. A new object, the caller's. */
+struct json_t *call_counts_json(const uint64_t counts[CALL_LIMIT]);

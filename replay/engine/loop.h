@@ -9,7 +9,7 @@
 #pragma once
 
 #include "core/base/assert.h"
-#include "core/base/hints.h"
+#include "core/base/os.h"
 #include "replay/calls/call.h"
 #include "replay/engine/gate.h"
 #include "replay/engine/order.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/engine/proc_status.h"
 
-#include "core/processes/proc.h"
+#include "core/system/process.h"
 
 int proc_status_read(int fd, struct proc_status *status) {
   char text[4096];

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "replay/engine/state.h"
+#include "replay/memory/memory_figures.h"
 
 enum { ROUNDING_UNKNOWN = UINT32_MAX };
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "replay/engine/state.h"
+#include "replay/memory/memory_figures.h"
 
 /* Chooses the size of a region, from the workload's peak. Returns 0, or -1 with errno set. */
 int memory_map_setup(struct memory_figures *result);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/parent/report.h"
 
-#include "core/trace/call_counts.h"
+#include "core/trace/summary.h"
 #include "replay/parent/spec.h"
 
 #include <inttypes.h>

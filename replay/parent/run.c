@@ -2,7 +2,7 @@
 #include "replay/parent/run.h"
 
 #include "core/base/os.h"
-#include "core/valgrind/requests.h"
+#include "core/system/valgrind_requests.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -219,7 +219,7 @@ static int supervise(struct run *run, const struct run_spec *spec, pid_t child, 
     if (now - checked_ns < CHECK_EVERY_MS * 1000000u || *killed_because)
       continue;
     checked_ns = now;
-    *killed_because = hang_reason(run, request, &watch);
+    *killed_because = hang_reason(run, spec, &watch);
     if (*killed_because)
       kill(child, SIGKILL);
   }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks a stream of accesses for replaying (core/accesses/replay_file.h) against its workload, before it is replayed.
+/* Checks a stream of accesses for replaying (core/trace/access_stream.h) against its workload, before it is replayed.
 
    Job: check that each item is whole and legal, that there are as many EVENT items as ops, and that the slots are the
    workload's; read the recording's totals. The tool that plays the stream does not check it again. Not its job: whether
    the accesses are the program's. Single-threaded. */
 #pragma once
 
-#include "core/accesses/stream.h"
 #include "core/base/error.h"
+#include "core/trace/access_stream.h"
 
 struct access_stream {
   uint32_t filter_bytes;

@@ -9,7 +9,6 @@
    thread, so caches and arenas of threads act as in the program, and the figures are the same in each run. Owners are
    the workload's threads. */
 #include "core/sharing/line_sharing.h"
-#include "core/sharing/line_sharing_json.h"
 #include "replay/engine/loop.h"
 #include "replay/parent/report.h"
 

@@ -2,7 +2,7 @@
 #include "replay/passes/windows.h"
 
 #include "core/base/json.h"
-#include "core/valgrind/requests.h"
+#include "core/system/valgrind_requests.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 
    Job: the table and the memory near the executable that the collector fills in, and the hook of such functions, which
    gets the meaning of their parameters from the function's table entry. Not its job: finding the functions and
-   redirecting them (capture/recorder/redirect/). Invariants: without such an allocator nothing stays mapped. The memory
+   redirecting them (capture/redirect/). Invariants: without such an allocator nothing stays mapped. The memory
    is never writable here. A fork child has its parent's memory. Called with the process locked. Keeps nothing open; may
    change errno. */
 #pragma once

@@ -3,7 +3,7 @@
    (libheaptape-attach.so), where the recorder redirects references to our hooks and provides the real functions.
 
    The two libraries differ only in this module: redirected_by_preload.c and redirected_by_attach.c. Not its job:
-   finding and writing references (capture/recorder/redirect). Invariant: the answer is the same at all times.
+   finding and writing references (capture/redirect). Invariant: the answer is the same at all times.
    Async-signal-safe. */
 #pragma once
 

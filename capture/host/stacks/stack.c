@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/host/stacks/stack.h"
 
-#include "capture/host/process/host_state.h"
-#include "capture/host/process/messages.h"
+#include "capture/host/host_state.h"
+#include "capture/host/messages.h"
 #include "capture/host/stacks/stack_unwinder.h"
 #include "capture/host/stacks/stack_walk.h"
 #include "core/base/assert.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* dlclose: after it, another library may get the addresses of the closed one. */
-#include "capture/host/process/host_state.h"
-#include "capture/host/process/process.h"
+#include "capture/host/host_state.h"
+#include "capture/host/process.h"
 #include "capture/host/stacks/stack.h"
 #include "core/base/os.h"
 

@@ -7,9 +7,8 @@
    made up. A reader may be shared by threads that each use their own cursors. Allocates with malloc. */
 #pragma once
 
-#include "core/accesses/stream.h"
 #include "core/base/error.h"
-#include "core/trace/annotations.h"
+#include "core/trace/access_stream.h"
 #include "core/trace/event.h"
 #include "core/trace/summary.h"
 

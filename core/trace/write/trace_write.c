@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/trace/write/trace_write.h"
 
-#include "core/trace/call_counts.h"
+#include "core/base/json.h"
+#include "core/trace/summary.h"
 #include "core/trace/write/writer.h"
 
 #include <errno.h>

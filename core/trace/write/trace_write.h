@@ -9,9 +9,8 @@
    threads. Not thread-safe: one writer, one thread. Allocates with malloc; not for use inside a recorded host. */
 #pragma once
 
-#include "core/accesses/stream.h"
 #include "core/base/error.h"
-#include "core/trace/annotations.h"
+#include "core/trace/access_stream.h"
 #include "core/trace/event.h"
 #include "core/trace/summary.h"
 

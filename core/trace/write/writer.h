@@ -4,7 +4,6 @@
    Job: the writer's state; one block into the file. Not its job: what is in the block. */
 #pragma once
 
-#include "core/base/buffer.h"
 #include "core/base/vector.h"
 #include "core/trace/layout.h"
 #include "core/trace/summary.h"

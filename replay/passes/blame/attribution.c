@@ -3,7 +3,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/os.h"
-#include "core/workload/size_histogram.h"
+#include "core/workload/statistics.h"
 #include "replay/memory/fragmentation.h"
 #include "replay/memory/os_pages.h"
 #include "replay/passes/blame/births.h"

@@ -203,13 +203,19 @@ PASS_LOOP_BY_TURNS(blame, hooks)
 static int launch(struct run *run, const struct run_spec *spec, struct error *error) {
   struct blame_figures *figures = run->figures;
   struct origin_names *names = run->own = calloc(1, sizeof *names);
-  int status = names ? blame_request_resolve(&figures->request, names, spec, error)
-                     : error_set(error, spec->path, "out of memory");
+  struct workload workload;
+  if (!names)
+    return error_set(error, spec->path, "out of memory");
+  names->fd = -1;
+  if (workload_open_fd(&workload, spec->workload_fd, spec->path, error) != 0)
+    return -1;
+  int status = blame_request_resolve(&figures->request, names, spec, &workload.header, error);
+  workload_close(&workload);
   if (status == 0)
     status = memory_launch(run, spec, error);
-  if (names && names->fd >= 0)
+  if (names->fd >= 0)
     close(names->fd);
-  if (names && status != 0)
+  if (status != 0)
     json_decref(names->json);
   return status;
 }

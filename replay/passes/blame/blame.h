@@ -8,6 +8,7 @@
    FOLD_SHARE of resident memory; what the pass faults in is not counted as the allocator's. */
 #pragma once
 
+#include "core/workload/workload.h"
 #include "replay/memory/memory_figures.h"
 #include "replay/parent/run.h"
 
@@ -96,7 +97,7 @@ struct origin_names {
    error: also a position beyond the end, an unknown mark.
    The caller owns both fields of names in either case. */
 int blame_request_resolve(struct blame_request *request, struct origin_names *names, const struct run_spec *spec,
-                          struct error *error);
+                          const struct workload_header *workload, struct error *error);
 
 /* Adds "blame" (docs/use/BLAME.md) to the run's object. names: of the origins file; NULL: no file. */
 void blame_report(json_t *into, const struct run *run, const json_t *names);

@@ -2,7 +2,7 @@
 #include "replay/passes/blame/groups.h"
 
 #include "core/base/os.h"
-#include "core/workload/size_histogram.h"
+#include "core/workload/statistics.h"
 
 enum { TABLE_LIMIT = 1 << 20 };
 

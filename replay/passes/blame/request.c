@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/workload/origins.h"
-#include "core/workload/workload_read.h"
 #include "replay/passes/blame/blame.h"
 
 #include <errno.h>
@@ -109,16 +108,11 @@ static int resolve_positions(struct blame_request *request, const struct run_spe
 }
 
 int blame_request_resolve(struct blame_request *request, struct origin_names *names, const struct run_spec *spec,
-                          struct error *error) {
-  struct workload workload;
-  *names = (struct origin_names){.fd = -1};
+                          const struct workload_header *workload, struct error *error) {
   request->even = spec->positions == UINT64_MAX ? DEFAULT_POSITIONS : (uint32_t)spec->positions;
-  if (workload_open_fd(&workload, spec->workload_fd, spec->path, error) != 0)
-    return -1;
-  int status = origin_names_open(names, spec->origins, &workload.header, error);
-  if (status == 0)
-    status = resolve_positions(request, spec, &workload.header, json_object_get(names->json, "marks"), error);
+  int status = origin_names_open(names, spec->origins, workload, error);
   request->origins_fd = names->fd;
-  workload_close(&workload);
+  if (status == 0)
+    status = resolve_positions(request, spec, workload, json_object_get(names->json, "marks"), error);
   return status;
 }

@@ -228,7 +228,7 @@ static json_t *slowest_json(const struct run *run, const struct run_spec *spec, 
   size_t count = 0;
   while (count < SLOW_CALLS && calls[count].cycles > 0)
     count++;
-  find_positions(request, calls, count, positions);
+  find_positions(spec, calls, count, positions);
   json_t *rows = json_array();
   for (size_t index = 0; index < count; index++) {
     json_t *row = json_pack("{s:s, s:o, s:o, s:o, s:o}", "call", call_table[calls[index].call & CALL_ID_MASK].name,

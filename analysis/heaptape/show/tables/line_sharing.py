@@ -3,7 +3,7 @@
 
 A cache line of 64 bytes with live objects of two threads moves back and forth between their processors when both
 write to it, although they share no data: false sharing. The pass counts the layout, not the writes, which no recording
-has: core/sharing/line_sharing.h defines the counts, core/sharing/line_sharing_json.h their format.
+has: core/sharing/line_sharing.h defines the counts and their format.
 """
 
 from collections.abc import Iterable, Mapping
