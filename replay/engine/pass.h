@@ -59,6 +59,10 @@ struct pass {
   /* In the parent. */
   int (*launch)(struct run *run, const struct run_spec *spec, struct error *error); /* NULL: run_process is enough */
   void (*report)(json_t *into, const struct run *run);
+  const char *counts; /* with counted: what */
+  /* What was counted of the calls that were made, and each of them adds to: 0 is an error, as figures would say that
+     the calls are free. NULL: 0 is a figure. */
+  uint64_t (*counted)(const struct run *run);
 };
 
 /* replay/passes/table.c. In the order in which passes are made; NULL behind the last. */

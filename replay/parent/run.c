@@ -292,10 +292,20 @@ int run_process(struct run *run, const struct run_spec *spec, struct valgrind_co
   return judge_end(run, spec, status, killed_because, error);
 }
 
+/* A pass that counted 0 where calls were made did not count at all. The calls of the null allocator are free. */
+static int check_counted(const struct run *run, const struct run_spec *spec, struct error *error) {
+  if (!spec->pass->counted || spec->baseline_only || spec->null_allocator || run->result->ops == 0 ||
+      spec->pass->counted(run) > 0)
+    return 0;
+  return error_set(error, spec->path, "0 %s counted for %" PRIu64 " ops: the pass has no figure", spec->pass->counts,
+                   run->result->ops);
+}
+
 int run_engine(struct run *run, const struct run_spec *spec, struct error *error) {
   if (run_open(run, spec, error) != 0)
     return -1;
-  return spec->pass->launch ? spec->pass->launch(run, spec, error) : run_process(run, spec, NULL, error);
+  int status = spec->pass->launch ? spec->pass->launch(run, spec, error) : run_process(run, spec, NULL, error);
+  return status == 0 ? check_counted(run, spec, error) : status;
 }
 
 void run_free(struct run *run) {

@@ -188,6 +188,10 @@ int bare_launch_with_engine_cost(struct run *run, const struct run_spec *spec, s
   return run_process(run, spec, NULL, error);
 }
 
+static uint64_t counted(const struct run *run) {
+  return run->result->cpu_ns;
+}
+
 const struct pass pass_bare = {
     .name = "bare",
     .summary = "CPU time of whole streams of calls, without a reading at each; the processor's counters",
@@ -200,4 +204,6 @@ const struct pass pass_bare = {
     .last_op = last_op,
     .launch = bare_launch_with_engine_cost,
     .report = report,
+    .counts = "nanoseconds of CPU time",
+    .counted = counted,
 };

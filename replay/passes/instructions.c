@@ -153,8 +153,8 @@ static int launch(struct run *run, const struct run_spec *spec, struct error *er
   char why[sizeof error->text - 128];
   if (windows_read(&figures->edges, spec, error) != 0)
     return -1;
-  if (valgrind_find_tool(&command.valgrind, why, sizeof why) != 0)
-    return error_set(error, spec->path, "instructions can't be counted: %s", why);
+  if (valgrind_find(&command.valgrind, why, sizeof why) != 0)
+    return error_set(error, spec->path, "instructions can't be counted here: %s", why);
   struct instruction_counts *counts = run->own =
       calloc(1, sizeof *counts + figures->edges.count * sizeof *counts->windows);
   if (!counts)
@@ -216,6 +216,16 @@ static void report(json_t *into, const struct run *run) {
   json_set_count(into, "startup_instructions", counted->startup);
   json_set_count(into, "startup_process_instructions", counted->startup_process);
 }
+/* 0 if there are no instructions below one kind of call. */
+static uint64_t counted(const struct run *run) {
+  const struct instruction_figures *figures = run->figures;
+  const struct instruction_counts *counts = run->own;
+  for (int id = 0; id < CALL_LIMIT; id++)
+    if (figures->calls[id] > 0 && counts->calls[id] == 0)
+      return 0;
+  return 1;
+}
+
 const struct pass pass_instructions = {
     .name = "instructions",
     .summary = "instructions per call, counted exactly by our Valgrind tool",
@@ -233,4 +243,6 @@ const struct pass pass_instructions = {
     .add_worker = add_worker,
     .launch = launch,
     .report = report,
+    .counts = "instructions",
+    .counted = counted,
 };

@@ -241,6 +241,14 @@ int memory_launch(struct run *run, const struct run_spec *spec, struct error *er
   return run_process(run, spec, NULL, error);
 }
 
+uint64_t memory_counted(const struct run *run) {
+  const struct memory_figures *figures = run->figures;
+  uint64_t most = 0;
+  for (uint64_t row = 0; row < figures->rows; row++)
+    most = figures->timeline[row].rss_anon_bytes > most ? figures->timeline[row].rss_anon_bytes : most;
+  return most;
+}
+
 const struct pass pass_memory = {
     .name = "memory",
     .summary = "RSS and live bytes by position, system calls, page faults, fragmentation, what is held at the end",
@@ -256,4 +264,6 @@ const struct pass pass_memory = {
     .end = end,
     .launch = memory_launch,
     .report = memory_report,
+    .counts = "resident bytes",
+    .counted = memory_counted,
 };

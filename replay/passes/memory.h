@@ -44,6 +44,9 @@ void memory_after_op(struct worker *worker, int64_t live_change);
    count in VmSize. */
 int memory_launch(struct run *run, const struct run_spec *spec, struct error *error);
 
+/* struct pass, counted: the highest resident bytes. */
+uint64_t memory_counted(const struct run *run);
+
 /* Adds the figures to the run's object: time line, peaks, system calls, what is held, memory map, fragmentation. */
 void memory_report(json_t *into, const struct run *run);
 

@@ -96,7 +96,7 @@ static int launch(struct run *run, const struct run_spec *spec, struct error *er
     return error_set(error, spec->path, "out of memory");
   if (windows_read(run->figures, spec, error) != 0)
     return -1;
-  if (valgrind_find_tool(&command.valgrind, why, sizeof why) != 0)
+  if (valgrind_find(&command.valgrind, why, sizeof why) != 0)
     return error_set(error, spec->path, "misses can't be counted: %s", why);
   if (access_stream_check(stream, spec->accesses, spec->ops, spec->slots, error) != 0)
     return -1;
@@ -226,6 +226,13 @@ static void report(json_t *into, const struct run *run) {
   json_set_count(out, "filter_bytes", stream->filter_bytes);
   json_object_set_new(into, "misses", out);
 }
+/* Bursts may have no calls. */
+static uint64_t counted(const struct run *run) {
+  const struct access_stream *stream = run->own;
+  const json_t *allocator = json_object_get(run->counted, "allocator");
+  return stream->has_bursts || json_integer_value(json_object_get(allocator, "instructions")) > 0;
+}
+
 const struct pass pass_misses = {
     .name = "misses",
     .summary = "misses of simulated caches and TLBs, the program's recorded data accesses included",
@@ -247,4 +254,6 @@ const struct pass pass_misses = {
     .first_op = first_op,
     .launch = launch,
     .report = report,
+    .counts = "instructions of the allocator",
+    .counted = counted,
 };

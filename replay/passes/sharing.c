@@ -67,6 +67,11 @@ static void report(json_t *into, const struct run *run) {
   json_object_set_new(into, "line_sharing", line_sharing_json(run->figures));
 }
 
+static uint64_t counted(const struct run *run) {
+  const struct line_sharing_counts *counts = run->figures;
+  return counts->ops;
+}
+
 const struct pass pass_sharing = {
     .name = "sharing",
     .summary = "cache lines with live objects of several threads",
@@ -78,4 +83,6 @@ const struct pass pass_sharing = {
     .setup = setup,
     .end = end,
     .report = report,
+    .counts = "ops with their lines",
+    .counted = counted,
 };

@@ -352,6 +352,11 @@ static void report(json_t *into, const struct run *run) {
                                 json_unsigned(verified->at_end)));
 }
 
+static uint64_t counted(const struct run *run) {
+  const struct verified *verified = run->figures;
+  return verified->objects + run->result->failed_calls + run->result->skipped;
+}
+
 const struct pass pass_verify = {
     .name = "verify",
     .summary = "whether the allocator keeps the rules of malloc: checks each op, measures nothing",
@@ -369,4 +374,6 @@ const struct pass pass_verify = {
     .end = end,
     .add_worker = add_worker,
     .report = report,
+    .counts = "verified objects",
+    .counted = counted,
 };

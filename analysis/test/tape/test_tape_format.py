@@ -353,7 +353,7 @@ def test_without_numba_one_line_says_what_is_missing(tmp_path, monkeypatch):
 
 def test_a_replay_needs_no_numba():
     """A wheel has it only with an extra."""
-    program = "import sys; sys.modules['numba'] = None; import heaptape.run.replay, heaptape.fleet.plans.done"
+    program = "import sys; sys.modules['numba'] = None; import heaptape.run.replay, heaptape.fleet.status"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

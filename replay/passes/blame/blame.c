@@ -245,4 +245,6 @@ const struct pass pass_blame = {
     .end = end,
     .launch = launch,
     .report = report,
+    .counts = "resident bytes",
+    .counted = memory_counted,
 };

@@ -273,6 +273,15 @@ static void report(json_t *into, const struct run *run) {
         json_integer(llround((double)total + touching + engine_cycles * (double)run->result->ops)));
 }
 
+static uint64_t counted(const struct run *run) {
+  const struct time_figures *result = run->figures;
+  uint64_t counted = 0;
+  for (int id = 0; id < TIMED_CALLS; id++)
+    for (unsigned class = 0; class < SIZE_CLASSES; class ++)
+      counted += result->calls[id][class].cycles_total + result->calls[id][class].preempted;
+  return counted;
+}
+
 const struct pass pass_time = {
     .name = "time",
     .summary = "cycles per call, by kind of call and size",
@@ -288,4 +297,6 @@ const struct pass pass_time = {
     .add_worker = add_worker,
     .launch = bare_launch_with_engine_cost,
     .report = report,
+    .counts = "cycles",
+    .counted = counted,
 };

@@ -101,7 +101,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MINUTES",
         help="with --timed: end after this; the same command continues from --results",
     )
-    parser.add_argument("--write", metavar="F.md", help="write the certificate, as docs/methods/FIDELITY.md is")
+    parser.add_argument("--write", metavar="F.md", help="write the certificate")
+    parser.add_argument(
+        "--short", action="store_true", help="without each program's tables, as docs/methods/FIDELITY.md is"
+    )
     parser.add_argument("--table", metavar="F.json", help="write the table of errors that compare and report carry")
     parser.add_argument("-v", "--verbose", action="store_true", help="say what is being run")
 
@@ -265,7 +268,7 @@ def _write(arguments: argparse.Namespace, by_kind: dict[str, list[dict]]) -> Non
 
     if arguments.write:
         found = (by_kind[kind] for kind in ("counted", "timed"))
-        write_text(arguments.write, document(by_kind["fidelity"], COMMAND + " --write", *found))
+        write_text(arguments.write, document(by_kind["fidelity"], COMMAND + " --write", *found, not arguments.short))
     if arguments.table:
         write_text(arguments.table, json.dumps(certificate.carried_errors(by_kind["fidelity"]), indent=1) + "\n")
 

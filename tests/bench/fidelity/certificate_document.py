@@ -48,11 +48,17 @@ memory pass gives RssAnon and VmSize at each position of the recording, the bare
 """
 
 
-def document(results: Sequence[dict], command: str, counts: Sequence[dict] = (), times: Sequence[dict] = ()) -> str:
+def document(
+    results: Sequence[dict],
+    command: str,
+    counts: Sequence[dict] = (),
+    times: Sequence[dict] = (),
+    programs: bool = True,
+) -> str:
     """The whole document. `results`: raw results (verify.py); `counts`, `times`: raw results of kind "counted"
-    and "timed"; `command`: the command that writes the document.
+    and "timed"; `command`: the command that writes the document; `programs`: with the tables of each program.
     """
-    sections = [*counted_document.section(counts), *timed_document.section(times)]
+    sections = [*counted_document.section(counts, programs), *timed_document.section(times, programs)]
     if not results:
         return "\n".join(["# How far replays are from live programs", "", *sections]) + "\n"
     table, timed = errors(results), timed_document.short_rows(times)
@@ -72,9 +78,7 @@ def document(results: Sequence[dict], command: str, counts: Sequence[dict] = (),
         "",
         METHOD,
         *sections,
-        "## Every program and allocator",
-        "",
-        *_app_tables(results, table),
+        *(["## Every program and allocator", "", *_app_tables(results, table)] if programs else []),
         "## What failed",
         "",
         *_failures(results),

@@ -37,10 +37,17 @@ SHOWN = (
 )  # fmt: skip
 
 
-def section(results: Sequence[dict]) -> list[str]:
-    """Lines of Markdown, heading included; none without results."""
+def section(results: Sequence[dict], programs: bool = True) -> list[str]:
+    """Lines of Markdown, heading included; none without results. programs: with the tables of each program."""
     if not results:
         return []
+    tables = [
+        "### Counted, every program and allocator",
+        "",
+        "Change against glibc in percent: live (range over layouts where it is wider than 0.1) / predicted.",
+        "",
+        *_change_tables(results),
+    ]
     return [
         "## Counted: without noise",
         "",
@@ -48,11 +55,7 @@ def section(results: Sequence[dict]) -> list[str]:
         *_head(results),
         *_summary_table(results),
         "",
-        "### Counted, every program and allocator",
-        "",
-        "Change against glibc in percent: live (range over layouts where it is wider than 0.1) / predicted.",
-        "",
-        *_change_tables(results),
+        *(tables if programs else []),
         *failures(results),
     ]
 

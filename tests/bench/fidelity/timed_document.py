@@ -32,22 +32,25 @@ allocator that is not decided yet, in random order, with random addresses. User 
 """
 
 
-def section(results: Sequence[dict]) -> list[str]:
-    """Lines of Markdown, heading included; none without results."""
+def section(results: Sequence[dict], programs: bool = True) -> list[str]:
+    """Lines of Markdown, heading included; none without results. programs: with the tables of each program."""
     if not results:
         return []
     table = pairs(results)
+    tables = [
+        "### CPU time, every program and allocator",
+        "",
+        "Change against glibc in percent, with intervals.",
+        "",
+        *_app_tables(results, table),
+    ]
     return [
         "## CPU time: live pairs against counts",
         "",
         METHOD,
         *_head(results),
         *_summary_table(table),
-        "### CPU time, every program and allocator",
-        "",
-        "Change against glibc in percent, with intervals.",
-        "",
-        *_app_tables(results, table),
+        *(tables if programs else []),
         *_failures(results),
     ]
 
