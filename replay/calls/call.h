@@ -70,7 +70,8 @@ bool call_lacks(uint8_t byte);
 enum { MOST_SUBSTITUTES = 3 };
 uint8_t call_substitute(uint8_t id);
 
-/* Returns the usable size of an object, also of the isolated heap; SIZE_MAX if the allocator has no malloc_usable_size. */
+/* Returns the usable size of an object, also of the isolated heap; SIZE_MAX if the allocator has no malloc_usable_size.
+ */
 size_t call_usable_size(void *object);
 
 /* Frees an object of the allocator or of the isolated heap, after the last op. */

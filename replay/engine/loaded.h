@@ -21,8 +21,8 @@ void entry_points_require(void);
    that if the page cache has both in one piece: the same run counted one fault more after the engine's file had been
    read from the disk again. Pages that were faulted in beforehand do not fault again, so only memory is counted:
    anonymous pages, and private copies of a library's data. Not: objects loaded afterwards (dlopen), and other mapped
-   files. Call before the first op, as it makes a system call (madvise) for each segment. Changes errno. Skips what can't
-   be faulted in. */
+   files. Call before the first op, as it makes a system call (madvise) for each segment. Changes errno. Skips what
+   can't be faulted in. */
 void file_pages_fault_in(void);
 
 /* Fills in the counts of this process's allocator, if it has any. The parent prints them as "reference_stats": the key

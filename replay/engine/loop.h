@@ -34,12 +34,12 @@ struct step {
 
 /* What a pass does at each op. All are to be ALWAYS_INLINE, or out of line on purpose. */
 struct loop_hooks {
-  int64_t (*before_op)(const struct step *step);                /* returns what after_op gets */
-  void (*replace_op)(const struct step *step);                  /* instead of call, keeping the result, touching it */
-  void *(*call)(const struct step *step);                       /* instead of the plain call: returns the object */
-  void (*after_op)(const struct step *step, int64_t before);    /* also where the op was skipped */
+  int64_t (*before_op)(const struct step *step);                  /* returns what after_op gets */
+  void (*replace_op)(const struct step *step);                    /* instead of call, keeping the result, touching it */
+  void *(*call)(const struct step *step);                         /* instead of the plain call: returns the object */
+  void (*after_op)(const struct step *step, int64_t before);      /* also where the op was skipped */
   bool (*touch_begins)(const struct step *step, uint64_t *begin); /* an object is about to be touched. False: no more */
-  void (*touch_ends)(const struct step *step, uint64_t begin);  /* it was; not after false */
+  void (*touch_ends)(const struct step *step, uint64_t begin);    /* it was; not after false */
 };
 
 /* Returns the bytes of the object that the call acquires or releases, which determine its size class. */
@@ -308,7 +308,8 @@ static void end_of_stream(struct replay_thread *self, const uint64_t *place, uin
     engine_fail(place, "thread %" PRIu32 " has more ops than its count, %" PRIu64, self->number, ops);
 }
 
-static ALWAYS_INLINE void replay_words(struct replay_thread *self, const struct loop_hooks *const hooks, const bool turns) {
+static ALWAYS_INLINE void replay_words(struct replay_thread *self, const struct loop_hooks *const hooks,
+                                       const bool turns) {
   const struct frame frame = {
       self, self->worker, self->worker->own, engine.objects, engine.workload.header.slots, engine.touch};
   struct gate *gate = &engine.completed[self->number];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which op may run when: waits for other threads' ops, the window, the pace; turns are in turns.h.
 
-   Job: hold a thread back until its op may run; add the cost of waiting to the thread's worker, so that waiting is not
-   part of the replay's time. Not its job: how sleeping works (gate.h), starting threads (threads.h).
+   Job: hold a thread back until its op may run. Not its job: how sleeping works (gate.h), starting threads (threads.h).
    Invariants, for a legal workload: an op never starts before the ops that its WAITs name; under `window` no thread
    starts an op whose MARK is more than the window ahead of the slowest live thread's; under `paced` ops start no sooner
    than they did in the recording, at SPEED times its pace: between two TIME words they run as fast as they can, and a
@@ -10,7 +9,6 @@
    never waits for the window. */
 #pragma once
 
-#include "replay/engine/gate.h"
 #include "replay/engine/state.h"
 
 /* Call before the first thread. A smaller window is raised to WORKLOAD_MARK_INTERVAL: positions are known only to that
@@ -38,9 +36,3 @@ void pace_begin(void);
 
 /* The next op of self was recorded at time_ns. */
 void pace_wait(struct replay_thread *self, uint64_t time_ns);
-
-/* For turns.c. Waits until the gate `granted` of self is at least granted. */
-void wait_for_turn(struct replay_thread *self, uint64_t granted);
-
-/* Returns the thread that a WAIT names, and its ops; ends the process if either does not exist. */
-uint32_t wait_target(const uint64_t *word, uint64_t *ops);

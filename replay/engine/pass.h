@@ -35,7 +35,7 @@ struct pass {
   bool by_default;       /* replay makes it where no passes are named */
   bool exact;            /* it counts and reads no clock: other work on the machine does not change it */
   bool counts_startup;   /* libraries that are loaded change its figures */
-  bool samples_memory;    /* the parent counts its system calls (syscalls.h): the engine makes none of those */
+  bool samples_memory;   /* the parent counts its system calls (syscalls.h): the engine makes none of those */
   unsigned takes, needs; /* enum pass_takes, or'ed */
   bool sets_touch;       /* whatever was asked for: touch */
   enum touch_policy touch;
@@ -43,9 +43,9 @@ struct pass {
   uint64_t hang_ns;                             /* an op may take that long; 0: the default */
 
   /* In the engine's process. */
-  loop_body *loops[2];         /* threads run freely (NULL: never); by turns */
-  size_t worker_bytes;         /* of worker->own, zeroed; 0: none */
-  size_t figures_bytes;        /* of engine.figures, in memory shared with the parent, zeroed; 0: none */
+  loop_body *loops[2];          /* threads run freely (NULL: never); by turns */
+  size_t worker_bytes;          /* of worker->own, zeroed; 0: none */
+  size_t figures_bytes;         /* of engine.figures, in memory shared with the parent, zeroed; 0: none */
   void (*process_begins)(void); /* the first action of main */
   void (*setup)(void);          /* everything is set up, no thread runs; ends by engine_fail */
   void (*begin)(void);          /* before clock and faults are read for the first time */

@@ -2,9 +2,9 @@
 /* Shared by the two processes of a run: what the engine is to do, its progress, and what it measured.
 
    Job: the layout of the shared area. Not its job: making it (run.c), filling it in (engine.c and those below it),
-   printing it (report.c). Invariants: the area is in a memfd mapped by both; the parent writes the first fields, and those of a pass that ask for something, before the
-   engine starts and nothing afterwards; the engine writes everything else; fields that are read while the engine runs
-   are atomic. Nothing here is a pointer. */
+   printing it (report.c). Invariants: the area is in a memfd mapped by both; the parent writes the first fields, and
+   those of a pass that ask for something, before the engine starts and nothing afterwards; the engine writes everything
+   else; fields that are read while the engine runs are atomic. Nothing here is a pointer. */
 #pragma once
 
 #include "core/base/error.h"
@@ -77,7 +77,7 @@ struct allocator_stats {
 
 struct replay_result {
   struct run_spec spec;
-  uint32_t pass;                                /* its place in pass_table */
+  uint32_t pass;                               /* its place in pass_table */
   char path[PATH_MAX], origins_path[PATH_MAX]; /* of the workload and the origins, for errors */
 
   _Atomic uint32_t phase;

@@ -47,9 +47,9 @@ struct run_spec {
   bool baseline_only;    /* stop just before the first op */
 
   /* The parent's. */
-  const struct pass *pass; /* NULL: none was named */
-  const char *path;        /* of the workload */
-  const char *output;      /* NULL: standard output */
+  const struct pass *pass;              /* NULL: none was named */
+  const char *path;                     /* of the workload */
+  const char *output;                   /* NULL: standard output */
   struct spec_words preloads, settings; /* settings: NAME=VALUE */
   int progress_fd;                      /* -1: none */
   struct baseline baseline;             /* as measured before; UINT64_MAX: to be measured */

@@ -56,7 +56,7 @@ struct memory_figures {
   uint64_t vm_hwm_bytes; /* proc_status.h; the engine's own memory included */
   struct {
     uint64_t rss_anon_bytes, vm_size_bytes;
-  } freed, purged; /* with nothing live; after the allocator's purge call */
+  } freed, purged;     /* with nothing live; after the allocator's purge call */
   char purge_call[96]; /* empty: none is known */
 
   uint64_t rows, rows_lost;

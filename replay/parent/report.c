@@ -73,12 +73,12 @@ json_t *report_run(const struct run *run) {
     return baseline;
   }
   double engine_cycles = report_engine_cycles(run);
-  json_t *out = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o}", "pass", spec->pass->name, "order",
-                          order, "touch", touch, "ops", json_unsigned(result->ops), "threads",
-                          json_unsigned(result->thread_count), "wall_ns", json_unsigned(result->wall_ns), "cycles_hz",
-                          run_cycles_hz(), "failed_calls", json_unsigned(result->failed_calls), "skipped_ops",
-                          json_unsigned(result->skipped), "waits", waits_json(result), "folded_calls",
-                          call_counts_json(result->substituted));
+  json_t *out =
+      json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o}", "pass", spec->pass->name, "order", order,
+                "touch", touch, "ops", json_unsigned(result->ops), "threads", json_unsigned(result->thread_count),
+                "wall_ns", json_unsigned(result->wall_ns), "cycles_hz", run_cycles_hz(), "failed_calls",
+                json_unsigned(result->failed_calls), "skipped_ops", json_unsigned(result->skipped), "waits",
+                waits_json(result), "folded_calls", call_counts_json(result->substituted));
   if (spec->order == ORDER_PACED)
     json_object_set_new(out, "pace", pace_json(&result->pace));
   if (spec->as_malloc)

@@ -5,8 +5,8 @@
 #include "replay/engine/pass.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +58,8 @@ static const char *take_order(void *field, const char *value) {
   case ORDER_WINDOW:
     if (parameter && (!parse_number(parameter, &spec->window) || spec->window == 0))
       return wrong;
-    if (spec->window < WORKLOAD_MARK_INTERVAL) /* positions are known to that many ops; the result has the raised figure */
+    if (spec->window <
+        WORKLOAD_MARK_INTERVAL) /* positions are known to that many ops; the result has the raised figure */
       spec->window = WORKLOAD_MARK_INTERVAL;
     return NULL;
   case ORDER_PACED:
@@ -170,45 +171,49 @@ static const char *take_tlbs(void *field, const char *value) {
 static const struct cli_option options[] = {
     {"pass", 0, "PASS", take_pass, FIELD(pass), "what the run measures", NULL, NULL, NULL, false},
     {"order", 0, "ORDER", take_order, 0,
-     "recorded, causal, window[=N], paced[=SPEED] or random=SEED: which op may run when", "the pass's", NULL, NULL, false},
-    {"touch", 0, "POLICY", take_touch, 0, "recorded[=N], lines[=N], first, pages, all or none: what is written to objects",
-     "recorded", NULL, NULL, false},
-    {"op-limit", 0, "N", cli_count_above_0, FIELD(op_limit), "replays the first N positions, to 64 ops", NULL, NULL, NULL,
+     "recorded, causal, window[=N], paced[=SPEED] or random=SEED: which op may run when", "the pass's", NULL, NULL,
      false},
+    {"touch", 0, "POLICY", take_touch, 0,
+     "recorded[=N], lines[=N], first, pages, all or none: what is written to objects", "recorded", NULL, NULL, false},
+    {"op-limit", 0, "N", cli_count_above_0, FIELD(op_limit), "replays the first N positions, to 64 ops", NULL, NULL,
+     NULL, false},
     {"clock", 0, "CLOCK", take_clock, FIELD(real_clock),
      "recorded or real: what moves the clock that the allocator reads", "recorded", NULL, NULL, false},
     {"as-malloc", 0, NULL, cli_flag, FIELD(as_malloc), "all calls become malloc and free", NULL, NULL, NULL, false},
-    {"threads-to-cores", 0, NULL, cli_flag, FIELD(threads_to_cores), "each thread runs on one processor only", NULL, NULL,
-     NULL, false},
+    {"threads-to-cores", 0, NULL, cli_flag, FIELD(threads_to_cores), "each thread runs on one processor only", NULL,
+     NULL, NULL, false},
     {"aslr", 0, NULL, cli_flag, FIELD(aslr), "leaves the randomisation of addresses as it is", NULL, NULL, NULL, false},
     {"preload", 0, "LIB", take_preload, FIELD(preloads), "the allocator, or a library that it needs", NULL, "allocator",
      NULL, true},
     {"env", 0, "NAME=VALUE", take_setting, FIELD(settings), "an environment variable of the engine", NULL, "allocator",
      NULL, true},
-    {"null", 0, NULL, cli_flag, FIELD(null_allocator), "an allocator that does nothing", NULL, "allocator", NULL, false},
-    {"disturb", 0, "LINES", take_lines, FIELD(disturb_lines), "reads that many cache lines before each timed call", NULL,
-     "of some passes", NULL, false},
+    {"null", 0, NULL, cli_flag, FIELD(null_allocator), "an allocator that does nothing", NULL, "allocator", NULL,
+     false},
+    {"disturb", 0, "LINES", take_lines, FIELD(disturb_lines), "reads that many cache lines before each timed call",
+     NULL, "of some passes", NULL, false},
     {"windows", 0, "FILE", take_file, FIELD(windows), "positions between which is counted, a line each", NULL,
      "of some passes", NULL, false},
-    {"accesses", 0, "FILE", take_file, FIELD(accesses), "the recorded data accesses", NULL, "of some passes", NULL, false},
+    {"accesses", 0, "FILE", take_file, FIELD(accesses), "the recorded data accesses", NULL, "of some passes", NULL,
+     false},
     {"caches", 0, "BYTES:WAYS,...", take_caches, FIELD(caches), "the simulated caches", NULL, "of some passes", NULL,
      false},
     {"tlbs", 0, "ENTRIES:WAYS,...", take_tlbs, FIELD(tlbs), "the simulated TLBs", NULL, "of some passes", NULL, false},
     {"origins", 0, "FILE", take_file, FIELD(origins), "who acquired each object", NULL, "of some passes", NULL, false},
     {"at", 0, "POSITION", take_position, FIELD(at),
-     "a position to attribute memory at: a number, peak, live-peak, end or mark=TEXT", NULL, "of some passes", NULL, true},
-    {"positions", 0, "N", take_positions, FIELD(positions), "as many evenly spaced positions", "64", "of some passes", NULL,
-     false},
-    {"baseline", 0, NULL, cli_flag, FIELD(baseline_only), "prints the engine's memory before the first op, and ends", NULL,
-     "measured before", NULL, false},
-    {"baseline-rss-anon-bytes", 0, "N", cli_count, FIELD(baseline.rss_anon_bytes), "its RssAnon, to be subtracted", NULL,
-     "measured before", NULL, false},
+     "a position to attribute memory at: a number, peak, live-peak, end or mark=TEXT", NULL, "of some passes", NULL,
+     true},
+    {"positions", 0, "N", take_positions, FIELD(positions), "as many evenly spaced positions", "64", "of some passes",
+     NULL, false},
+    {"baseline", 0, NULL, cli_flag, FIELD(baseline_only), "prints the engine's memory before the first op, and ends",
+     NULL, "measured before", NULL, false},
+    {"baseline-rss-anon-bytes", 0, "N", cli_count, FIELD(baseline.rss_anon_bytes), "its RssAnon, to be subtracted",
+     NULL, "measured before", NULL, false},
     {"baseline-vm-size-bytes", 0, "N", cli_count, FIELD(baseline.vm_size_bytes), "its VmSize", NULL, "measured before",
      NULL, false},
     {"engine-cycles-per-op", 0, "X", cli_decimal, FIELD(engine_cycles_per_op), "the engine's own cost", NULL,
      "measured before", NULL, false},
-    {"progress-fd", 0, "FD", take_fd, FIELD(progress_fd), "writes lines of ops done and of all ops there", NULL, "output",
-     NULL, false},
+    {"progress-fd", 0, "FD", take_fd, FIELD(progress_fd), "writes lines of ops done and of all ops there", NULL,
+     "output", NULL, false},
     {"output", 'o', "FILE", cli_text, FIELD(output), "writes the run there", "standard output", "output", NULL, false},
     {0}};
 
@@ -216,8 +221,9 @@ static const struct cli_command command = {
     .called = "heaptape-replay",
     .summary = "one run of one workload on one allocator",
     .synopsis = "--pass PASS [OPTION...] F.work\n--baseline F.work\n--spec FD\n--describe",
-    .details = "Replays a workload on an allocator in a fresh process, measures one thing (a pass), and prints one JSON "
-               "object. --spec reads all of this as JSON from a descriptor; --describe lists the passes.",
+    .details =
+        "Replays a workload on an allocator in a fresh process, measures one thing (a pass), and prints one JSON "
+        "object. --spec reads all of this as JSON from a descriptor; --describe lists the passes.",
     .options = options,
     .least = 1,
     .most = 1,

@@ -100,7 +100,7 @@ static void last_op(void) {
   }
 }
 
-static const struct loop_hooks hooks = {NULL};
+static const struct loop_hooks hooks = {.call = NULL}; /* nothing at any op */
 PASS_LOOPS(bare, hooks, hooks)
 
 static const char *why(int error) {

@@ -6,8 +6,8 @@
    engine under the tool, and read what it counted. Not its job: subtracting anything: a call's cost is what is executed
    below its call instruction, which is the allocator's code only. Threads take turns under Valgrind, so spinning and
    waiting differ from a normal run. */
-#include "core/valgrind/command.h"
 #include "core/system/valgrind_requests.h"
+#include "core/valgrind/command.h"
 #include "replay/engine/loop.h"
 #include "replay/parent/report.h"
 #include "replay/passes/windows.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 struct instruction_figures {
-  struct window_edges edges; /* written by the parent */
+  struct window_edges edges;  /* written by the parent */
   uint64_t calls[CALL_LIMIT]; /* by the call recorded */
 };
 
@@ -210,7 +210,6 @@ static void report(json_t *into, const struct run *run) {
   }
   json_object_set_new(into, "calls", calls);
   json_set_count(into, "instructions_total", total);
-  json_object_set_new(into, "instructions_counted_by", json_string("heaptape"));
   if (figures->edges.count > 0)
     json_object_set_new(into, "windows", windows_json(figures, counted));
   json_set_count(into, "startup_instructions", counted->startup);

@@ -44,9 +44,9 @@ void memory_setup(bool with_map) {
   uint64_t ops = engine.workload.header.ops;
   sampler.interval = ops / EVEN_SAMPLES ? ops / EVEN_SAMPLES : 1;
   sampler.with_map = with_map;
-  sampler.map_interval =
-      with_map ? (ops + MAP_POSITIONS - 1) / MAP_POSITIONS /* rounded up: there is no room for more */
-               : UINT64_MAX / 2;                           /* position 0 only */
+  sampler.map_interval = with_map
+                             ? (ops + MAP_POSITIONS - 1) / MAP_POSITIONS /* rounded up: there is no room for more */
+                             : UINT64_MAX / 2;                           /* position 0 only */
   atomic_store(&sampler.next_position, sampler.interval);
   atomic_store(&sampler.next_maximum, 64 << 10);
   if (status_fd < 0 || memory_map_setup(figures) != 0)
@@ -74,8 +74,7 @@ static void add_row(uint64_t position, bool at_end) {
   row->live_bytes = (uint64_t)atomic_load(&sampler.live_bytes);
   if (memory_read(&row->rss_anon_bytes, &row->vm_size_bytes) == 0)
     result->rows++;
-  if (at_end ? sampler.with_map
-             : position >= sampler.next_map && position < engine.workload.header.ops) {
+  if (at_end ? sampler.with_map : position >= sampler.next_map && position < engine.workload.header.ops) {
     memory_map_add(position, row->rss_anon_bytes);
     sampler.next_map = position + sampler.map_interval;
   }

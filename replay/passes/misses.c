@@ -7,8 +7,8 @@
    itself, so that the engine's accesses do not enter the caches), the model (observe/valgrind/simulate/simulate.h).
    Invariants: the order is the recorded one; each op of the workload is announced exactly once, skipped ones too;
    nothing is written to objects, as the program's own writes are in the stream. */
-#include "core/valgrind/command.h"
 #include "core/system/valgrind_requests.h"
+#include "core/valgrind/command.h"
 #include "replay/engine/loop.h"
 #include "replay/parent/report.h"
 #include "replay/passes/access_stream.h"
@@ -36,9 +36,9 @@ static void process_begins(void) {
 }
 
 static void setup(void) {
-  valgrind_request(VALGRIND_REQUEST_CALLS, (const unsigned long[VALGRIND_ARGUMENTS]){(unsigned long)announce_op,
-                                                                                     (unsigned long)engine.objects,
-                                                                                     engine.workload.header.slots});
+  valgrind_request(VALGRIND_REQUEST_CALLS,
+                   (const unsigned long[VALGRIND_ARGUMENTS]){(unsigned long)announce_op, (unsigned long)engine.objects,
+                                                             engine.workload.header.slots});
 }
 
 static void first_op(void) {
@@ -83,8 +83,8 @@ static int read_result(struct run *run, const struct run_spec *spec, const char 
     return error_set(error, path, "the Valgrind tool did not count by windows");
   uint64_t events = (uint64_t)json_integer_value(json_object_get(run->counted, "events"));
   if (events != spec->ops)
-    return error_set(error, spec->accesses,
-                     "calls played: %" PRIu64 " of %" PRIu64 "; the file was changed meanwhile", events, spec->ops);
+    return error_set(error, spec->accesses, "calls played: %" PRIu64 " of %" PRIu64 "; the file was changed meanwhile",
+                     events, spec->ops);
   return 0;
 }
 
@@ -97,7 +97,7 @@ static int launch(struct run *run, const struct run_spec *spec, struct error *er
   if (windows_read(run->figures, spec, error) != 0)
     return -1;
   if (valgrind_find(&command.valgrind, why, sizeof why) != 0)
-    return error_set(error, spec->path, "misses can't be counted: %s", why);
+    return error_set(error, spec->path, "misses can't be counted here: %s", why);
   if (access_stream_check(stream, spec->accesses, spec->ops, spec->slots, error) != 0)
     return -1;
   int status = valgrind_command_open(&command, error);

@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-#define PASSES(each) each(instructions) each(time) each(memory) each(bare) each(verify) each(sharing) each(misses) each(blame) each(contention)
+#define PASSES(each)                                                                                                   \
+  each(instructions) each(time) each(memory) each(bare) each(verify) each(sharing) each(misses) each(blame)            \
+      each(contention)
 
 #define DECLARED(name) extern const struct pass pass_##name;
 PASSES(DECLARED)

@@ -49,7 +49,8 @@ static const struct blame_request *request(void) {
 }
 
 static void set_next_position(void) {
-  uint64_t requested = due.next_requested < request()->requested_count ? request()->requested[due.next_requested].position : UINT64_MAX;
+  uint64_t requested =
+      due.next_requested < request()->requested_count ? request()->requested[due.next_requested].position : UINT64_MAX;
   blame_watch.next_position = requested < due.next_even ? requested : due.next_even;
 }
 
@@ -76,7 +77,9 @@ static uint32_t reasons_at(uint64_t position) {
     uint64_t left = UINT64_MAX - position;
     due.next_even = due.interval < left ? position - position % due.interval + due.interval : UINT64_MAX;
   }
-  for (; due.next_requested < request()->requested_count && request()->requested[due.next_requested].position <= position; due.next_requested++)
+  for (;
+       due.next_requested < request()->requested_count && request()->requested[due.next_requested].position <= position;
+       due.next_requested++)
     why |= request()->requested[due.next_requested].why;
   set_next_position();
   return why;

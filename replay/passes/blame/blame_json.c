@@ -12,7 +12,7 @@ static const char *const grouping_names[BLAME_GROUPINGS] = {"site", "function", 
 /* The positions in order, with the peak among them. */
 struct sequence {
   const struct blame_figures *blame;
-  bool peak_separate;      /* it is not another position, too */
+  bool peak_separate;   /* it is not another position, too */
   uint32_t peak, count; /* peak: its index */
   bool has_peak;
 };
@@ -23,7 +23,7 @@ static struct sequence sequence_of(const struct blame_figures *blame) {
   while (sequence.peak < blame->position_count && blame->positions[sequence.peak].parts.position < position)
     sequence.peak++;
   sequence.peak_separate = sequence.has_peak && (sequence.peak == blame->position_count ||
-                                              blame->positions[sequence.peak].parts.position != position);
+                                                 blame->positions[sequence.peak].parts.position != position);
   sequence.count = blame->position_count + sequence.peak_separate;
   return sequence;
 }

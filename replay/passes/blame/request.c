@@ -27,7 +27,7 @@ static int load_json(struct origin_names *names, const struct origins *origins, 
 }
 
 static int origin_names_open(struct origin_names *names, const char *path, const struct workload_header *workload,
-                      struct error *error) {
+                             struct error *error) {
   *names = (struct origin_names){.fd = -1};
   if (!path)
     return 0;
@@ -44,7 +44,6 @@ static int origin_names_open(struct origin_names *names, const char *path, const
   origins_close(&origins);
   return status;
 }
-
 
 static bool is_position(const char *text, uint64_t *position) {
   char *end;
@@ -79,7 +78,8 @@ static void add_requested(struct blame_request *request, struct requested_positi
     request->requested[place - 1].why |= added.why;
     return;
   }
-  memmove(&request->requested[place + 1], &request->requested[place], (request->requested_count - place) * sizeof *request->requested);
+  memmove(&request->requested[place + 1], &request->requested[place],
+          (request->requested_count - place) * sizeof *request->requested);
   request->requested[place] = added;
   request->requested_count++;
 }

@@ -3,7 +3,6 @@
 
 #include "core/base/os_switch.h"
 #include "replay/engine/loop.h"
-#include "replay/passes/contention/trap.h"
 
 #include <errno.h>
 #include <fcntl.h>

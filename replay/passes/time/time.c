@@ -268,9 +268,8 @@ static void report(json_t *into, const struct run *run) {
   json_object_set_new(into, "preempted", preempted_json(result, overhead));
   json_object_set_new(into, "slowest", slowest_json(run, run->spec, overhead));
   if (engine_cycles >= 0)
-    json_object_set_new(
-        into, "stream_cycles_predicted",
-        json_integer(llround((double)total + touching + engine_cycles * (double)run->result->ops)));
+    json_object_set_new(into, "stream_cycles_predicted",
+                        json_integer(llround((double)total + touching + engine_cycles * (double)run->result->ops)));
 }
 
 static uint64_t counted(const struct run *run) {

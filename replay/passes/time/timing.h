@@ -9,9 +9,10 @@
    the allocator, is not. All-zero memory is an empty struct. No allocation.
 
    The cost of timing is that of readings of the counter around an empty call, not around nothing: between fences a call
-   costs about 6 cycles that overlap with other work in a program. Without the call, the sum of timed calls was 1.8 times
-   their cost in the bare pass. The mean is used, as a counter may advance in steps (26 cycles on one AMD server); then
-   the medians of a call and of nothing are both whole steps. How the readings themselves are made, and why: call.h. */
+   costs about 6 cycles that overlap with other work in a program. Without the call, the sum of timed calls was 1.8
+   times their cost in the bare pass. The mean is used, as a counter may advance in steps (26 cycles on one AMD server);
+   then the medians of a call and of nothing are both whole steps. How the readings themselves are made, and why:
+   call.h. */
 #pragma once
 
 #include "core/base/os.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Objects of the isolated heap (replay/calls/isolated_heap.h) do not overlap, are aligned, keep what is written to them, are
-   zero if requested; and freed memory goes back to the kernel. */
+/* Objects of the isolated heap (replay/calls/isolated_heap.h) do not overlap, are aligned, keep what is written to
+   them, are zero if requested; and freed memory goes back to the kernel. */
 #include "core/base/os.h"
 #include "core/test/check.h"
 #include "replay/calls/isolated_heap.h"
