@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.tables import MIB, MISSING, Cell, Table
 from heaptape.results.schema import Results, label_of
 
 # The parts of RSS, in the order in which they are drawn, and their names for people.
@@ -36,6 +37,12 @@ FILLS = {
 }
 MEASURED = ("rss_anon_bytes", "live_bytes", "live_resident_bytes", "rounding_bytes", "beside_live_bytes", "empty_bytes")
 MAX_RAW_BYTES = 1 << 26
+NOTES = [
+    "The parts add up to RSS, at the sampled position where it is largest. Caches and bins: free bytes in OS pages "
+    "with live objects; they include object headers, unless the allocator offers a heap walk (*), and rounding if it "
+    "has no malloc_usable_size (?). Empty: OS pages that held objects and hold none now.",
+]
+MARKS = {"heap walk": " *", "OS pages, no usable size": " ?"}
 
 
 @dataclass(frozen=True)
@@ -158,3 +165,33 @@ def heap_states(found: Fragmentation) -> pd.DataFrame:
     """
     states = {state: found.frame[f"walk_{state}_bytes"] for state in found.walk_states}
     return found.frame[["position"]].assign(**states)
+
+
+def tables(peak: pd.DataFrame) -> list[Table]:
+    """One table per workload: RSS in MiB, each part in MiB and percent of RSS. peak: from `at_peak`."""
+    columns = [
+        "allocator",
+        "RSS, MiB",
+        *(f"{name}, MiB (%)" for name in PARTS.values()),
+        "live, not resident, MiB",
+    ]
+    out = []
+    for workload, rows in peak.groupby("workload", sort=False):
+        title = f"What RSS consists of at its peak: {workload}"
+        out.append(Table(title, columns, [_row(row) for _, row in rows.iterrows()], list(NOTES)))
+    return out
+
+
+def _row(row: pd.Series) -> list[Cell]:
+    name = Cell(row["allocator"] + MARKS.get(row["measured_by"], ""))
+    parts = [_part(row[part], row[part.replace("_bytes", "_percent")]) for part in PARTS]
+    return [name, _mib(row["rss_anon_bytes"]), *parts, _mib(row["live_not_resident_bytes"])]
+
+
+def _part(value: float, percent: float) -> Cell:
+    cell = _mib(value)
+    return cell if pd.isna(percent) else Cell(f"{cell.text} ({percent:.0f})", cell.value)
+
+
+def _mib(value: float) -> Cell:
+    return Cell(MISSING) if pd.isna(value) else Cell(f"{value / MIB:,.2f}", value)

@@ -4,12 +4,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import pandas as pd
 import scipy
-
 from heaptape.results.model.counts import of_misses
 from heaptape.results.model.penalties import Penalties
+from heaptape.results.structs import Misses, Run
 
 LEVEL = 0.95
 
@@ -31,7 +32,8 @@ def predicted_ns(simulated: Sequence[dict], penalties: Penalties) -> pd.DataFram
     rows = []
     for one in simulated:
         split = {"program_instructions": one["instructions"], "allocator_instructions": 0}
-        terms = of_misses({"caches": one["caches"], "tlbs": one["tlbs"]} | split, {}, penalties).terms
+        misses = msgspec.convert({"caches": one["caches"], "tlbs": one["tlbs"]} | split, Misses)
+        terms = of_misses(misses, Run(""), penalties).terms
         ends = ("low", "middle", "high")
         rows.append({end: sum(term.count * getattr(term.penalty, end) for term in terms) for end in ends})
     return pd.DataFrame(rows, columns=["low", "middle", "high"])

@@ -7,10 +7,9 @@ import zlib
 
 import numpy as np
 import pytest
-from heaptape import fragmentation
 from heaptape.common.errors import HeaptapeError
+from heaptape.passes import fragmentation
 from heaptape.results.schema import Results
-from heaptape.show.tables import fragmentation_table
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_results import encode_fragmentation
@@ -123,7 +122,7 @@ def test_the_table_for_people_has_each_part_with_its_share():
             8 << 20, live_bytes=4 << 20, live_resident_bytes=4 << 20, rounding_bytes=1 << 20, beside_live_bytes=2 << 20
         )
     ]
-    table = fragmentation_table.tables(fragmentation_table.frame([file_of(encode_fragmentation([0], rows))]))[0]
+    table = fragmentation.tables(fragmentation.at_peak([file_of(encode_fragmentation([0], rows))]))[0]
     assert [cell.text for cell in table.rows[0]] == [
         "a", "8.00", "4.00 (50)", "1.00 (12)", "2.00 (25)", "0.00 (0)", "1.00 (12)", "0.00",
     ]  # fmt: skip

@@ -4,11 +4,13 @@
 import json
 import math
 
+import msgspec
 import pytest
 from heaptape.common.tables import render_text
+from heaptape.passes import sharing
 from heaptape.results.schema import Results
+from heaptape.results.structs import LineSharing
 from heaptape.show.figures import line_sharing_plots
-from heaptape.show.tables import line_sharing
 from matplotlib.figure import Figure
 from planted_runs import file_of, runs_of
 
@@ -28,12 +30,16 @@ def counts(mean: float, pairs: int = 10, used: int = 5) -> dict:
     }  # fmt: skip
 
 
+def typed(mean: float) -> LineSharing:
+    return msgspec.convert(counts(mean), LineSharing)
+
+
 def results(**runs: list[dict]) -> Results:
     return file_of([*runs_of("sharing", "line_sharing", runs), {"allocator": "x", "pass": "time"}])
 
 
 def test_summary_is_the_mean_over_repetitions():
-    frame = line_sharing.summary([results(glibc=[counts(2.0), counts(4.0)], mimalloc=[counts(0.0, 0, 0)])])
+    frame = sharing.summary([results(glibc=[counts(2.0), counts(4.0)], mimalloc=[counts(0.0, 0, 0)])])
     rows = frame.set_index("allocator")
     assert list(rows.index) == ["glibc", "mimalloc"]
     assert rows.loc["glibc", "shared_lines_mean"] == 3.0
@@ -41,36 +47,36 @@ def test_summary_is_the_mean_over_repetitions():
     assert rows.loc["glibc", "shared_objects_percent"] == 20.0
     assert rows.loc["glibc", "used_percent"] == 50.0
     assert math.isnan(rows.loc["mimalloc", "used_percent"])
-    text = render_text(line_sharing.table(frame))
+    text = render_text(sharing.tables(frame))
     assert "glibc" in text
     assert "7.50" in text
 
 
 def test_results_without_the_pass_give_no_rows():
-    frame = line_sharing.summary([results()])
+    frame = sharing.summary([results()])
     assert frame.empty
-    assert line_sharing.table(frame) == []
+    assert sharing.tables(frame) == []
 
 
 def test_matrix_has_both_directions_and_only_those_that_share_most():
-    whole = line_sharing.thread_matrix(counts(1.0))
+    whole = sharing.thread_matrix(typed(1.0))
     assert list(whole.index) == list(whole.columns) == [0, 1, 2]
     assert whole.loc[0, 2] == whole.loc[2, 0] == 1.5
     assert whole.loc[0, 1] == 0
-    assert list(line_sharing.thread_matrix(counts(1.0), threads=2).index) == [0, 2]
-    assert line_sharing.thread_matrix({}).empty
+    assert list(sharing.thread_matrix(typed(1.0), threads=2).index) == [0, 2]
+    assert sharing.thread_matrix(LineSharing()).empty
 
 
 def test_plots_draw_what_the_frames_say():
     axes = Figure().subplots(1, 3)
-    frame = line_sharing.progress(counts(1.0))
+    frame = sharing.progress(typed(1.0))
     line_sharing_plots.over_progress(axes[0], {"glibc": frame})
     assert list(axes[0].get_lines()[0].get_ydata()) == [1, 0]
     line_sharing_plots.over_progress(axes[1], {"glibc": frame}, percent=True)
     assert axes[1].get_lines()[0].get_ydata()[0] == pytest.approx(2.5)
-    line_sharing_plots.matrix(axes[2], line_sharing.thread_matrix(counts(1.0)))
+    line_sharing_plots.matrix(axes[2], sharing.thread_matrix(typed(1.0)))
     assert len(axes[2].get_xticks()) == 3
-    line_sharing_plots.matrix(Figure().subplots(), line_sharing.thread_matrix({}))
+    line_sharing_plots.matrix(Figure().subplots(), sharing.thread_matrix(LineSharing()))
 
 
 def test_results_of_the_sharing_pass_alone_can_be_compared(tmp_path):

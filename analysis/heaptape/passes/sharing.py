@@ -6,48 +6,48 @@ write to it, although they share no data: false sharing. The pass counts the lay
 has: core/sharing/line_sharing.h defines the counts and their format.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import pandas as pd
 
-from heaptape.results.schema import Results, label_of
-from heaptape.show.tables.usual import Cell, Table, by_workload, in_unit
+from heaptape.common.tables import Cell, Table
+from heaptape.results.cells import by_workload, in_unit
+from heaptape.results.schema import Results
+from heaptape.results.structs import Level, LineSharing
 
 PROGRESS = ["position", "shared_lines", "object_pairs", "live_lines", "shared_lines_peak"]
 SIZES = ["up_to_bytes", "objects", "shared_objects", "pairs"]
+FIGURES = (
+    "shared_lines_mean", "shared_lines_peak", "shared_percent", "object_pairs_mean", "shared_objects_percent", "pairs",
+    "used_percent",
+)  # fmt: skip
 THREADS = ["first", "second", "pairs", "mean_pairs"]
 
 
-def counts_of(source: Mapping) -> Mapping | None:
-    """The "line_sharing" object of a run or of a profile's data; None: it has none."""
-    found = source.get("line_sharing")
-    return found if isinstance(found, Mapping) else None
-
-
-def progress(counts: Mapping) -> pd.DataFrame:
+def progress(counts: LineSharing) -> pd.DataFrame:
     """Rows over progress: position (ops done); at that position shared_lines, object_pairs (of different
     threads, on one line) and live_lines (lines with any live object); shared_lines_peak since the row before.
     """
-    return pd.DataFrame(counts.get("progress", []), columns=PROGRESS, dtype="int64")
+    return pd.DataFrame(counts.progress or [], columns=PROGRESS, dtype="int64")
 
 
-def sizes(counts: Mapping) -> pd.DataFrame:
+def sizes(counts: LineSharing) -> pd.DataFrame:
     """Objects by requested size: up_to_bytes (the class's largest; missing: above all classes), objects,
     shared_objects (that ever shared a line with another thread's), pairs (once for each object of the pair).
     """
-    frame = pd.DataFrame(counts.get("sizes", []), columns=SIZES)
+    frame = pd.DataFrame(counts.sizes or [], columns=SIZES)
     return frame.astype({"up_to_bytes": "Int64", "objects": "int64", "shared_objects": "int64", "pairs": "int64"})
 
 
-def thread_pairs(counts: Mapping) -> pd.DataFrame:
+def thread_pairs(counts: LineSharing) -> pd.DataFrame:
     """Pairs of threads, first < second: pairs (of their objects that came to share a line), mean_pairs (that share one
     at an op, on average). Most pairs first; `threads_left_out` pairs of objects are of further threads.
     """
-    frame = pd.DataFrame(counts.get("threads", []), columns=THREADS)
+    frame = pd.DataFrame(counts.threads or [], columns=THREADS)
     return frame.astype({"first": "int64", "second": "int64", "pairs": "int64", "mean_pairs": float})
 
 
-def thread_matrix(counts: Mapping, threads: int = 24) -> pd.DataFrame:
+def thread_matrix(counts: LineSharing, threads: int = 24) -> pd.DataFrame:
     """mean_pairs as a symmetric matrix of the `threads` threads that share most, by thread number."""
     rows = thread_pairs(counts)
     both = pd.concat([rows, rows.rename(columns={"first": "second", "second": "first"})])
@@ -67,27 +67,26 @@ def summary(files: Iterable[Results]) -> pd.DataFrame:
     them, so each stayed its thread's to the end). Percentages of 0 are missing.
     """
     rows = [
-        {"workload": file.name, "allocator": label_of(run)} | _figures(counts)
+        {"workload": file.name, "allocator": run.label} | _figures(run.line_sharing)
         for file in files
-        for run in file.runs
-        if (counts := counts_of(run)) is not None
+        for run in file.measured
+        if run.line_sharing
     ]
-    columns = ["workload", "allocator", *_figures({})]
-    frame = pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(_figures({}), float))
+    columns = ["workload", "allocator", *FIGURES]
+    frame = pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(FIGURES, float))
     return frame.groupby(["workload", "allocator"], sort=False, as_index=False).mean()
 
 
-def first_runs(file: Results) -> dict[str, Mapping]:
-    """Allocator's label -> the "line_sharing" object of its first run that has one."""
-    found: dict[str, Mapping] = {}
-    for run in file.runs:
-        counts = counts_of(run)
-        if counts is not None:
-            found.setdefault(label_of(run), counts)
+def first_runs(file: Results) -> dict[str, LineSharing]:
+    """Allocator's label -> what its first run of the pass found."""
+    found: dict[str, LineSharing] = {}
+    for run in file.measured:
+        if run.line_sharing:
+            found.setdefault(run.label, run.line_sharing)
     return found
 
 
-def table(frame: pd.DataFrame) -> list[Table]:
+def tables(frame: pd.DataFrame) -> list[Table]:
     """`summary` as tables for people, one per workload."""
     columns = {
         "shared_lines_mean": "lines shared, mean",
@@ -97,11 +96,11 @@ def table(frame: pd.DataFrame) -> list[Table]:
         "pairs": "pairs of objects",
         "used_percent": "% of them used by both to the end",
     }
-    tables = []
+    out = []
     for _, rows, suffix in by_workload(frame):
         cells = [[Cell(row["allocator"]), *map(in_unit, row[list(columns)])] for _, row in rows.iterrows()]
-        tables.append(Table(f"Cache lines that threads share{suffix}", ["allocator", *columns.values()], cells, NOTES))
-    return tables
+        out.append(Table(f"Cache lines that threads share{suffix}", ["allocator", *columns.values()], cells, NOTES))
+    return out
 
 
 NOTES = [
@@ -111,7 +110,7 @@ NOTES = [
 ]
 
 
-def profile_table(counts: Mapping) -> Table:
+def profile_table(counts: LineSharing) -> Table:
     """A recording's own sharing, by size: for `heaptape profile`."""
     rows = [
         [
@@ -130,25 +129,30 @@ def profile_table(counts: Mapping) -> Table:
         f"({figures['shared_percent']:.2f} % of those in use), {figures['shared_lines_peak']:,.0f} at the peak.",
         *NOTES[:1],
     ]
-    sampled = counts.get("sampled", 1)
+    sampled = counts.sampled or 1
     notes += [f"Estimated from one OS page of {sampled}."] if sampled > 1 else []
     columns = ["request, bytes up to", "objects", "shared a line", "%", "pairs"]
     return Table("Cache lines that threads share, as recorded", columns, rows, notes)
 
 
-def _figures(counts: Mapping) -> dict[str, float]:
-    def level(name: str, key: str) -> float:
-        return float(counts.get(name, {}).get(key, 0))
+def shared_percent(counts: LineSharing) -> float:
+    """Of the cache lines with live objects, those that threads share, on average; 0 if there are none."""
+    return _figures(counts)["shared_percent"] if counts.live_lines and counts.live_lines.mean else 0.0
 
-    def percent(part: float, whole: float) -> float:
-        return 100 * part / whole if whole else float("nan")
 
-    return {
-        "shared_lines_mean": level("shared_lines", "mean"),
-        "shared_lines_peak": level("shared_lines", "peak"),
-        "shared_percent": percent(level("shared_lines", "mean"), level("live_lines", "mean")),
-        "object_pairs_mean": level("object_pairs", "mean"),
-        "shared_objects_percent": percent(counts.get("shared_objects", 0), counts.get("objects", 0)),
-        "pairs": float(counts.get("pairs", 0)),
-        "used_percent": percent(counts.get("used_pairs", 0), counts.get("pairs", 0)),
-    }
+def _figures(counts: LineSharing) -> dict[str, float]:
+    shared, live, pairs = (level or Level() for level in (counts.shared_lines, counts.live_lines, counts.object_pairs))
+
+    def percent(part: float | None, whole: float | None) -> float:
+        return 100 * (part or 0) / whole if whole else float("nan")
+
+    values = (
+        shared.mean or 0.0,
+        shared.peak or 0.0,
+        percent(shared.mean, live.mean),
+        pairs.mean or 0.0,
+        percent(counts.shared_objects, counts.objects),
+        float(counts.pairs or 0),
+        percent(counts.used_pairs, counts.pairs),
+    )
+    return dict(zip(FIGURES, values, strict=True))

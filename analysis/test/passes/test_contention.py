@@ -4,12 +4,13 @@
 import json
 import math
 
+import msgspec
 import pytest
 from heaptape.common.tables import render_text
-from heaptape.results import contention
+from heaptape.passes import contention
 from heaptape.results.schema import Results
+from heaptape.results.structs import LockWaits
 from heaptape.run.registry import Tunables
-from heaptape.show.tables import contention_table
 from planted_runs import file_of, runs_of
 
 from tests.support import call_heaptape
@@ -88,10 +89,10 @@ def test_lock_counters_of_our_own_and_the_time_of_calls_stand_beside():
     )  # fmt: skip
     (whole,) = rows_of(contention.frame([file]), "all", "reference").values()
     assert (whole["locks_taken"], whole["locks_contended"], whole["call_ns"]) == (500, 20, 200)
-    text = render_text(contention_table.usual([file]))
+    text = render_text(contention.usual([file]))
     assert "contended" in text
     assert "ns per call" in text
-    assert "contended" not in render_text(contention_table.usual([results(glibc=[waits(1, 1, 2)])])).split("\n")[1]
+    assert "contended" not in render_text(contention.usual([results(glibc=[waits(1, 1, 2)])])).split("\n")[1]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_lock_counters_of_our_own_and_the_time_of_calls_stand_beside():
     ],
 )
 def test_locks_are_named_by_symbol_place_or_address(lock, name):
-    assert contention.name_of(lock) == name
+    assert contention.name_of(msgspec.convert(lock, LockWaits)) == name
 
 
 def test_sentences_name_where_threads_wait_and_for_what():
@@ -132,11 +133,11 @@ def test_sentences_name_where_threads_wait_and_for_what():
 
 def test_results_without_the_pass_or_without_figures_give_none():
     assert contention.frame([results()]).empty
-    assert contention_table.tables(contention.frame([results()])) == []
+    assert contention.tables(contention.frame([results()])) == []
     assert contention.sentences([results()]) == []
     hollow = results(glibc=[{}])
     assert contention.sentences([hollow]) == []
-    assert "–" in render_text(contention_table.usual([hollow]))
+    assert "–" in render_text(contention.usual([hollow]))
 
 
 def test_compare_and_report_have_the_table_and_the_sentence(tmp_path):
