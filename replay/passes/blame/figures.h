@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests and figures of the blame pass: plain types for the shared result (result.h, docs/use/BLAME.md).
-
-   Not its job: measuring (replay/blame/). Nothing here is a pointer. */
+/* The request and the figures of the blame pass: plain types, in memory shared by the engine and its parent
+   (docs/use/BLAME.md). Nothing here is a pointer. */
 #pragma once
 
+#include "replay/engine/run_spec.h"
 #include "replay/memory/memory_figures.h"
 
 #include <stdbool.h>
@@ -13,8 +13,8 @@ enum blame_grouping { BLAME_SITE, BLAME_FUNCTION, BLAME_THREAD, BLAME_SIZE, BLAM
 
 enum {
   BLAME_EVEN_LIMIT = 250, /* each position is one of the memory map, too */
-  BLAME_ASKED_LIMIT = 64,
-  BLAME_POSITIONS = BLAME_EVEN_LIMIT + BLAME_ASKED_LIMIT + 2,
+  BLAME_REQUESTED_LIMIT = SPEC_WORDS,
+  BLAME_POSITIONS = BLAME_EVEN_LIMIT + BLAME_REQUESTED_LIMIT + 2,
   BLAME_ROWS = 2 << 20, /* sparse, like all of these tables: only written rows cost memory */
   BLAME_PEAK_ROWS = 1 << 20,
 };
@@ -22,7 +22,7 @@ enum {
 /* Why there is a row for a position. */
 enum blame_why {
   BLAME_BECAUSE_EVEN = 1,
-  BLAME_BECAUSE_ASKED = 2,
+  BLAME_BECAUSE_REQUESTED = 2,
   BLAME_BECAUSE_LIVE_PEAK = 4,
   BLAME_BECAUSE_END = 8,
   BLAME_BECAUSE_PEAK = 16,
@@ -51,21 +51,23 @@ struct blame_position {
   uint32_t why; /* enum blame_why, or'ed */
 };
 
-struct blame_asked {
+struct requested_position {
   uint64_t position;
   uint32_t why;
 };
 
-struct blame_setup {
+struct blame_request {
   int origins_fd; /* -1: none */
   uint32_t even;
-  uint32_t end_why;     /* further reasons for the end position */
-  uint32_t asked_count; /* in rising order, each once, without the end */
-  struct blame_asked asked[BLAME_ASKED_LIMIT];
+  uint32_t end_why;         /* further reasons for the end position */
+  uint32_t requested_count; /* in rising order, each once, without the end */
+  struct requested_position requested[BLAME_REQUESTED_LIMIT];
 };
 
-struct blame_result {
-  bool measured; /* false: residency can't be read */
+struct blame_figures {
+  struct memory_figures memory; /* first: it is a pass that samples memory */
+  struct blame_request request; /* written by the parent */
+  bool measured;                /* false: residency can't be read */
   uint32_t position_count;
   uint64_t row_count, rows_lost;
   struct blame_position positions[BLAME_POSITIONS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Objects of memory apart (replay/calls/isolated_heap.h) do not overlap, are aligned, keep what is written to them, are
-   zero if requested; and freed memory goes back to the kernel. */
+/* Objects of the isolated heap (replay/calls/isolated_heap.h) do not overlap, are aligned, keep what is written to
+   them, are zero if requested; and freed memory goes back to the kernel. */
 #include "core/base/os.h"
 #include "core/test/check.h"
 #include "replay/calls/isolated_heap.h"
@@ -47,15 +47,15 @@ static void fill(unsigned slot, size_t size_bytes) {
   slots[slot].size_bytes = size_bytes;
   slots[slot].pattern = (uint8_t)(1 + random_below(255));
   memset(slots[slot].object, slots[slot].pattern, size_bytes);
-  CHECK(region_owns(slots[slot].object));
-  CHECK(region_usable_bytes(slots[slot].object) >= size_bytes);
+  CHECK(isolated_owns(slots[slot].object));
+  CHECK(isolated_usable_bytes(slots[slot].object) >= size_bytes);
 }
 
 static void acquire(unsigned slot) {
   size_t align = random_below(4) ? 0 : (size_t)1 << random_below(18);
-  struct region_request request = {some_size(), align, random_below(4) == 0};
+  struct isolated_request request = {some_size(), align, random_below(4) == 0};
   unsigned region = 1 + slot % 3;
-  uint8_t *object = region_acquire(region, &request);
+  uint8_t *object = isolated_acquire(region, &request);
   CHECK(object != NULL);
   CHECK((uintptr_t)object % (align > 16 ? align : 16) == 0);
   for (size_t i = 0; request.zeroed && i < request.size_bytes; i++)
@@ -66,7 +66,7 @@ static void acquire(unsigned slot) {
 
 static void resize(unsigned slot) {
   size_t size = some_size(), kept = size < slots[slot].size_bytes ? size : slots[slot].size_bytes;
-  uint8_t *object = region_resize(slots[slot].object, size);
+  uint8_t *object = isolated_resize(slots[slot].object, size);
   CHECK(object != NULL);
   slots[slot].object = object;
   check_contents(slot, kept);
@@ -75,16 +75,16 @@ static void resize(unsigned slot) {
 
 static void release(unsigned slot) {
   check_contents(slot, slots[slot].size_bytes);
-  region_release(slots[slot].object);
+  isolated_release(slots[slot].object);
   slots[slot].object = NULL;
 }
 
 int main(void) {
   int local = 0;
-  CHECK(!region_owns(&local));
-  CHECK(region_setup() == 0);
-  CHECK(!region_owns(&local) && !region_owns(slots));
-  region_release(NULL);
+  CHECK(!isolated_owns(&local));
+  CHECK(isolated_setup() == 0);
+  CHECK(!isolated_owns(&local) && !isolated_owns(slots));
+  isolated_release(NULL);
   uint64_t before = rss_anon_bytes();
   for (unsigned step = 0; step < STEPS; step++) {
     unsigned slot = (unsigned)random_below(SLOTS);
@@ -103,6 +103,6 @@ int main(void) {
   uint64_t left = rss_anon_bytes() - before;
   CHECK(left < (uint64_t)3 * (256 << 10) + (1 << 20));
   CHECK(left < peak);
-  CHECK(region_acquire(1, &(struct region_request){.size_bytes = SIZE_MAX - 4096}) == NULL);
+  CHECK(isolated_acquire(1, &(struct isolated_request){.size_bytes = SIZE_MAX - 4096}) == NULL);
   return 0;
 }
