@@ -27,6 +27,14 @@ WERROR ?=
 PYTHON ?= python3
 VENV   := .venv
 
+# One line per step; V=1 shows the commands instead. $(start) is the first line of a recipe that makes a file.
+ifeq ($(V),)
+.SILENT:
+start = @mkdir -p $(@D); echo "  $@"
+else
+start = @mkdir -p $(@D)
+endif
+
 HT_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -fvisibility=hidden -fno-plt -I. $(OPT) $(WERROR) $(CFLAGS)
 
 # As many compilers at a time as there are processors, unless -j was given.
@@ -45,7 +53,7 @@ c_component_libraries = $(patsubst %,$(OUT)/components/%.a,$(1))
 c_component_sources   = $(foreach component,$(1),$(wildcard $(component)/*.c))
 define c_component_rule
 $(OUT)/components/$(1).a: $(call c_objects,$(wildcard $(1)/*.c))
-	@mkdir -p $$(@D)
+	$$(start)
 	rm -f $$@
 	$(AR) rcs $$@ $$^
 endef
@@ -62,12 +70,12 @@ c_components = $(foreach component,$(1),$(eval $(call c_component_rule,$(compone
 #   our own main, to which tests/test_fuzz_corpus.py gives its seeds.
 define c_link_rule
 $(1): $(call c_objects,$(2)) $(call c_component_libraries,$(3))
-	@mkdir -p $$(@D)
+	$$(start)
 	$(CC) $$(HT_CFLAGS) -o $$@ $$(filter %.o,$$^) $$(filter %.a,$$^) $(4)
 endef
 define c_shared_rule
 $(1): $(call c_pic_objects,$(2))
-	@mkdir -p $$(@D)
+	$$(start)
 	$(CC) $$(HT_CFLAGS) -shared -o $$@ $$^ $(3)
 endef
 c_link         = $(eval $(call c_link_rule,$(1),$(2),$(3),$(4)))
@@ -85,10 +93,10 @@ c_fuzzer       = $(eval FUZZERS += $(basename $(notdir $(1))))$(eval LONG_TEST_E
 include core/part.mk convert/part.mk $(filter-out core/part.mk convert/part.mk,$(wildcard */part.mk))
 
 $(OUT)/obj/%.o: %.c
-	@mkdir -p $(@D)
+	$(start)
 	$(CC) $(HT_CFLAGS) -MMD -MP -c -o $@ $<
 $(OUT)/pic/%.o: %.c
-	@mkdir -p $(@D)
+	$(start)
 	$(CC) $(HT_CFLAGS) -fPIC -MMD -MP -c -o $@ $<
 -include $(shell find $(OUT)/obj $(OUT)/pic -name '*.d' 2>/dev/null)
 

@@ -23,23 +23,23 @@ allocator_defines = -DALLOCATOR_NAME='"$(1)"' -DALLOCATOR_VARIABLE='"$(shell ech
 # libtsan defines malloc itself, so ours has only its own names there; operators.c has no other names, so it stays out.
 define allocator_rules
 $(OUT)/allocators/$(1)/pic/%.o: %.c
-	@mkdir -p $$(@D)
+	$$(start)
 	$(CC) $$(HT_CFLAGS) $(ALLOCATOR_CFLAGS) $(call allocator_defines,$(1)) -fPIC -MMD -MP -c -o $$@ $$<
 $(OUT)/allocators/$(1)/tsan/%.o: %.c
-	@mkdir -p $$(@D)
+	$$(start)
 	$(CC) $$(HT_CFLAGS) $(ALLOCATOR_CFLAGS) $(call allocator_defines,$(1)) -O1 -Wno-error -DALLOCATOR_PREFIXED -fsanitize=thread -MMD -MP -c -o $$@ $$<
 # now: no lazy binding inside malloc.
 $(call allocator_library,$(1)): $(call allocator_objects,$(1),pic,$(call allocator_sources,$(1)))
-	@mkdir -p $$(@D)
+	$$(start)
 	$(CC) $$(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,$$(@F) -o $$@ $$^
 $(call allocator_archive,$(1)): $(call allocator_objects,$(1),pic,$(call allocator_sources,$(1)))
-	@mkdir -p $$(@D)
+	$$(start)
 	rm -f $$@
 	$(AR) rcs $$@ $$^
 LONG_TEST_EXTRAS += $(OUT)/test-programs/$(1)_tsan
 $(OUT)/test-programs/$(1)_tsan: $(call allocator_objects,$(1),tsan,$(filter-out %/operators.c,$(call allocator_sources,$(1))) \
     $(ALLOCATOR_TEST)/model.c $(ALLOCATOR_TEST)/threads_pass_objects_and_nothing_is_lost.c)
-	@mkdir -p $$(@D)
+	$$(start)
 	$(CC) $$(HT_CFLAGS) -fsanitize=thread -o $$@ $$^ -pthread
 $(OUT)/obj/allocators/$(1)/test/%.o: HT_CFLAGS += -fno-builtin $(call allocator_defines,$(1))
 endef
@@ -58,7 +58,7 @@ ALLOCATOR_MODEL_TESTS := objects_never_overlap_and_keep_their_contents threads_p
 define allocator_test_rule
 TESTS += $(OUT)/test/allocators/$(3)
 $(OUT)/test/allocators/$(3): $(call c_objects,$(2)) $(call allocator_archive,$(1))
-	@mkdir -p $$(@D)
+	$$(start)
 	$(CC) $$(HT_CFLAGS) -o $$@ $$^ -pthread
 endef
 allocator_test = $(eval $(call allocator_test_rule,$(1),$(2),$(3)))

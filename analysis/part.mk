@@ -16,7 +16,7 @@ $(VENV)/.stamp: requirements.lock analysis/part.mk
 
 ALL += $(OUT)/bin/heaptape
 $(OUT)/bin/heaptape: analysis/launcher.in
-	@mkdir -p $(@D)
+	$(start)
 	sed 's|@VENV@|$(abspath $(VENV))|; s|@CHECKOUT@|$(CURDIR)|' $< >$@
 	chmod +x $@
 

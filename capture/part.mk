@@ -16,7 +16,7 @@ $(addprefix $(OUT)/pic/capture/host/,linked_hooks.o $(HT_PRODUCER) recording/acc
 # Only the called functions of core/base/os.c: each further one would need more of the C library (allowed_symbols.txt).
 $(OUT)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
-	@mkdir -p $(@D)
+	$(start)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,initfirst -Wl,--gc-sections -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
 
 # For record --attach: the same, loaded into a running program. It exports its redirect table and nothing else, so that
@@ -26,14 +26,14 @@ HT_ATTACH_LIB_SOURCES := $(filter-out %/redirected_by_preload.c,$(HT_HOST_SOURCE
 ALL += $(HT_ATTACH_LIB)
 $(OUT)/pic/capture/host/redirected_by_attach.o: HT_CFLAGS += -fno-builtin
 $(HT_ATTACH_LIB): $(call c_pic_objects,$(HT_ATTACH_LIB_SOURCES)) capture/host/redirected.map
-	@mkdir -p $(@D)
+	$(start)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,--gc-sections -Wl,-z,defs -Wl,--version-script=capture/host/redirected.map -Wl,-soname,libheaptape-attach.so -o $@ $(filter %.o,$^) -ldl
 
 # For record --unwind libunwind alone.
 HT_UNWIND_LIB := $(OUT)/lib/libheaptape-unwind.so
 ALL += $(HT_UNWIND_LIB)
 $(HT_UNWIND_LIB): $(call c_pic_objects,$(wildcard capture/host/unwinder/*.c))
-	@mkdir -p $(@D)
+	$(start)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape-unwind.so -o $@ $^ -ldl
 
 RECORDER_COMPONENTS := capture/recorder capture/recorder/collector capture/recorder/redirect capture/recorder/redirect/entries capture/recorder/continuous capture/recorder/process capture/recorder/process/proc capture/sampling
@@ -56,7 +56,7 @@ $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(call c_test_binary,$(test)): | $(HT_
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o
-	@mkdir -p $(@D)
+	$(start)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
 $(call c_test_program,read-perf-records,capture/test/sampling/read_perf_records.c,capture/sampling core/base,)
 $(call c_bench,capture/bench/large_release_cost.c,,,)

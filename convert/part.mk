@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # $(REWRITE): traces in, traces out.
 REWRITE := convert/rewrite convert/rewrite/copying
-CONVERT_COMPONENTS := convert/driver convert/inspect convert/distil $(REWRITE) convert/whatif convert/origins convert/spans convert/stacks convert/compile convert/formats convert/formats/exporters convert/formats/importers \
+CONVERT_COMPONENTS := convert/commands convert/inspect convert/distil $(REWRITE) convert/whatif convert/origins convert/spans convert/stacks convert/compile convert/formats convert/formats/exporters convert/formats/importers \
   convert/formats/reading convert/history
 $(call c_components,$(CONVERT_COMPONENTS))
 
@@ -10,7 +10,7 @@ HISTORY := convert/history core/workload/making core/workload $(TRACE)
 COMPILE := convert/compile $(HISTORY)
 IMPORT  := convert/formats convert/formats/exporters convert/formats/importers convert/formats/reading core/files
 
-$(call c_program,convert,convert/driver/convert_main.c,$(CONVERT_COMPONENTS) core/workload/making core/workload core/sharing core/command core/files $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf)
+$(call c_program,convert,convert/commands/convert_main.c,$(CONVERT_COMPONENTS) core/workload/making core/workload core/sharing core/command core/files $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf)
 $(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks $(TRACE),$(CORE_LIBS) -ldw -lelf)
 $(call c_bench,convert/bench/bench_compile.c,convert/bench/generate_trace.c,$(COMPILE),$(CORE_LIBS))
 $(call c_bench,convert/bench/bench_stages.c,,$(HISTORY),$(CORE_LIBS))

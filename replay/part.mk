@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The engine's components, and those of the process that starts it.
-ENGINE_COMPONENTS := replay/engine replay/accesses replay/contention replay/passes replay/blame replay/memory replay/order replay/state replay/counters replay/region
+ENGINE_COMPONENTS := replay/engine replay/contention replay/passes replay/blame replay/memory replay/order replay/state replay/counters replay/region
 REPLAY_COMPONENTS := replay/driver replay/report replay/report/passes replay/report/json replay/parent $(ENGINE_COMPONENTS)
 REPLAY_BELOW := core/workload core/sharing core/valgrind core/trace core/processes core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm
@@ -11,7 +11,6 @@ $(call c_program,replay,replay/driver/replay_main.c,$(REPLAY_COMPONENTS) $(REPLA
 $(call c_test,replay/test/units/histogram_percentiles_are_within_one_part_in_32.c,,replay/counters,)
 $(call c_test,replay/test/units/touch_writes_what_each_policy_says.c,,replay/state core/base,)
 $(call c_test,replay/test/units/disturbance_reads_so_many_lines.c,,replay/passes core/base,)
-$(call c_test,replay/test/units/accessed_memory_is_written_once.c,,replay/accesses replay/state core/base,)
 $(call c_test,replay/test/units/gate_loses_no_wakeup.c,,replay/state core/base,-lpthread)
 $(call c_test,replay/test/units/overlapping_claims_are_found.c,,replay/passes core/base,)
 $(call c_test,replay/test/units/memory_apart_keeps_the_rules_of_malloc.c,,replay/region core/base,)
@@ -40,10 +39,10 @@ PLANTED_CLOCK_OBJECTS := $(patsubst %.c,$(OUT)/planted-clock/%.o,$(call c_compon
 TEST_EXTRAS += $(OUT)/test-programs/heaptape-replay-planted-clock
 $(OUT)/planted-clock/%.o: HT_CFLAGS += -O0 -g0 -include replay/test/programs/planted_clock.h
 $(OUT)/planted-clock/%.o: %.c
-	@mkdir -p $(@D)
+	$(start)
 	$(CC) $(HT_CFLAGS) -MMD -MP -c -o $@ $<
 $(OUT)/test-programs/heaptape-replay-planted-clock: $(PLANTED_CLOCK_OBJECTS) $(call c_objects,replay/test/programs/planted_clock.c) $(call c_component_libraries,$(REPLAY_BELOW))
-	@mkdir -p $(@D)
+	$(start)
 	$(CC) $(HT_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(filter %.a,$^) $(REPLAY_LIBS)
 -include $(PLANTED_CLOCK_OBJECTS:.o=.d)
 
@@ -55,7 +54,7 @@ SANITIZED := $(call c_component_sources,$(REPLAY_COMPONENTS) $(REPLAY_BELOW))
 define replay_sanitized
 LONG_TEST_EXTRAS += $(OUT)/sanitize/$(1)/heaptape-replay
 $(OUT)/sanitize/$(1)/%.o: %.c
-	@mkdir -p $$(@D)
+	$$(start)
 	$(CC) $$(HT_CFLAGS) -O1 -Wno-error -DSTACK_KIB=2048 -fno-omit-frame-pointer $(2) -MMD -MP -c -o $$@ $$<
 $(OUT)/sanitize/$(1)/heaptape-replay: $(patsubst %.c,$(OUT)/sanitize/$(1)/%.o,$(SANITIZED))
 	$(CC) $(HT_CFLAGS) $(2) -o $$@ $$^ $(REPLAY_LIBS)

@@ -17,7 +17,7 @@
 enum { DEFAULT_WINDOW = 4096, MISSES_LINE_BYTES = 64, MISSES_LEVEL_LIMIT = 9, BLAME_DEFAULT_POSITIONS = 64 };
 
 const char options_usage[] =
-    "usage: heaptape-replay --pass time|memory|bare|verify|instructions|sharing|misses|blame|accesses|contention\n"
+    "usage: heaptape-replay --pass time|memory|bare|verify|instructions|sharing|misses|blame|contention\n"
     "                       [--order recorded|causal|window[=N]|paced[=SPEED]|random=SEED]\n"
     "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env NAME=VALUE]... [--null] [--as-malloc] [--threads-to-cores]\n"
     "                       [--clock recorded|real] [--disturb LINES] [--counter heaptape|callgrind] [--windows FILE]\n"
@@ -160,7 +160,6 @@ static bool take_option(int code, struct options *options) {
   case OPTION_ORDER:
     return parse_order(optarg, options);
   case OPTION_TOUCH:
-    options->have_touch = true;
     return parse_touch(optarg, options);
   case OPTION_PRELOAD:
     /* The dynamic linker splits LD_PRELOAD at both characters, and has no escape for them. */
@@ -239,9 +238,8 @@ static enum options_verdict wrong(struct options *options, const char *what, con
 static enum options_verdict check_misses(struct options *options) {
   const struct run_request *request = &options->request;
   if (request->pass != PASS_MISSES)
-    return (request->accesses && request->pass != PASS_ACCESSES) || request->caches || request->tlbs
-               ? wrong(options, "--accesses is for the passes misses and accesses, --caches and --tlbs for misses",
-                       NULL)
+    return request->accesses || request->caches || request->tlbs
+               ? wrong(options, "--accesses, --caches and --tlbs are for the misses pass", NULL)
                : OPTIONS_RUN;
   if (!request->accesses)
     return wrong(options, "the misses pass needs --accesses", NULL);
@@ -249,23 +247,6 @@ static enum options_verdict check_misses(struct options *options) {
     return wrong(options, "the misses pass supports only the recorded order", NULL);
   if (request->as_malloc)
     return wrong(options, "--as-malloc leaves out accesses that the misses pass counts", NULL);
-  return OPTIONS_RUN;
-}
-
-static enum options_verdict check_accesses(struct options *options) {
-  const struct run_request *request = &options->request;
-  if (request->pass != PASS_ACCESSES)
-    return OPTIONS_RUN;
-  if (!request->accesses)
-    return wrong(options, "the accesses pass needs --accesses", NULL);
-  if (request->order != ORDER_RECORDED)
-    return wrong(options, "the accesses pass supports only the recorded order", NULL);
-  if (request->as_malloc)
-    return wrong(options, "--as-malloc leaves out accesses that the accesses pass performs", NULL);
-  if (request->null_allocator)
-    return wrong(options, "--null has no memory to access", NULL);
-  if (options->have_touch)
-    return wrong(options, "--touch: the accesses pass writes only where the program accessed", NULL);
   return OPTIONS_RUN;
 }
 
@@ -305,17 +286,16 @@ static enum options_verdict check_together(struct options *options) {
     return wrong(options, "--null has no memory to verify", NULL);
   if (!options->have_order)
     request->order = request->pass == PASS_MEMORY || request->pass == PASS_SHARING || request->pass == PASS_MISSES ||
-                             request->pass == PASS_BLAME || request->pass == PASS_ACCESSES || options->windows
+                             request->pass == PASS_BLAME || options->windows
                          ? ORDER_RECORDED
                          : ORDER_WINDOW;
   if (request->op_limit > 0 && order_by_turns(request->order))
     return wrong(options, "--op-limit does not work under orders in which one thread runs at a time", NULL);
   if (request->as_malloc && request->pass == PASS_VERIFY)
     return wrong(options, "--as-malloc leaves no other entry points to verify", NULL);
-  if (check_blame(options) == OPTIONS_WRONG || check_misses(options) == OPTIONS_WRONG ||
-      check_windows(options) == OPTIONS_WRONG)
+  if (check_blame(options) == OPTIONS_WRONG || check_misses(options) == OPTIONS_WRONG)
     return OPTIONS_WRONG;
-  return check_accesses(options);
+  return check_windows(options);
 }
 
 enum options_verdict options_parse(int count, char **arguments, struct options *options) {

@@ -12,7 +12,7 @@ struct options {
   struct run_request request; /* points into the options and the command line */
   char *preloads[ARGUMENTS_LIMIT + 1], *settings[ARGUMENTS_LIMIT + 1];
   unsigned preload_count, setting_count;
-  bool have_pass, have_order, have_touch, baseline, have_baseline, have_vm_baseline;
+  bool have_pass, have_order, baseline, have_baseline, have_vm_baseline;
   struct baseline given;
   double engine_cycles_per_op; /* < 0: to be measured */
   struct origin_names origins;

@@ -6,10 +6,8 @@
 #include "replay/driver/window_edges.h"
 #include "replay/engine/engine.h"
 #include "replay/order/recorded_clock.h"
-#include "replay/parent/access_runs.h"
 #include "replay/parent/run.h"
 #include "replay/passes/instructions.h"
-#include "replay/report/passes/report_accesses.h"
 #include "replay/report/passes/report_pmu.h"
 #include "replay/report/report.h"
 
@@ -143,20 +141,6 @@ static int make_run(struct options *options, struct error *error) {
   return status;
 }
 
-static int make_accesses(struct options *options, struct error *error) {
-  const struct run_request *request = &options->request;
-  struct access_runs runs;
-  int status = access_runs_make(&runs, request, error);
-  if (status == 0) {
-    json_t *json = report_run(&runs.independent, request, &options->given, -1);
-    report_accesses(json, &runs);
-    status = write_json(json, options->output, error);
-    json_decref(json);
-  }
-  access_runs_free(&runs);
-  return status;
-}
-
 static int print_baseline(struct options *options, struct error *error) {
   struct baseline baseline;
   if (measure_baseline(&options->request, &baseline, error) != 0)
@@ -186,9 +170,7 @@ int main(int count, char **arguments) {
   struct error error = {""};
   int status = open_workload(&options, &error);
   if (status == 0)
-    status = options.baseline                        ? print_baseline(&options, &error)
-             : options.request.pass == PASS_ACCESSES ? make_accesses(&options, &error)
-                                                     : make_run(&options, &error);
+    status = options.baseline ? print_baseline(&options, &error) : make_run(&options, &error);
   origin_names_close(&options.origins);
   if (status != 0)
     fprintf(stderr, "heaptape-replay: %s\n", error.text);

@@ -2,7 +2,6 @@
 #include "replay/engine/engine.h"
 
 #include "core/base/os.h"
-#include "replay/accesses/perform.h"
 #include "replay/blame/blame.h"
 #include "replay/contention/contention.h"
 #include "replay/counters/counter.h"
@@ -125,8 +124,6 @@ static void set_up(void) {
     instructions_begin();
   if (setup->pass == PASS_MISSES)
     misses_begin();
-  if (setup->pass == PASS_ACCESSES)
-    perform_begin(setup);
   if (setup->pass == PASS_VERIFY && verify_setup() != 0)
     engine_fail(NULL, "no memory to verify with: %s", strerror(errno));
   if (setup->pass == PASS_SHARING && sharing_setup(engine.result) != 0)
@@ -211,7 +208,7 @@ static void replay(void) {
   pace_begin();
   result->clock_recorded = !result->setup.real_clock && !engine.paced && pace_times_known() && recorded_clock_begin();
   atomic_store(&result->phase, PHASE_REPLAY);
-  bool counting = result->setup.pass == PASS_BARE || result->setup.pass == PASS_ACCESSES;
+  bool counting = result->setup.pass == PASS_BARE;
   if (counting)
     pmu_begin();
   if (result->setup.pass == PASS_INSTRUCTIONS)
@@ -219,8 +216,6 @@ static void replay(void) {
   if (pass_counts_by_windows(result->setup.pass))
     windows_begin(&result->setup.edges);
   threads_run_all();
-  if (result->setup.pass == PASS_ACCESSES)
-    perform_end(result);
   if (counting)
     pmu_end(result->pmu);
   atomic_store(&result->phase, PHASE_DONE);

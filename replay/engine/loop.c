@@ -3,7 +3,6 @@
 
 #include "core/base/assert.h"
 #include "core/base/hints.h"
-#include "replay/accesses/perform.h"
 #include "replay/blame/blame.h"
 #include "replay/contention/contention.h"
 #include "replay/engine/threads.h"
@@ -169,8 +168,6 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
   int64_t live_before = pass_samples_memory(pass) ? live_bytes(object) : 0;
   if (pass == PASS_MISSES)
     misses_before_op();
-  if (pass == PASS_ACCESSES)
-    perform_before_op(frame->worker);
   op.pointer = plan.traits & CALL_TAKES ? object->pointer : NULL;
   if ((plan.traits & CALL_TAKES) && unlikely(object->size_bytes == OBJECT_MISSING)) {
     frame->worker->skipped++;
@@ -183,8 +180,6 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
       sharing_before_call(frame->self, plan, &op, object);
     make_call(frame, object, plan, &op, pass);
   }
-  if (pass == PASS_ACCESSES)
-    perform_after_op(op.slot);
   if (pass_samples_memory(pass) && (plan.traits & CALL_ACQUIRES))
     fragmentation_note_acquire(op.slot, object);
   if (pass == PASS_BLAME && (plan.traits & (CALL_ACQUIRES | CALL_TAKES)) == CALL_ACQUIRES)
@@ -380,7 +375,6 @@ LOOP(sharing_freely, PASS_SHARING, false)
 LOOP(sharing_by_turns, PASS_SHARING, true)
 LOOP(misses_by_turns, PASS_MISSES, true)
 LOOP(blame_by_turns, PASS_BLAME, true)
-LOOP(accesses_by_turns, PASS_ACCESSES, true)
 LOOP(contention_freely, PASS_CONTENTION, false)
 LOOP(contention_by_turns, PASS_CONTENTION, true)
 
@@ -394,7 +388,6 @@ loop_body *loop_for(enum replay_pass pass, bool turns) {
       [PASS_SHARING] = {sharing_freely, sharing_by_turns},
       [PASS_MISSES] = {NULL, misses_by_turns}, /* under the recorded order only */
       [PASS_BLAME] = {NULL, blame_by_turns},
-      [PASS_ACCESSES] = {NULL, accesses_by_turns},
       [PASS_CONTENTION] = {contention_freely, contention_by_turns},
   };
   return loops[pass][turns];

@@ -180,7 +180,7 @@ static void note_waits(const struct replay_waits *waits) {
 
 /* CPU time that is not the stream's. */
 static uint64_t other_cpu_ns(const struct worker *worker) {
-  return worker->wait_cpu_ns + worker->start_cpu_ns + worker->prepare_cpu_ns + gate_wake_cpu_ns();
+  return worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns();
 }
 
 static void run_stream(struct replay_thread *self) {

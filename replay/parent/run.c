@@ -25,9 +25,8 @@ enum {
   NO_VALGRIND = 125, /* exit status of a child that could not start it */
 };
 static const uint64_t HANG_NS = 60000000000u, DEADLOCK_NS = 3000000000u;
-/* Between two ops, all of the program's accesses meanwhile are simulated (misses pass, about 10 million accesses/s) or
-   performed (accesses pass). */
-static const uint64_t ACCESSES_HANG_NS = 3600000000000u;
+/* Between two ops, all of the program's accesses meanwhile are simulated: about 10 million accesses/s. */
+static const uint64_t MISSES_HANG_NS = 3600000000000u;
 
 static int make_result(struct run *run, const struct run_request *request, struct error *error) {
   run->result_bytes = sizeof *run->result + (request->threads + 1ull) * sizeof *run->result->completed;
@@ -41,10 +40,9 @@ static int make_result(struct run *run, const struct run_request *request, struc
   struct replay_setup *setup = &run->result->setup;
   setup->pass = request->pass;
   setup->order = request->order;
-  bool accessed = request->pass == PASS_MISSES || request->pass == PASS_ACCESSES;
-  setup->touch = request->null_allocator || accessed ? TOUCH_NONE
-                 : request->pass == PASS_VERIFY      ? TOUCH_ALL
-                                                     : request->touch;
+  setup->touch = request->null_allocator || request->pass == PASS_MISSES ? TOUCH_NONE
+                 : request->pass == PASS_VERIFY                          ? TOUCH_ALL
+                                                                         : request->touch;
   setup->touch_bound_bytes = request->touch_bound_bytes;
   setup->null_allocator = request->null_allocator;
   setup->baseline_only = request->baseline_only;
@@ -59,8 +57,6 @@ static int make_result(struct run *run, const struct run_request *request, struc
   setup->blame = request->blame;
   snprintf(setup->path, sizeof setup->path, "%s", request->path);
   snprintf(setup->origins_path, sizeof setup->origins_path, "%s", request->origins ? request->origins : "");
-  setup->access_mode = request->access_mode;
-  snprintf(setup->accesses_path, sizeof setup->accesses_path, "%s", request->accesses ? request->accesses : "");
   if (request->edges)
     setup->edges = *request->edges;
   run->result->thread_count = request->threads;
@@ -162,9 +158,9 @@ static const char *look(const struct run *run, const struct run_request *request
       dprintf(request->progress_fd, "%" PRIu64 " %" PRIu64 "\n", done, request->ops);
   }
   uint64_t idle_ns = now - watch->last_change_ns;
-  bool accesses = request->pass == PASS_MISSES || request->pass == PASS_ACCESSES;
-  if (idle_ns > (accesses ? ACCESSES_HANG_NS : HANG_NS))
-    return accesses ? "no progress for an hour" : "the allocator made no progress for 60 s";
+  bool simulated = request->pass == PASS_MISSES;
+  if (idle_ns > (simulated ? MISSES_HANG_NS : HANG_NS))
+    return simulated ? "no progress for an hour" : "the allocator made no progress for 60 s";
   const struct replay_result *result = run->result;
   uint32_t live = atomic_load(&result->live_threads), blocked = atomic_load(&result->blocked_threads);
   if (idle_ns > DEADLOCK_NS && live > 0 && blocked >= live && atomic_load(&result->phase) == PHASE_REPLAY)

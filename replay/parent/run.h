@@ -23,12 +23,11 @@ struct run_request {
   enum touch_policy touch;
   enum counted_by counted_by;       /* instructions pass */
   const struct window_edges *edges; /* instructions and misses pass; NULL: none */
-  /* Misses and accesses pass: the file of recorded accesses; NULL: none. Misses pass: caches and TLBs in the tool's
-     syntax; NULL: its defaults. */
+  /* Misses pass: the file of recorded accesses; NULL: none. Caches and TLBs in the tool's syntax; NULL: its defaults.
+   */
   const char *accesses, *caches, *tlbs;
-  enum access_mode access_mode; /* accesses pass */
-  const char *origins;          /* blame pass: file; NULL: none */
-  const json_t *origin_names;   /* blame pass: the file's JSON */
+  const char *origins;        /* blame pass: file; NULL: none */
+  const json_t *origin_names; /* blame pass: the file's JSON */
   struct blame_setup blame;
   uint64_t touch_bound_bytes; /* touch.h */
   uint64_t window, op_limit, seed, disturb_lines;

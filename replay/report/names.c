@@ -2,8 +2,8 @@
 #include "replay/report/names.h"
 
 const char *pass_name(enum replay_pass pass) {
-  static const char *const names[] = {"time",    "memory", "bare",  "verify",   "instructions",
-                                      "sharing", "misses", "blame", "accesses", "contention"};
+  static const char *const names[] = {"time",    "memory", "bare",  "verify",    "instructions",
+                                      "sharing", "misses", "blame", "contention"};
   return names[pass];
 }
 

@@ -123,8 +123,6 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
   case PASS_MISSES:
     report_misses(out, run);
     break;
-  case PASS_ACCESSES: /* made of three runs: report_accesses.h */
-    break;
   case PASS_CONTENTION:
     json_object_set_new(out, "contention", report_contention(run));
     break;

@@ -24,7 +24,6 @@ enum { SEEN_ENTRIES = 64 };
 struct worker {
   struct workload_stream stream;
   uint64_t ops, skipped, failed_calls, waits, wait_cycles, wait_cpu_ns, start_cpu_ns, cpu_ns, engine_faults;
-  uint64_t prepare_cpu_ns; /* accesses pass: spent on preparing accesses */
   struct replay_pace pace;
   bool prefaulted;                                            /* stack and buffer are */
   uint64_t verified_objects, verified_bytes, verified_partly; /* verify.h */

@@ -33,7 +33,6 @@ enum replay_pass {
   PASS_SHARING,
   PASS_MISSES,
   PASS_BLAME,
-  PASS_ACCESSES,
   PASS_CONTENTION
 };
 enum { PASSES = PASS_CONTENTION + 1 };
@@ -55,9 +54,6 @@ static inline bool order_by_turns(enum replay_order order) {
 }
 
 enum touch_policy { TOUCH_RECORDED, TOUCH_LINES, TOUCH_FIRST, TOUCH_PAGES, TOUCH_ALL, TOUCH_NONE };
-
-/* How the accesses pass performs accesses (replay/accesses/perform.h). */
-enum access_mode { ACCESS_INDEPENDENT, ACCESS_DEPENDENT, ACCESS_OWN_SHARE };
 
 /* The phase of a run, from which the parent knows whose system calls it counts and when the engine failed. */
 enum replay_phase {
@@ -101,9 +97,7 @@ struct replay_setup {
   char path[PATH_MAX];    /* of the workload, for errors */
   struct blame_setup blame;
   char origins_path[PATH_MAX]; /* the same */
-  enum access_mode access_mode;
-  char accesses_path[PATH_MAX]; /* accesses pass */
-  struct window_edges edges;    /* passes instructions and misses */
+  struct window_edges edges;   /* passes instructions and misses */
 };
 
 /* Read by the parent while the engine runs, written by each thread: one cache line each, so that threads do not share
@@ -182,12 +176,6 @@ struct replay_preempted {
   uint64_t calls, cycles, slept;
 };
 
-/* Accesses pass: accesses of the stream, those to objects; not performed; not where they were recorded; the engine's
-   own reads in order of address. */
-struct replay_accesses {
-  uint64_t all, to_objects, lost, outside, own_bytes;
-};
-
 struct replay_result {
   struct replay_setup setup;
 
@@ -225,7 +213,7 @@ struct replay_result {
   _Atomic uint64_t live_bytes_peak;
   uint64_t vm_hwm_bytes;            /* proc_status.h; the engine's own memory included */
   struct replay_held freed, purged; /* held.h; memory pass */
-  struct pmu_count pmu[PMU_EVENTS]; /* bare and accesses pass */
+  struct pmu_count pmu[PMU_EVENTS]; /* bare pass */
   char purge_call[96];              /* empty: none is known */
   bool aslr;                        /* addresses were randomised; written by the parent's child */
 
@@ -255,7 +243,6 @@ struct replay_result {
 
   struct line_sharing_counts sharing; /* sharing pass */
   struct blame_result blame;          /* blame pass */
-  struct replay_accesses accesses;    /* accesses pass */
   struct contention contention;       /* contention pass */
 
   uint32_t thread_count;

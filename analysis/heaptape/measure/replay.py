@@ -34,10 +34,10 @@ from heaptape.results.structs import SCHEMA
 # the recorded order they are equal.
 DEFAULT_ORDER = {
     **dict.fromkeys(("time", "bare", "verify", "contention"), "window"),
-    **dict.fromkeys(("memory", "instructions", "sharing", "misses", "blame", "accesses"), "recorded"),
+    **dict.fromkeys(("memory", "instructions", "sharing", "misses", "blame"), "recorded"),
 }
 # Always in the recorded order: accesses between two calls, and positions, are those of the recording.
-ONE_ORDER = ("misses", "blame", "accesses")
+ONE_ORDER = ("misses", "blame")
 # These passes count, and other work on the machine does not change them. The other passes read the clock, and run
 # alone.
 SIDE_BY_SIDE = ("instructions", "memory", "verify", "sharing", "misses", "blame")
@@ -126,7 +126,6 @@ def has_accesses(workload: Path) -> bool:
 def require_accesses(workload: Path, name: str, passes: Sequence[str]) -> None:
     """Raises HeaptapeError if the recording lacks data accesses that one of the passes needs."""
     info = read_workload(workload).info
-    about = info.get("accesses")
     for pass_ in (name for name in OF_ACCESSES if name in passes):
         if not accesses_of(workload):
             has = "only samples of the" if "access_samples" in info else "no"
@@ -137,8 +136,6 @@ def require_accesses(workload: Path, name: str, passes: Sequence[str]) -> None:
             raise HeaptapeError(
                 f"{name}: no data accesses, which the {pass_} pass needs: recorded in bursts, and none began"
             )
-        if pass_ == "accesses" and isinstance(about, dict) and "bursts" in about:
-            raise HeaptapeError(f"{name}: recorded in bursts: the pass accesses needs a whole recording")
 
 
 def _accesses_path(workload: Path) -> Path:
@@ -413,7 +410,7 @@ def warm_up(engine: Engine, choices: Sequence[Choice]) -> str | None:
     """Makes one short bare run of each allocator, without keeping it. Returns a note on that, None if there was none. A
     failure is reported by the run that counts.
     """
-    if not {"time", "bare", "accesses"} & set(engine.settings.passes):
+    if not {"time", "bare"} & set(engine.settings.passes):
         return None
     for choice in choices:
         arguments = ["--op-limit", str(WARM_UP_OPS), "--engine-cycles-per-op", "0", "--order", "window"]
@@ -467,7 +464,6 @@ def measure(
     arguments = ["--order", order, "--baseline-rss-anon-bytes", str(engine.baseline_bytes)]
     arguments += [] if own_cycles is None else ["--engine-cycles-per-op", repr(own_cycles)]
     arguments += _misses_arguments(engine.workload, engine.settings) if run.pass_ == "misses" else []
-    arguments += ["--accesses", str(_accesses_path(engine.workload))] if run.pass_ == "accesses" else []
     arguments += _blame_arguments(engine.workload, engine.settings) if run.pass_ == "blame" else []
     if run.pass_ in ("instructions", "misses") and engine.settings.windows:
         arguments += ["--windows", engine.settings.windows]
@@ -493,8 +489,7 @@ def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable
     about = {"pass": run.pass_, "touch": settings.touch}
     with scratch_folder() as scratch, tempfile.TemporaryFile("w+") as stderr:
         output = scratch / "run.json"
-        command = [str(engine.program), "--pass", run.pass_, *arguments]
-        command += ["--touch", settings.touch] if run.pass_ != "accesses" else []
+        command = [str(engine.program), "--pass", run.pass_, *arguments, "--touch", settings.touch]
         command += ["--aslr"] if settings.aslr else []
         command += ["--as-malloc"] if settings.as_malloc and run.pass_ not in ("verify", "misses") else []
         command += ["--threads-to-cores"] if settings.threads_to_cores else []

@@ -14,7 +14,6 @@ Repetitions of each pass:
   bit-identical memory in each run (a test of replay/ checks glibc, jemalloc without decay and tcmalloc), and more
   repetitions add nothing. Two show whether that is so here; allocators for which it is not (MEMORY_AGREES) get as many
   repetitions as time has.
-- accesses: as often as time; each of its runs measures its own share too.
 - contention: as often as time: which threads meet at a lock is chance.
 - bare: twice. It checks the sum of timed calls, and has no figure of its own.
 - sharing: twice, as it depends on layout like memory, in the same order.
@@ -32,11 +31,11 @@ from dataclasses import dataclass
 from heaptape.measure.registry import Choice
 from heaptape.results.runs import label_of, number
 
-PASSES = ("instructions", "time", "memory", "bare", "verify", "sharing", "misses", "blame", "accesses", "contention")
+PASSES = ("instructions", "time", "memory", "bare", "verify", "sharing", "misses", "blame", "contention")
 DEFAULT_PASSES = ("instructions", "time", "memory", "bare")
 TOUCH_POLICIES = ("recorded", "lines", "first", "pages", "all", "none")
-OF_ACCESSES = ("misses", "accesses")  # need the recording's data accesses
-AS_OFTEN_AS_ASKED = ("time", "accesses", "contention")
+OF_ACCESSES = ("misses",)  # need the recording's data accesses
+AS_OFTEN_AS_ASKED = ("time", "contention")
 ONCE = ("misses", "verify", "blame")
 FEW_REPEATS = 2
 FEWEST_ROUNDS = 5

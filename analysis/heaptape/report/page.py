@@ -26,7 +26,7 @@ from heaptape.report.svg import with_one_style
 from heaptape.report.templates import template
 from heaptape.results import contention
 from heaptape.results.schema import Results, call_details, figures
-from heaptape.tables import accesses_table, contention_table, holders_compare, line_sharing, misses_table, time_table
+from heaptape.tables import contention_table, holders_compare, line_sharing, misses_table, time_table
 from heaptape.tables.usual import Cell, Table, comparison, grouped
 from heaptape.tables.whatif_table import whatif_tables
 
@@ -113,7 +113,6 @@ def _section(file: Results, baseline: str, verdicts: VerdictTexts) -> Section:
             *time_table.usual(predicted, here, time_sentences),
             *misses_table.usual([file], here),
             *comparison([file], here),
-            *accesses_table.usual([file], here),
             *(whatif_tables(file) if file.experiment_labels else []),
             *holders_compare.tables(holders_compare.experiments(file)),
             *line_sharing.table(line_sharing.summary([file])),

@@ -22,7 +22,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.input import file_bytes
 from heaptape.formats.embedded import is_page, unpack
 from heaptape.formats.memory_map import CompactMap, decode, without_gaps
-from heaptape.results import accesses, blame, margins, misses
+from heaptape.results import blame, margins, misses
 from heaptape.results.runs import label, label_of, number
 from heaptape.results.structs import ResultsFile
 from heaptape.results.timeline import timeline_frame
@@ -192,8 +192,8 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
     Columns: workload, allocator (label), round (file and repetition: figures of one round were measured next to one
     another), metric, unit, value (float), margin_percent. Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per
     call), "instructions/NAME" (mean instructions per call), "pmu/NAME" (processor's counters per op, less the
-    engine's), "syscalls/NAME" and "syscall_bytes/NAME", "misses/SIDE/COUNT" (results/misses.py), "accesses/NAME"
-    (results/accesses.py), "contention/waits" and "contention/wait_ns", "ideal_rss" (the workload's, the same for all).
+    engine's), "syscalls/NAME" and "syscall_bytes/NAME", "misses/SIDE/COUNT" (results/misses.py), "contention/waits"
+    and "contention/wait_ns", "ideal_rss" (the workload's, the same for all).
     A metric is taken from the pass that measures it best. Two files of one workload (name and hash)
     count as more repetitions of it. For a workload that stands for another (results/margins.py) the values are those of
     the whole as far as they can be estimated, and margin_percent is how far they may be off; it is 0 for all other
@@ -258,9 +258,6 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float | None]
         if run.get("pass") == "misses":
             for metric, unit, value in misses.figures(_object(run.get("misses"))):
                 yield metric, unit, run, value
-        if run.get("pass") == "accesses":
-            for metric, value in accesses.figures(_object(run.get("accesses"))):
-                yield metric, "ns", run, value
         if run.get("pass") == "contention":
             found = _object(run.get("contention"))
             yield "contention/waits", "waits", run, number(found.get("count"))

@@ -435,22 +435,6 @@ class Misses(msgspec.Struct):
     filter_bytes: Count = None
 
 
-class Accesses(msgspec.Struct):
-    """The pass `accesses`: the program's recorded data accesses, performed by the engine. CPU times are of whole runs,
-    with nothing subtracted: of the engine's own share, and with independent and with dependent accesses.
-    """
-
-    recorded_accesses: Count = None
-    object_accesses: Count = None
-    lost_accesses: Count = None
-    outside_accesses: Count = None
-    filter_bytes: Count = None
-    own_bytes: Count = None
-    own_cpu_ns: Number = None
-    independent_cpu_ns: Number = None
-    dependent_cpu_ns: Number = None
-
-
 class Waits(msgspec.Struct):
     """Waits of threads inside calls."""
 
@@ -582,7 +566,6 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     op_limit: Count = None
     line_sharing: LineSharing | None = None
     misses: Misses | None = None
-    accesses: Accesses | None = None
     contention: Contention | None = None
     reference_stats: Counts = None
     verified: Counts = None

@@ -18,7 +18,6 @@ from heaptape.results import contention, latency
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.schema import Results
 from heaptape.tables import (
-    accesses_table,
     contention_table,
     corner_tables,
     fragmentation_table,
@@ -113,10 +112,6 @@ KINDS: dict[str, Kind] = {
     ),
     "misses": Kind(
         lambda q: misses_table.frame(q.files, q.baseline), lambda frame, q: misses_table.tables(frame, q.baseline)
-    ),
-    "accesses": Kind(
-        lambda q: accesses_table.frame(q.files, q.baseline, q.method),
-        lambda frame, q: accesses_table.tables(frame, q.baseline),
     ),
     "contention": Kind(lambda q: contention.frame(q.files), lambda frame, q: contention_table.tables(frame)),
     "sharing": Kind(lambda q: line_sharing.summary(q.files), lambda frame, q: line_sharing.table(frame)),

@@ -42,15 +42,7 @@ WRONG = {
     "replay {text} --passes time,x": (
         2,
         "heaptape: replay --passes: unknown pass 'x': there are instructions, time, memory, bare, verify, "
-        "sharing, misses, blame, accesses, contention",
-    ),
-    "replay {text} --passes accesses --touch all": (
-        2,
-        "heaptape: replay --touch: the pass accesses writes only where the program accessed",
-    ),
-    "replay {text} --passes time,accesses --as-malloc": (
-        2,
-        "heaptape: replay --as-malloc: leaves out accesses that the pass accesses performs",
+        "sharing, misses, blame, contention",
     ),
     "replay {text} --order sorted": (
         2,

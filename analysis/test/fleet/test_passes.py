@@ -144,18 +144,10 @@ def test_a_path_for_temporary_files_that_is_too_long_is_reported(tmp_path, monke
     assert "too long a path for temporary files (TMPDIR)" in done.stderr
 
 
-def test_cells_of_the_accesses_pass_have_the_file_beside_the_workload(tmp_path):
-    found, store = by_fleet(accessed(tmp_path), tmp_path / "s", "accesses")
-    assert len(store.cell_keys()) == len(ALLOCATORS) * 5
-    assert all(record.result["accesses"]["recorded_accesses"] > 0 for record in store.records())
-    assert found["figure"].str.startswith("accesses/").any()
-
-
 def test_a_workload_without_accesses_is_left_out_of_the_passes_that_need_them_and_reported(tmp_path):
     (workload,) = make_workloads(tmp_path, 1)
-    done = plan(tmp_path / "s", workload, passes="memory,misses,accesses")
+    done = plan(tmp_path / "s", workload, passes="memory,misses")
     assert "no data accesses, which the misses pass needs: left out" in done.stderr
-    assert "no data accesses, which the accesses pass needs: left out" in done.stderr
     (planned,) = plans_of(open_store(str(tmp_path / "s")))
     assert {cell.cell.pass_ for task in planned.tasks() for cell in task.cells} == {"memory"}
 

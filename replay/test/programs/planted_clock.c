@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/test/programs/planted_clock.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #undef getrusage
-#undef access_byte
 
 static __thread uint64_t cycles, switches;
 static __thread volatile uint64_t switch_word;
@@ -55,24 +51,6 @@ int planted_getrusage(int who, struct rusage *usage) {
   int status = getrusage(who, usage);
   usage->ru_nivcsw = (long)switches;
   return status;
-}
-
-static void log_access(uintptr_t address) {
-  static int fd = -2;
-  const char *path = fd == -2 ? getenv("PLANTED_ACCESS_LOG") : NULL;
-  if (fd == -2)
-    fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
-  if (fd >= 0 && write(fd, &address, sizeof address) != sizeof address)
-    abort();
-}
-
-uint8_t planted_access_byte(volatile uint8_t *at) {
-  static uintptr_t last_line;
-  uintptr_t address = (uintptr_t)at;
-  cycles += PLANTED_ACCESS_CYCLES + (address / 64 != last_line ? PLANTED_LINE_CYCLES : 0);
-  last_line = address / 64;
-  log_access(address);
-  return access_byte(at);
 }
 
 void planted_spend(uint64_t spent_cycles) {

@@ -2,21 +2,20 @@
 /* The clocks of the engine with which tests measure planted costs: they advance only by what is planted.
 
    Job: replace the counter, the clocks and the kernel's reports of preemption. Each source of that engine is compiled
-   with `-include` of this file, which renames the functions of the os seam and that of one access; the shipped engine
+   with `-include` of this file, which renames the functions of the os seam; the shipped engine
    is built from the same sources without this file. Not its job: deciding what anything costs (planted_allocator.c).
-   Invariants: a thread's counter advances by PLANTED_READING_CYCLES at each reading, by the argument of planted_spend,
-   by accesses of the accesses pass, and by nothing else; one cycle is one nanosecond of that
-   thread's CPU time; CLOCK_MONOTONIC is one for the process and advances only by sleeping. So a span costs exactly what
-   was planted in it and one reading, however busy the machine is. */
+   Invariants: a thread's counter advances by PLANTED_READING_CYCLES at each reading and by the argument of
+   planted_spend, and by nothing else; one cycle is one nanosecond of that thread's CPU time; CLOCK_MONOTONIC is one for
+   the process and advances only by sleeping. So a span costs exactly what was planted in it and one reading, however
+   busy the machine is. */
 #pragma once
 
 #include "core/base/os.h"
 #include "core/base/os_switch.h"
-#include "replay/accesses/access_byte.h"
 
 #include <sys/resource.h>
 
-enum { PLANTED_READING_CYCLES = 32, PLANTED_ACCESS_CYCLES = 3, PLANTED_LINE_CYCLES = 200 };
+enum { PLANTED_READING_CYCLES = 32 };
 
 /* Returns the calling thread's cycles, this reading included. */
 uint64_t planted_cycles(void);
@@ -35,10 +34,6 @@ volatile uint64_t *planted_switch_word(void);
 uint64_t planted_switch_armed(void);
 int planted_getrusage(int who, struct rusage *usage);
 
-/* access_byte.h: the access, which takes PLANTED_ACCESS_CYCLES, and PLANTED_LINE_CYCLES more if it is to another line
-   than the process's previous access. PLANTED_ACCESS_LOG: a file to which its address is appended, 8 bytes. */
-uint8_t planted_access_byte(volatile uint8_t *at);
-
 /* For the allocator under test, which finds them by name: the calling thread takes that many cycles; it was off its
    processor, voluntarily (in a lock) or not. */
 __attribute__((visibility("default"))) void planted_spend(uint64_t cycles);
@@ -55,5 +50,3 @@ __attribute__((visibility("default"))) void planted_switch(int involuntary);
 #define os_switch_word planted_switch_word
 #define os_switch_armed planted_switch_armed
 #define getrusage planted_getrusage
-#define access_byte planted_access_byte
-#define PREPARED_PIECE_ITEMS 64u /* so that short streams have several */

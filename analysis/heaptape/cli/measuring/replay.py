@@ -46,7 +46,7 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         "--repeats",
         type=int,
         default=5,
-        help="repetitions of the passes time, accesses and contention (default 5); bare and instructions run "
+        help="repetitions of the passes time and contention (default 5); bare and instructions run "
         "twice, memory too if that is enough, other passes once",
     )
     parser.add_argument(
@@ -218,10 +218,6 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
             f"replay --order: '{arguments.order}' is none of recorded, causal, window[=N], paced[=SPEED], random=SEED"
         )
     replaying.check_touch(arguments.touch, "replay")
-    if passes == ("accesses",) and arguments.touch != "recorded":
-        raise UsageError("replay --touch: the pass accesses writes only where the program accessed")
-    if arguments.as_malloc and "accesses" in passes:
-        raise UsageError("replay --as-malloc: leaves out accesses that the pass accesses performs")
     if not 0 <= arguments.disturb <= 1 << 20:
         raise UsageError("replay --disturb: between 0 and 1048576 lines")
     if arguments.jobs < 0:

@@ -20,7 +20,6 @@ TABLES = {
     "latency": "percentiles by call type and size class",
     "sweep": "figures at each value of a tunable",
     "misses": "simulated cache and TLB misses, page faults and instructions (replay --passes misses)",
-    "accesses": "CPU time of calls and recorded data accesses, performed on the processor (replay --passes accesses)",
     "contention": "waits of threads inside calls, by lock and call (replay --passes contention)",
     "sharing": "cache lines that threads share (replay --passes sharing)",
     "verdict": "which differences the repetitions support, in words, with effect sizes",

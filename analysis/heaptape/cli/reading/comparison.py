@@ -24,16 +24,15 @@ def print_comparison(files: Sequence[Results], baseline: str, form: str = "text"
     """
     from heaptape.model.time_model import prediction
     from heaptape.model.words import sentences
-    from heaptape.tables import accesses_table, contention_table, line_sharing, misses_table, time_table
+    from heaptape.tables import contention_table, line_sharing, misses_table, time_table
     from heaptape.tables.usual import comparison
 
     sharing = line_sharing.table(line_sharing.summary(files))
     predicted = prediction(files, baseline)
     time = time_table.usual(predicted, baseline, sentences(predicted, files, baseline))
     counted = [*time, *misses_table.usual(files, baseline)]
-    performed = accesses_table.usual(files, baseline, method)
     waits = contention_table.usual(files)
-    _print_tables([*counted, *comparison(files, baseline, method), *performed, *sharing, *waits], files, form)
+    _print_tables([*counted, *comparison(files, baseline, method), *sharing, *waits], files, form)
 
 
 def print_kinds(question: "Question", names: list[str], form: str) -> None:

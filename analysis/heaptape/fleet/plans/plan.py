@@ -16,7 +16,7 @@ from heaptape.measure.replay import order_of
 from heaptape.measure.rounds import Settings
 from heaptape.results.runs import label
 
-COMPANION_OF = {"misses": "accesses", "accesses": "accesses", "blame": "origins"}
+COMPANION_OF = {"misses": "accesses", "blame": "origins"}
 REQUIRED = ("accesses",)  # a blame pass can run without origins
 Repetitions = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Variant = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f]{1,4096}\Z")]

@@ -3,7 +3,7 @@
    Not thread-safe. */
 #pragma once
 
-#include "convert/driver/options.h"
+#include "convert/commands/options.h"
 #include "core/files/temporary_file.h"
 #include "core/workload/workload_read.h"
 

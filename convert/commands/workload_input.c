@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/driver/workload_input.h"
+#include "convert/commands/workload_input.h"
 
 #include "convert/compile/compile.h"
-#include "convert/driver/command.h"
+#include "convert/commands/commands.h"
 #include "core/workload/witness.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/driver/command.h"
+#include "convert/commands/commands.h"
 
 #include "convert/compile/compile.h"
 #include "convert/origins/origins_write.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/driver/command.h"
+#include "convert/commands/commands.h"
 
 #include "convert/rewrite/workload_trace.h"
 #include "core/files/output_file.h"

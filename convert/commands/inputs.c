@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/driver/inputs.h"
+#include "convert/commands/inputs.h"
 
 #include "core/files/temporary_file.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-convert: its table of commands. */
-#include "convert/driver/command.h"
+#include "convert/commands/commands.h"
 
 #include "core/command/diagnostics.h"
 #include "core/command/near_option.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/driver/command.h"
+#include "convert/commands/commands.h"
 
 #include "convert/distil/window_features.h"
-#include "convert/driver/workload_input.h"
+#include "convert/commands/workload_input.h"
 
 static int write_to(const struct workload *workload, const struct options *options, struct error *error) {
   struct output_file file;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/driver/command.h"
+#include "convert/commands/commands.h"
 
 #include "core/workload/witness.h"
 #include "core/workload/workload_check.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/driver/options.h"
+#include "convert/commands/options.h"
 
 #include "core/command/diagnostics.h"
 #include "core/command/near_option.h"

@@ -5,8 +5,8 @@
    failed, 2 wrong usage. */
 #pragma once
 
-#include "convert/driver/inputs.h"
-#include "convert/driver/options.h"
+#include "convert/commands/inputs.h"
+#include "convert/commands/options.h"
 #include "convert/history/history.h"
 #include "core/command/diagnostics.h"
 #include "core/command/progress.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/driver/command.h"
+#include "convert/commands/commands.h"
 
 #include "convert/distil/distil.h"
-#include "convert/driver/workload_input.h"
+#include "convert/commands/workload_input.h"
 #include "core/files/output_file.h"
 
 #include <inttypes.h>
