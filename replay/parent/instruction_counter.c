@@ -55,7 +55,7 @@ static int call_of_caller(const char *function) {
 
 /* "fn=CALLER" begins a function; "calls=N ..." is followed by "LINE INSTRUCTIONS", the instructions of everything below
    the call. */
-static int read_callgrind(const char *path, uint64_t instructions[CALL_LIMIT], struct error *error) {
+static int read_callgrind(const char *path, struct executed_count calls[CALL_LIMIT], struct error *error) {
   FILE *file = fopen(path, "r");
   if (!file)
     return error_errno(error, path, "callgrind left no output");
@@ -67,7 +67,7 @@ static int read_callgrind(const char *path, uint64_t instructions[CALL_LIMIT], s
     if (strncmp(line, "fn=", 3) == 0)
       call = call_of_caller(line + 3);
     else if (is_below && call >= 0 && sscanf(line, "%*s %" SCNu64, &count) == 1)
-      instructions[call] += count;
+      calls[call].instructions += count;
     complete |= strncmp(line, "totals:", 7) == 0;
     is_below = strncmp(line, "calls=", 6) == 0;
   }
@@ -99,6 +99,12 @@ static int read_windows(const char *path, const json_t *snapshots, uint32_t edge
   return 0;
 }
 
+static struct executed_count read_executed(const json_t *from) {
+  return (struct executed_count){(uint64_t)json_integer_value(json_object_get(from, "instructions")),
+                                 (uint64_t)json_integer_value(json_object_get(from, "string_instructions")),
+                                 (uint64_t)json_integer_value(json_object_get(from, "string_bytes"))};
+}
+
 /* A kind is the call's id (replay/passes/instructions.c). */
 static int read_ours(const char *path, uint32_t edges, struct instruction_counts *counts, struct error *error) {
   json_error_t what;
@@ -108,13 +114,15 @@ static int read_ours(const char *path, uint32_t edges, struct instruction_counts
   json_array_foreach(kinds, index, entry) {
     json_int_t kind = json_integer_value(json_object_get(entry, "kind"));
     if (kind >= 0 && kind < CALL_LIMIT)
-      counts->calls[kind] = (uint64_t)json_integer_value(json_object_get(entry, "instructions"));
+      counts->calls[kind] = read_executed(entry);
   }
   const json_t *startup = json_object_get(result, "startup");
   counts->startup_known = startup != NULL;
-  counts->startup = (uint64_t)json_integer_value(json_object_get(startup, "allocator_instructions"));
-  counts->startup_process =
-      counts->startup + (uint64_t)json_integer_value(json_object_get(startup, "loading_instructions"));
+  counts->startup = read_executed(json_object_get(startup, "allocator"));
+  counts->startup_process = read_executed(json_object_get(startup, "loading"));
+  counts->startup_process.instructions += counts->startup.instructions;
+  counts->startup_process.strings += counts->startup.strings;
+  counts->startup_process.string_bytes += counts->startup.string_bytes;
   int status = json_is_array(kinds) ? 0 : error_set(error, path, "the Valgrind tool left no result");
   if (status == 0 && edges > 0)
     status = read_windows(path, json_object_get(result, "snapshots"), edges, counts, error);

@@ -24,14 +24,20 @@ struct instruction_counter {
 int instruction_counter_begin(struct instruction_counter *counter, enum counted_by wanted, const char *workload,
                               struct error *error);
 
+/* Instructions as a processor's counter has them: a repeated string instruction is one; callgrind has one for each
+   element. By our tool also the string instructions among them, and the bytes that these moved or compared. */
+struct executed_count {
+  uint64_t instructions, strings, string_bytes;
+};
+
 /* Instructions counted below each kind of call, and before the first op. */
 struct instruction_counts {
-  uint64_t calls[CALL_LIMIT];
-  bool startup_known;       /* by our tool only */
-  uint64_t startup;         /* while the allocator ran: its constructors, and calls of the dynamic linker's and the
-                               libraries' constructors */
-  uint64_t startup_process; /* with what the dynamic linker and the libraries' constructors executed until main began;
-                               not the engine's own, which examines each loaded library */
+  struct executed_count calls[CALL_LIMIT];
+  bool startup_known;            /* by our tool only, as string instructions are */
+  struct executed_count startup; /* while the allocator ran: its constructors, and calls of the dynamic linker's and the
+                                    libraries' constructors */
+  struct executed_count startup_process; /* with what the dynamic linker and the libraries' constructors executed until
+                                            main began; not the engine's own, which examines each loaded library */
   /* Between two edges of windows; one fewer than there are edges. NULL: none were requested. */
   struct window_count {
     uint64_t calls[CALL_LIMIT], instructions[CALL_LIMIT];

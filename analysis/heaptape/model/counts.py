@@ -76,6 +76,7 @@ def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
         terms.append(Term("program_instructions", INSTRUCTIONS, program, penalties.program_instruction))
         terms.append(Term("allocator_instructions", INSTRUCTIONS, allocator, penalties.allocator_instruction))
         named[INSTRUCTIONS] = (program + allocator, penalties.allocator_instruction.middle)
+    terms += _strings(misses, "", penalties)
     costs: dict[str, float] = {}
     for term, name, count in _levels(misses, penalties):
         terms.append(term)
@@ -108,12 +109,13 @@ def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalti
     total, limit = number(instructions.get("instructions_total")), number(instructions.get("op_limit"))
     ops = number(file.workload.get("ops"))
     if total is not None:
-        if limit and ops and limit < ops:
-            total *= ops / limit
+        share = ops / limit if limit and ops and limit < ops else 1.0
+        total *= share
         start = number(instructions.get("startup_process_instructions"))
         total += start or number(instructions.get("startup_instructions")) or 0.0
         terms.append(Term("allocator_instructions", INSTRUCTIONS, total, penalties.allocator_instruction))
         named[CALLS_AND_START] = (total, penalties.allocator_instruction.middle)
+        terms += _strings(instructions, "startup_process_", penalties, share)
     else:
         missing.append(CALLS_AND_START)
     faults = number(memory.get("page_faults"))
@@ -124,6 +126,18 @@ def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalti
         missing.append("page faults")
     terms += _system_calls(memory.get("syscalls"), penalties, named, missing)
     return Counts(tuple(terms), False, named, tuple(missing))
+
+
+def _strings(run: dict, startup: str, penalties: Penalties, share: float = 1.0) -> Iterator[Term]:
+    """Repeated string instructions: each is one of the instructions, and costs more, for starting it and by byte.
+    `startup`: prefix of the keys of what is added to the calls, which stand for `share` times as many. Without counts,
+    or if the machine's costs were measured by an earlier version, none.
+    """
+    for key, penalty in (("string_instructions", penalties.string_instruction), ("string_bytes", penalties.string_byte)):
+        count = number(run.get(key))
+        if count is not None and penalty is not None:
+            more = number(run.get(startup + key)) if startup else None
+            yield Term(key, INSTRUCTIONS, count * share + (more or 0.0), penalty)
 
 
 def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str | None, float]]:

@@ -21,7 +21,7 @@ static Bool is_repeated_string(const UChar *code, UInt bytes, UInt *shift) {
     return False;
   UChar operation = code[at] & 0xfe;
   *shift = (code[at] & 1) == 0 ? 0 : is_wide ? 3 : is_short ? 1 : 2;
-  return operation == 0xa4 || operation == 0xa6 || operation >= 0xaa && operation <= 0xae;
+  return operation == 0xa4 || operation == 0xa6 || (operation >= 0xaa && operation <= 0xae);
 }
 
 static void end_string(IRSB *into) {

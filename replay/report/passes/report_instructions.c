@@ -3,6 +3,8 @@
 
 #include "replay/report/json/report_json.h"
 
+#include <stdio.h>
+
 json_t *window_positions_json(const struct window_edges *edges) {
   json_t *positions = json_array();
   for (uint32_t edge = 0; edge < edges->count; edge++)
@@ -28,27 +30,45 @@ static json_t *windows_json(const struct run *run, const struct window_edges *ed
                    instructions);
 }
 
+/* Sets the keys "string_instructions" and "string_bytes", each behind the prefix. */
+static void set_strings(json_t *into, const char *prefix, const struct executed_count *executed) {
+  char key[64];
+  snprintf(key, sizeof key, "%sstring_instructions", prefix);
+  json_set_count(into, key, executed->strings);
+  snprintf(key, sizeof key, "%sstring_bytes", prefix);
+  json_set_count(into, key, executed->string_bytes);
+}
+
 /* Instructions are the allocator's only, as counted under Valgrind; numbers of calls are counted by the engine. */
 void report_instructions(json_t *into, const struct run *run) {
   json_t *calls = json_object();
-  uint64_t total = 0;
+  struct executed_count total = {0};
+  bool strings = run->counted_by == COUNTED_BY_HEAPTAPE;
   for (int id = 0; id < CALL_LIMIT; id++) {
-    uint64_t count = run->result->call_counts[id], instructions = run->instructions.calls[id];
+    uint64_t count = run->result->call_counts[id];
+    const struct executed_count *executed = &run->instructions.calls[id];
     if (count == 0)
       continue;
-    json_object_set_new(calls, call_table[id].name,
-                        json_pack("{s:o, s:o, s:f}", "count", json_unsigned(count), "instructions_total",
-                                  json_unsigned(instructions), "instructions_mean",
-                                  (double)instructions / (double)count));
-    total += instructions;
+    json_t *call = json_pack("{s:o, s:o, s:f}", "count", json_unsigned(count), "instructions_total",
+                             json_unsigned(executed->instructions), "instructions_mean",
+                             (double)executed->instructions / (double)count);
+    if (strings)
+      set_strings(call, "", executed);
+    json_object_set_new(calls, call_table[id].name, call);
+    total.instructions += executed->instructions;
+    total.strings += executed->strings;
+    total.string_bytes += executed->string_bytes;
   }
   json_object_set_new(into, "calls", calls);
-  json_set_count(into, "instructions_total", total);
+  json_set_count(into, "instructions_total", total.instructions);
+  if (strings)
+    set_strings(into, "", &total);
   json_object_set_new(into, "instructions_counted_by", json_string(counted_by_name(run->counted_by)));
   if (run->instructions.windows)
     json_object_set_new(into, "windows", windows_json(run, &run->result->setup.edges));
   if (!run->instructions.startup_known)
     return;
-  json_set_count(into, "startup_instructions", run->instructions.startup);
-  json_set_count(into, "startup_process_instructions", run->instructions.startup_process);
+  json_set_count(into, "startup_instructions", run->instructions.startup.instructions);
+  json_set_count(into, "startup_process_instructions", run->instructions.startup_process.instructions);
+  set_strings(into, "startup_process_", &run->instructions.startup_process);
 }
