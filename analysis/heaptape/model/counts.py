@@ -133,7 +133,10 @@ def _strings(run: dict, startup: str, penalties: Penalties, share: float = 1.0) 
     `startup`: prefix of the keys of what is added to the calls, which stand for `share` times as many. Without counts,
     or if the machine's costs were measured by an earlier version, none.
     """
-    for key, penalty in (("string_instructions", penalties.string_instruction), ("string_bytes", penalties.string_byte)):
+    for key, penalty in (
+        ("string_instructions", penalties.string_instruction),
+        ("string_bytes", penalties.string_byte),
+    ):
         count = number(run.get(key))
         if count is not None and penalty is not None:
             more = number(run.get(startup + key)) if startup else None

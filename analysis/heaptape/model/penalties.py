@@ -192,7 +192,7 @@ def penalties(measured: dict[str, Any]) -> Penalties:
 
 
 def _string_costs(strings: dict[str, Any] | None) -> tuple[Penalty | None, Penalty | None]:
-    """Of a repeated string instruction, and of each of its bytes: from the cheaper of fills and copies to the dearer."""
+    """Of a repeated string instruction, and of each of its bytes: from the cheaper of fill and copy to the other."""
     if not strings:
         return None, None
     start, byte = (
