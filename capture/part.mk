@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: MIT
 # Inside the recorded program: capture/host, what it shares with the recorder, and core/base/os.c. Nothing else.
 HT_LIB := $(OUT)/lib/libheaptape.so
-# recording first: constructors run in this order, and a process attaches before it describes itself to the recorder.
-HT_HOST_SOURCES := $(wildcard $(addprefix capture/host/,recording/*.c *.c real/*.c stacks/*.c process/*.c)) core/base/os.c
-HT_LIB_SOURCES := $(filter-out %/redirected_by_attach.c,$(HT_HOST_SOURCES))
+# attach.c first: constructors run in this order, and a process attaches before it describes itself to the recorder.
+HT_HOST_SOURCES := capture/host/attach.c $(filter-out %/attach.c %/libunwind.c,$(wildcard $(addprefix capture/host/,*.c real/*.c stacks/*.c))) core/base/os.c
+HT_LIB_SOURCES := $(filter-out %/redirected.c,$(HT_HOST_SOURCES))
 ALL += $(HT_LIB)
 # initfirst: an allocator in the executable must be recorded from the first constructor of any library on.
 # The compiler must not know the malloc API where we define it. now: no lazy binding inside a signal handler.
 $(addprefix $(OUT)/pic/capture/host/,hooks.o real/real.o real/operators.o): HT_CFLAGS += -fno-builtin
-HT_PRODUCER := $(addprefix recording/,producer.o producer_pool.o ring_room.o stamping.o)
 # Exceptions go through our operators new; walks of the stack begin in producer.c.
-$(addprefix $(OUT)/pic/capture/host/,hooks.o linked_hooks.o recording/producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
+$(addprefix $(OUT)/pic/capture/host/,hooks.o linked_hooks.o producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
 # Code that hooks of an allocator in the executable run in the common cases leaves the vector registers alone.
-$(addprefix $(OUT)/pic/capture/host/,linked_hooks.o $(HT_PRODUCER) recording/accesses.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
+$(addprefix $(OUT)/pic/capture/host/,linked_hooks.o producer.o producer_state.o accesses.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
 # Only the called functions of core/base/os.c: each further one would need more of the C library (allowed_symbols.txt).
 $(OUT)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
@@ -22,44 +21,42 @@ $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 # For record --attach: the same, loaded into a running program. It exports its redirect table and nothing else, so that
 # no reference is bound to its hooks but those that the recorder redirects.
 HT_ATTACH_LIB := $(OUT)/lib/libheaptape-attach.so
-HT_ATTACH_LIB_SOURCES := $(filter-out %/redirected_by_preload.c,$(HT_HOST_SOURCES))
 ALL += $(HT_ATTACH_LIB)
-$(OUT)/pic/capture/host/redirected_by_attach.o: HT_CFLAGS += -fno-builtin
-$(HT_ATTACH_LIB): $(call c_pic_objects,$(HT_ATTACH_LIB_SOURCES)) capture/host/redirected.map
+$(OUT)/pic/capture/host/redirected.o: HT_CFLAGS += -fno-builtin
+$(HT_ATTACH_LIB): $(call c_pic_objects,$(HT_HOST_SOURCES)) capture/host/redirected.map
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,--gc-sections -Wl,-z,defs -Wl,--version-script=capture/host/redirected.map -Wl,-soname,libheaptape-attach.so -o $@ $(filter %.o,$^) -ldl
 
 # For record --unwind libunwind alone.
 HT_UNWIND_LIB := $(OUT)/lib/libheaptape-unwind.so
 ALL += $(HT_UNWIND_LIB)
-$(HT_UNWIND_LIB): $(call c_pic_objects,$(wildcard capture/host/unwinder/*.c))
+$(HT_UNWIND_LIB): $(call c_pic_objects,capture/host/stacks/libunwind.c)
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape-unwind.so -o $@ $^ -ldl
 
-RECORDER_COMPONENTS := capture/recorder capture/recorder/collector capture/recorder/redirect capture/recorder/redirect/entries capture/recorder/continuous capture/recorder/process capture/recorder/process/proc capture/sampling
+RECORDER_COMPONENTS := capture/recorder capture/recorder/processes capture/redirect
 # Decodes the instructions of functions that are redirected: for x86-64 alone.
 DECODER := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-lZydis)
 $(call c_components,$(RECORDER_COMPONENTS))
-$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/processes core/command $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -lm -lelf)
+$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/system $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -lm -lelf)
 $(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_ATTACH_LIB) $(HT_UNWIND_LIB)
 
 # The tests drive the recorder built beside them, some on their own allocator.
 HT_CAPTURE_TESTS := $(wildcard capture/test/hosts/*/*.c)
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,$(test),capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
-$(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,capture/recorder/redirect/entries,$(DECODER) -ldl)
-$(call c_test,capture/test/redirect/held_process_has_no_running_thread.c,,capture/recorder/redirect capture/recorder/redirect/entries core/base,$(DECODER) -ldl -pthread)
-$(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/process capture/recorder/process/proc core/processes core/base,)
-$(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,capture/recorder/continuous core/base,)
-$(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/process core/base,-lm)
+$(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,capture/redirect,$(DECODER) -ldl)
+$(call c_test,capture/test/redirect/held_process_has_no_running_thread.c,,capture/redirect core/base,$(DECODER) -ldl -pthread)
+$(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/processes core/system core/base,)
+$(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,capture/recorder core/base,)
+$(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/processes core/base,-lm)
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(call c_test_binary,$(test)): | $(HT_TEST_LIBS) $(OUT)/libexec/heaptape-record))
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
-$(call c_test_program,read-perf-records,capture/test/sampling/read_perf_records.c,capture/sampling core/base,)
 $(call c_bench,capture/bench/large_release_cost.c,,,)
 $(call c_bench,capture/bench/host_paths.c,,,-lstdc++ -pthread)
-$(call c_bench,capture/bench/drain_cost.c,,capture/recorder/process capture/recorder/process/proc core/processes $(TRACE),$(CORE_LIBS) -pthread -lm)
+$(call c_bench,capture/bench/drain_cost.c,,capture/recorder/processes core/system $(TRACE),$(CORE_LIBS) -pthread -lm)
 $(OUT)/obj/capture/bench/%.o: HT_CFLAGS += -fno-builtin

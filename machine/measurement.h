@@ -2,7 +2,7 @@
 /* A measurement of this machine: every figure is sampled once in each round, so that a disturbance affects all of them
    in the same way.
 
-   Job: the plan, the rounds, the result as JSON. Not its job: using the figures (analysis/heaptape/model/). */
+   Job: the plan, the rounds, the result as JSON. Not its job: using the figures (analysis/heaptape/results/model/). */
 #pragma once
 
 #include "core/base/error.h"

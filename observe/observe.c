@@ -2,8 +2,7 @@
 #include "observe/observe.h"
 
 #include "core/base/os.h"
-#include "core/processes/notify.h"
-#include "core/processes/proc.h"
+#include "core/system/process.h"
 
 #include <stdio.h>
 #include <stdlib.h>

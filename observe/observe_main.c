@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-observe: runs a command and reports the memory and processor time of each of its programs, or its counts in
    a simulation. */
+#include "core/base/diagnostics.h"
 #include "core/base/json.h"
 #include "core/base/os.h"
-#include "core/command/diagnostics.h"
-#include "core/command/near_option.h"
 #include "observe/observe.h"
 #include "observe/simulate.h"
 

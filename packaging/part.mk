@@ -16,7 +16,7 @@ HEAPTAPE_VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' analysis/hea
 
 # Man pages and completions are made from the commands themselves.
 REFERENCE := $(OUT)/share/.stamp
-$(REFERENCE): $(wildcard packaging/reference/*.py analysis/heaptape/cli/*.py analysis/heaptape/cli/*/*.py) analysis/heaptape/common/version.py $(VENV)/.stamp $(PACKAGE_VENV)/.stamp \
+$(REFERENCE): $(wildcard packaging/reference/*.py analysis/heaptape/commands/*.py) analysis/heaptape/common/version.py $(VENV)/.stamp $(PACKAGE_VENV)/.stamp \
     $(addprefix $(OUT)/,bin/heaptape $(addprefix libexec/heaptape-,record convert observe))
 	rm -rf $(@D)
 	PYTHONPATH=analysis $(PACKAGE_VENV)/bin/python packaging/reference $(OUT)/bin/heaptape $(@D)
@@ -24,8 +24,9 @@ $(REFERENCE): $(wildcard packaging/reference/*.py analysis/heaptape/cli/*.py ana
 reference: $(REFERENCE) ## man pages and completions of shells into out/share
 
 # The site of the documents, with the same definition of each command. A broken link ends it.
-docs: all $(PACKAGE_VENV)/.stamp ## the documents as a site, out/site/html
+docs: all $(PACKAGE_VENV)/.stamp $(VENV)/.stamp ## the documents as a site, out/site/html
 	PYTHONPATH=analysis:packaging/reference $(PACKAGE_VENV)/bin/python packaging/site $(OUT)/bin/heaptape $(OUT)/site
+	$(VENV)/bin/python -m heaptape.show.outputs.published $(OUT)/site/html/schemas
 	@echo "$(OUT)/site/html/index.html (with its search: python3 -m http.server -d $(OUT)/site/html)"
 
 # The files of every kind of package under its prefix; all users can read them, whatever the umask.
@@ -34,7 +35,8 @@ install-files: all $(REFERENCE)
 	install -d $(addprefix $(INSTALLED)/,libexec/heaptape/workloads lib/heaptape include share/heaptape/tools)
 	install -d $(addprefix $(INSTALLED)/share/heaptape/,allocators workloads/corpus)
 	install -m 755 $(OUT)/libexec/heaptape-* $(INSTALLED)/libexec/heaptape/
-	[ ! -d $(OUT)/libexec/valgrind ] || cp -RP $(OUT)/libexec/valgrind $(INSTALLED)/libexec/heaptape/
+	[ ! -d $(OUT)/libexec/valgrind ] || { cp -RP $(OUT)/libexec/valgrind $(INSTALLED)/libexec/heaptape/ && \
+	  find $(INSTALLED)/libexec/heaptape/valgrind -type l -delete; } # links: what only tests use
 	install -m 755 $(OUT)/workloads/* $(INSTALLED)/libexec/heaptape/workloads/
 	install -m 755 $(OUT)/lib/libheaptape.so $(OUT)/lib/libheaptape-attach.so $(OUT)/lib/libheaptape-unwind.so $(ALLOCATOR_LIBRARIES) $(INSTALLED)/lib/heaptape/
 	install -m 644 capture/wire/heaptape.h $(INSTALLED)/include/
@@ -70,7 +72,6 @@ $(PACKAGE_VENV)/.stamp: packaging/requirements.lock
 	$(PACKAGE_VENV)/bin/pip --disable-pip-version-check -q install --require-hashes -r packaging/requirements.lock
 	@touch $@
 
-# In Valgrind's folder the wheel has files, not links: a wheel can't hold links, and its machine need not be Debian's.
 WHEEL_STAGE := $(OUT)/wheel/stage
 WHEEL_PREFIX := $(WHEEL_STAGE)/analysis/heaptape/prefix
 wheel: setup-package $(PACKAGE_VENV)/.stamp ## out/wheel/heaptape-*.whl: all of heaptape, for pip
@@ -103,7 +104,7 @@ install-deb-python:
 	install -d $(DIST_INFO)
 	ln -s ../../heaptape/heaptape $(dir $(DIST_INFO))heaptape
 	printf '%s\n' 'Metadata-Version: 2.1' 'Name: heaptape' 'Version: $(HEAPTAPE_VERSION)' >$(DIST_INFO)/METADATA
-	printf '%s\n' '[pytest11]' 'heaptape = heaptape.testing.plugin' >$(DIST_INFO)/entry_points.txt
+	printf '%s\n' '[pytest11]' 'heaptape = heaptape.pytest_plugin.plugin' >$(DIST_INFO)/entry_points.txt
 
 setup-package: setup-test
 	@tools/setup @package

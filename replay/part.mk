@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: MIT
-# The engine's components, and those of the process that starts it.
-ENGINE_COMPONENTS := replay/engine replay/contention replay/passes replay/blame replay/memory replay/order replay/state replay/counters replay/region
-REPLAY_COMPONENTS := replay/driver replay/report replay/report/passes replay/report/json replay/parent $(ENGINE_COMPONENTS)
-REPLAY_BELOW := core/workload core/sharing core/valgrind core/trace core/processes core/base
+# Linked as objects: the engine finds passes in their table, and they use the engine.
+REPLAY_COMPONENTS := replay replay/parent replay/engine replay/passes replay/passes/blame replay/passes/contention replay/passes/time replay/memory replay/calls
+REPLAY_BELOW := core/workload core/sharing core/valgrind core/trace core/system core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm
 $(call c_components,$(REPLAY_COMPONENTS))
-$(call c_program,replay,replay/driver/replay_main.c,$(REPLAY_COMPONENTS) $(REPLAY_BELOW),$(REPLAY_LIBS))
+REPLAY_SOURCES := $(call c_component_sources,$(REPLAY_COMPONENTS))
+$(call c_program,replay,$(REPLAY_SOURCES),$(REPLAY_BELOW),$(REPLAY_LIBS))
 
 
-$(call c_test,replay/test/units/histogram_percentiles_are_within_one_part_in_32.c,,replay/counters,)
-$(call c_test,replay/test/units/touch_writes_what_each_policy_says.c,,replay/state core/base,)
-$(call c_test,replay/test/units/disturbance_reads_so_many_lines.c,,replay/passes core/base,)
-$(call c_test,replay/test/units/gate_loses_no_wakeup.c,,replay/state core/base,-lpthread)
+$(call c_test,replay/test/units/histogram_percentiles_are_within_one_part_in_32.c,,replay/passes/time,)
+$(call c_test,replay/test/units/touch_writes_what_each_policy_says.c,,replay/calls core/base,)
+$(call c_test,replay/test/units/disturbance_reads_so_many_lines.c,,replay/passes/time core/base,)
+$(call c_test,replay/test/units/gate_loses_no_wakeup.c,,replay/engine core/base,-lpthread)
 $(call c_test,replay/test/units/overlapping_claims_are_found.c,,replay/passes core/base,)
-$(call c_test,replay/test/units/memory_apart_keeps_the_rules_of_malloc.c,,replay/region core/base,)
+$(call c_test,replay/test/units/memory_apart_keeps_the_rules_of_malloc.c,,replay/calls core/base,)
 $(call c_test,replay/test/units/resident_os_pages_are_found_both_ways.c,,replay/memory core/base,)
-$(call c_test,replay/test/units/lists_of_overlapping_objects_stay_in_their_room.c,,replay/blame replay/memory core/base,)
+$(call c_test,replay/test/units/lists_of_overlapping_objects_stay_in_their_room.c,,replay/passes/blame replay/memory core/base,)
 
-$(call c_fuzzer,replay/fuzz/fuzz_origins.c,,$(REPLAY_COMPONENTS) $(REPLAY_BELOW),$(REPLAY_LIBS))
+$(call c_fuzzer,replay/fuzz/fuzz_origins.c,$(filter-out replay/main.c,$(REPLAY_SOURCES)), $(REPLAY_BELOW),$(REPLAY_LIBS))
 fuzzers: $(OUT)/corpus/.origins
 $(OUT)/corpus/.origins: replay/fuzz/fuzz_seeds.py replay/test/origins_file.py | $(VENV)/.stamp
 	$(VENV)/bin/python -m replay.fuzz.fuzz_seeds $(@D)
@@ -35,7 +35,7 @@ $(call c_test_library,test-programs/libwaiting.so,replay/test/programs/waiting_a
 # The engine on the tests' own clock, from the same sources: replay/test/programs/planted_clock.h. -rdynamic: the
 # planted allocator finds that clock by name. -O0 -g0: its costs are planted, so optimising, which takes the compiler
 # twice as long, gains nothing.
-PLANTED_CLOCK_OBJECTS := $(patsubst %.c,$(OUT)/planted-clock/%.o,$(call c_component_sources,$(REPLAY_COMPONENTS)))
+PLANTED_CLOCK_OBJECTS := $(patsubst %.c,$(OUT)/planted-clock/%.o,$(REPLAY_SOURCES))
 TEST_EXTRAS += $(OUT)/test-programs/heaptape-replay-planted-clock
 $(OUT)/planted-clock/%.o: HT_CFLAGS += -O0 -g0 -include replay/test/programs/planted_clock.h
 $(OUT)/planted-clock/%.o: %.c

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Streams of data accesses made by hand (core/accesses/stream.h), and a slow, obvious model of their misses.
+"""Streams of data accesses made by hand (core/trace/access_stream.h), and a slow, obvious model of their misses.
 
 An item is a tuple: ("event", stack_pointer), ("object", slot, granule), ("other", granule),
 ("total", number, value), or ("burst", 1 or 0): a burst begins or ends.
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from heaptape.formats.workload_format import read_workload
+from heaptape.tape.workload_format import read_workload
 
 from tests.leb import leb, zigzag
 from tests.line_sharing_model import Step, text

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from heaptape.outputs.published import conforms
+from heaptape.show.outputs.published import conforms
 
 if TYPE_CHECKING:
     import pytest
@@ -99,8 +99,8 @@ def call_heaptape(*arguments: str | Path) -> Result:
     """Runs the command in this process: without the second that a fresh interpreter takes to import pandas. Only for
     Python subcommands: a subcommand that is a C program replaces the process.
     """
-    from heaptape.cli.main import run
-    from heaptape.cli.programs import PROGRAMS
+    from heaptape.commands.main import run
+    from heaptape.commands.programs import PROGRAMS
     from heaptape.common.home import Home
     from heaptape.export.targets import wanted
 
@@ -193,7 +193,7 @@ def info(path: Path) -> dict[str, Any]:
 
 
 def published(name: str, text: str) -> dict[str, Any]:
-    """Parses JSON, which must have the shape that docs/formats/schemas/ publishes as NAME."""
+    """Parses JSON, which must have the shape that docs/formats/SCHEMAS.md names as NAME."""
     conforms(name, text.encode())
     return json.loads(text)
 

@@ -5,7 +5,7 @@
     work = heaptape.open_workload("redis.work")
     result = heaptape.results("redis.json")     # or a report; result.figures(), result.timelines()
     heaptape.compare(result)                    # what each allocator costs, with intervals
-    heaptape.plots.memory_over_progress(axes, result.timelines(), "rss_anon_bytes")
+    heaptape.show.figures.memory_over_progress(axes, result.timelines(), "rss_anon_bytes")
 
 docs/use/PYTHON.md is a page about it. `heaptape.compare` and `heaptape.profile` are modules, too, with more in them.
 
@@ -20,25 +20,26 @@ from typing import TYPE_CHECKING, Any
 from heaptape.common.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from heaptape import fleet, plots, tables
+    from heaptape import fleet
     from heaptape.common.errors import FormatError, HeaptapeError
-    from heaptape.comparing.compare import compared as compare
-    from heaptape.formats.workload_format import read_workload as open_workload
-    from heaptape.model.words import in_words
-    from heaptape.plots import memory_figures
     from heaptape.profile.data import profile
     from heaptape.profile.trace import Trace
     from heaptape.profile.trace import open_trace as open  # noqa: A004
     from heaptape.results import fragmentation
+    from heaptape.results.comparing.compare import compared as compare
+    from heaptape.results.model.words import in_words
     from heaptape.results.schema import Results, all_results, results
+    from heaptape.show import figures as plots
+    from heaptape.show.figures import memory_figures
+    from heaptape.tape.workload_format import read_workload as open_workload
 
 _LAZY = {
     "open": ("heaptape.profile.trace", "open_trace"),
     "Trace": ("heaptape.profile.trace", "Trace"),
-    "open_workload": ("heaptape.formats.workload_format", "read_workload"),
+    "open_workload": ("heaptape.tape.workload_format", "read_workload"),
     "all_results": ("heaptape.results.schema", "all_results"),
     "Results": ("heaptape.results.schema", "Results"),
-    "in_words": ("heaptape.model.words", "in_words"),
+    "in_words": ("heaptape.results.model.words", "in_words"),
     "FormatError": ("heaptape.common.errors", "FormatError"),
     "HeaptapeError": ("heaptape.common.errors", "HeaptapeError"),
 }
@@ -46,11 +47,11 @@ _MODULES = {
     "compare": "heaptape.compare",
     "fleet": "heaptape.fleet",
     "fragmentation": "heaptape.results.fragmentation",
-    "memory_figures": "heaptape.plots.memory_figures",
-    "plots": "heaptape.plots",
+    "memory_figures": "heaptape.show.figures.memory_figures",
+    "plots": "heaptape.show.figures",
     "profile": "heaptape.profile",
     "results": "heaptape.results",
-    "tables": "heaptape.tables",
+    "tables": "heaptape.show.tables",
 }
 __all__ = [
     "FormatError", "HeaptapeError", "Results", "Trace", "all_results", "compare", "fleet", "fragmentation", "in_words",

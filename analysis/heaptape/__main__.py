@@ -3,7 +3,7 @@
 
 import sys
 
-from heaptape.cli.main import main
+from heaptape.commands.main import main
 from heaptape.common.home import default_home
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """`heaptape.compare(results, ...)`, also a module: `from heaptape.compare import relative`. The implementation is in
-heaptape.comparing.compare.
+heaptape.results.comparing.compare.
 """
 
 from heaptape.common.callable_module import make_callable
-from heaptape.comparing.compare import (
+from heaptape.results.comparing.compare import (
     MAIN_CALLS,
     absolute,
     allocator_order,

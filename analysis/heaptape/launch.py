@@ -4,7 +4,7 @@
 import sys
 from pathlib import Path
 
-from heaptape.cli.main import main
+from heaptape.commands.main import main
 from heaptape.common.home import Home
 
 if __name__ == "__main__":

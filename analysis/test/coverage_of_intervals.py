@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How often 95 % intervals of a mean hold the truth: ours, Student's t, and those of scipy.stats.bootstrap.
 
-`python analysis/test/coverage_of_intervals.py` prints the table of comparing/bootstrap.py (half a minute).
+`python analysis/test/coverage_of_intervals.py` prints the table of results/comparing/bootstrap.py (half a minute).
 """
 
 import sys
@@ -12,7 +12,7 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from heaptape.comparing.intervals import LogRatio
+from heaptape.results.comparing.intervals import LogRatio
 
 # name -> (draws of shape, their true mean)
 NOISES = {

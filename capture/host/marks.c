@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape_mark: writes a program's mark into the ring. */
-#include "capture/host/recording/accesses.h"
-#include "capture/host/recording/producer.h"
+#include "capture/host/accesses.h"
+#include "capture/host/producer.h"
 #include "capture/wire/heaptape.h"
-#include "core/trace/annotations.h"
+#include "core/trace/summary.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
    ignores the signals of a terminal. It reports through the voice, whose functions run in the keeper's process. */
 #pragma once
 
-#include "capture/recorder/redirect/redirect.h"
+#include "capture/redirect/redirect.h"
 
 struct keeper_voice {
   void (*waiting)(int pid); /* no thread of the process has called malloc for some seconds */

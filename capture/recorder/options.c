@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/options.h"
 
-#include "core/accesses/stream.h"
+#include "core/base/diagnostics.h"
 #include "core/base/os.h"
-#include "core/command/diagnostics.h"
-#include "core/command/near_option.h"
+#include "core/trace/access_stream.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -20,7 +19,7 @@ static const char usage[] =
     "                       [--start-paused] [--signal NAME] [--duration SECONDS] [--max-size BYTES] [--sample-ms MS]\n"
     "                       [--budget PERCENT [--budget-after SECONDS]] [--rotate BYTES [--keep N]]\n"
     "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES] [--own-mappings]\n"
-    "                       [--accesses[=all|BYTES|sampled[:PERIOD]|faults[:PERIOD]] [--burst FROM..TO]]\n"
+    "                       [--accesses[=all|BYTES] [--burst FROM..TO]]\n"
     "                       [--latency] [--usable] [--stacks[=DEPTH]] [--unwind auto|dwarf|fp|libunwind]\n"
     "                       [--] CMD [ARGUMENT...]\n"
     "       heaptape record --attach PID [-o F.tape] [--duration SECONDS] [OPTION...]\n";
@@ -65,9 +64,6 @@ static const char usage_details[] =
     "  --accesses[=all|BYTES]\n"
     "                       run CMD under Valgrind and store its data accesses beside its calls: those that miss a cache of\n"
     "                       BYTES with lines of 16 bytes (default 4096; a power of two, at least 64), or all\n"
-    "  --accesses=sampled[:PERIOD]|faults[:PERIOD]\n"
-    "                       no Valgrind: store samples of data accesses, one of PERIOD. sampled: slow loads, and stores, by\n"
-    "                       the processor (PEBS, IBS); faults: page faults, by the kernel\n"
     "  --burst FROM..TO     store data accesses only in bursts, from the mark FROM to the mark TO (heaptape_mark); outside\n"
     "                       bursts the program runs faster, and its calls are stored as usual. FROM left out: from the\n"
     "                       start; TO left out: up to the end; a signal such as SIGUSR1: when the recorder (not the\n"
@@ -193,22 +189,6 @@ static int signal_of(const char *option, const char *value) {
   return number;
 }
 
-/* Parses "WORD" or "WORD:PERIOD". False: it is neither. */
-static bool is_sampling(const char *value, const char *word, uint64_t *period) {
-  size_t length = strlen(word);
-  if (strncmp(value, word, length) != 0 || (value[length] && value[length] != ':'))
-    return false;
-  const char *number = value + length + 1;
-  char *end;
-  if (!value[length])
-    return true;
-  errno = 0;
-  *period = strtoull(number, &end, 10);
-  if (*number < '0' || *number > '9' || *end || errno || *period == 0 || *period > UINT32_MAX)
-    wrong("--accesses=%s:PERIOD: the period is a number from 1 to %u, not %s", word, UINT32_MAX, number);
-  return true;
-}
-
 /* The filter in bytes; 0: none. */
 static uint64_t filter_of(const char *value) {
   if (!value)
@@ -221,20 +201,10 @@ static uint64_t filter_of(const char *value) {
   return bytes;
 }
 
-/* Every event needs a stamp: calls are matched with accesses by order, and samples are placed between calls by time. */
+/* Every event needs a stamp: calls are matched with accesses by order. */
 static void take_accesses(struct collector_settings *settings, const char *value) {
-  settings->flags |= ATTACH_STAMP_EVERY;
-  settings->flags &= ~(uint32_t)ATTACH_ACCESSES;
-  settings->sampling_period = 0;
-  if (value && is_sampling(value, "sampled", &settings->sampling_period)) {
-    settings->sampling = SAMPLING_MEMORY;
-  } else if (value && is_sampling(value, "faults", &settings->sampling_period)) {
-    settings->sampling = SAMPLING_PAGE_FAULTS;
-  } else {
-    settings->sampling = SAMPLING_NONE;
-    settings->flags |= ATTACH_ACCESSES;
-    settings->filter_bytes = filter_of(value);
-  }
+  settings->flags |= ATTACH_STAMP_EVERY | ATTACH_ACCESSES;
+  settings->filter_bytes = filter_of(value);
 }
 
 /* The longest mark that heaptape_mark stores. */
@@ -408,8 +378,8 @@ static bool take(struct command *command, int option, const char *value) {
 
 /* Exits where options contradict one another. */
 static void check_together(const struct collector_settings *settings) {
-  bool accesses = (settings->flags & ATTACH_ACCESSES) || settings->sampling;
-  if (settings->in_bursts && !(settings->flags & ATTACH_ACCESSES))
+  bool accesses = settings->flags & ATTACH_ACCESSES;
+  if (settings->in_bursts && !accesses)
     wrong("--burst limits data accesses: give --accesses, too");
   if (settings->budget_after_ns && settings->budget == 0)
     wrong("--budget-after says when a budget begins: give --budget, too");
@@ -428,7 +398,6 @@ static void check_attached(const struct command *command, const char *argument) 
                          : command->own_mappings                      ? "--own-mappings"
                          : command->describe                          ? "--describe"
                          : settings->flags & ATTACH_ACCESSES          ? "--accesses"
-                         : settings->sampling                         ? "--accesses"
                          : settings->stack_unwind == UNWIND_LIBUNWIND ? "--unwind libunwind"
                                                                       : NULL;
   if (argument)

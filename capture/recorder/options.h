@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "capture/recorder/collector/collector_settings.h"
+#include "capture/recorder/collector_settings.h"
 
 struct command {
   struct collector_settings settings; /* as the options set it; no callbacks */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-record: runs a program and records its calls of the malloc API. Launch, signals, and all printing. */
-#include "capture/recorder/collector/collector.h"
-#include "capture/recorder/collector/describe.h"
-#include "capture/recorder/continuous/file_set.h"
+#include "capture/recorder/collector.h"
+#include "capture/recorder/describe.h"
+#include "capture/recorder/file_set.h"
 #include "capture/recorder/keeper.h"
 #include "capture/recorder/options.h"
 #include "capture/recorder/preflight.h"
-#include "capture/recorder/redirect/target.h"
+#include "capture/redirect/target.h"
 #include "capture/recorder/simulator.h"
 #include "capture/recorder/tree.h"
+#include "core/base/diagnostics.h"
 #include "core/base/os.h"
-#include "core/command/diagnostics.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -118,9 +118,6 @@ static void report(const struct process_summary *process, const struct error *er
     fprintf(stderr, " in %llu burst%s%s", (unsigned long long)(t->accesses.switches + 1) / 2,
             (t->accesses.switches + 1) / 2 == 1 ? "" : "s",
             t->accesses.switches % 2 ? ", the last one up to the end" : "");
-  if (t->access_samples.recorded)
-    fprintf(stderr, ", %llu samples of accesses (%llu lost)", (unsigned long long)t->access_samples.rows,
-            (unsigned long long)t->access_samples.lost);
   if (totals->cut_why)
     fprintf(stderr, "; %s", totals->cut_why);
   fputc('\n', stderr);
@@ -338,11 +335,6 @@ static void choose_clock(struct collector_settings *settings) {
     error_set(&error, "--latency", "cannot be measured: the clock is a counter, which gives an order but no time");
     fail(&error, 1);
   }
-  if ((settings->flags & ATTACH_COUNTER) && settings->sampling) {
-    error_set(&error, "--accesses",
-              "samples have times, but the clock is a counter: they can't be placed between events");
-    fail(&error, 1);
-  }
 }
 
 /* --- a process that runs --- */
@@ -471,12 +463,6 @@ int main(int argc, char **argv) {
   bool made;
   if (try_output(&command.settings, output, sizeof output, &made, &error) != 0)
     fail_launched(&error);
-  if (command.settings.sampling && perf_source_open(&command.settings.samples, command.settings.sampling,
-                                                    command.settings.sampling_period, child_pid, &error) != 0) {
-    if (made)
-      unlink(output);
-    fail_launched(&error);
-  }
   close(failed[1]);
   if (write(go[1], "", 1) != 1)
     diagnostics_error(RECORD, "%s", strerror(errno));
@@ -491,7 +477,6 @@ int main(int argc, char **argv) {
   if (simulator)
     simulator_each_complaint(simulator, child_pid, report_complaint);
   simulator_close(simulator);
-  perf_source_close(command.settings.samples);
   collector_close(serving);
   free(description);
   if (exec_error)

@@ -6,7 +6,7 @@
    out of the program's own output. */
 #pragma once
 
-#include "capture/recorder/collector/collector_settings.h"
+#include "capture/recorder/collector_settings.h"
 
 struct simulator;
 

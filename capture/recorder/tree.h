@@ -5,7 +5,7 @@
    out. Allocates with malloc; a process for which there is no memory counts among those left out. */
 #pragma once
 
-#include "capture/recorder/collector/collector_settings.h"
+#include "capture/recorder/collector_settings.h"
 
 #include <stdio.h>
 

@@ -196,7 +196,6 @@ def test_a_signal_handler_that_allocates_between_bursts_is_counted(tmp_path: Pat
         (["--budget", "101%"], "--budget is a share"),
         (["--budget", "2x"], "--budget is a share"),
         (["--budget-after", "3"], "give --budget, too"),
-        (["--budget", "2%", "--accesses=faults"], "--budget is about calls"),
     ],
 )
 def test_wrong_options_are_refused(options: list[str], says: str) -> None:

@@ -175,7 +175,7 @@ def test_ctl_refuses_a_process_that_nobody_records() -> None:
 def test_ctl_refuses_another_user(start) -> None:
     recording = start()
     code = (
-        "import os, sys; sys.path.insert(0, sys.argv[2]); from heaptape.measure import ctl; os.setuid(65534)\n"
+        "import os, sys; sys.path.insert(0, sys.argv[2]); from heaptape.run import ctl; os.setuid(65534)\n"
         "try: ctl.command('stop', int(sys.argv[1]))\n"
         "except Exception as error: print(error)"
     )

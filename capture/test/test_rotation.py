@@ -305,7 +305,6 @@ def test_stopping_and_starting_while_files_change_counts_each_call_once(tmp_path
         (["--rotate", "1K"], "--rotate is 64K or more"),
         (["--keep", "3"], "give --rotate, too"),
         (["--rotate", "1M", "--keep", "0"], "--keep is a number"),
-        (["--rotate", "1M", "--accesses=faults"], "--rotate can't"),
     ],
 )
 def test_wrong_options_are_refused(options: list[str], says: str) -> None:

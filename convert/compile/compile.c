@@ -2,8 +2,7 @@
 #include "convert/compile/compile.h"
 
 #include "convert/compile/compile_info.h"
-#include "core/workload/making/touched_words.h"
-#include "core/workload/making/waits.h"
+#include "core/workload/making/slots.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/compile/compile_accesses.h"
 
-#include "core/accesses/replay_file.h"
+#include "core/trace/access_stream.h"
 
 #include <stdlib.h>
 #include <string.h>

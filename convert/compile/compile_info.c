@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/compile/compile_info.h"
 
+#include "core/base/json.h"
 #include "core/trace/accesses.h"
-#include "core/trace/call_counts.h"
+#include "core/trace/summary.h"
 #include "core/workload/witness.h"
 
 #include <stdlib.h>
@@ -96,7 +97,6 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
   json_object_set_new(object, "recorded", recorded_samples_json(&info->samples));
   if (trace_reader_summary(info->reader)->accesses.recorded)
     json_object_set_new(object, "accesses", accesses_json(info));
-  json_object_set(object, "access_samples", json_object_get(trace->json, "access_samples"));
   if (info->rewritten)
     json_object_update(object, info->rewritten);
   json_object_set(object, "synthetic", json_object_get(trace->json, "synthetic"));

@@ -8,8 +8,7 @@
 #include "convert/history/history.h"
 #include "convert/history/recorded_samples.h"
 #include "convert/history/trace_info.h"
-#include "core/workload/making/time_line.h"
-#include "core/workload/size_histogram.h"
+#include "core/workload/statistics.h"
 
 struct compile_info {
   struct trace_reader *reader;

@@ -3,7 +3,8 @@
 
 #include "convert/distil/layout.h"
 #include "convert/rewrite/workload_trace.h"
-#include "core/trace/call_counts.h"
+#include "core/base/json.h"
+#include "core/trace/summary.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "convert/distil/plan.h"
-#include "core/files/temporary_file.h"
+#include "core/base/files.h"
 #include "core/workload/workload_read.h"
 
 #include <stdbool.h>

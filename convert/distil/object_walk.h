@@ -6,7 +6,7 @@
    state that the op needs. Memory is O(slots + threads). Not thread-safe. */
 #pragma once
 
-#include "core/workload/workload_ops.h"
+#include "core/workload/workload_read.h"
 
 enum op_effect {
   OP_ALONE,   /* on no object: no slot */

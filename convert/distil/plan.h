@@ -43,7 +43,7 @@ struct distil_plan {
   uint64_t large_bytes; /* UINT64_MAX: none is large */
   uint64_t seed;
   json_t *manifest; /* an object */
-  /* Not in the JSON: the workload's data accesses (core/accesses/replay_file.h); windows include their accesses and
+  /* Not in the JSON: the workload's data accesses (core/trace/access_stream.h); windows include their accesses and
      also need the objects that these access. NULL: none. */
   const char *accesses;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Classes of request sizes: the buckets of core/workload/size_histogram.h; the last has no upper limit. Thread-safe. */
+/* Classes of request sizes: the buckets of core/workload/statistics.h; the last has no upper limit. Thread-safe. */
 #pragma once
 
-#include "core/workload/size_histogram.h"
+#include "core/workload/statistics.h"
 
 enum { SIZE_CLASSES = 128 };
 

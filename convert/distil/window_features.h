@@ -7,7 +7,7 @@
    memory is O(slots + threads). Not thread-safe. */
 #pragma once
 
-#include "core/files/output_file.h"
+#include "core/base/files.h"
 #include "core/workload/workload_read.h"
 
 /* window_ops: at least 1; the last window has the remaining ops. Returns 0, or -1 with error. */

@@ -3,7 +3,7 @@
 
 #include "convert/formats/importers/import_lttng.h"
 #include "convert/formats/reading/line_reader.h"
-#include "core/files/temporary_file.h"
+#include "core/base/files.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -7,7 +7,6 @@
 #include "convert/history/trace_info.h"
 #include "core/base/address_map.h"
 #include "core/base/assert.h"
-#include "core/base/hints.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

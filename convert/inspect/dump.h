@@ -6,7 +6,7 @@
    not repair inversions (`check` counts them). Streaming: memory is one open block per thread. Not thread-safe. */
 #pragma once
 
-#include "core/files/output_file.h"
+#include "core/base/files.h"
 #include "core/trace/read/trace_read.h"
 
 enum dump_format { DUMP_TEXT, DUMP_CSV, DUMP_JSONL };

@@ -3,7 +3,7 @@
 
 #include "convert/history/merge.h"
 #include "core/trace/event.h"
-#include "core/workload/workload_ops.h"
+#include "core/workload/workload_read.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -10,7 +10,7 @@
    ("null": NULL is passed in; "frees": a realloc that ended the object), WAITs as THREAD:OPS, threads that are started
    before it or right after it, recorded time in ns, touched OS pages.
 
-   Not its job: the walk (core/workload/workload_ops.h), which determines errors and memory. Not thread-safe. */
+   Not its job: the walk (core/workload/workload_read.h), which determines errors and memory. Not thread-safe. */
 #pragma once
 
 #include "convert/inspect/dump.h"

@@ -4,9 +4,10 @@
 #include "convert/history/recorded_samples.h"
 #include "convert/history/trace_info.h"
 #include "convert/inspect/marks.h"
+#include "core/base/json.h"
 #include "core/trace/accesses.h"
-#include "core/trace/call_counts.h"
 #include "core/trace/layout.h"
+#include "core/trace/summary.h"
 #include "core/workload/witness.h"
 
 #include <inttypes.h>
@@ -82,18 +83,6 @@ static json_t *accesses_json(const struct trace_summary *summary) {
   return object;
 }
 
-/* The trace's samples of data accesses, and counts of those left out. */
-static json_t *access_samples_json(const struct trace_summary *summary) {
-  const struct trace_access_sample_totals *totals = &summary->access_samples;
-  json_t *object = json_object();
-  json_set_count(object, "rows", totals->rows);
-  json_set_count(object, "kernel", totals->kernel);
-  json_set_count(object, "no_address", totals->no_address);
-  json_set_count(object, "lost", totals->lost);
-  json_set_count(object, "throttled", totals->throttled);
-  return object;
-}
-
 static int add_name(void *names, uint32_t thread, const char *name) {
   char key[16];
   snprintf(key, sizeof key, "%u", thread);
@@ -133,8 +122,6 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
     json_set_count(object, "stack_nodes", summary->stack_nodes);
   if (summary->accesses.recorded)
     json_object_set_new(object, "accesses", accesses_json(summary));
-  if (summary->access_samples.recorded)
-    json_object_set_new(object, "access_samples", access_samples_json(summary));
   json_t *names = json_object();
   struct error ignored = {""}; /* an error in names must not hide the other keys */
   trace_reader_thread_names(reader, add_name, names, &ignored);
@@ -338,16 +325,6 @@ static void print_accesses(const json_t *accesses, FILE *out) {
   print_count(out, "allocator's instructions", accesses, "allocator_instructions");
 }
 
-static void print_access_samples(const json_t *samples, FILE *out) {
-  if (!samples)
-    return;
-  print_count(out, "samples of data accesses", samples, "rows");
-  print_count(out, "  left out: the kernel's", samples, "kernel");
-  print_count(out, "  left out: no address", samples, "no_address");
-  print_count(out, "  lost", samples, "lost");
-  print_count(out, "  times held back", samples, "throttled");
-}
-
 /* One file of a rotated recording. */
 static void print_rotation(const json_t *rotation, FILE *out) {
   if (!rotation)
@@ -462,7 +439,6 @@ void info_print(const json_t *info, FILE *out) {
     fprintf(out, "%-22s %s\n", i ? "" : "optional columns", json_string_value(json_array_get(columns, i)));
   print_count(out, "stack nodes", info, "stack_nodes");
   print_accesses(json_object_get(json_object_get(info, "accesses") ? info : about, "accesses"), out);
-  print_access_samples(json_object_get(info, "access_samples"), out);
   print_rotation(json_object_get(about, "rotation"), out);
   print_budget(json_object_get(json_object_get(info, "footer"), "budget"), out);
   print_distilled(json_object_get(about, "distilled"), out);

@@ -3,9 +3,8 @@
 
 #include "convert/history/trace_info.h"
 #include "convert/inspect/profile_tables.h"
-#include "convert/inspect/sampled_objects.h"
 #include "core/base/vector.h"
-#include "core/sharing/line_sharing_json.h"
+#include "core/sharing/line_sharing.h"
 #include "core/workload/witness.h"
 
 #include <stdlib.h>
@@ -31,7 +30,6 @@ struct profile {
   struct profile_tables tables;
   struct line_sharing *sharing; /* NULL: not counted */
   struct line_sharing_counts *sharing_counts;
-  struct sampled_objects *sampled; /* NULL: the trace has no samples of data accesses */
   struct profile_window windows[PROFILE_WINDOWS];
   struct error *error;
   const char *path;
@@ -98,9 +96,7 @@ static void touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
 /* A realloc releases the old address before the new one is handed out: other threads may get it meanwhile. */
 static int move_begins(void *context, const struct merge_step *step, uint32_t slot) {
   const struct profile *profile = context;
-  if (profile->sharing)
-    line_sharing_remove(profile->sharing, slot, step->thread);
-  sampled_objects_release(profile->sampled, step->stamp, step->event->released);
+  line_sharing_remove(profile->sharing, slot, step->thread);
   return 0;
 }
 
@@ -111,18 +107,6 @@ static int note_sharing(struct profile *profile, const struct history_op *op) {
   if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
     status = line_sharing_add(profile->sharing, op->slot, op->event->acquired, op->request_bytes, op->thread);
   line_sharing_after_op(profile->sharing);
-  return status == 0 ? 0 : error_set(profile->error, profile->path, "out of memory");
-}
-
-static int note_sampled(struct profile *profile, const struct history_op *op) {
-  if (!profile->sampled || !op->event)
-    return 0;
-  if (op->kind == HISTORY_RELEASE)
-    sampled_objects_release(profile->sampled, op->stamp, op->event->released);
-  if (op->kind != HISTORY_ACQUIRE && op->kind != HISTORY_MOVE)
-    return 0;
-  int status = sampled_objects_acquire(profile->sampled, op->stamp, op->event->acquired, op->request_bytes,
-                                       profile->objects.at[op->slot].stack);
   return status == 0 ? 0 : error_set(profile->error, profile->path, "out of memory");
 }
 
@@ -152,8 +136,7 @@ static int profile_op(void *context, const struct history_op *op, const struct h
       note_move(profile, op, old_bytes);
     profile->allocated_bytes += op->request_bytes;
   }
-  int status = profile->sharing ? note_sharing(profile, op) : 0;
-  return status == 0 ? note_sampled(profile, op) : status;
+  return profile->sharing ? note_sharing(profile, op) : 0;
 }
 
 static json_t *windows_json(const struct profile *profile) {
@@ -190,8 +173,6 @@ static json_t *profile_json(struct profile *profile, const struct witness *witne
     profile->sharing = NULL;
     json_object_set_new(object, "line_sharing", line_sharing_json(profile->sharing_counts));
   }
-  if (profile->sampled)
-    json_object_set_new(object, "access_samples", sampled_objects_json(profile->sampled));
   return object;
 }
 
@@ -235,20 +216,17 @@ json_t *profile_of_trace(struct trace_reader *reader, const struct history_optio
   bool sharing = lines_can_be_shared(profile->summary);
   json_t *object = NULL;
   struct witness witness;
-  int sampled = sampled_objects_open(&profile->sampled, reader, error);
   struct history_consumer consumer = {.context = profile,
                                       .op = profile_op,
-                                      .move_begins = sharing || profile->sampled ? move_begins : NULL,
+                                      .move_begins = sharing ? move_begins : NULL,
                                       .touched_at_end = touched_at_end};
-  if (sampled == 0 &&
-      (!profile_tables_init(&profile->tables, profile->summary->stack_nodes) || (sharing && !begin_sharing(profile))))
+  if (!profile_tables_init(&profile->tables, profile->summary->stack_nodes) || (sharing && !begin_sharing(profile)))
     error_set(error, path, "out of memory");
-  else if (sampled == 0 && history_run(reader, options, &consumer, &witness, error) == 0)
+  else if (history_run(reader, options, &consumer, &witness, error) == 0)
     object = profile_json(profile, &witness);
   if (profile->sharing)
     line_sharing_end(profile->sharing);
   free(profile->sharing_counts);
-  sampled_objects_close(profile->sampled);
   profile_tables_free(&profile->tables);
   free(profile->objects.at);
   free(profile);

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "core/trace/event.h"
-#include "core/workload/size_histogram.h"
+#include "core/workload/statistics.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 #include "convert/rewrite/trace_anonymise.h"
 #include "convert/rewrite/trace_merge.h"
 #include "convert/rewrite/trace_slice.h"
-#include "core/files/temporary_file.h"
+#include "core/base/files.h"
 
 enum step { MERGE, SLICE, ANONYMISE, COPY, STEPS };
 
@@ -28,11 +28,6 @@ static int run_step(const struct step_run *run, const struct slice_spec *spec, s
   default:
     return trace_copy(run->readers[0], run->path, &run->options, error);
   }
-}
-
-static void close_all(struct trace_reader **readers, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++)
-    trace_reader_close(readers[i]);
 }
 
 int rewrite_trace(const struct rewrite *rewrite, struct trace_reader **readers, uint32_t count, const char *path,
@@ -65,6 +60,5 @@ int rewrite_trace(const struct rewrite *rewrite, struct trace_reader **readers, 
     temporary_file_close(&temporary);
   }
   trace_reader_close(reader);
-  close_all(readers, count);
   return result;
 }

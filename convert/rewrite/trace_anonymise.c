@@ -162,8 +162,6 @@ static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader,
     result = anonymous_accesses_finish(anonymiser->accesses);
   if (result == 0)
     write_samples(anonymiser);
-  if (source->access_samples.recorded) /* their addresses are the program's */
-    trace_out_drop_accesses(anonymiser->out);
   /* Not the source's footer: its clock and its calls in flight do not hold for this trace. */
   struct trace_summary footer = *source;
   footer.footer_json = "{\"end\": \"exit\"}";

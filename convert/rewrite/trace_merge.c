@@ -233,7 +233,7 @@ static json_t *merged_info(struct trace_reader *const *readers, const struct rot
   json_object_foreach(lacks, name, item) json_array_append_new(names, json_string(name));
   json_decref(lacks);
   json_object_set_new(info, "lacks", names);
-  static const char *const left_out[] = {"accesses", "distilled", "access_samples", "rotation", "pid", "parent_pid"};
+  static const char *const left_out[] = {"accesses", "distilled", "rotation", "pid", "parent_pid"};
   for (size_t key = 0; key < sizeof left_out / sizeof *left_out - (files->recordings > 1 ? 0 : 2); key++)
     json_object_del(info, left_out[key]);
   if (files->recordings > 1)
@@ -251,7 +251,7 @@ static int merge_into(struct trace_out *out, struct trace_reader *const *readers
                                   .address_offset = (uint64_t)files->at[i].recording << ADDRESS_BITS,
                                   .address_limit = files->recordings > 1 ? 1ull << ADDRESS_BITS : 0,
                                   .threads = files->at[i].threads};
-    if (trace_summary_has_accesses(trace_reader_summary(readers[i])))
+    if (trace_reader_summary(readers[i])->accesses.recorded)
       trace_out_drop_accesses(out);
     if (trace_copy_into(out, readers[i], &change, error) != 0)
       return -1;

@@ -366,7 +366,6 @@ static json_t *slice_info(const struct trace_summary *summary, const json_t *tex
   json_object_del(info, "distilled");
   json_object_del(info, "rotation");
   json_object_del(json_object_get(info, "synthetic"), "expected"); /* holds for the whole only */
-  json_object_del(info, "access_samples");
   json_object_set_new(info, "slice",
                       json_pack("{sO sI sI sb sI}", "of", texts, "events", (json_int_t)summary->events, "threads",
                                 (json_int_t)summary->threads, "truncated", summary->truncated, "dropped",
@@ -394,7 +393,7 @@ static int slice(struct slicer *slicer, struct trace_reader *reader, const struc
     result = trace_reader_samples(reader, take_sample, slicer, slicer->error);
   if (result == 0)
     result = trace_copy_thread_names(reader, slicer->out, 0, slicer->error);
-  if (trace_summary_has_accesses(trace_reader_summary(reader)))
+  if (trace_reader_summary(reader)->accesses.recorded)
     trace_out_drop_accesses(slicer->out);
   result = trace_out_close(slicer->out, trace_reader_summary(reader), result != 0, &written);
   if (result != 0)

@@ -24,7 +24,7 @@ struct workload_trace_wanted {
   bool (*wants)(void *context, uint64_t number);
   void *context;
   json_t *distilled; /* INFO's key of that name; NULL: none */
-  /* The workload's data accesses (core/accesses/replay_file.h). The trace gets those before each op for which `plays`
+  /* The workload's data accesses (core/trace/access_stream.h). The trace gets those before each op for which `plays`
      returns true, except accesses to objects that it does not have. NULL: none. */
   const char *accesses;
   bool (*plays)(void *context, uint64_t position);

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from heaptape.common.errors import FormatError
-from heaptape.formats import calls
-from heaptape.formats.tape_format import open_trace
+from heaptape.tape import calls
+from heaptape.tape.tape_format import open_trace
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from heaptape.common.errors import FormatError
-from heaptape.formats.tape_format import open_trace
+from heaptape.tape.tape_format import open_trace
 
 from convert.test.models.access_maker import Row, add_accesses, block_of
 from convert.test.models.history_maker import legal

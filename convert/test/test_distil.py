@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from heaptape.formats import calls
+from heaptape.tape import calls
 
 from convert.test.models import workload_ops
 from convert.test.models.workload_ops import NO_SLOT, WorkloadOp

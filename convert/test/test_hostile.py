@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from heaptape.common.errors import FormatError
-from heaptape.formats.tape_format import open_trace
+from heaptape.tape.tape_format import open_trace
 
 from convert.test.models.history_maker import legal
 from convert.test.models.history_model import text

@@ -13,8 +13,8 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
-from heaptape.formats.tape_blocks import EVENTS, GAP, TOUCHED
-from heaptape.formats.tape_format import Trace, open_trace
+from heaptape.tape.tape_blocks import EVENTS, GAP, TOUCHED
+from heaptape.tape.tape_format import Trace, open_trace
 from hypothesis import given
 from hypothesis import strategies as st
 

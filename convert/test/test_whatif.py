@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from heaptape.formats.workload_format import read_workload
+from heaptape.tape.workload_format import read_workload
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Assertions of debug builds (`make debug`): checks of the invariants that headers state.
+/* Assertions of debug builds (`make debug`): checks of the invariants that headers state. Hints to the compiler.
 
    Not its job: errors of input, of the system or of users; those have codes. An assertion costs nothing in other
    builds, where its condition is compiled but not run. Async-signal-safe, and allocates nothing, so that code inside a
@@ -26,3 +26,6 @@ __attribute__((noreturn, noinline, cold, unused)) static void assert_failed(cons
 #else
 #define HT_ASSERT(condition) ((void)sizeof((condition) ? 1 : 0))
 #endif
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define unlikely(condition) __builtin_expect(!!(condition), 0)

@@ -28,3 +28,25 @@ void *vector_enlarge_zeroed(void *elements, size_t *room, size_t needed, size_t 
     memset(larger + before * element_bytes, 0, (*room - before) * element_bytes);
   return larger;
 }
+
+uint8_t *buffer_enlarge(struct buffer *buffer, size_t more) {
+  size_t needed;
+  uint8_t *bytes = __builtin_add_overflow(buffer->used, more, &needed)
+                       ? NULL
+                       : vector_enlarge(buffer->bytes, &buffer->room, needed, 1);
+  if (!bytes) {
+    buffer->failed = true;
+    return NULL;
+  }
+  buffer->bytes = bytes;
+  return bytes + buffer->used;
+}
+
+void buffer_append_u64(struct buffer *buffer, uint64_t value) {
+  buffer_append(buffer, &value, sizeof value);
+}
+
+void buffer_free(struct buffer *buffer) {
+  free(buffer->bytes);
+  *buffer = (struct buffer){0};
+}

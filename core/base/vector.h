@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays that grow, of any element type.
+/* Arrays that grow, of any element type, and bytes to be written.
 
-   Growth at least doubles, with malloc, and checks for overflow. Where there is no memory the array stays as it is, and
-   the caller reports it. Elements move when an array grows, so a pointer to one is valid until the next is added.
-   Invariant: count <= room. Not its job: bytes to be written, with one check at the end (buffer.h). Not thread-safe. */
+   Growth at least doubles, with malloc, and checks for overflow. Where there is no memory an array stays as it is, and
+   the caller reports it; a buffer remembers the failure, so that one check at the end is enough. Elements move when an
+   array grows, so a pointer to one is valid until the next is added. Invariant: count <= room. Not thread-safe. */
 #pragma once
+
+#include "core/base/assert.h"
+#include "core/base/leb.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* In a zeroed vector, at is NULL. Free it with free(vector.at). */
 #define VECTOR(type)                                                                                                   \
@@ -65,3 +70,35 @@ static inline void *vector_grow(void *elements, size_t *room, size_t needed, siz
 static inline void *vector_grow_zeroed(void *elements, size_t *room, size_t needed, size_t element_bytes) {
   return needed <= *room ? elements : vector_enlarge_zeroed(elements, room, needed, element_bytes);
 }
+
+struct buffer {
+  uint8_t *bytes;
+  size_t used, room;
+  bool failed; /* out of memory: contents are not to be used */
+};
+
+/* buffer_reserve where there is not enough room. */
+uint8_t *buffer_enlarge(struct buffer *buffer, size_t more);
+
+/* Makes room for more bytes after used and returns where they go; NULL if there is no memory. */
+static inline uint8_t *buffer_reserve(struct buffer *buffer, size_t more) {
+  HT_ASSERT(buffer->used <= buffer->room);
+  return buffer->room - buffer->used >= more ? buffer->bytes + buffer->used : buffer_enlarge(buffer, more);
+}
+
+static inline void buffer_append(struct buffer *buffer, const void *bytes, size_t count) {
+  uint8_t *to = buffer_reserve(buffer, count);
+  if (!to)
+    return;
+  memcpy(to, bytes, count);
+  buffer->used += count;
+}
+
+static inline void buffer_append_leb(struct buffer *buffer, uint64_t value) {
+  uint8_t *to = buffer_reserve(buffer, LEB_MAX_BYTES);
+  if (to)
+    buffer->used += (size_t)(leb_put(to, value) - to);
+}
+
+void buffer_append_u64(struct buffer *buffer, uint64_t value);
+void buffer_free(struct buffer *buffer);

@@ -13,12 +13,13 @@
    counts `sampled` times, and so do the objects and pairs there, so that sums and means are unbiased estimates. The
    counts of objects, and of the lines that large objects fill, stay exact.
 
-   Not its job: where objects and threads come from, output (line_sharing_json.h). Invariants: memory is O(live objects)
+   Not its job: where objects and threads come from, output of the JSON. Invariants: memory is O(live objects)
    where their numbers are used again, and none of it is from malloc. An object that finds no room on a line (which has
    LINE_OBJECTS already: only overlapping objects can be that many), and a pair of threads that finds no room in the
    table, are counted as left out. Not thread-safe. */
 #pragma once
 
+#include <jansson.h>
 #include <stdint.h>
 
 enum {
@@ -91,3 +92,18 @@ void line_sharing_end(struct line_sharing *sharing);
 static inline uint64_t line_sharing_size_last(unsigned class) {
   return class == LINE_SHARING_SIZES - 1 ? UINT64_MAX : (uint64_t)8 << class;
 }
+
+/* Cache-line sharing as JSON, the same for a trace's own addresses and for a replay:
+
+     {"line_bytes": 64, "sampled": 1 (all; else one OS page in that many), "ops", "objects", "shared_objects", "pairs",
+     "used_pairs", "objects_left_out", "shared_lines" | "object_pairs" | "live_lines": {"end", "peak", "peak_position",
+     "mean"}, "sizes": [[up to bytes (null: more), objects, shared objects, pairs], ...], "threads": [[thread, thread,
+     pairs, mean pairs], ...], "threads_left_out": pairs, "progress": [[ops done, shared lines, object pairs, live
+     lines, peak of shared lines since the row before], ...]}
+
+   line_sharing.h defines each count; means are over ops; threads are the LINE_SHARING_THREADS_LISTED pairs of threads
+   with the most pairs of objects, most first. */
+enum { LINE_SHARING_THREADS_LISTED = 512 };
+
+/* A new object, the caller's. Sorts counts->threads. */
+json_t *line_sharing_json(struct line_sharing_counts *counts);

@@ -33,11 +33,6 @@ static int ignore_name(void *context, uint32_t thread, const char *name) {
   return strlen(name) > 255;
 }
 
-static int ignore_access_sample(void *context, const struct trace_access_sample *sample) {
-  (void)context;
-  return !access_sample_is_known(sample->what);
-}
-
 static void read_accesses(const struct trace_reader *reader, struct error *error) {
   struct trace_access_cursor *cursor;
   struct access_item item;
@@ -74,8 +69,6 @@ static void read_as_file(const uint8_t *bytes, size_t count) {
         trace_reader_thread_names(reader, ignore_name, NULL, &error) > 0)
       __builtin_trap();
     read_accesses(reader, &error);
-    if (trace_reader_access_samples(reader, ignore_access_sample, NULL, &error) > 0)
-      __builtin_trap();
     trace_reader_close(reader);
   }
   close(fd);

@@ -3,8 +3,8 @@
    (recent ones, old ones, the same ones again), inside and outside of them, and to other memory near and far. */
 #pragma once
 
-#include "core/accesses/stream.h"
 #include "core/test/check.h"
+#include "core/trace/access_stream.h"
 
 struct access_generator {
   uint64_t random;

@@ -3,7 +3,7 @@
    (FORMAT.md section 6a). Not its job: columns, files. */
 #pragma once
 
-#include "core/accesses/stream.h"
+#include "core/trace/access_stream.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -32,7 +32,6 @@ enum block_type {
   BLOCK_MARKS = 8,
   BLOCK_THREADS = 9,
   BLOCK_ACCESSES = 10,
-  BLOCK_ACCESS_SAMPLES = 11,
   BLOCK_BURSTS = 12,
   BLOCK_FOOTER = 15
 };
@@ -87,14 +86,6 @@ enum access_code {
   ACCESS_CODE_RECENT_OBJECT = 64,
   ACCESS_CODE_KNOWN_PAGE = 128, /* plus its number */
   ACCESS_CODE_FAR_PAGE = 255,
-};
-
-enum access_sample_column {
-  ACCESS_SAMPLE_COLUMN_STAMP = 1,
-  ACCESS_SAMPLE_COLUMN_ADDRESS = 2,
-  ACCESS_SAMPLE_COLUMN_WHAT = 3,
-  ACCESS_SAMPLE_COLUMN_LATENCY = 4,
-  ACCESS_SAMPLE_COLUMNS = 5, /* ids are below this */
 };
 
 struct file_header {

@@ -1,14 +1,41 @@
 /* SPDX-License-Identifier: MIT */
-/* Figures of a whole trace: the process's memory over time, its total use of resources, what the writer has taken, and
-   what a reader finds. Types only, which writer and reader pass on. */
+/* What a trace holds besides its events, as writer and reader pass it on: modules, marks, names of threads; the
+   process's memory over time and its total use of resources; what the writer has taken, and what a reader finds.
+
+   The caller owns the texts that it passes; they need to live during the call only. Texts to be written need not be
+   UTF-8: other bytes are read back as '?'. Texts that are read are UTF-8. */
 #pragma once
 
-#include "core/accesses/stream.h"
-#include "core/trace/access_samples.h"
+#include "core/trace/access_stream.h"
 #include "core/trace/event.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+enum { TRACE_MARK_MAX_BYTES = 255, TRACE_MAX_BUILD_ID_BYTES = 64 };
+
+/* An executable or library that was mapped. It applies to the stack nodes after it in the file, until a later module
+   has the same addresses; nodes without a module before them belong to the first one after. */
+struct trace_module {
+  const char *name;     /* base name of the file */
+  const char *path;     /* NULL: not stored */
+  const char *build_id; /* hexadecimal; NULL: it has none, or none is known */
+  uint64_t start, end;  /* addresses that it occupies */
+  uint64_t bias;        /* an address less bias is an address of the file's symbols */
+};
+
+/* Copies a module with its texts, which trace_module_free_texts frees, also where this returns false: no memory. */
+bool trace_module_copy(struct trace_module *to, const struct trace_module *from);
+void trace_module_free_texts(struct trace_module *module);
+
+/* A mark that the program set by heaptape.h. */
+#define TRACE_MARK_HERE UINT64_MAX
+struct trace_mark {
+  uint64_t stamp;
+  uint64_t events; /* of that thread before the mark; TRACE_MARK_HERE: as many as have been written */
+  uint32_t thread;
+  const char *text; /* at most TRACE_MARK_MAX_BYTES, the rest is cut */
+};
 
 /* One row of a SAMPLES block; TRACE_SAMPLE_MISSING where a quantity could not be read. */
 #define TRACE_SAMPLE_MISSING UINT64_MAX
@@ -52,7 +79,6 @@ struct trace_totals {
   uint64_t pending;    /* events */
   uint64_t lost;       /* events that could not be written; the caller may add events that it never passed on */
   struct trace_access_totals accesses;
-  struct trace_access_sample_totals access_samples; /* the caller fills in the samples left out */
   bool final_known;
   struct trace_final final;
   int exit_status;  /* as returned by wait(2); -1: not known */
@@ -80,12 +106,9 @@ struct trace_summary {
   uint64_t access_rows;                /* rows of all ACCESSES blocks, by their headers */
   uint64_t access_bytes;               /* bytes of these blocks in the file */
   uint64_t access_filter_bytes;        /* bytes of the filter in front of the recording, from INFO */
-  struct trace_access_sample_totals access_samples; /* as in the footer; `recorded` and `rows` also without one */
-  double clock_hz;                                  /* the footer's, else INFO's; 0: stamps give an order only */
-  uint64_t clock_origin_stamp;                      /* time 0 of the recording */
+  double clock_hz;                     /* the footer's, else INFO's; 0: stamps give an order only */
+  uint64_t clock_origin_stamp;         /* time 0 of the recording */
 };
 
-/* Has the trace data accesses, or samples of them? */
-static inline bool trace_summary_has_accesses(const struct trace_summary *summary) {
-  return summary->accesses.recorded || summary->access_samples.recorded;
-}
+/* Counts of calls as JSON: by name, of those that were made. A new object, the caller's. */
+struct json_t *call_counts_json(const uint64_t counts[CALL_LIMIT]);

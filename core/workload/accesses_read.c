@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/workload/accesses_read.h"
 
-#include "core/accesses/replay_file.h"
+#include "core/trace/access_stream.h"
 
 #include <inttypes.h>
 #include <string.h>

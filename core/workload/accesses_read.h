@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the stream of data accesses of a workload (core/accesses/replay_file.h), item by item.
+/* Reads the stream of data accesses of a workload (core/trace/access_stream.h), item by item.
 
    Job: the file, its header, complete items. Not its job: whether items fit the workload. Memory is a buffer. Not
    thread-safe. */
 #pragma once
 
-#include "core/accesses/stream.h"
 #include "core/base/error.h"
+#include "core/trace/access_stream.h"
 
 #include <stdio.h>
 

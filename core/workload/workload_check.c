@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/workload/workload_check.h"
+#include "core/workload/workload_read.h"
 
 #include "core/base/address_map.h"
 #include "core/base/os.h"

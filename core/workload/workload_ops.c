@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/workload/workload_ops.h"
+#include "core/workload/workload_read.h"
 
 #include "core/trace/event.h"
 

@@ -2,12 +2,12 @@
 /* Maps a workload file (WORKLOAD.md), checks its header and tables, and walks the words of its streams. The one reader,
    used by the replay engine and by all code that converts, checks and prints workloads.
 
-   Job: turn an untrusted file into words. Not its job: the meaning of words, and whether they are a legal program
-   (core/workload/workload_check.h).
+   Job: turn an untrusted file into words; words into ops in their recorded total order, each with all words that belong
+   to it (workload_ops.c); prove that the words are a legal program (workload_check.c). Not its job: what an op does.
    Invariants: once a workload is open, every extent is inside the file and in the order of streams, no two sections
    overlap, and words and op counts add up to the header's; any file at all yields a workload or one error. A stream
-   never returns a word from outside its extents. Nothing here calls malloc, as the engine must not. A workload may be
-   read by many threads.
+   never returns a word from outside its extents. workload_read.c calls no malloc, as the engine must not. A workload
+   may be read by many threads.
 
    A stream is walked in the mapping, or read into the caller's buffer. The engine uses a buffer: mapping, faulting in
    and unmapping the words' OS pages cost it 1.5 ns per word, a read 0.4; its page faults would have to be separated
@@ -16,10 +16,13 @@
 #pragma once
 
 #include "core/base/error.h"
+#include "core/base/vector.h"
 #include "core/workload/workload.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 struct workload {
   const char *path;     /* for errors; owned by the caller */
@@ -90,3 +93,49 @@ static inline uint64_t workload_stream_offset_of(const struct workload_stream *s
 static inline uint64_t workload_stream_offset(const struct workload_stream *stream) {
   return workload_stream_offset_of(stream, stream->at - 1);
 }
+
+/* Walks a workload's ops in their recorded total order (WORKLOAD.md), each with all words that belong to it.
+
+   Not its job: the proof of legality (core/workload/workload_read.h). A workload that can't be walked (its schedule
+   does not fit the streams) yields one error, after the ops that could be walked. Memory: O(threads + words between two
+   ops). Allocates with malloc. Not thread-safe. */
+struct workload_ops_op {
+  uint64_t position, size_bytes, param, time_ns; /* time_ns: of the last op that had a time */
+  uint32_t thread, slot;
+  uint64_t touched; /* OS pages plus 1; 0: not known */
+  uint64_t region;  /* memory apart; 0: none */
+  uint8_t call;     /* id and flags: a legal combination */
+  bool has_time;
+  struct buffer waits, starts; /* words */
+};
+
+struct workload_ops {
+  const struct workload *workload;
+  struct workload_stream schedule, *streams; /* streams: of the threads */
+  uint64_t run_ops;                          /* ops left in the schedule's present word */
+  struct workload_ops_op op;                 /* the last one returned */
+};
+
+/* The workload must outlive the walk. Returns 0, or -1 with error; call workload_ops_close in either case. */
+int workload_ops_open(struct workload_ops *ops, const struct workload *workload, struct error *error);
+void workload_ops_close(struct workload_ops *ops);
+
+/* Advances to the next op. Returns 1; 0 at the end; -1 with error. */
+int workload_ops_next(struct workload_ops *ops, struct error *error);
+
+/* Proves a workload legal (WORKLOAD.md, legality), walking all streams once in the order of the schedule.
+
+   Memory is O(slots + threads + pairs of threads that wait for each other). Not thread-safe. */
+struct workload_proof {
+  uint64_t ops, words, waits, starts;
+  uint64_t live_at_end;
+  uint64_t peak_live_bytes, peak_live_objects;
+  uint32_t threads, slots;
+};
+
+/* Returns 0, or -1 with the first error and its place. */
+int workload_check(const struct workload *workload, struct workload_proof *proof, struct error *error);
+
+/* {"ok": true, "events": ...}: only a legal workload has a proof. */
+json_t *workload_proof_json(const struct workload_proof *proof);
+void workload_proof_print(const struct workload_proof *proof, FILE *out);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/workload/workload_write.h"
 
-#include "core/base/buffer.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"
 #include "core/trace/event.h"

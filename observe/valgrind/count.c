@@ -4,7 +4,7 @@
 #include "observe/valgrind/common/allocator.h"
 #include "observe/valgrind/common/strings.h"
 
-#include "core/valgrind/requests.h"
+#include "core/system/valgrind_requests.h"
 
 #include <pub_tool_libcassert.h>
 #include <pub_tool_libcbase.h>

@@ -14,7 +14,7 @@
 #include "observe/valgrind/simulate/simulate.h"
 #include "observe/valgrind/simulate/syscalls.h"
 
-#include "core/valgrind/requests.h"
+#include "core/system/valgrind_requests.h"
 
 #include <pub_tool_libcbase.h>
 #include <pub_tool_libcprint.h>

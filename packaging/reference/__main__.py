@@ -10,7 +10,7 @@ from pathlib import Path
 import man_pages
 import shtab
 from commands import pages, whole_parser
-from heaptape.cli.main import parsers_of_commands
+from heaptape.commands.main import parsers_of_commands
 from heaptape.common.version import __version__
 
 COMPLETIONS = {

@@ -10,8 +10,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from heaptape.cli.main import make_parser, parsers_of_commands
-from heaptape.cli.programs import PROGRAMS
+from heaptape.commands.main import make_parser, parsers_of_commands
+from heaptape.commands.programs import PROGRAMS
 
 USAGE_FLAG = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)(?:(\[=| |=)([^\[\]\s-][^\]\s]*))?")
 HELP_OPTION = re.compile(r"  (-.*?)(?:  +(.*))?$")

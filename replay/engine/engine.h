@@ -2,7 +2,7 @@
 /* The engine: the process that replays.
 
    Job: set everything up, start and end threads, measure the whole replay. Not its job: one op (loop.c), threads
-   (threads.c), the order of ops among threads (replay/order/), memory (replay/memory/), what the parent does
+   (threads.c), the order of ops among threads (order.h, turns.h), memory (replay/memory/), what the parent does
    (replay/parent/run.c).
    Invariants: nothing of the engine calls malloc; its tables are shared mappings (RssShmem), faulted in before the
    first op, so that RssAnon minus the baseline is the allocator's; errors end the process after they are stored in the

@@ -2,8 +2,8 @@
 #include "replay/engine/entry_points.h"
 
 #include "core/trace/event.h"
-#include "replay/state/call.h"
-#include "replay/state/engine_state.h"
+#include "replay/calls/call.h"
+#include "replay/engine/state.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

@@ -7,7 +7,7 @@
    the null allocator an op costs a few ns (make bench). */
 #pragma once
 
-#include "replay/state/engine_state.h"
+#include "replay/engine/state.h"
 
 /* Replays the stream of self, which its worker has opened, to its END. */
 typedef void loop_body(struct replay_thread *self);

@@ -3,7 +3,7 @@
    Uses no malloc. */
 #pragma once
 
-#include "replay/state/result.h"
+#include "replay/engine/result.h"
 
 /* Fills in preloads_missing (from LD_PRELOAD: the linker only warns about a library that it can't load), linker_first
    and linker_last. */

@@ -3,12 +3,12 @@
 
 #include "core/base/assert.h"
 #include "core/base/os.h"
-#include "replay/contention/contention.h"
-#include "replay/counters/faults.h"
-#include "replay/order/order.h"
-#include "replay/order/turns.h"
-#include "replay/passes/timing.h"
-#include "replay/state/gate.h"
+#include "replay/engine/faults.h"
+#include "replay/engine/gate.h"
+#include "replay/engine/order.h"
+#include "replay/engine/turns.h"
+#include "replay/passes/contention/contention.h"
+#include "replay/passes/time/timing.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -9,7 +9,7 @@
    of the replay, but count as the allocator's memory, as they do in the program. */
 #pragma once
 
-#include "replay/state/engine_state.h"
+#include "replay/engine/state.h"
 
 /* Call before the first op. body: replays a thread's stream. Returns 0, or -1 with errno set. */
 int threads_setup(void (*body)(struct replay_thread *self));

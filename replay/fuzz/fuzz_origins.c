@@ -2,9 +2,9 @@
 /* libFuzzer target: any bytes as an origins file. The header's checksum, file size and workload are first corrected,
    since nothing else would get past them. Then everything that the blame pass does with the file: the check, the tables
    that the engine reads, which must be as origins.h specifies, and the names in a run's JSON. */
-#include "replay/driver/blame_places.h"
-#include "replay/driver/origin_names.h"
-#include "replay/report/passes/report_blame.h"
+#include "replay/passes/blame/blame_json.h"
+#include "replay/passes/blame/blame_places.h"
+#include "replay/passes/blame/origin_names.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -3,10 +3,10 @@
 
 #include "core/base/assert.h"
 #include "core/base/os.h"
+#include "replay/calls/call.h"
 #include "replay/memory/heap_walk.h"
 #include "replay/memory/os_pages.h"
 #include "replay/memory/residency.h"
-#include "replay/state/call.h"
 
 #include <string.h>
 

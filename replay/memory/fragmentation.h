@@ -9,7 +9,7 @@
    sums of a position are of disjoint bytes. */
 #pragma once
 
-#include "replay/state/engine_state.h"
+#include "replay/engine/state.h"
 
 enum { ROUNDING_UNKNOWN = UINT32_MAX };
 

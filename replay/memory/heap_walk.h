@@ -17,7 +17,7 @@
        exists. */
 #pragma once
 
-#include "replay/state/memory_figures.h"
+#include "replay/memory/memory_figures.h"
 
 #include <stddef.h>
 

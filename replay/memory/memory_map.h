@@ -9,7 +9,7 @@
    are counted in the result's map_lost_bytes. Costs O(slots in use + page tables) per position. */
 #pragma once
 
-#include "replay/state/engine_state.h"
+#include "replay/engine/state.h"
 
 /* Chooses the size of a region, from the workload's peak. Returns 0, or -1 with errno set. */
 int memory_map_setup(struct replay_result *result);

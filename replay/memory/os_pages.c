@@ -2,7 +2,6 @@
 #include "replay/memory/os_pages.h"
 
 #include "core/base/assert.h"
-#include "core/base/hints.h"
 #include "core/base/os.h"
 
 #include <string.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/parent/syscalls.h"
 
-#include "core/processes/notify.h"
-#include "core/processes/proc.h"
+#include "core/system/process.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

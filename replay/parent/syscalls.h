@@ -13,8 +13,8 @@
    filter is used in the memory pass only. */
 #pragma once
 
-#include "replay/memory/proc_status.h"
-#include "replay/state/result.h"
+#include "replay/engine/proc_status.h"
+#include "replay/engine/result.h"
 
 #include <sys/types.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/passes/misses.h"
 
-#include "core/valgrind/requests.h"
-#include "replay/state/engine_state.h"
+#include "core/system/valgrind_requests.h"
+#include "replay/engine/state.h"
 
 #include <stddef.h>
 

@@ -5,7 +5,7 @@
 
    Job: report to the tool where the table of objects is, and announce each op before it is made. Not its job: the
    accesses (the tool reads their stream itself, so that the engine's accesses do not enter the caches), starting the
-   engine under Valgrind (replay/parent/miss_counter.h). Invariants: the order is the recorded one; each op of the
+   engine under Valgrind (replay/passes/miss_counter.h). Invariants: the order is the recorded one; each op of the
    workload is announced exactly once, skipped ones too; nothing is written to objects, as the program's own writes are
    in the stream. */
 #pragma once

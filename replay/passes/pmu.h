@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "replay/counters/pmu_count.h"
+#include "replay/passes/pmu_count.h"
 
 /* Returns the name in results. */
 const char *pmu_event_name(enum pmu_event event);

@@ -10,8 +10,8 @@
    the workload's threads. */
 #pragma once
 
-#include "replay/state/call.h"
-#include "replay/state/engine_state.h"
+#include "replay/calls/call.h"
+#include "replay/engine/state.h"
 
 /* Call before the first op. Returns 0, or -1 with errno set. */
 int sharing_setup(struct replay_result *result);

@@ -2,8 +2,8 @@
 #include "replay/passes/verify.h"
 
 #include "core/base/os.h"
+#include "replay/engine/gate.h"
 #include "replay/passes/claims.h"
-#include "replay/state/gate.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -14,8 +14,8 @@
    the thread that is about to pass it, and no other thread touches it meanwhile. */
 #pragma once
 
-#include "replay/state/call.h"
-#include "replay/state/engine_state.h"
+#include "replay/calls/call.h"
+#include "replay/engine/state.h"
 
 enum { FILLED_BYTES = 64 << 20 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/passes/windows.h"
 
-#include "core/valgrind/requests.h"
+#include "core/system/valgrind_requests.h"
 
 static struct {
   const struct window_edges *edges;

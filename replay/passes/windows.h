@@ -5,7 +5,7 @@
    job: what is in it. Under ORDER_RECORDED only: one thread runs at a time, and turns follow the recorded order. */
 #pragma once
 
-#include "replay/state/result.h"
+#include "replay/engine/result.h"
 
 /* edges must stay valid, and may be empty. Call right before the first op, while no thread runs ops. */
 void windows_begin(const struct window_edges *edges);

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from heaptape.formats.workload_format import read_workload
+from heaptape.tape.workload_format import read_workload
 
 from tests.line_sharing_model import Step, history
 

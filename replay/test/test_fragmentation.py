@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from heaptape import fragmentation, memory_figures
-from heaptape.formats.memory_map import decode, without_gaps
-from heaptape.formats.workload_format import read_workload
-from heaptape.plots import memory_plots
 from heaptape.results.schema import Results
+from heaptape.show.figures import memory_plots
+from heaptape.tape.memory_map import decode, without_gaps
+from heaptape.tape.workload_format import read_workload
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 

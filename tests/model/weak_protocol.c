@@ -45,8 +45,8 @@ static bool trace_replace(const volatile void *at, uint64_t expected, uint64_t v
 #define atomic_compare_exchange_strong_explicit(at, old, value, order, other) trace_replace(at, *(old), value, order)
 #define atomic_compare_exchange_strong(at, old, value) trace_replace(at, *(old), value, memory_order_seq_cst)
 
-#include "capture/host/recording/ownership.h"
-#include "replay/state/gate.h"
+#include "capture/host/ownership.h"
+#include "replay/engine/gate.h"
 
 static struct tables tables;
 static struct ring ring;

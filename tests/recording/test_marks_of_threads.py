@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from heaptape.formats.workload_format import read_workload
+from heaptape.tape.workload_format import read_workload
 
 from tests.support import CONVERT, OUT, REPLAY, record, succeed
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from heaptape.formats.calls import CALLS, ID_MASK, NOTHING, NULL_IN
-from heaptape.formats.workload_format import read_workload
+from heaptape.tape.calls import CALLS, ID_MASK, NOTHING, NULL_IN
+from heaptape.tape.workload_format import read_workload
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 from heaptape.common.home import default_home
-from heaptape.formats.tape_format import open_trace
-from heaptape.formats.workload_format import read_workload
-from heaptape.measure import registry
 from heaptape.results import distilled
 from heaptape.results.schema import figures, results
+from heaptape.run import registry
+from heaptape.tape.tape_format import open_trace
+from heaptape.tape.workload_format import read_workload
 
 from replay.test.engine import make
 from tests.support import CONVERT, HEAPTAPE_HERE, OUT, REPOSITORY, assert_clean, call_heaptape, check, refused, succeed

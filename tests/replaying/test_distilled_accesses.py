@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from heaptape.formats import calls
-from heaptape.formats.workload_format import read_workload
 from heaptape.results import distilled
 from heaptape.results.schema import figures, results
+from heaptape.tape import calls
+from heaptape.tape.workload_format import read_workload
 
 from convert.test.models.access_maker import Row, compiled_rows
 from convert.test.models.workload_ops import NO_SLOT, WorkloadOp, ops_of

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from heaptape.cli.main import make_parser, parsers_of_commands
-from heaptape.cli.programs import PROGRAMS
+from heaptape.commands.main import make_parser, parsers_of_commands
+from heaptape.commands.programs import PROGRAMS
 
 from tests.repository.test_documents import DOCUMENTS, ROOT
 from tests.support import HEAPTAPE, succeed

@@ -3,8 +3,8 @@
 #undef _FORTIFY_SOURCE
 #include "workloads/synthetic/script.h"
 
+#include "core/base/files.h"
 #include "core/base/vector.h"
-#include "core/files/output_file.h"
 #include "core/workload/making/compose.h"
 
 #include <setjmp.h>

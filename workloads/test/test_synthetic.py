@@ -133,7 +133,7 @@ def test_an_interrupted_write_leaves_nothing_behind(tmp_path):
 
 def test_written_workloads_survive_the_compiler_s_own_reader():
     """`dump` and the Python reader agree on a written file."""
-    from heaptape.formats.workload_format import read_workload
+    from heaptape.tape.workload_format import read_workload
 
     made = read_workload(written("xmalloc"))
     assert made.ops == sum(len(made.ops_of(thread)) for thread in range(made.threads))

@@ -5,8 +5,8 @@
    LD_PRELOAD="libapart.so ALLOCATOR.so" APART_FRAME=NAME program. NAME is a function that the program or one of its
    libraries exports. All other requests go to the next allocator, as do aligned requests and those above 16 KiB.
    Without APART_FRAME all requests do. The memory apart is an arena like those in programs: classes in steps of 16
-   bytes, each of which has free lists and runs of 64 KiB; nothing is given back. It uses nothing of replay/region/ on
-   purpose. */
+   bytes, each of which has free lists and runs of 64 KiB; nothing is given back. It uses nothing of
+   replay/calls/isolated_heap.h on purpose. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>

@@ -11,7 +11,7 @@ import msgspec
 from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.measure.installed import matches, version_key
+from heaptape.run.installed import matches, version_key
 
 
 class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,9 +7,9 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, Home
 from heaptape.common.scratch import scratch_folder
-from heaptape.measure import exact, replay, workloads
-from heaptape.measure.installed import Checked
-from heaptape.measure.registry import Choice
+from heaptape.run import exact, replay, workloads
+from heaptape.run.installed import Checked
+from heaptape.run.registry import Choice
 
 # Alignments of 16 bytes to 32 KiB; then one, three and 23 threads of real programs.
 PATTERN = "alignment_storm"

@@ -20,8 +20,8 @@ from heaptape.common.checked import read_toml
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.scratch import scratch_folder
 from heaptape.common.version import __version__
-from heaptape.measure.installed import Source
-from heaptape.measure.registry import sha256_of
+from heaptape.run.installed import Source
+from heaptape.run.registry import sha256_of
 
 INDEX = "sparse+https://index.crates.io/"
 MOST_INDEX_BYTES = 16 << 20

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.scratch import scratch_folder
-from heaptape.measure.installed import Source, version_key
-from heaptape.measure.registry import sha256_of
+from heaptape.run.installed import Source, version_key
+from heaptape.run.registry import sha256_of
 
 
 def fetch(package: str, release: str, kept: Path) -> tuple[Path, Source]:

@@ -18,8 +18,8 @@ from heaptape.candidates.sources import Plan
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, cache_folder
 from heaptape.common.scratch import scratch_folder
-from heaptape.measure import installed, machine, registry
-from heaptape.measure.installed import Installed, Record, Source
+from heaptape.run import installed, machine, registry
+from heaptape.run.installed import Installed, Record, Source
 
 BUILDING = ".building-"
 

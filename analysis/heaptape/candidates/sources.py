@@ -13,8 +13,8 @@ from heaptape.candidates import crates, debian
 from heaptape.candidates.catalogue import Candidate
 from heaptape.candidates.unpack import top, unpack
 from heaptape.common.errors import HeaptapeError
-from heaptape.measure.installed import Source
-from heaptape.measure.registry import sha256_of
+from heaptape.run.installed import Source
+from heaptape.run.registry import sha256_of
 
 
 @dataclass(frozen=True)

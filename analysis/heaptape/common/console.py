@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Lines on standard error, and the options for them, --color and --quiet, which every command takes. For the C
-programs, core/command/diagnostics.h does the same.
+programs, core/base/diagnostics.h does the same.
 
 Errors and warnings are always printed; notes and progress are not with --quiet. With --color auto, there is colour at
 a terminal that is not "dumb", unless NO_COLOR is set and not empty; so never in a pipe or a file.

@@ -13,10 +13,10 @@ from heaptape.common.home import Home
 from heaptape.distil import ageing, fit, measured
 from heaptape.distil.fit import Fitted
 from heaptape.distil.plan import Kind, Plan, Planner
-from heaptape.formats.workload_format import read_workload
-from heaptape.measure import replay
-from heaptape.measure.registry import Choice, sha256_of
 from heaptape.results import distilled
+from heaptape.run import replay
+from heaptape.run.registry import Choice, sha256_of
+from heaptape.tape.workload_format import read_workload
 
 RATIO = 0.01
 SMALLEST_RATIO, LARGEST_RATIO = 0.005, 0.5  # that --error tries, doubling from the first to the last

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from heaptape.comparing.intervals import LEVEL
+from heaptape.results.comparing.intervals import LEVEL
 
 # From the choices (by number) that the fit may use, to the estimates for all choices.
 Fit = Callable[[Sequence[int]], np.ndarray]

@@ -15,11 +15,11 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.distil import ageing
 from heaptape.distil.plan import Cells, Plan, column
-from heaptape.formats.workload_format import read_workload
-from heaptape.measure import exact, replay
-from heaptape.measure.registry import Choice
 from heaptape.results import distilled, misses
 from heaptape.results.timeline import timeline_frame
+from heaptape.run import exact, replay
+from heaptape.run.registry import Choice
+from heaptape.tape.workload_format import read_workload
 
 MISSES = "misses"  # in place of a figure's name: the misses of all caches and TLBs that are simulated
 MOST_CELLS = 20_000

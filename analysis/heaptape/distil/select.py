@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from heaptape.comparing.intervals import LEVEL
+from heaptape.results.comparing.intervals import LEVEL
 
 TURNS = 20  # of k-means: enough for it to settle
 

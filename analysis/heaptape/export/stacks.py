@@ -17,8 +17,8 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.formats.stack_names import Frame, stack_names
-from heaptape.formats.tape_format import Trace
+from heaptape.tape.stack_names import Frame, stack_names
+from heaptape.tape.tape_format import Trace
 
 VALUES = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
 UNITS = ("count", "bytes", "count", "bytes")

@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from heaptape.formats.tape_format import Trace
-from heaptape.formats.tape_times import first_stamps, times_ns
+from heaptape.tape.tape_format import Trace
+from heaptape.tape.tape_times import first_stamps, times_ns
 
 PARTS = ("samples", "marks", "modules", "stacks")
 FILE_EVENTS = 1 << 22

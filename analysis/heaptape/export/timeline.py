@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from heaptape.formats.tape_format import Trace
-from heaptape.formats.tape_times import first_stamps, times_ns
+from heaptape.tape.tape_format import Trace
+from heaptape.tape.tape_times import first_stamps, times_ns
 
 POINTS = 2000  # of the curve of live bytes
 COUNTERS = ("rss_anon_bytes", "rss_file_bytes", "vm_size_bytes")

@@ -8,8 +8,8 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import write_json, write_text
 from heaptape.gate.minimise import ENDINGS, Minimised, Minimiser, Pair, Question, shown
-from heaptape.measure.exact import FIGURES
-from heaptape.measure.registry import DEFAULT_VARIANT, Choice
+from heaptape.run.exact import FIGURES
+from heaptape.run.registry import DEFAULT_VARIANT, Choice
 
 TAPE, ABOUT, README = "minimised.tape", "minimised.json", "README.md"
 

@@ -21,8 +21,8 @@ from heaptape.gate.builds import Build, Builds, Recipe, defines_malloc
 from heaptape.gate.condition import Condition, parse
 from heaptape.gate.minimise import shown
 from heaptape.gate.revisions import ABBREVIATED, Clone
-from heaptape.measure.exact import Bench
-from heaptape.measure.registry import Choice, sha256_of
+from heaptape.run.exact import Bench
+from heaptape.run.registry import Choice, sha256_of
 
 GOOD, BAD, SKIP = "good", "bad", "skip"
 BROKEN = "broken"  # a complete condition

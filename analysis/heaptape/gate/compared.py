@@ -16,11 +16,11 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.gate.condition import Condition
-from heaptape.measure import replay
-from heaptape.measure.engine_process import Processes
-from heaptape.measure.exact import FIGURES, Bench, RunError
-from heaptape.measure.registry import Choice
 from heaptape.results import margins
+from heaptape.run import replay
+from heaptape.run.engine_process import Processes
+from heaptape.run.exact import FIGURES, Bench, RunError
+from heaptape.run.registry import Choice
 
 MOST_RUNS = 8
 # Figures that are shown even without a tolerance.

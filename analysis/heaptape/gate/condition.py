@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from heaptape.common.errors import UsageError
-from heaptape.measure.exact import FIGURES
+from heaptape.run.exact import FIGURES
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,

@@ -16,9 +16,9 @@ from heaptape.gate import artefact
 from heaptape.gate.compared import MOST_RUNS, Compared, Pairing, compare
 from heaptape.gate.condition import parse
 from heaptape.gate.minimise import Limits, Minimiser, Question
-from heaptape.measure import replay
-from heaptape.measure.engine_process import Processes, side_by_side
-from heaptape.measure.registry import Choice, sha256_of
+from heaptape.run import replay
+from heaptape.run.engine_process import Processes, side_by_side
+from heaptape.run.registry import Choice, sha256_of
 
 SCHEMA = 1
 

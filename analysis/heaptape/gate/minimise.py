@@ -21,15 +21,15 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.processors import processors
 from heaptape.common.quantities import size
-from heaptape.formats.workload_format import read_workload
 from heaptape.gate import candidates
 from heaptape.gate.candidates import Candidate
 from heaptape.gate.condition import Condition
 from heaptape.gate.objects import Objects, read_objects
 from heaptape.gate.search import Search
-from heaptape.measure import exact, replay
-from heaptape.measure.engine_process import Processes, in_order
-from heaptape.measure.registry import Choice
+from heaptape.run import exact, replay
+from heaptape.run.engine_process import Processes, in_order
+from heaptape.run.registry import Choice
+from heaptape.tape.workload_format import read_workload
 
 # The smallest relevant difference, in the figure's unit: 16 OS pages, not one.
 LEAST = {

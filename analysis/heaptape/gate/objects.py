@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from heaptape.formats import calls
-from heaptape.formats.workload_format import NO_SLOT, Workload, read_workload
+from heaptape.tape import calls
+from heaptape.tape.workload_format import NO_SLOT, Workload, read_workload
 
 SIZE_CLASSES_PER_DOUBLING = 4
 

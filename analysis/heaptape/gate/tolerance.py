@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from heaptape.common.errors import UsageError
 from heaptape.gate.condition import Condition, parse, parse_amount
-from heaptape.measure.exact import FIGURES
+from heaptape.run.exact import FIGURES
 
 DEFAULT = "rss=1%,instructions=2%,syscalls=10%"
 # A name for several figures.

@@ -24,7 +24,6 @@ LIFETIMES = ["size_bytes", "age", "objects", "bytes"]
 WINDOWS = ["position", "time_ns", "ops", "acquires", "releases", "acquired_bytes", "live_bytes", "live_objects"]
 PAIRS = ["acquirer", "releaser", "objects", "bytes"]
 CHAINS = ["reallocs", "objects", "first_bytes", "last_bytes"]
-ACCESS_SAMPLES = ["group", "operation", "level", "tlb_missed", "samples", "latency_cycles"]
 SITES = [
     "node", "objects", "bytes", "live_objects", "live_bytes", "peak_live_bytes", "lifetime_bytes", "remote_objects",
     "bytes_at_peak", "objects_at_peak",
@@ -88,14 +87,6 @@ class Profile:
         highest). Empty where the trace has no stacks.
         """
         return _frame(self.data.get("sites", []), SITES)
-
-    def access_samples(self, by: str) -> pd.DataFrame:
-        """Samples of data accesses in live objects, `by`: "by_site" (group: the node that acquired the object) or
-        "by_size" (group: lower bound of the bucket of its size, bytes): operation (load, store, unknown), level (as in
-        core/trace/FORMAT.md 6b), tlb_missed, samples, latency_cycles (sum). Empty where the trace has none.
-        """
-        rows = self.data.get("access_samples", {}).get(by, [])
-        return pd.DataFrame(rows, columns=ACCESS_SAMPLES).astype({"tlb_missed": bool, "samples": "int64"})
 
     # Sums use arrays: for thousands of profiles, making DataFrames would take longer than the counting.
 

@@ -18,8 +18,8 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.quantities import size
-from heaptape.formats.stack_names import Frame
 from heaptape.profile.data import Profile
+from heaptape.tape.stack_names import Frame
 
 WIDTH = 1200
 ROW = 18

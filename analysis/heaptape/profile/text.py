@@ -5,10 +5,9 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from heaptape.profile import sampled
 from heaptape.profile.data import Profile, large_share, remote_share, sizes_for_share, swing, young_share
-from heaptape.tables import line_sharing
-from heaptape.tables.usual import Cell, Table, rounded
+from heaptape.show.tables import line_sharing
+from heaptape.show.tables.usual import Cell, Table, rounded
 
 MIB = 1 << 20
 ROWS = 12
@@ -72,7 +71,6 @@ def tables(found: Profile, names: Callable[[int], list[str]] = lambda node: []) 
     all_tables = [_sizes(found), _lifetimes(found), _pairs(found), _chains(found), *_sites(found, names)]
     counts = line_sharing.counts_of(found.data)
     all_tables += [line_sharing.profile_table(counts)] if counts else []
-    all_tables += sampled.tables(found, lambda node: _site_name(node, names))
     return [table for table in all_tables if table.rows]
 
 

@@ -3,12 +3,12 @@
 
 from pathlib import Path
 
-from heaptape.formats import tape_format
 from heaptape.profile.data import Profile, profile
+from heaptape.tape import tape_format
 
 
 class Trace(tape_format.Trace):
-    """An open trace: see `heaptape.formats.tape_format.Trace`, whose methods it has."""
+    """An open trace: see `heaptape.tape.tape_format.Trace`, whose methods it has."""
 
     def profile(self) -> Profile:
         """The profile of the whole trace, counted by the C program: `heaptape.profile`."""

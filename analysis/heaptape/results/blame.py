@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.formats.stack_names import Frame
+from heaptape.tape.stack_names import Frame
 
 GROUPINGS = ("site", "function", "thread", "size", "phase", "age")
 # Figures of each group, as the pass writes them; the first four are sums, os_pages is a number.

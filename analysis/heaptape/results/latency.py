@@ -13,7 +13,7 @@ SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 # With fewer calls than these, the percentile would be the maximum.
 FEWEST_CALLS = {"p90": 10, "p99": 100, "p999": 1000}
 FIGURES = ("count", "mean", *SHARES, "max")
-SUB_BITS = 5  # the histogram's buckets: 32 to the octave (replay/counters/histogram.h)
+SUB_BITS = 5  # the histogram's buckets: 32 to the octave (replay/passes/time/histogram.h)
 
 
 def latency(files: Sequence[Results]) -> pd.DataFrame:

@@ -20,12 +20,12 @@ from heaptape.common import console
 from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.input import file_bytes
-from heaptape.formats.embedded import is_page, unpack
-from heaptape.formats.memory_map import CompactMap, decode, without_gaps
 from heaptape.results import blame, margins, misses
 from heaptape.results.runs import label, label_of, number
 from heaptape.results.structs import ResultsFile
 from heaptape.results.timeline import timeline_frame
+from heaptape.tape.embedded import is_page, unpack
+from heaptape.tape.memory_map import CompactMap, decode, without_gaps
 
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
 # Passes that measure memory, best first. A blame pass is a memory pass that does more.

@@ -8,7 +8,7 @@ import subprocess
 import planted_crates as planted
 import pytest
 from heaptape.common.home import Home
-from heaptape.measure import installed
+from heaptape.run import installed
 
 from tests.support import call_heaptape, compile_c
 

@@ -20,7 +20,7 @@ import pytest
 from heaptape.candidates import checks, install
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, default_home
-from heaptape.measure import installed, registry
+from heaptape.run import installed, registry
 
 from tests.support import HEAPTAPE, OUT, REPOSITORY, call_heaptape, published, take_interrupts
 

@@ -11,7 +11,7 @@ from heaptape.common.home import default_home
 from heaptape.distil import measured, select
 from heaptape.distil.measured import cell_edges
 from heaptape.distil.plan import Cells, Kind, Planner
-from heaptape.formats.workload_format import read_workload
+from heaptape.tape.workload_format import read_workload
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from heaptape.comparing.intervals import log_ratio
-from heaptape.fleet.reading.blocks import against_baseline, effect
-from heaptape.fleet.store.store import COLUMNS
+from heaptape.fleet.matrix import against_baseline, effect
+from heaptape.fleet.store import COLUMNS
+from heaptape.results.comparing.intervals import log_ratio
 
 
 def rows(label, values, *, pass_="bare", machine="m", figure="bare_cpu", workload="w" * 64):

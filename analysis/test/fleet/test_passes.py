@@ -7,11 +7,11 @@ import tempfile
 import pandas as pd
 import pytest
 from heaptape.common.home import default_home
-from heaptape.fleet.plans.plan import plans_of
-from heaptape.fleet.store.store import open_store
-from heaptape.measure import penalties, registry
+from heaptape.fleet.plan import plans_of
+from heaptape.fleet.store import open_store
 from heaptape.results.schema import figures as figures_of
 from heaptape.results.schema import results as read_results
+from heaptape.run import penalties, registry
 
 from analysis.test.distil.planted_histories import stationary
 from analysis.test.fleet.fleets import ALLOCATORS, NOT_EXACT, make_workloads, plan

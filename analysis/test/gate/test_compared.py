@@ -8,7 +8,7 @@ import pytest
 from heaptape.gate import compared
 from heaptape.gate.compared import MOST_RUNS, Compared, Pairing, Values
 from heaptape.gate.tolerance import DEFAULT, parse_tolerances
-from heaptape.measure.registry import Choice
+from heaptape.run.registry import Choice
 
 OLD, NEW = (Choice(name, "default", Path(), "", {}) for name in ("old", "new"))
 

@@ -4,7 +4,7 @@
 import pytest
 from heaptape.common.errors import UsageError
 from heaptape.gate.condition import COMPARISONS, UNITS, parse
-from heaptape.measure.exact import FIGURES
+from heaptape.run.exact import FIGURES
 from hypothesis import given
 from hypothesis import strategies as st
 

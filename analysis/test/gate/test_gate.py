@@ -16,7 +16,7 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.gate.minimise import Minimiser
-from heaptape.measure import registry
+from heaptape.run import registry
 
 from analysis.test.gate.pieces import make_workload
 from tests.support import (

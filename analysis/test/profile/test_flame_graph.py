@@ -8,10 +8,10 @@ import xml.etree.ElementTree as ElementTree
 import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.formats.stack_names import Frame
 from heaptape.profile import flame_graph
 from heaptape.profile.data import SITES
 from heaptape.profile.flame_graph import WEIGHTS, WIDTH, layout, render, tree
+from heaptape.tape.stack_names import Frame
 from hypothesis import given
 from hypothesis import strategies as st
 

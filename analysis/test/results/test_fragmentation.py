@@ -10,7 +10,7 @@ import pytest
 from heaptape import fragmentation
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.schema import Results
-from heaptape.tables import fragmentation_table
+from heaptape.show.tables import fragmentation_table
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_results import encode_fragmentation

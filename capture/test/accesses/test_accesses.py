@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from heaptape.formats.tape_format import open_trace
+from heaptape.tape.tape_format import open_trace
 
 from tests import support
 from tests.support import CONVERT, OUT, RECORD, REPOSITORY, compile_c, run, succeed

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from heaptape.formats.tape_format import open_trace
+from heaptape.tape.tape_format import open_trace
 
 from capture.test.accesses.test_accesses import (  # noqa: F401 (a fixture)
     THIRD,

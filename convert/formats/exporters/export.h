@@ -8,7 +8,7 @@
 #pragma once
 
 #include "convert/history/history.h"
-#include "core/files/output_file.h"
+#include "core/base/files.h"
 
 struct export; /* exporting.h */
 

@@ -8,9 +8,9 @@
    malloc_usable_size, failed calls, and everything in the trace besides its calls. */
 #include "convert/formats/exporters/exporting.h"
 
+#include "core/base/files.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"
-#include "core/files/temporary_file.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -156,23 +156,6 @@ static int copy_sample(void *context, const struct trace_sample *sample) {
   return trace_writer_sample(context, sample);
 }
 
-static int copy_access_sample(void *context, const struct trace_access_sample *sample) {
-  return trace_writer_access_sample(context, sample);
-}
-
-static int copy_access_samples(struct trace_reader *reader, struct trace_writer *writer, struct error *error) {
-  const struct trace_access_sample_totals *source = &trace_reader_summary(reader)->access_samples;
-  if (!source->recorded)
-    return 0;
-  trace_writer_access_samples_begin(writer);
-  struct trace_access_sample_totals *copied = &trace_writer_totals(writer)->access_samples;
-  copied->kernel = source->kernel;
-  copied->no_address = source->no_address;
-  copied->lost = source->lost;
-  copied->throttled = source->throttled;
-  return trace_reader_access_samples(reader, copy_access_sample, writer, error);
-}
-
 int trace_copy(struct trace_reader *reader, const char *path, const struct trace_options *options,
                struct error *error) {
   const struct trace_summary *summary = trace_reader_summary(reader);
@@ -189,7 +172,5 @@ int trace_copy(struct trace_reader *reader, const char *path, const struct trace
     result = trace_reader_samples(reader, copy_sample, trace_out_writer(out), error);
   if (result == 0)
     result = trace_copy_accesses(reader, out, error);
-  if (result == 0)
-    result = copy_access_samples(reader, trace_out_writer(out), error);
   return trace_out_close(out, summary, result != 0, error);
 }

@@ -117,7 +117,6 @@ static char *footer_to_keep(const struct trace_out *out, json_t *footer) {
   static const char left_out[] = "data accesses are left out: they belong to the whole of one trace";
   const char *note = json_string_value(json_object_get(footer, "note"));
   json_object_del(footer, "accesses");
-  json_object_del(footer, "access_samples");
   if (out->drops_accesses)
     json_object_set_new(footer, "note", note ? json_sprintf("%s; %s", note, left_out) : json_string(left_out));
   return json_dumps(footer, JSON_COMPACT);

@@ -6,7 +6,7 @@
    OS page of a block. Not thread-safe; one decoder per cursor. */
 #pragma once
 
-#include "core/accesses/stream.h"
+#include "core/trace/access_stream.h"
 #include "core/trace/accesses.h"
 #include "core/trace/layout.h"
 #include "core/trace/read/block_decode.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/trace/read/block_decode.h"
 
-#include "core/base/hints.h"
+#include "core/base/assert.h"
 #include "core/base/leb.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
    one decoder per cursor. */
 #pragma once
 
-#include "core/base/buffer.h"
+#include "core/base/vector.h"
 #include "core/trace/event.h"
 #include "core/trace/layout.h"
 #include "core/trace/live_list.h"

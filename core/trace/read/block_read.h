@@ -5,8 +5,8 @@
    the format's limits before memory is taken for it. Any number of callers may read one source at once. */
 #pragma once
 
-#include "core/base/buffer.h"
 #include "core/base/error.h"
+#include "core/base/vector.h"
 #include "core/trace/layout.h"
 #include "core/trace/read/block_decode.h"
 

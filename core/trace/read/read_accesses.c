@@ -24,12 +24,7 @@ struct trace_access_cursor {
 int trace_reader_requires_accesses(const struct trace_reader *reader, struct error *error) {
   if (reader->summary.accesses.recorded)
     return 0;
-  return error_set(
-      error, reader->path,
-      reader->summary.access_samples.recorded
-          ? "has samples of data accesses, which can't stand for all of them: 'heaptape record --accesses' "
-            "records all, under Valgrind"
-          : "has no data accesses: 'heaptape record --accesses' records them");
+  return error_set(error, reader->path, "has no data accesses: 'heaptape record --accesses' records them");
 }
 
 int trace_access_cursor_open(struct trace_access_cursor **out, const struct trace_reader *reader, struct error *error) {

@@ -38,7 +38,6 @@ static int take_info(struct trace_reader *reader, uint64_t offset, const struct 
   reader->summary.accesses.recorded = json_is_object(accesses);
   reader->summary.accesses.in_bursts = json_is_object(json_object_get(accesses, "bursts"));
   reader->summary.access_filter_bytes = json_count(accesses, "filter_bytes");
-  reader->summary.access_samples.recorded = json_is_object(json_object_get(info, "access_samples"));
   json_decref(info);
   return error->text[0] ? -1 : 0;
 }
@@ -71,22 +70,6 @@ static void take_access_totals(struct trace_access_totals *totals, const json_t 
   }
 }
 
-/* The count of rows is that of the blocks, which are before the footer. */
-static int take_access_sample_totals(struct trace_reader *reader, const json_t *footer, struct error *error) {
-  struct trace_access_sample_totals *totals = &reader->summary.access_samples;
-  const json_t *samples = json_object_get(footer, "access_samples");
-  uint64_t rows = json_count(samples, "rows");
-  totals->recorded |= json_is_object(samples);
-  totals->kernel = json_count(samples, "kernel");
-  totals->no_address = json_count(samples, "no_address");
-  totals->lost = json_count(samples, "lost");
-  totals->throttled = json_count(samples, "throttled");
-  return rows == totals->rows
-             ? 0
-             : error_at(error, reader->path, reader->footer_offset,
-                        "footer counts %" PRIu64 " samples of data accesses, blocks hold %" PRIu64, rows, totals->rows);
-}
-
 /* Checks that the blocks have as many rows and bursts as the footer counts. */
 static int check_access_totals(const struct trace_reader *reader, const json_t *counted, uint64_t offset,
                                struct error *error) {
@@ -115,14 +98,13 @@ static int take_footer(struct trace_reader *reader, uint64_t offset, const struc
   uint64_t events = (uint64_t)json_integer_value(json_object_get(footer, "events"));
   uint64_t dropped = (uint64_t)json_integer_value(json_object_get(footer, "dropped"));
   take_access_totals(&reader->summary.accesses, footer);
-  int wrong = take_access_sample_totals(reader, footer, error);
   int result = check_access_totals(reader, json_object_get(footer, "accesses"), offset, error);
   json_decref(footer);
   if (result == 0 && (events != reader->summary.events || dropped != reader->summary.dropped))
     return error_at(error, reader->path, offset,
                     "footer counts %" PRIu64 " events and %" PRIu64 " dropped, blocks hold %" PRIu64 " and %" PRIu64,
                     events, dropped, reader->summary.events, reader->summary.dropped);
-  return result != 0 ? result : wrong;
+  return result;
 }
 
 static void count_events(struct trace_summary *summary, const struct block *block) {
@@ -193,10 +175,6 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
   case BLOCK_ACCESSES:
     if (take_accesses(reader, offset, header, error) != 0)
       return -1;
-    break;
-  case BLOCK_ACCESS_SAMPLES:
-    reader->summary.access_samples.recorded = true;
-    reader->summary.access_samples.rows += header->rows;
     break;
   case BLOCK_BURSTS:
     if (take_switches(reader, offset, header, error) != 0)

@@ -7,9 +7,8 @@
    made up. A reader may be shared by threads that each use their own cursors. Allocates with malloc. */
 #pragma once
 
-#include "core/accesses/stream.h"
 #include "core/base/error.h"
-#include "core/trace/annotations.h"
+#include "core/trace/access_stream.h"
 #include "core/trace/event.h"
 #include "core/trace/summary.h"
 
@@ -93,12 +92,6 @@ int trace_reader_requires_accesses(const struct trace_reader *reader, struct err
 int trace_access_cursor_open(struct trace_access_cursor **out, const struct trace_reader *reader, struct error *error);
 void trace_access_cursor_close(struct trace_access_cursor *cursor);
 int trace_access_cursor_next(struct trace_access_cursor *cursor, struct access_item *item);
-
-/* Calls visit for each sample of a data access, in file order, which need not be the order of stamps. A non-zero return
-   of visit stops. Returns 0, visit's value, or -1 with error. */
-int trace_reader_access_samples(const struct trace_reader *reader,
-                                int (*visit)(void *context, const struct trace_access_sample *sample), void *context,
-                                struct error *error);
 
 /* Stamp as nanoseconds since the recording's start; 0 where the clock has no rate. */
 double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Turns items of the stream of data accesses (core/accesses/stream.h) into the columns of ACCESSES blocks (FORMAT.md
+/* Turns items of the stream of data accesses (core/trace/access_stream.h) into the columns of ACCESSES blocks (FORMAT.md
    section 6a), before compression.
 
    Not its job: compression, headers, files. One encoder serves a whole trace, as objects are numbered over all blocks.
    Memory is twice one block's columns, and 4 bytes for each row. Not thread-safe. */
 #pragma once
 
-#include "core/accesses/stream.h"
-#include "core/base/buffer.h"
+#include "core/base/vector.h"
+#include "core/trace/access_stream.h"
 #include "core/trace/layout.h"
 
 struct access_encoder;

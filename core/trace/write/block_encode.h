@@ -5,7 +5,7 @@
    scratch memory is O(block), not O(threads). Not thread-safe. */
 #pragma once
 
-#include "core/base/buffer.h"
+#include "core/base/vector.h"
 #include "core/trace/event.h"
 #include "core/trace/layout.h"
 

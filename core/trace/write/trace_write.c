@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/trace/write/trace_write.h"
 
-#include "core/trace/call_counts.h"
+#include "core/base/json.h"
+#include "core/trace/summary.h"
 #include "core/trace/write/writer.h"
 
 #include <errno.h>
@@ -58,7 +59,6 @@ void trace_writer_free(struct trace_writer *writer) {
   block_encoder_free(writer->encoder);
   archive_encoder_free(writer->archive);
   access_encoder_free(writer->accesses);
-  access_samples_free(writer);
   buffer_free(&writer->switch_column);
   ZSTD_freeCCtx(writer->zstd);
   buffer_free(&writer->compressed);
@@ -290,9 +290,6 @@ static char *footer_json(const struct trace_writer *writer, const char *end, dou
   json_t *accesses = footer ? footer_accesses(writer) : NULL;
   if (accesses)
     json_object_set_new(footer, "accesses", accesses);
-  json_t *samples = footer ? footer_access_samples(writer) : NULL;
-  if (samples)
-    json_object_set_new(footer, "access_samples", samples);
   if (footer && clock_hz > 0)
     json_object_set_new(footer, "clock_hz", json_real(clock_hz));
   if (footer && totals->note)
@@ -331,7 +328,7 @@ int trace_writer_flush(struct trace_writer *writer) {
   flush_annotations(writer);
   if (flush_samples(writer) != 0 || flush_touched(writer) != 0)
     return -1;
-  return flush_accesses(writer) != 0 ? -1 : flush_access_samples(writer);
+  return flush_accesses(writer);
 }
 
 /* After a failed write: removes an incomplete block, and writes the file's end, which needs no more than the reserved
@@ -341,7 +338,6 @@ static void write_last_words(struct trace_writer *writer, double clock_hz) {
   for (uint32_t thread = 0; thread < writer->threads.count; thread++)
     lose(writer, &writer->threads.at[thread], writer->threads.at[thread].count);
   lose_accesses(writer);
-  lose_access_samples(writer);
   char why[128];
   snprintf(why, sizeof why, "events of all threads can't be written: %s", strerror(error));
   writer->saved_errno = 0;
@@ -360,7 +356,6 @@ int trace_writer_finish(struct trace_writer *writer, const char *end, double clo
   flush_samples(writer);
   flush_touched(writer);
   flush_accesses(writer);
-  flush_access_samples(writer);
   flush_annotations(writer);
   writer->last_words = true;
   if (!writer->saved_errno)

@@ -9,9 +9,8 @@
    threads. Not thread-safe: one writer, one thread. Allocates with malloc; not for use inside a recorded host. */
 #pragma once
 
-#include "core/accesses/stream.h"
 #include "core/base/error.h"
-#include "core/trace/annotations.h"
+#include "core/trace/access_stream.h"
 #include "core/trace/event.h"
 #include "core/trace/summary.h"
 
@@ -76,14 +75,6 @@ int trace_writer_accesses_begin(struct trace_writer *writer);
    no call has acquired, a thread or a granule out of range, an access outside of bursts), which is then left out; or -1
    as above. begin is implied. */
 int trace_writer_access(struct trace_writer *writer, const struct access_item *item);
-
-/* The trace has samples of data accesses (FORMAT.md section 6b), even if none is added. The caller sets INFO's
-   `access_samples` and "order": "every", and the counts of samples left out (trace_writer_totals). */
-void trace_writer_access_samples_begin(struct trace_writer *writer);
-
-/* Adds a sample, in any order. Returns 0; 1 if its `what` is unknown, and leaves it out; or -1 as above. begin is
-   implied. */
-int trace_writer_access_sample(struct trace_writer *writer, const struct trace_access_sample *sample);
 
 /* The totals so far. The caller fills in in_flight, nested, final and exit_status before closing, and counted and known
    of the accesses where they are not passed as items. */

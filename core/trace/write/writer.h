@@ -4,7 +4,6 @@
    Job: the writer's state; one block into the file. Not its job: what is in the block. */
 #pragma once
 
-#include "core/base/buffer.h"
 #include "core/base/vector.h"
 #include "core/trace/layout.h"
 #include "core/trace/summary.h"
@@ -56,11 +55,7 @@ struct trace_writer {
   uint32_t stack_count;
   uint64_t stack_instruction;
   struct access_encoder *accesses; /* NULL: no access was added */
-  struct {
-    struct buffer columns[ACCESS_SAMPLE_COLUMNS]; /* of the next block */
-    struct trace_access_sample last;
-  } access_samples;
-  struct buffer switch_column; /* of the next BURSTS block */
+  struct buffer switch_column;     /* of the next BURSTS block */
   uint32_t switch_count;
   uint64_t switch_row;                    /* of the last switch in the column */
   json_t *modules, *marks, *thread_names; /* arrays of the next blocks; NULL: empty */
@@ -90,15 +85,10 @@ int write_json_block(struct trace_writer *writer, struct block_header header, co
 int flush_samples(struct trace_writer *writer);
 int flush_touched(struct trace_writer *writer);
 int flush_accesses(struct trace_writer *writer);
-int flush_access_samples(struct trace_writer *writer);
-void access_samples_free(struct trace_writer *writer);
 int flush_annotations(struct trace_writer *writer);
 void annotations_free(struct trace_writer *writer);
 
 /* Discards the pending rows of accesses. */
 void lose_accesses(struct trace_writer *writer);
-void lose_access_samples(struct trace_writer *writer);
 /* FOOTER's `accesses`; NULL if none were recorded. */
 json_t *footer_accesses(const struct trace_writer *writer);
-/* FOOTER's `access_samples`, likewise. */
-json_t *footer_access_samples(const struct trace_writer *writer);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/workload/making/compose.h"
 
+#include "core/base/json.h"
 #include "core/base/vector.h"
-#include "core/trace/call_counts.h"
 #include "core/trace/layout.h"
+#include "core/trace/summary.h"
 #include "core/workload/making/slots.h"
-#include "core/workload/making/time_line.h"
-#include "core/workload/making/touched_words.h"
-#include "core/workload/making/waits.h"
-#include "core/workload/size_histogram.h"
+#include "core/workload/statistics.h"
 #include "core/workload/witness.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #include "observe/valgrind/accesses/live.h"
 #include "observe/valgrind/common/allocator.h"
 
-#include "core/accesses/stream.h"
-#include "core/valgrind/requests.h"
+#include "core/system/valgrind_requests.h"
+#include "core/trace/access_stream.h"
 
 #include <pub_tool_aspacemgr.h>
 #include <pub_tool_libcassert.h>

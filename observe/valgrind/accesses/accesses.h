@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Mode accesses: the program's data accesses and its calls, in order, written to the recorder as a stream of items
-   (core/accesses/stream.h).
+   (core/trace/access_stream.h).
 
    Job: which accesses are written, and by which name. Not its job: which instructions are the allocator's
    (allocator.h), which accesses a superblock has (data_accesses.h).

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "observe/valgrind/accesses/live.h"
 
-#include "core/accesses/stream.h"
+#include "core/trace/access_stream.h"
 
 #include <pub_tool_aspacemgr.h>
 #include <pub_tool_libcassert.h>

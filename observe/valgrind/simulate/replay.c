@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "observe/valgrind/simulate/replay.h"
 
-#include "core/accesses/replay_file.h"
-#include "core/accesses/stream.h"
+#include "core/trace/access_stream.h"
 #include "observe/valgrind/common/allocator.h"
 #include "observe/valgrind/simulate/simulate.h"
 #include "observe/valgrind/simulate/simulate_events.h"

@@ -6,7 +6,7 @@
    (allocator.h: in calls, in its start-up, at a thread's start and end), simulate its accesses; simulate as the
    program's the client's accesses up to replay_note_started: the dynamic linker's work, which depends on the libraries
    that an allocator needs, and which is before the recording of the program itself. Not its job: the model
-   (simulate.h), checking the stream (replay/parent/access_stream.h: the parent that starts this has done so).
+   (simulate.h), checking the stream (replay/passes/access_stream.h: the parent that starts this has done so).
 
    Addresses of accesses:
    - an object's: at the address that its slot holds in the client's own table, read when the access is played. A slot

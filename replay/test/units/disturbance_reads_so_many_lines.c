@@ -2,7 +2,7 @@
 /* It reads the requested number of cache lines of its own buffer, which is larger, and wraps around: shown by the page
    faults of the first reading; a second reading of the same lines has none. */
 #include "core/base/os.h"
-#include "replay/passes/disturb.h"
+#include "replay/passes/time/disturb.h"
 
 #include <stdio.h>
 #include <sys/resource.h>

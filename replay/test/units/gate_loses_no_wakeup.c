@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Two threads that wait for each other's every step, and several that wait for every 3rd, 5th, ...: all finish,
    whatever the timing of sleeps and wake-ups. A lost wake-up would hang; the alarm turns that into a failure. */
-#include "replay/state/gate.h"
+#include "replay/engine/gate.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 /* An allocator that returns the same address for all: 70,000 objects of 256 OS pages each, more entries than fit into
    the lists of all OS pages. Each list has its first objects, at least one, in their order; together they have no more
    than fit; and the next moment's lists are complete. */
-#include "replay/blame/page_lists.h"
 #include "replay/memory/os_pages.h"
+#include "replay/passes/blame/page_lists.h"
 
 #include "core/base/os.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Objects of memory apart (replay/region/region.h) do not overlap, are aligned, keep what is written to them, are zero
-   if requested; and freed memory goes back to the kernel. */
+/* Objects of memory apart (replay/calls/isolated_heap.h) do not overlap, are aligned, keep what is written to them, are
+   zero if requested; and freed memory goes back to the kernel. */
 #include "core/base/os.h"
 #include "core/test/check.h"
-#include "replay/region/region.h"
+#include "replay/calls/isolated_heap.h"
 
 #include <stdlib.h>
 #include <string.h>

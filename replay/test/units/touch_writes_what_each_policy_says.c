@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Every policy, over sizes around its steps, on new and on grown objects: which bytes are written, and none beyond the
    end. */
-#include "replay/state/touch.h"
+#include "replay/calls/touch.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from heaptape.common.home import Home, default_home
-from heaptape.measure import registry, replay, rounds
+from heaptape.run import registry, replay, rounds
 
 from tests.support import succeed, workload
 

@@ -30,10 +30,10 @@ from heaptape.common.home import Home, default_home
 from heaptape.distil import fit, measured, select
 from heaptape.distil.measured import Whole
 from heaptape.distil.plan import Planner, column
-from heaptape.formats.workload_format import read_workload
-from heaptape.measure import registry, replay
-from heaptape.measure.registry import Choice
 from heaptape.results import distilled, margins
+from heaptape.run import registry, replay
+from heaptape.run.registry import Choice
+from heaptape.tape.workload_format import read_workload
 
 PATTERNS = {
     "cfrac": ["--steps=1000000"],

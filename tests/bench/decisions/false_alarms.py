@@ -20,7 +20,7 @@ from heaptape.common.home import default_home
 from heaptape.gate import corpus, gate
 from heaptape.gate.compared import Pairing
 from heaptape.gate.tolerance import DEFAULT, parse_tolerances
-from heaptape.measure import registry
+from heaptape.run import registry
 
 from tests.support import CONVERT, REPOSITORY, succeed
 

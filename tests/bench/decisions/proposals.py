@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pandas as pd
 from heaptape.common.home import Home, default_home
-from heaptape.comparing import proposals
-from heaptape.measure import registry, replay, rounds, whatif
 from heaptape.results.blame import position_at
+from heaptape.results.comparing import proposals
 from heaptape.results.schema import Results
+from heaptape.run import registry, replay, rounds, whatif
 
 from tests.support import OUT, RECORD, succeed
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pandas as pd
 from heaptape.common.home import default_home
-from heaptape.measure import registry, replay
-from heaptape.tuning import store
-from heaptape.tuning.goals import Goals
-from heaptape.tuning.judged import judged
-from heaptape.tuning.search import Budget, Search
-from heaptape.tuning.space import UNSET, Settings, Space, space_of
-from heaptape.tuning.trials import Trials
+from heaptape.run import registry, replay
+from heaptape.tune import store
+from heaptape.tune.goals import Goals
+from heaptape.tune.judged import judged
+from heaptape.tune.search import Budget, Search
+from heaptape.tune.space import UNSET, Settings, Space, space_of
+from heaptape.tune.trials import Trials
 
 from tests.support import CONVERT, REPOSITORY, succeed
 

@@ -4,7 +4,7 @@ machine; takes about ten minutes.
 
 Bare runs, runs within the budget and runs in which nothing is ever recorded (a budget near 0) alternate. CPU time
 of the program is read inside it when it exits; the recorder's is the rest, less that of the bare run. The second table
-is the cost of a call that is only counted, for SKIPPED_NS of capture/recorder/collector/upkeep.c: the program's CPU
+is the cost of a call that is only counted, for SKIPPED_NS of capture/recorder/upkeep.c: the program's CPU
 time over bare, divided by its calls.
 """
 

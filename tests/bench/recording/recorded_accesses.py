@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from heaptape.comparing.intervals import LogRatio
-from heaptape.formats.tape_format import open_trace
+from heaptape.results.comparing.intervals import LogRatio
+from heaptape.tape.tape_format import open_trace
 
 from tests.bench.recording.compiler_input import c_source
 

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from heaptape.formats.tape_blocks import EVENTS
-from heaptape.formats.tape_format import open_trace
+from heaptape.tape.tape_blocks import EVENTS
+from heaptape.tape.tape_format import open_trace
 
 from tests.bench.recording.compiler_input import c_source
 from tests.support import CONVERT, RECORD, run, succeed

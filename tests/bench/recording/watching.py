@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from heaptape.measure.ctl import command
+from heaptape.run.ctl import command
 
 from tests.support import HEAPTAPE, OUT, RECORD, succeed, workload
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from heaptape.model.time_model import ALL, prediction
+from heaptape.results.model.time_model import ALL, prediction
 from heaptape.results.schema import Results
 
 BASELINE = "glibc"

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from heaptape.common.home import default_home
-from heaptape.measure.penalties import of_this_machine
-from heaptape.model.layouts import predicted_ns, slope
-from heaptape.model.penalties import geometry_of, penalties
+from heaptape.results.model.layouts import predicted_ns, slope
+from heaptape.results.model.penalties import geometry_of, penalties
+from heaptape.run.penalties import of_this_machine
 
 from tests.bench.time.judge import SETTINGS
 from tests.support import OUT

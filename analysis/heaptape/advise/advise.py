@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: MIT
+"""Makes the advice: tries candidates, replays them, checks them against malloc's contract, and decides."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from heaptape.advise.candidates import candidates, recorded_on, today
+from heaptape.advise.choose import AIMS, CPU, Judge, Pick, Row, decide
+from heaptape.advise.confirm import Confirmed
+from heaptape.advise.tried import Bounds, Recorded, Tried, read_recorded, replay_all, with_own_memory
+from heaptape.advise.words import Advice, environment
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.gate.condition import Condition
+from heaptape.results import margins, replay_errors
+from heaptape.results.model.penalties import penalties as checked_penalties
+from heaptape.run import penalties, registry, replay
+from heaptape.run.exact import Bench
+from heaptape.run.live import c_library
+from heaptape.run.registry import Choice
+from heaptape.tape.workload_format import read_workload
+
+REFERENCE = "today"  # what limits refer to
+
+
+@dataclass(frozen=True)
+class Wish:
+    """The request. `names`: candidates, as of -a (none: all that are found); `baseline`: the allocator that the program
+    runs on today (None: the one it was recorded on); `limits`: what a candidate has to keep.
+    """
+
+    objective: str
+    names: Sequence[str] = ()
+    baseline: str | None = None
+    limits: Sequence[Condition] = ()
+
+
+@dataclass(frozen=True)
+class Source:
+    """A trace or workload, and its name in the advice. `cpu_ns`: CPU time of the recorded program, where known."""
+
+    path: Path
+    name: str
+    cpu_ns: float | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the work is done, and who is notified of its progress."""
+
+    home: Home
+    scratch: Path
+    on_progress: Callable[[str, float], None] = lambda what, share: None
+
+
+@dataclass(frozen=True)
+class Found:
+    """The advice and its sources. `about`: the workload (measure.replay.describe_workload)."""
+
+    advice: Advice
+    tried: Sequence[Tried]
+    about: Mapping
+
+
+@dataclass
+class _Job:
+    """One workload under candidates. `broken`: for each library that was checked against malloc's contract, the rule
+    that it breaks; empty: none.
+    """
+
+    bench: Bench
+    bounds: Bounds
+    about: Mapping
+    recorded: Recorded
+    now: Choice
+    cpu_ns: float | None
+    broken: dict[Path, str] = field(default_factory=dict)
+
+
+def advise(source: Source, wish: Wish, place: Place) -> Found:
+    """Makes the advice. Raises HeaptapeError where the source can't be read or today's allocator can't be replayed."""
+    home, on_progress = place.home, place.on_progress
+    workload = replay.prepare(str(source.path), home, place.scratch)
+    about = replay.describe_workload(workload, source.name)
+    if not about["ops"]:
+        raise HeaptapeError(f"{source.path}: contains no calls of malloc")
+    if margins.stand_in(about):
+        raise HeaptapeError(
+            f"{source.path}: a distillate has nothing of the program's own memory and CPU time, which advice needs; "
+            "'heaptape replay' and 'heaptape compare' compare allocators by it, with margins"
+        )
+    known = registry.load(home)
+    info = read_workload(workload).info
+    now, doubt = today(wish.baseline, info, known)
+    made_on = recorded_on(info, known)
+    wanted = candidates(wish.names, known, about["threads"])
+    choices = list({one.label: one for one in (now, *([made_on] if made_on else []), *wanted)}.values())
+    with_accesses = replay.has_accesses(workload)
+    recorded = Recorded() if with_accesses else read_recorded(source.path, workload, about)
+    bench = Bench(workload, home, choices)
+    bounds = _bounds(with_accesses, home)
+    job = _Job(bench, bounds, about, recorded, now, None if with_accesses else source.cpu_ns)
+    tried, runs = replay_all(bench, choices, bounds, about, partial(on_progress, "replaying"))
+    tried = with_own_memory(tried, runs, recorded, made_on.label if made_on else None)
+    named = {now.label, *(one.label for one in wanted)}
+    tried = [one for one in tried if one.label in named]
+    _require(tried, now)
+    judge = Judge(_error, job.cpu_ns)
+    picks, refused = _decide(job, tried, wish, judge, on_progress)
+    rows = [_row(one) for one in tried if not one.failure]
+    by_label = {one.label: one.choice for one in tried}
+    summary = _about(about, tried)
+    advice = Advice(summary, now.label, rows, picks, judge, by_label, doubt, refused, _sure(job, tried, picks, wish))
+    return Found(advice, tried, about)
+
+
+def _bounds(with_accesses: bool, home: Home) -> Bounds:
+    """The passes, and this machine's penalties. A machine that can't be measured gets no prediction of CPU time."""
+    passes = ("memory", "instructions", *(["misses"] if with_accesses else []))
+    try:
+        return Bounds(passes, checked_penalties(penalties.of_this_machine(home)))
+    except HeaptapeError:
+        return Bounds(passes, None)
+
+
+def _decide(
+    job: _Job, tried: Sequence[Tried], wish: Wish, judge: Judge, on_progress: Callable[[str, float], None]
+) -> tuple[list[Pick], dict[str, str]]:
+    """The picks, each of an allocator that kept malloc's contract on this workload, and label -> why another candidate
+    is not advised. Only candidates that would be picked are checked; the verdict holds for all settings of an
+    allocator.
+    """
+    refused = {one.label: one.failure for one in tried if one.failure}
+    refused |= _beyond_limits(tried, job.now.label, wish.limits)
+    while True:
+        rows = [_row(one) for one in tried if not one.failure]
+        kept = [one.label for one in tried if one.label not in refused]
+        picks = decide(rows, job.now.label, wish.objective, judge, kept)
+        labels = {label for pick in picks for label in (pick.label, *pick.ties)} - {job.now.label}
+        open_ = [one.choice for one in tried if one.label in labels and one.choice.path not in job.broken]
+        if not open_:
+            return picks, refused
+        _verify(job, open_, on_progress)
+        for one in tried:
+            if why := job.broken.get(one.choice.path):
+                refused.setdefault(one.label, why)
+
+
+def _verify(job: _Job, choices: Sequence[Choice], on_progress: Callable[[str, float], None]) -> None:
+    by_path = {choice.path: choice for choice in reversed(choices)}
+    on_progress("checking promises", 1.0)
+    for choice, broken in job.bench.side_by_side(job.bench.promises, list(by_path.values())):
+        job.broken[choice.path] = broken
+
+
+def _beyond_limits(tried: Sequence[Tried], now: str, limits: Sequence[Condition]) -> dict[str, str]:
+    out: dict[str, str] = {}
+    ran = [one for one in tried if not one.failure]
+    base = next(one for one in ran if one.label == now)
+    for limit in limits:
+        reference = figure_of(base, limit.figure)
+        for one in ran:
+            value = figure_of(one, limit.figure)
+            if value is None or reference is None:
+                raise HeaptapeError(f"--limit '{limit.text}': {limit.figure} was not counted on {one.label}")
+            if one is not base and not limit.holds(value, reference):
+                out.setdefault(one.label, f"beyond {limit.text}")
+    return out
+
+
+def figure_of(one: Tried, name: str) -> float | None:
+    """A figure by its name in measure.exact: memory is the whole program's, other figures are the allocator's."""
+    whole = {"rss-peak": one.peak_bytes, "rss-mean": one.mean_bytes}
+    return whole.get(name, one.figures.get(name))
+
+
+def _require(tried: Sequence[Tried], now: Choice) -> None:
+    base = next(one for one in tried if one.label == now.label)
+    if base.failure:
+        raise HeaptapeError(f"today's allocator can't be replayed, so nothing can be compared with it: {base.failure}")
+
+
+def _row(one: Tried) -> Row:
+    return Row(one.label, one.peak_bytes, one.mean_bytes, one.counts)
+
+
+def _error(figure: str, a: str, b: str) -> float:
+    """The larger error of the two; for an allocator without its own errors, that of all allocators together."""
+    return max(replay_errors.errors_of([figure], [a, b]).values(), default=0.0) if a != b else 0.0
+
+
+def _about(about: Mapping, tried: Sequence[Tried]) -> str:
+    threads = f"{about['threads']} thread" + ("s" if about["threads"] != 1 else "")
+    allocators = len({one.choice.path for one in tried})
+    settings = f"{len(tried)} settings of {allocators} allocators replayed"
+    return f"{about['name']}, {about['ops']:,} calls of {threads}: {settings}"
+
+
+def _sure(job: _Job, tried: Sequence[Tried], picks: Sequence[Pick], wish: Wish) -> str:
+    labels = {pick.best for pick in picks if pick.best} | {pick.label for pick in picks}
+    said = []
+    error = max((_error("peak_rss", label, job.now.label) for label in labels), default=0.0)
+    if error:
+        within = f"{error:.1f} % of their live peak RSS (docs/methods/FIDELITY.md)"
+        said.append(f"replays of 9 in 10 programs were within {within}")
+    if job.recorded.samples is None:
+        said.append("memory is the allocator's alone")
+    counted = next(one for one in tried if one.label == job.now.label).counts
+    if CPU in AIMS[wish.objective] and counted is None:
+        said.append("CPU time is not predicted, as instructions could not be counted")
+    elif CPU in AIMS[wish.objective] and "misses" not in job.bounds.passes:
+        unknown = ", and its share of the program's is not known" if job.cpu_ns is None else ""
+        said.append(f"CPU time leaves out cache misses, which --accesses counts{unknown}")
+    return f"How sure: {'; '.join(said)}." if said else ""
+
+
+def as_json(found: Found, confirmed: Sequence[Confirmed] = ()) -> dict:
+    """The advice for programs to read. Bytes, ns; percentages of today's figure."""
+    advice = found.advice
+    kept = ("name", "sha256", "ops", "threads", "program", "allocator")
+    return {
+        "schema": 1,
+        "workload": {key: found.about[key] for key in kept if key in found.about},
+        "today": advice.today,
+        "picks": [_pick_json(advice, pick) for pick in advice.picks],
+        "refused": dict(advice.refused),
+        "candidates": [_tried_json(advice, one) for one in found.tried],
+        "live": [asdict(one) for one in confirmed],
+    }
+
+
+def _pick_json(advice: Advice, pick: Pick) -> dict:
+    choice = advice.choices[pick.label]
+    stays = pick.label == advice.today
+    return {
+        "aim": pick.aim,
+        "use": pick.label,
+        "stay": stays,
+        "why": pick.why,
+        "ties": list(pick.ties),
+        "environment": {} if stays else environment(choice, advice.today, c_library()),
+    }
+
+
+def _tried_json(advice: Advice, one: Tried) -> dict:
+    about = {"allocator": one.choice.allocator, "variant": one.choice.variant, "path": str(one.choice.path)}
+    if one.failure:
+        return about | {"error": one.failure}
+    change = advice.judge.change(advice.row(advice.today), advice.row(one.label))
+    cpu = None
+    if change:
+        cpu = {"ns": change.ns, "ns_low": change.ns_low, "ns_high": change.ns_high}
+        if not math.isnan(change.percent):
+            cpu |= {"percent": change.percent, "low": change.low, "high": change.high}
+    memory = {"rss_anon_peak_bytes": round(one.peak_bytes), "rss_anon_mean_bytes": round(one.mean_bytes)}
+    return about | memory | {"figures": dict(one.figures), "cpu_change": cpu}
+
+
+def with_next_step(found: Found, lines: Sequence[str]) -> Found:
+    """The same advice with these lines at its end."""
+    return replace(found, advice=replace(found.advice, next_step=tuple(lines)))

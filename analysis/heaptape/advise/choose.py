@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""Which candidate to use, for memory and for CPU time: from figures and their errors to one pick for each aim.
+
+For memory the candidate with the least peak RSS; for CPU time the one with the least predicted time. Candidates that do
+not differ from it by more than the error are ties. Of ties, the one that is best in the other aim is picked. Today's
+allocator is replaced only by one that is better beyond the error, by at least WORTH_PERCENT: a change costs work, too.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from heaptape.results.model.counts import Counts
+from heaptape.results.model.time_model import changes
+
+WORTH_PERCENT = 2.0
+NOTHING_PERCENT = 0.05  # a smaller saving is not reported as one
+MEMORY, CPU, BOTH = "memory", "cpu", "both"
+AIMS = {MEMORY: (MEMORY,), CPU: (CPU,), BOTH: (MEMORY, CPU)}
+# (figure, a, b) -> percent by which a comparison of two labels may be off
+ErrorOf = Callable[[str, str, str], float]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A candidate's figures. `counts`: None where CPU time can't be predicted."""
+
+    label: str
+    peak_bytes: float
+    mean_bytes: float
+    counts: Counts | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """The change of the program's CPU time, from one candidate to another: in ns, and in percent where the program's
+    time is known, else NaN. `row`: from the model of time.
+    """
+
+    ns: float
+    ns_low: float
+    ns_high: float
+    percent: float
+    low: float
+    high: float
+    row: Mapping
+
+    @property
+    def is_clear(self) -> bool:
+        """Is the sign known?"""
+        if not math.isnan(self.percent) and self.low <= 0 <= self.high:
+            return False
+        return not self.ns_low <= 0 <= self.ns_high
+
+
+@dataclass(frozen=True)
+class Pick:
+    """The advice for one aim. `best`: label of the best other candidate, equal to `label` unless today's stays; None:
+    there is no other. `ties`: labels that are as good as `label`, within the error. `why`: the reason to stay.
+    """
+
+    aim: str
+    label: str
+    best: str | None
+    ties: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """How two candidates are compared. `cpu_ns`: CPU time of the recorded program; None: not known."""
+
+    error: ErrorOf
+    cpu_ns: float | None = None
+
+    def saves(self, one: Row, other: Row) -> float:
+        """By how many percent the peak of `one` is below that of `other`."""
+        return 100 * (1 - one.peak_bytes / other.peak_bytes) if other.peak_bytes > 0 else 0.0
+
+    def memory_apart(self, one: Row, other: Row, of_mean: bool = False) -> bool:
+        """Do their peaks (means) differ by more than the error?"""
+        a, b = (one.mean_bytes, other.mean_bytes) if of_mean else (one.peak_bytes, other.peak_bytes)
+        error = self.error("mean_rss" if of_mean else "peak_rss", one.label, other.label)
+        return abs(a - b) > error / 100 * max(a, b)
+
+    def gains_memory(self, row: Row, now: Row) -> bool:
+        """Is its peak lower, by WORTH_PERCENT and by more than the error?"""
+        return self.saves(row, now) >= WORTH_PERCENT and self.memory_apart(row, now)
+
+    def gains_cpu(self, row: Row, now: Row) -> bool:
+        """Is less CPU time predicted, beyond the interval, and WORTH_PERCENT less as far as that is known?"""
+        change = self.change(now, row)
+        return change is not None and change.is_clear and change.ns < 0 and not change.percent > -WORTH_PERCENT
+
+    def gains(self, row: Row, now: Row) -> bool:
+        return self.gains_memory(row, now) or self.gains_cpu(row, now)
+
+    def change(self, before: Row, after: Row) -> Change | None:
+        """The change of CPU time; None: not known for one of the two."""
+        if before.counts is None or after.counts is None:
+            return None
+        row = changes([before.counts], [after.counts])[0]
+        percent, low, high = row["percent"], row["low"], row["high"]
+        if math.isnan(percent) and self.cpu_ns:
+            percent, low, high = (100 * row[key] / self.cpu_ns for key in ("ns", "ns_low", "ns_high"))
+        return Change(row["ns"], row["ns_low"], row["ns_high"], percent, low, high, row)
+
+
+def decide(rows: Sequence[Row], today: str, objective: str, judge: Judge, kept: Sequence[str]) -> list[Pick]:
+    """One pick for each aim of `objective`; none for CPU time where it can't be predicted. `rows`: with today's, in the
+    order in which equals are preferred; `kept`: labels of the rows that keep the limits.
+    """
+    now = next(row for row in rows if row.label == today)
+    others = [row for row in rows if row.label != today and row.label in kept]
+    made = {MEMORY: lambda: _for_memory(now, others, judge), CPU: lambda: _for_cpu(now, others, judge)}
+    picks = [made[aim]() for aim in AIMS[objective]]
+    return [pick for pick in picks if pick is not None]
+
+
+def between(rows: Sequence[Row], now: Row, judge: Judge) -> list[Row]:
+    """The rows for which no other row needs both less peak RSS and less CPU time, least RSS first: the choices between
+    the two aims. CPU time is compared with that of `now`.
+    """
+    costs = {row.label: change.ns for row in rows if (change := judge.change(now, row))}
+    able = sorted((row for row in rows if row.label in costs), key=lambda row: (row.peak_bytes, costs[row.label]))
+    front: list[Row] = []
+    for row in able:
+        if not front or costs[row.label] < costs[front[-1].label]:
+            front.append(row)
+    return front
+
+
+def _for_memory(now: Row, others: Sequence[Row], judge: Judge) -> Pick:
+    if not others:
+        return Pick(MEMORY, now.label, None, why="nothing else could be advised")
+    best = min(others, key=lambda row: row.peak_bytes)
+    saved = judge.saves(best, now)
+    if saved < NOTHING_PERCENT:
+        return Pick(MEMORY, now.label, best.label, why="nothing tried has a lower peak RSS")
+    if saved < WORTH_PERCENT:
+        return Pick(MEMORY, now.label, best.label, why=f"{best.label}, the best, saves only {saved:.1f} % of peak RSS")
+    if not judge.memory_apart(best, now):
+        error = judge.error("peak_rss", best.label, now.label)
+        why = f"the {saved:.1f} % that {best.label} saves are within the error of replays, {error:.1f} %"
+        return Pick(MEMORY, now.label, best.label, why=why)
+    equal = [row for row in others if not judge.memory_apart(row, best) and judge.gains_memory(row, now)]
+    least_mean = min(equal, key=lambda row: row.mean_bytes)
+    equal = [row for row in equal if not judge.memory_apart(row, least_mean, of_mean=True)]
+    picked = _least_cpu(equal, now, judge)
+    return Pick(MEMORY, picked.label, best.label, tuple(row.label for row in equal if row is not picked))
+
+
+def _least_cpu(rows: Sequence[Row], now: Row, judge: Judge) -> Row:
+    """The row with the least CPU time; the first where CPU time is not known."""
+
+    def cost(row: Row) -> float:
+        change = judge.change(now, row)
+        return change.ns if change else 0.0
+
+    return min(rows, key=cost)
+
+
+def _for_cpu(now: Row, others: Sequence[Row], judge: Judge) -> Pick | None:
+    if now.counts is None:
+        return None
+    costs = {row.label: change for row in others if (change := judge.change(now, row))}
+    if not costs:
+        return Pick(CPU, now.label, None, why="nothing else could be advised")
+    able = [row for row in others if row.label in costs]
+    best = min(able, key=lambda row: costs[row.label].ns)
+    change = costs[best.label]
+    if change.ns >= 0 or change.percent > -NOTHING_PERCENT:
+        return Pick(CPU, now.label, best.label, why="nothing tried is predicted to need less CPU time")
+    if not change.is_clear:
+        return Pick(CPU, now.label, best.label, why=f"no difference of {best.label}, the best, can be predicted")
+    if change.percent > -WORTH_PERCENT:
+        why = f"{best.label}, the best, saves only {-change.percent:.1f} % of the program's CPU time"
+        return Pick(CPU, now.label, best.label, why=why)
+    equal = [row for row in able if row is best or _is_tie(row, best, now, judge)]
+    leanest = min(equal, key=lambda row: row.peak_bytes)
+    as_lean = [row for row in equal if not judge.memory_apart(row, leanest)]
+    picked = min(as_lean, key=lambda row: costs[row.label].ns)
+    return Pick(CPU, picked.label, best.label, tuple(row.label for row in equal if row is not picked))
+
+
+def _is_tie(row: Row, best: Row, now: Row, judge: Judge) -> bool:
+    """Is it as good as the best, within the error, and better than today's?"""
+    apart = judge.change(best, row)
+    return apart is not None and not apart.is_clear and judge.gains_cpu(row, now)

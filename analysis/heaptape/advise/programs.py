@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: MIT
+"""The user's command line, run here unchanged: recorded, or live on an allocator."""
+
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from heaptape.common.c_programs import convert_json
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.run.capture import Trace
+
+KEPT_BYTES = 2000  # of a program's output
+NOT_STARTED = (126, 127)
+LAST_WORDS_S = 2  # how long to wait for the last output: a daemon that the program left keeps the pipe open
+
+
+@dataclass(frozen=True)
+class Program:
+    """A recorded command. `trace`: of the process that made most calls, or that has the requested name;
+    `status`: exit status of the command; `processes`: how many were recorded.
+    """
+
+    command: tuple[str, ...]
+    trace: Trace
+    status: int
+    processes: int
+
+    @property
+    def cpu_ns(self) -> float | None:
+        """User and system time of that process while it was recorded; None where the trace lacks it."""
+        return cpu_ns_of(self.trace.about)
+
+
+def cpu_ns_of_file(path: Path, home: Home) -> float | None:
+    """The same for a recording; None where it is of another kind, or not a file. Its faults are reported elsewhere."""
+    try:
+        return cpu_ns_of(convert_json(home, "info", str(path)))
+    except HeaptapeError:
+        return None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that ended: exit status (negative: by that signal), and the end of its stderr output."""
+
+    status: int
+    last_words: bytes
+
+
+def record(command: Sequence[str], folder: Path, home: Home, options: Sequence[str] = (), name: str = "") -> Program:
+    """Records the command into `folder`. `options`: of `heaptape record`; `name`: base name of the wanted process. A
+    Ctrl-C while it runs is left to the program: this is how servers are ended. Raises HeaptapeError where it can't be
+    started or recorded, or no process of that name made a call.
+    """
+    wrapper = [str(home.program("record")), "-o", str(folder / "first.tape"), *options, "--"]
+    with _interrupts_are_its_own():
+        ended = run([*wrapper, *command])
+    traces = [Trace(path, convert_json(home, "info", str(path))) for path in sorted(folder.glob("*.tape"))]
+    if not traces or (ended.status in NOT_STARTED and not any(one.about["events"] for one in traces)):
+        raise HeaptapeError(last_line(ended.last_words) or f"{command[0]}: nothing was recorded")
+    called = [one for one in traces if one.about["events"]]
+    meant = [one for one in called if name in ("", one.program)]
+    if not called:
+        raise HeaptapeError(f"{command[0]}: made no calls of malloc that could be recorded")
+    if not meant:
+        seen = ", ".join(sorted({one.program or "?" for one in called}))
+        raise HeaptapeError(f"{command[0]}: no process '{name}' among those recorded: {seen}")
+    chosen = max(meant, key=lambda one: one.about["events"])
+    return Program(tuple(command), chosen, ended.status, len(traces))
+
+
+def cpu_ns_of(about: Mapping) -> float | None:
+    """`about`: a trace's output of `heaptape info --json`."""
+    recorded = about.get("recorded")
+    if not isinstance(recorded, Mapping) or "user_ns" not in recorded:
+        return None
+    return float(recorded["user_ns"] + recorded["system_ns"]) or None
+
+
+def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Ended:
+    """Runs the command in this folder and environment to its end. Its output is read, not shown: some programs do less
+    where their output is discarded. A file on standard input is read from its start each time. If an exception is
+    raised here, the command is terminated.
+    """
+    with contextlib.closing(os.fdopen(_standard_input(), "rb")) as source:
+        process = subprocess.Popen(
+            list(command),
+            stdin=source,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **(environment or {})},
+        )
+    last = bytearray()
+    assert process.stdout
+    assert process.stderr
+    readers = [
+        threading.Thread(target=_drain, args=(process.stdout, None), daemon=True),
+        threading.Thread(target=_drain, args=(process.stderr, last), daemon=True),
+    ]
+    for reader in readers:
+        reader.start()
+    try:
+        status = process.wait()
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    finally:
+        for reader in readers:
+            reader.join(LAST_WORDS_S)
+    return Ended(status, bytes(last))
+
+
+def last_line(text: bytes) -> str:
+    """The last line, without the prefix of a heaptape program."""
+    line = (text.decode(errors="replace").strip().splitlines() or [""])[-1]
+    return line.removeprefix("heaptape-record: ").removeprefix("heaptape: ")
+
+
+def _drain(stream: IO[bytes], kept: bytearray | None) -> None:
+    with stream:
+        while chunk := os.read(stream.fileno(), 1 << 16):
+            if kept is not None:
+                kept += chunk
+                del kept[:-KEPT_BYTES]
+
+
+def _standard_input() -> int:
+    """A descriptor of standard input: a file is opened again, anything else duplicated; /dev/null if it is closed."""
+    try:
+        is_file = stat.S_ISREG(os.fstat(0).st_mode)
+    except OSError:
+        return os.open(os.devnull, os.O_RDONLY)
+    return os.open("/proc/self/fd/0", os.O_RDONLY) if is_file else os.dup(0)
+
+
+@contextlib.contextmanager
+def _interrupts_are_its_own() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""What each candidate costs on a workload: exact figures of one replay for each pass, several replays at a time."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.results.model.counts import Counts, counts
+from heaptape.results.model.penalties import Penalties
+from heaptape.results.schema import Results
+from heaptape.run.exact import FIGURES, Bench
+from heaptape.run.registry import Choice
+from heaptape.run.samples import Samples, mean_over_time, read_samples, replayed
+from heaptape.tape.tape_format import open_trace
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate and its figures. Bytes are of the whole program: the allocator's, which are replayed, and the
+    program's own. `figures`: those of measure.exact that its passes yield, of the allocator alone. `counts`: for the
+    model of time; None where instructions can't be counted here. `failure`: why there are no figures; else empty.
+    """
+
+    choice: Choice
+    peak_bytes: float = 0.0
+    mean_bytes: float = 0.0
+    figures: Mapping[str, float] = field(default_factory=dict)
+    counts: Counts | None = None
+    failure: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.choice.label
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A recording's samples of the program's memory. `samples`: when it was sampled, `rss`: its RssAnon in bytes then;
+    None: there are none. Where it has no times, calls stand for them.
+    """
+
+    samples: Samples | None = None
+    rss: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How replays are made: which `passes`; this machine's `penalties`, None where they are not known."""
+
+    passes: tuple[str, ...]
+    penalties: Penalties | None
+
+
+def read_recorded(source: Path, workload: Path, about: Mapping) -> Recorded:
+    """`source`: the trace, or the workload itself. `about`: measure.replay.describe_workload."""
+    if source != workload and _has_samples(source):
+        samples, rss = read_samples(source, workload)
+        if len(rss) > 1:
+            return Recorded(samples, rss)
+    rows = np.array(about.get("recorded") or [], dtype=float).reshape(-1, 3)
+    if len(rows) < 2:
+        return Recorded()
+    return Recorded(Samples(rows[:, 0], rows[:, 0], rows[:, 0], about["ops"]), rows[:, 1])
+
+
+def _has_samples(source: Path) -> bool:
+    """Was the program's memory sampled while it ran, with times?"""
+    try:
+        with open_trace(source) as trace:
+            return "times" not in trace.info.get("lacks", ()) and "user_ns" in trace.samples()
+    except (HeaptapeError, OSError):
+        return False  # another format, which could be compiled
+
+
+def replay_all(
+    bench: Bench,
+    choices: Sequence[Choice],
+    bounds: Bounds,
+    about: Mapping,
+    on_progress: Callable[[float], None] = lambda share: None,
+) -> tuple[list[Tried], dict[str, dict]]:
+    """Each candidate with its figures, still without the program's own memory; and label -> its memory run."""
+
+    def run(pair: tuple[Choice, str]) -> dict | HeaptapeError:
+        try:
+            return bench.run(*pair)
+        except HeaptapeError as error:
+            return error
+
+    pairs = [(choice, pass_) for choice in choices for pass_ in bounds.passes]
+    by_label: dict[str, dict[str, dict | HeaptapeError]] = {}
+    for done, ((choice, pass_), one) in enumerate(bench.side_by_side(run, pairs)):
+        by_label.setdefault(choice.label, {})[pass_] = one
+        on_progress((done + 1) / len(pairs))
+    _without_impossible(by_label)
+    tried = [_tried(choice, by_label[choice.label], bounds, about) for choice in choices]
+    runs = {label: made["memory"] for label, made in by_label.items()}
+    return tried, {label: run for label, run in runs.items() if isinstance(run, dict)}
+
+
+def _without_impossible(by_label: Mapping[str, dict[str, dict | HeaptapeError]]) -> None:
+    """Removes a pass other than memory that failed on every allocator: it can't be run here, so no allocator failed."""
+    for pass_ in {pass_ for made in by_label.values() for pass_ in made} - {"memory"}:
+        if all(isinstance(made[pass_], HeaptapeError) for made in by_label.values()):
+            for made in by_label.values():
+                del made[pass_]
+
+
+def _tried(choice: Choice, made: Mapping[str, dict | HeaptapeError], bounds: Bounds, about: Mapping) -> Tried:
+    failed = [str(one) for one in made.values() if isinstance(one, HeaptapeError)]
+    if failed:
+        return Tried(choice, failure=failed[0])
+    runs = {pass_: one for pass_, one in made.items() if not isinstance(one, HeaptapeError)}
+    values = {name: figure.read(runs[figure.pass_]) for name, figure in FIGURES.items() if figure.pass_ in runs}
+    named = {"allocator": choice.allocator, "variant": choice.variant, "repeat": 0}
+    content = {"schema": 1, "workload": dict(about), "runs": [named | run for run in runs.values()]}
+    found = counts(Results("", content), bounds.penalties) if bounds.penalties else {}
+    memory = runs["memory"]
+    return Tried(
+        choice,
+        float(memory["rss_anon_peak_bytes"]),
+        float(memory["rss_anon_mean_bytes"]),
+        {name: value for name, value in values.items() if value is not None},
+        found[choice.label][0] if choice.label in found else None,
+    )
+
+
+def with_own_memory(
+    tried: Sequence[Tried], runs: Mapping[str, Mapping], recorded: Recorded, base: str | None
+) -> list[Tried]:
+    """The candidates with the whole program's bytes. The program's own memory is the recording's memory less the replay
+    of the allocator that it was made on (`base`; None: not known); it is added to each candidate.
+    """
+    if recorded.samples is None or recorded.rss is None:
+        return list(tried)
+    samples = recorded.samples
+    held = {label: replayed(run, samples) for label, run in runs.items()}
+    own_peak = own_mean = 0.0
+    if base in held:
+        own_peak = max(0.0, float(recorded.rss.max()) - held[base]["rss_anon_peak_bytes"])
+        own_mean = max(0.0, mean_over_time(samples.cpu_ns, recorded.rss) - held[base]["rss_anon_mean_bytes"])
+    return [
+        replace(one, peak_bytes=one.peak_bytes + own_peak, mean_bytes=held[one.label]["rss_anon_mean_bytes"] + own_mean)
+        if one.label in held
+        else one
+        for one in tried
+    ]

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Results and profiles for people: tables, reports, pages."""

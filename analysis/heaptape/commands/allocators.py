@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: MIT
+"""`heaptape allocators`: the registry, one allocator's variants or tunables; installs and removes candidates."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from heaptape.commands import replaying
+from heaptape.common import console
+from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.home import Home
+from heaptape.common.output import STANDARD_OUTPUT, print_json, write_text
+from heaptape.common.processors import processors
+from heaptape.common.progress import WorkProgress
+
+if TYPE_CHECKING:
+    from heaptape.candidates.catalogue import Recipe
+    from heaptape.candidates.sources import Plan
+    from heaptape.run import registry
+    from heaptape.run.installed import Installed
+
+SUMMARY = "the allocators known here, where they are or how to get them; install versions of them"
+DESCRIPTION = (
+    "Without an action: lists the registry and the installed candidates. install: builds NAME, NAME@VERSION or the "
+    "newest of a series (mimalloc@2) from sources of crates.io or Debian, or those that --from names, verifies it, "
+    "and keeps it in $XDG_CACHE_HOME/heaptape/allocators; from then on `replay -a NAME@VERSION` takes it. list: what "
+    "is installed, and which versions can be. remove: removes NAME@VERSION. Archives stay in "
+    "$XDG_CACHE_HOME/heaptape/sources, so that installing again needs no network."
+)
+ACTIONS = ("list", "install", "remove")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", nargs="?", choices=ACTIONS)
+    parser.add_argument("names", nargs="*", metavar="NAME[@VERSION]")
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--variants", metavar="NAME", help="the variants of one allocator and the settings behind them")
+    shown.add_argument("--tunables", metavar="NAME", help="what may be set of one allocator: values, default, meaning")
+    shown.add_argument(
+        "--check-tunables",
+        nargs="+",
+        metavar=("NAME", "F"),
+        help="replay the traces with each tunable at the ends of its search range, and print what changes, in exact "
+        "figures, and which tunables change nothing",
+    )
+    parser.add_argument("--format", default="text", choices=["text", "md"], help="for --check-tunables (default text)")
+    parser.add_argument("--into", metavar="DIR", help="keep candidates in this folder instead of the cache's")
+    install = parser.add_argument_group("install")
+    install.add_argument("--no-verify", action="store_true", help="don't check that it keeps the rules of malloc")
+    install.add_argument("--rebuild", action="store_true", help="build it again if it is there")
+    install.add_argument(
+        "--release", default="", metavar="R", help="release of crate or package, for a VERSION not in the list"
+    )
+    install.add_argument(
+        "--from", dest="place", metavar="DIR|ARCHIVE", help="other sources: a checkout (copied), or a tar archive"
+    )
+    install.add_argument("--build", metavar="CMD", help="with --from: the shell command that builds them")
+    install.add_argument("--lib", metavar="PATH", help="with --from: the library that CMD makes, in the sources")
+    install.add_argument(
+        "--name", default="", metavar="NAME[@VERSION]", help="with --from: its name (default: DIR's name)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Lists the registry, or one allocator's variants or tunables; checks tunables; installs or removes candidates."""
+    from heaptape.run import installed, registry
+
+    _check(arguments)
+    folder = Path(arguments.into).absolute() if arguments.into else installed.root()
+    if arguments.action == "install":
+        return _install(arguments, folder)
+    if arguments.action == "remove":
+        for name in arguments.names:
+            print(f"removed: {installed.remove(name, folder)}")
+        return 0
+    there = installed.find_all(folder)
+    if arguments.action == "list":
+        return _list(there, arguments.home, arguments.json)
+    known = registry.load(arguments.home)
+    if arguments.variants is not None:
+        return _print_variants(registry.named(arguments.variants, known), arguments.json)
+    if arguments.tunables is not None:
+        return _print_tunables(registry.named(arguments.tunables, known), arguments.json)
+    if arguments.check_tunables:
+        return _check_tunables(arguments, known)
+    if arguments.json:
+        objects = [_allocator_object(a) for a in known.values()]
+        print_json({"allocators": objects, "installed": [_installed_object(i) for i in there]})
+        return 0
+    _print_registry(known)
+    _print_installed(there)
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raises UsageError for options that exclude each other or are incomplete."""
+    action, names, own = arguments.action, arguments.names, arguments.place
+    if action == "remove" and not names:
+        raise UsageError("allocators remove: which one? 'heaptape allocators list' lists them")
+    if action == "install" and not names and not own:
+        raise UsageError("allocators install: which one? 'heaptape allocators list' lists them")
+    if action == "list" and names:
+        raise UsageError("allocators list: takes no name")
+    if action != "install" and (own or arguments.build or arguments.lib or arguments.name or arguments.release):
+        raise UsageError("allocators: --from, --build, --lib, --name and --release belong to 'install'")
+    if own and names:
+        raise UsageError("allocators install --from: its name is given by --name")
+    if own and not arguments.lib:
+        raise UsageError("allocators install --from: --lib says which library it is")
+    if not own and (arguments.build or arguments.lib or arguments.name):
+        raise UsageError("allocators install: --build, --lib and --name belong to --from")
+    if arguments.release and len(names) != 1:
+        raise UsageError("allocators install --release: takes one allocator")
+
+
+def _install(arguments: argparse.Namespace, folder: Path) -> int:
+    """Installs each of them. Raises HeaptapeError with all failures at the end."""
+    from heaptape.candidates.install import Wishes, install
+
+    failed = []
+    for plan in _plans(arguments):
+        with WorkProgress() as progress:
+            wishes = Wishes(folder, not arguments.no_verify, arguments.rebuild, lambda line: progress.update(line, 0))
+            try:
+                one, new = install(plan, arguments.home, wishes)
+            except HeaptapeError as error:
+                failed.append(str(error))
+                continue
+        print(f"{one.record.label}: {'installed' if new else 'is installed already'}, {one.record.verdict}")
+        print(f"  {one.path}", flush=True)
+        for broken in one.record.broken:
+            console.warning(f"{one.record.label} breaks a rule of malloc on {broken.workload}: {broken.broken}")
+    if failed:
+        raise HeaptapeError("\nheaptape: ".join(failed))
+    return 0
+
+
+def _plans(arguments: argparse.Namespace) -> "list[Plan]":
+    """The plans of all names, made before the first is built."""
+    from heaptape.candidates import catalogue, sources
+
+    if arguments.place:
+        return [sources.of_own(Path(arguments.place), arguments.name, arguments.build or "", arguments.lib)]
+    recipes = catalogue.load(arguments.home)
+    return [sources.of_recipe(catalogue.choose(name, recipes, arguments.release)) for name in arguments.names]
+
+
+def _list(there: "list[Installed]", home: Home, as_json: bool) -> int:
+    from heaptape.candidates import catalogue
+
+    recipes = catalogue.load(home)
+    if as_json:
+        candidates = [_recipe_object(name, recipe) for name, recipe in recipes.items()]
+        print_json({"installed": [_installed_object(one) for one in there], "candidates": candidates})
+        return 0
+    _print_installed(there)
+    print("can be installed:")
+    width = max(map(len, recipes))
+    for name, recipe in recipes.items():
+        about = _recipe_object(name, recipe)
+        print(f"{name:<{width}}  {', '.join(recipe.versions)}  ({about['source']})")
+        if about["missing"]:
+            print(f"{'':<{width}}  {about['missing']}")
+    return 0
+
+
+def _print_registry(known: "dict[str, registry.Allocator]") -> None:
+    width = max(len(name) for name in known)
+    for allocator in known.values():
+        where = f"{allocator.version}, {allocator.path}" if allocator.found else f"not found: {allocator.how_to_get}"
+        print(f"{allocator.name:<{width}}  {where}")
+        by_name = "; for study, replayed where it is named" if allocator.by_name == "always" else ""
+        print(f"{'':<{width}}  {allocator.summary}{by_name}")
+        if allocator.variants:
+            print(f"{'':<{width}}  variants: {', '.join(allocator.variants)}")
+
+
+def _print_installed(there: "list[Installed]") -> None:
+    width = max((len(one.record.label) for one in there), default=0)
+    for one in there:
+        source = one.record.source
+        came = " ".join(filter(None, (source.package, source.release)))
+        made = f"; {one.record.compiler[0]}" if one.record.compiler else ""
+        print(f"{one.record.label:<{width}}  {one.path}")
+        print(f"{'':<{width}}  {came}{f' ({source.note})' if source.note else ''}{made}")
+        print(f"{'':<{width}}  {one.record.verdict}")
+
+
+def _print_tunables(allocator: "registry.Allocator", as_json: bool) -> int:
+    tunables = allocator.tunables
+    if as_json:
+        import msgspec
+
+        rows = [{"name": name} | msgspec.to_builtins(one) for name, one in tunables.space.items()] if tunables else []
+        print_json({"allocator": allocator.name, "tunables": rows})
+        return 0
+    for name, one in tunables.space.items() if tunables else ():
+        values = ", ".join(one.values) if one.range is None else f"{one.range[0]} to {one.range[1]}"
+        default = f"default {one.default}" if one.default else "default by machine or program"
+        print(f"{allocator.name}:{name}  {one.type}, {values}, {default}{'' if one.tuned else ', not tuned'}")
+        print(f"    {one.meaning}")
+        if one.is_number:
+            print(f"    tune tries {', '.join(one.levels())}")
+    return 0
+
+
+def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Allocator"]) -> int:
+    from heaptape.common.tables import render
+    from heaptape.run import registry, replay
+    from heaptape.show.tables.tunables_table import effects_table
+    from heaptape.tune import effects
+
+    name, *inputs = arguments.check_tunables
+    if not inputs:
+        raise UsageError("allocators --check-tunables: NAME and at least one trace")
+    allocator = registry.named(name, known)
+    if not allocator.found or allocator.tunables is None:
+        why = "has no tunables" if allocator.found else f"is not installed: {allocator.how_to_get}"
+        raise HeaptapeError(f"{name} {why}")
+    with replaying.work() as work:
+        workloads = {replaying.name_of(path): replay.prepare(path, arguments.home, work.scratch) for path in inputs}
+        jobs = processors()
+        found = effects.effects(allocator, workloads, arguments.home, jobs, work.progress.update)
+    table = effects_table(name, found, effects.FIGURES, list(workloads), effects.silent(found))
+    write_text(STANDARD_OUTPUT, render([table], arguments.format))
+    return 0
+
+
+def _print_variants(allocator: "registry.Allocator", as_json: bool) -> int:
+    if as_json:
+        import msgspec
+
+        rows = [{"name": name} | msgspec.structs.asdict(variant) for name, variant in allocator.variants.items()]
+        tunables = list(allocator.tunables.names) if allocator.tunables else []
+        found = {"allocator": allocator.name, "variants": rows, "tunables": tunables}
+        print_json(found | {"other_variants": list(allocator.other_variants)})
+        return 0
+    for setting, variant in allocator.variants.items():
+        print(f"{allocator.name}:{setting}  {variant.summary}")
+        for name, value in variant.environment.items():
+            print(f"    {name}={value}")
+    for setting, variant in allocator.other_variants.items():
+        print(f"{allocator.name}:{setting}  not of this version: {variant.summary}")
+    if allocator.tunables:
+        print(f"tunables ({allocator.name}:NAME=VALUE or =FIRST..LAST/STEP): {', '.join(allocator.tunables.names)}")
+    return 0
+
+
+def _allocator_object(allocator: "registry.Allocator") -> dict:
+    return {
+        "name": allocator.name,
+        "found": allocator.found,
+        "path": str(allocator.path) if allocator.path else None,
+        "version": allocator.version or None,
+        "summary": allocator.summary,
+        "variants": list(allocator.variants),
+        "how_to_get": allocator.how_to_get,
+    }
+
+
+def _installed_object(one: "Installed") -> dict:
+    import msgspec
+
+    return {"path": str(one.path), "verdict": one.record.verdict} | msgspec.to_builtins(one.record)
+
+
+def _recipe_object(name: str, recipe: "Recipe") -> dict:
+    from heaptape.candidates import build
+
+    packages = [recipe.package, *(release.package for release in recipe.versions.values())]
+    return {
+        "name": name,
+        "source": f"{recipe.registry}: {', '.join(filter(None, dict.fromkeys(packages)))}",
+        "licence": recipe.licence,
+        "versions": list(recipe.versions),
+        "missing": build.missing(recipe.tools),
+    }

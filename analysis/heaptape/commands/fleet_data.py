@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: MIT
+"""`heaptape fleet ingest`, `query`, `choose` and `report`: what a store's traces and cells show."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from heaptape.commands.fleet_members import add_keys, add_store_wait
+from heaptape.commands.fleet_replay import SCHEDULER_WAIT_S, local_workers
+from heaptape.commands.fleet_subcommand import Subcommand
+from heaptape.common import console
+from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, records, write_bytes, write_text
+from heaptape.common.progress import WorkProgress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from heaptape.fleet.choose import Chosen
+    from heaptape.fleet.ingest import Batch
+    from heaptape.fleet.store import Store
+    from heaptape.fleet.worker import Outcome
+
+ERRORS_SHOWN = 20
+DEFAULT_BASELINE = "glibc"
+
+
+def needed() -> None:
+    """Raises HeaptapeError if a Python package is missing. Called before anything is done."""
+    from heaptape.fleet.files import MISSING
+
+    try:
+        import duckdb  # noqa: F401
+        import fsspec  # noqa: F401
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise HeaptapeError(f"fleet {MISSING}") from None
+
+
+def _ingest_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "tapes", nargs="+", metavar="TAPE", help="trace, folder of *.tape, or fsspec URL, which may be a pattern"
+    )
+    parser.add_argument("--store", required=True, metavar="URL", help="folder or fsspec URL; made where there is none")
+    parser.add_argument("--program", default="", metavar="NAME", help="of all tapes, instead of the recorded one")
+    parser.add_argument("--build-id", default="", metavar="ID", help="likewise (recordings with stacks have it)")
+    parser.add_argument(
+        "--host-class",
+        default="",
+        metavar="NAME",
+        help="kind of machine they were recorded on (default: its processor's name)",
+    )
+    parser.add_argument(
+        "--scheduler",
+        default="local",
+        metavar="ADDRESS",
+        help="tls://HOST:PORT or tcp://127.0.0.1:PORT, whose workers see the same store and traces; or local=N: N "
+        "processes on this machine (default local: as many as there are processors)",
+    )
+    add_keys(parser)
+    parser.add_argument(
+        "--retries", type=int, default=2, metavar="N", help="retries of a batch whose worker is lost (default 2)"
+    )
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+    add_store_wait(parser)
+
+
+def _ingest(arguments: argparse.Namespace) -> int:
+    needed()
+    from heaptape.fleet import ingest
+    from heaptape.fleet.store import open_store
+
+    workers = local_workers(arguments.scheduler)
+    if arguments.retries < 0:
+        raise UsageError("fleet ingest: --retries is not negative")
+    tapes = ingest.tapes_of(arguments.tapes)
+    store = open_store(arguments.store, create=True, patience_s=arguments.store_wait, tell=console.note)
+    labels = ingest.Labels(arguments.program, arguments.build_id, arguments.host_class)
+    todo = ingest.batches(tapes, labels)
+    with WorkProgress() as progress:
+        if workers is None:
+            done, failed = _by_scheduler(arguments, store, todo, progress)
+        else:
+            done, failed = _here(ingest.locally(store, todo, arguments.home, workers), len(todo), progress)
+    there = len(tapes) - done - len(failed)
+    if arguments.json:
+        print_json({"ingested": done, "there": there, "failed": failed})
+    else:
+        print(f"{done:,} traces ingested, {there:,} were there before, {len(failed):,} not. Store {store.url}")
+    return 1 if failed else 0
+
+
+def _here(outcomes: "Iterator[Outcome]", count: int, progress: WorkProgress) -> tuple[int, dict[str, str]]:
+    """The number of ingested traces, and why other traces failed. Failures are reported at once."""
+    done, failed = 0, dict[str, str]()
+    for number, outcome in enumerate(outcomes, 1):
+        done += len(outcome.done)
+        failed |= outcome.failed
+        for line in outcome.failed.values():
+            progress.error(line)
+        progress.update(f"{done:,} traces", number / count)
+    return done, failed
+
+
+def _by_scheduler(
+    arguments: argparse.Namespace, store: "Store", todo: "list[Batch]", progress: WorkProgress
+) -> tuple[int, dict[str, str]]:
+    from heaptape.fleet.cluster import security_of
+    from heaptape.fleet.dispatch import Dispatch
+    from heaptape.fleet.worker import Ended
+
+    taken = 0
+
+    def on_done(batch: "Batch", ended: "Ended") -> None:
+        nonlocal taken
+        taken += 1
+        progress.update(f"{ended.done:,} traces", taken / len(todo))
+
+    security = security_of(arguments.scheduler, arguments.keys)
+    from heaptape.fleet.dask_worker import run_batch
+
+    dispatch = Dispatch(run_batch, store.id, arguments.retries, SCHEDULER_WAIT_S, progress.note, on_done)
+    ended = dispatch.run(todo, arguments.scheduler, security)
+    return ended.done, ended.failed
+
+
+def _query_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("store", metavar="STORE", help="folder or URL")
+    parser.add_argument(
+        "sql", metavar="SQL", help="one SELECT on traces, histogram, sites, cells; - for standard input"
+    )
+    parser.add_argument("--format", choices=["text", "csv", "json"], default="text", help="(default text)")
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+
+
+def _query(arguments: argparse.Namespace) -> int:
+    needed()
+    import sys
+
+    from heaptape.fleet.query import query
+    from heaptape.fleet.store import open_store
+
+    sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
+    found = query(open_store(arguments.store, tell=console.note), sql)
+    if arguments.format == "csv":
+        text = found.to_csv(index=False)
+    elif arguments.format == "json":
+        text = (found.to_json(orient="records", date_format="iso") or "[]") + "\n"
+    else:
+        text = found.to_string(index=False) + "\n" if len(found) else "no rows\n"
+    write_text(STANDARD_OUTPUT, text)
+    return 0
+
+
+def _choose_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("store", metavar="STORE", help="folder or URL")
+    parser.add_argument("--n", type=int, default=12, dest="count", metavar="N", help="how many (default 12)")
+    parser.add_argument(
+        "--by",
+        default="program",
+        choices=["program", "build_id", "host_class", "day", "none"],
+        help="each value of this column has at least one recording that stands for it (default program)",
+    )
+    parser.add_argument(
+        "--weight",
+        default="recordings",
+        choices=["recordings", "ops"],
+        help="what the weights mean: how many recordings each stands for (default), or how many times its ops",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="seed of the draw among many recordings (default 1)"
+    )
+    parser.add_argument("--baseline", default=DEFAULT_BASELINE, metavar="NAME", help="for the errors (default glibc)")
+    parser.add_argument("-o", "--output", metavar="PLAN.toml", help="write a plan for 'heaptape fleet replay'")
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+
+
+def _choose(arguments: argparse.Namespace) -> int:
+    needed()
+    from heaptape.fleet import choose, dataset
+    from heaptape.fleet.plan import chosen_plan
+    from heaptape.fleet.store import open_store
+
+    if arguments.count < 1 or arguments.seed < 0:
+        raise UsageError("fleet choose: --n is 1 at least, --seed not negative")
+    if arguments.output:
+        check_writable(arguments.output)
+    store = open_store(arguments.store, tell=console.note)
+    traces = dataset.traces(store)
+    by = "" if arguments.by == "none" else arguments.by
+    chosen = choose.choose(traces, arguments.count, by, arguments.weight, arguments.seed)
+    errors, measured = choose.errors_in(store, chosen, arguments.baseline)
+    if arguments.output:
+        write_text(arguments.output, chosen_plan(Path(arguments.output), chosen.traces, arguments.baseline))
+    if arguments.json:
+        print_json({"chosen": records(chosen.traces), "explained": chosen.explained, "errors": records(errors)})
+    else:
+        print(_chosen_in_words(chosen, errors, measured, len(traces)))
+    return 0
+
+
+def _chosen_in_words(chosen: "Chosen", errors: "pd.DataFrame", measured: int, count: int) -> str:
+    shown = chosen.traces[["name", "program", "ops", "recordings", "weight"]]
+    lines = [shown.to_string(index=False, formatters={"weight": "{:,.1f}".format, "ops": "{:,}".format})]
+    lines.append(
+        f"\n{len(chosen.traces)} of {count:,}, which have {100 * chosen.explained:.0f} % of the fleet's variety."
+    )
+    if len(errors):
+        largest = errors.sort_values("error_percent", key=abs, ascending=False).head(ERRORS_SHOWN)
+        lines.append("Their error against the whole, by the exact cells of all:")
+        lines.append(largest.to_string(index=False, float_format="{:,.2f}".format))
+    else:
+        lines.append(
+            f"Error not known, as not all have exact cells: {measured:,} of {count:,} recordings have a workload here."
+        )
+    return "\n".join(lines)
+
+
+def _report_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("store", metavar="STORE", help="folder or URL")
+    parser.add_argument("-o", "--output", default="fleet.html", metavar="F.html", help="(default fleet.html)")
+    parser.add_argument(
+        "--parquet", metavar="DIR", help="write the tables there, too: ratios, totals, best, single, outliers"
+    )
+    parser.add_argument("--baseline", default=DEFAULT_BASELINE, metavar="NAME", help="(default glibc)")
+    parser.add_argument(
+        "--worst",
+        type=float,
+        default=5.0,
+        metavar="PERCENT",
+        help="the single choice for all is nowhere worse than the baseline by more than this (default 5)",
+    )
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    needed()
+    import math
+
+    from heaptape.fleet.matrix import matrix
+    from heaptape.fleet.store import open_store
+    from heaptape.show.pages import fleet_page
+
+    if not (math.isfinite(arguments.worst) and arguments.worst >= 0):
+        raise UsageError("fleet report --worst: not negative")
+    check_writable(arguments.output)
+    store = open_store(arguments.store, tell=console.note)
+    found = matrix(store.results(), arguments.baseline, arguments.worst)
+    if arguments.parquet:
+        Path(arguments.parquet).mkdir(parents=True, exist_ok=True)
+        for name, table in found.tables().items():
+            write_bytes(str(Path(arguments.parquet) / f"{name}.parquet"), table.to_parquet(index=False))
+    write_text(arguments.output, fleet_page.make(found, store.url))
+    if arguments.output != STANDARD_OUTPUT:
+        print("\n".join([*fleet_page.sentences(found), arguments.output]))
+    return 0
+
+
+INGEST = Subcommand(
+    "profile traces into the store's dataset",
+    "Counts what each trace asks of an allocator, once, and keeps it as Parquet: features, histogram of sizes and "
+    "lifetimes, call stacks. A trace that is there is not counted again, so the same command continues where it was "
+    "stopped.",
+    _ingest_arguments,
+    _ingest,
+)
+QUERY = Subcommand(
+    "ask the store's tables in SQL",
+    "Runs one query (DuckDB) on the tables traces, histogram, sites and cells; docs/use/FLEET.md lists their columns. "
+    "It can read nothing else, and changes nothing.",
+    _query_arguments,
+    _query,
+)
+CHOOSE = Subcommand(
+    "which recordings stand for all",
+    "Chooses recordings that stand for all that were ingested, each with its weight, and prints the error made, where "
+    "the store has exact cells of all of them.",
+    _choose_arguments,
+    _choose,
+)
+REPORT = Subcommand(
+    "workloads x candidates as one page",
+    "Writes one HTML page: each workload on each candidate, the best per workload, the best single choice for all, "
+    "what it would save over the fleet, and outliers.",
+    _report_arguments,
+    _report,
+)

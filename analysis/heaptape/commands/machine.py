@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""`heaptape machine`: what misses, faults and instructions cost here."""
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from heaptape.common.errors import UsageError
+
+if TYPE_CHECKING:
+    from heaptape.common.tables import Table
+    from heaptape.results.model.penalties import Penalties, Penalty
+
+SUMMARY = "measure what misses, page faults and instructions cost on this machine"
+DESCRIPTION = (
+    "Measures what instructions, cache and TLB misses, page faults and system calls cost here, by dependent and "
+    "independent loads, and keeps the result (~/.cache/heaptape/machine.json) for the predictions of `heaptape "
+    "compare`. Takes a few seconds; best on an idle machine."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--again", action="store_true", help="measure even if there is a result for this processor")
+    parser.add_argument(
+        "--rounds", type=int, default=30, help="samples of each figure, 3 to 1024, interleaved (default 30)"
+    )
+    parser.add_argument("--json", action="store_true", help="the raw measurement, with its quantiles")
+    parser.add_argument(
+        "--options", action="store_true", help="only print --caches and --tlbs of this machine for the simulator"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from heaptape.common.tables import render_text
+    from heaptape.results.model.penalties import penalties
+    from heaptape.run import penalties as measuring
+
+    if not 3 <= arguments.rounds <= 1024:
+        raise UsageError("machine --rounds: between 3 and 1024")
+    if arguments.options:
+        print(" ".join(measuring.own_geometry(arguments.home).options))
+        return 0
+    measured = None if arguments.again else measuring.known()
+    measured = measured or measuring.measure(arguments.home, arguments.rounds)
+    if arguments.json:
+        print(json.dumps(measured, indent=1))
+        return 0
+    print(render_text([_table(measured, penalties(measured))]), end="")
+    return 0
+
+
+def _table(measured: dict, known: "Penalties") -> "Table":
+    from heaptape.common.tables import Cell, Table
+    from heaptape.results.model.geometry import Geometry
+    from heaptape.results.model.penalties import geometry_of, levels
+
+    geometry = geometry_of(measured) or Geometry()
+    rows = [
+        ("instruction of a program", known.program_instruction),
+        ("instruction of an allocator", known.allocator_instruction),
+    ]
+    if known.string_instruction and known.string_byte:
+        rows.append(("string instruction (rep stos, rep movs) of one line", known.string_instruction))
+        rows.append(("byte of a longer one", known.string_byte))
+    for inner, outer in levels([level.capacity for level in geometry.caches]):
+        where = f"hits {_bytes(outer)}" if outer else "goes to memory"
+        rows.append((f"load that misses {_bytes(inner)} and {where}", known.cache_miss(inner, outer)))
+        if known.has_near:
+            rows.append((f"the same in an OS page just used, {_bytes(inner)}", known.near_miss(inner, outer)))
+        rows.append((f"the same in order of address, {_bytes(inner)}", known.sequential_miss(inner, outer)))
+    for entries, more in levels([level.capacity for level in geometry.tlbs]):
+        where = f"hits {more:,}" if more else "walks the page table"
+        rows.append((f"load that misses {entries:,} TLB entries and {where}", known.tlb_miss(entries, more)))
+    rows.append(("page fault of fresh memory", known.page_fault))
+    rows += [(f"system call {name}", penalty) for name, penalty in known.system_calls.items()]
+    cells = [[Cell(name), *_cells(penalty)] for name, penalty in rows]
+    cycle = measured["code"]["cycle_ns"]["median"]
+    notes = [
+        f"{measured.get('cpu')}, a cycle {cycle:.3f} ns. Misses: beyond a hit in the first level. At least: the first "
+        "quartile of independent loads; at most: the third quartile of dependent ones. In order of address: from "
+        "loads in that order to the least of other loads."
+    ]
+    if not all(row["huge_pages"] for row in measured["working_sets"]):
+        notes.append("The kernel gave no huge pages: cache misses include some TLB misses.")
+    return Table("What things cost on this machine, ns", ["", "at least", "middle", "at most"], cells, notes)
+
+
+def _cells(penalty: "Penalty") -> list:
+    from heaptape.common.tables import Cell, rounded
+
+    return [Cell(rounded(value), value) for value in (penalty.low, penalty.middle, penalty.high)]
+
+
+def _bytes(size: int) -> str:
+    return f"{size >> 20:,} MiB" if size >= 1 << 20 else f"{size >> 10:,} KiB"

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""The `heaptape` command: chooses the subcommand.
+
+Exit status: 0 done, 1 failed (one line on stderr), 2 wrong usage (one line), 128 + N ended by signal N. What a
+subcommand needs is imported when it runs: `heaptape --help` must not wait for numpy.
+"""
+
+import argparse
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from types import ModuleType
+
+from heaptape.commands import (
+    advise,
+    allocators,
+    bisect,
+    blame,
+    compare,
+    ctl,
+    demo,
+    distil,
+    fleet,
+    gate,
+    machine,
+    minimise,
+    profile,
+    replay,
+    report,
+    top,
+    tune,
+    whatif,
+    workloads,
+)
+from heaptape.commands.outcome import Parser, did_you_mean, status_of
+from heaptape.commands.programs import PROGRAMS
+from heaptape.commands.programs import run as run_program
+from heaptape.common import console
+from heaptape.common.home import Home
+from heaptape.common.version import __version__
+
+# Each has SUMMARY, DESCRIPTION, add_arguments(parser) and run(arguments); arguments.home is the Home.
+COMMANDS: dict[str, ModuleType] = {
+    "demo": demo,
+    "advise": advise,
+    "ctl": ctl,
+    "top": top,
+    "profile": profile,
+    "replay": replay,
+    "blame": blame,
+    "whatif": whatif,
+    "bisect": bisect,
+    "gate": gate,
+    "minimise": minimise,
+    "distil": distil,
+    "tune": tune,
+    "compare": compare,
+    "report": report,
+    "allocators": allocators,
+    "machine": machine,
+    "workloads": workloads,
+    "fleet": fleet,
+}
+
+TAKE_ANOTHERS_OPTIONS = (("workloads", "write"), ("advise",), ("demo",), ("tune",))
+
+
+def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
+    """The parser of the whole command line. Subcommands that are C programs are here for the help only: they read their
+    own arguments. With the name of a command, only its options are added: adding all takes 10 ms of CPU time.
+    """
+    parser = Parser(
+        prog="heaptape",
+        description="Record what a program asks of malloc, replay it into any allocator, report what each one costs.",
+        epilog="Example: heaptape record -o redis.tape -- redis-server; heaptape replay redis.tape -o redis.json; "
+        "heaptape report redis.json. First look: heaptape demo. 'heaptape help COMMAND' describes one command.",
+    )
+    parser.add_argument("--version", action="version", version=f"heaptape {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    for name, (_, _, summary) in PROGRAMS.items():
+        commands.add_parser(name, help=summary, add_help=False)
+    for name, command in COMMANDS.items():
+        added = commands.add_parser(name, help=command.SUMMARY, description=command.DESCRIPTION)
+        if wanted in (None, name):
+            command.add_arguments(added)
+    commands.add_parser("help", help="the help of a command", add_help=False)
+    return parser
+
+
+def main(argv: Sequence[str], home: Home) -> int:
+    """Runs the command in a process that has no other job, and sets the process's signals. Returns its exit status."""
+    if sys.stdout is None:  # closed: replace it by a file to which every write fails
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    assert isinstance(sys.stdout, io.TextIOWrapper)
+    sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: not all locales have all our signs
+    set_signals()
+    return run(argv, home)
+
+
+def set_signals() -> None:
+    """Makes signals end the process by exceptions, so that it stops the engine and removes its files."""
+    # Python ignores SIGPIPE; a filter whose reader went away should just end, and programs that we exec inherit it.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    # An ignored signal (nohup) stays ignored.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
+    sys.unraisablehook = _signal_again
+
+
+def _signal_again(lost: "sys.UnraisableHookArgs") -> None:
+    """Python ignores an exception in a callback, such as that of an import's lock. Where a signal raised it there, the
+    signal is sent again, after the callback: otherwise a Ctrl-C can be lost.
+    """
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        number = int(signal.SIGINT)
+    elif isinstance(lost.exc_value, SystemExit) and isinstance(lost.exc_value.code, int) and lost.exc_value.code > 128:
+        number = lost.exc_value.code - 128
+    else:
+        sys.__unraisablehook__(lost)
+        return
+    threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
+
+
+def run(argv: Sequence[str], home: Home) -> int:
+    """Runs the command and returns its exit status. Replaces the process for subcommands that are C programs."""
+    console.reset()
+    return status_of(lambda: _run(argv, home))
+
+
+def _run(line: Sequence[str], home: Home) -> int:
+    leading, argv = console.split(line)
+    if leading:
+        Parser(prog="heaptape", add_help=False).parse_args(leading)
+    if argv and argv[0] in PROGRAMS:
+        return run_program(argv[0], argv[1:], home)
+    if argv and argv[0] == "help":
+        return _run([*argv[1:2], "--help"], home)
+    parser = make_parser(argv[0] if argv else None)
+    if not argv:
+        parser.print_help(sys.stderr)
+        return 2
+    if not argv[0].startswith("-") and argv[0] not in COMMANDS:
+        near = did_you_mean(argv[0], (*PROGRAMS, *COMMANDS, "help"))
+        parser.error(f"unknown command '{argv[0]}'{near or ': there are ' + ', '.join((*PROGRAMS, *COMMANDS))}")
+    arguments, left = parser.parse_known_args(argv[: argv.index("--")] if _own_options(argv) else argv)
+    if left:
+        parser_of(parser, argv[0]).refuse(left)
+    arguments.own_options = argv[argv.index("--") + 1 :] if _own_options(argv) else []
+    arguments.home = home
+    return COMMANDS[arguments.command].run(arguments)
+
+
+def parser_of(parser: argparse.ArgumentParser, command: str) -> Parser:
+    """The parser of a command, with all of its options. The whole line's parser if there is no such command."""
+    found = parsers_of_commands(parser).get(command, parser)
+    assert isinstance(found, Parser)
+    return found
+
+
+def parsers_of_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Name -> parser of each command of the whole line."""
+    return next(dict(a.choices or {}) for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+
+
+def _own_options(argv: Sequence[str]) -> bool:
+    """Whether the words after -- belong to a pattern or a program; argparse would take them for names."""
+    return "--" in argv and any(list(argv[: len(words)]) == list(words) for words in TAKE_ANOTHERS_OPTIONS)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""`heaptape minimise`: the smallest piece of a tape on which a condition still holds."""
+
+import argparse
+from pathlib import Path
+
+from heaptape.commands import gate, replaying
+
+SUMMARY = "the smallest piece of a tape on which a condition still holds"
+DESCRIPTION = (
+    "Leaves out threads, groups of objects and stretches of time, as long as the condition holds, and keeps what is "
+    "left: a tape, its figures on both allocators, and the command that shows them. Each piece is a legal history: an "
+    "object is kept whole, or not at all. If interrupted, it keeps the smallest piece so far."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", metavar="F", help="a trace, a workload or another recording")
+    gate.add_pair(parser)
+    parser.add_argument(
+        "--if",
+        dest="condition",
+        required=True,
+        metavar="CONDITION",
+        help="of the new allocator: FIGURE OP BOUND, as in 'rss-peak>1.1*old', 'syscalls>old+10', 'rss-mean>64 MiB', "
+        "'broken>0' (it breaks a promise of malloc). docs/use/GATE.md lists the figures",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", help="folder for the tape and its figures (default NAME.minimised)"
+    )
+    gate.add_limits(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from heaptape.gate import artefact
+    from heaptape.gate.condition import parse
+    from heaptape.gate.minimise import ENDINGS, Minimiser, Question, in_words
+    from heaptape.run import replay
+
+    condition = parse(arguments.condition)
+    question = Question(condition, *gate.choose_pair(arguments, "minimise"))
+    limits = gate.limits_of(arguments, "minimise")
+    folder = Path(arguments.output or f"{replaying.name_of(arguments.input)}.minimised")
+    artefact.check_folder(folder)
+    with replaying.work() as work:
+        workload = replay.prepare(arguments.input, arguments.home, work.scratch)
+        minimiser = Minimiser(workload, question, arguments.home, work.scratch, limits)
+        minimiser.tell = lambda events, share: work.progress.update(f"{events:,} events", share)
+        try:
+            minimiser.run()
+        finally:  # interrupted or not
+            artefact.write(folder, arguments.input, minimiser)
+    result = minimiser.result
+    print(
+        f"{folder / artefact.TAPE}: {result.pair.events:,} of {result.whole.events:,} events; "
+        f"{in_words(question, result.pair)}; {ENDINGS[result.why]}"
+    )
+    return 0

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""`heaptape observe`: measures a live program from outside. heaptape-observe does it; this module chooses the allocator
+and prints the tables.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from heaptape.common import console
+from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.home import Home
+from heaptape.common.output import write_text
+from heaptape.common.scratch import scratch_folder
+
+if TYPE_CHECKING:
+    from heaptape.common.tables import Cell, Table
+    from heaptape.run.registry import Choice
+
+SUMMARY = "run a program and report its memory and time, or its simulated cache misses"
+USAGE = """\
+usage: heaptape observe [-a NAME[:VARIANT]|LIB.so] [--format text|json] [-o FILE] [OPTION...] -- CMD [ARGUMENT...]
+
+Runs CMD and reports what it took: memory, processor time and page faults of each program that it starts; with
+--simulate, instructions and misses of caches and TLBs, separately for the allocator and the program itself.
+
+  -a NAME         run it on that allocator, named as for 'heaptape replay' (default: the one it has)
+  --format F      text (default): tables; json: everything, as heaptape-observe writes it
+  -o FILE         where the result goes (default: standard error, as standard output is CMD's; - for standard output)
+
+Exits with CMD's status. The other options are those of heaptape-observe:
+"""
+
+
+def run(arguments: Sequence[str], home: Home) -> int:
+    """Runs the command, writes the result. Returns the command's status; 2 for wrong usage."""
+
+    split = list(arguments).index("--") if "--" in arguments else len(arguments)
+    options, command = list(arguments[:split]), list(arguments[split + 1 :])
+    program = str(home.program("observe"))
+    if {"-h", "--help"} & set(options):
+        done = subprocess.run([program, "--help"], stdout=subprocess.PIPE, text=True)
+        print(USAGE + done.stdout, end="")
+        return done.returncode
+    own, others = _parser().parse_known_args(options)
+    if not command:
+        raise UsageError("observe: which command? heaptape observe [OPTION...] -- CMD [ARGUMENT...]")
+    environment, prefix = dict(os.environ), []
+    if own.allocator:
+        from heaptape.run import registry
+
+        settings = _environment(registry.choose(own.allocator, registry.load(home)))
+        if "--simulate" in others:
+            # Not for the observer or Valgrind, only for the program that runs under it.
+            prefix = ["env", *(f"{name}={value}" for name, value in settings.items())]
+        else:
+            environment |= settings
+    with scratch_folder() as scratch:
+        output = scratch / "observed.json"
+        status = _observe([program, *console.words(), *others, "-o", str(output), "--", *prefix, *command], environment)
+        if not output.exists():
+            if status == 0:
+                raise HeaptapeError("heaptape-observe left no result")
+            return status
+        found = _read(output)
+    text = json.dumps({"schema": 1} | found, indent=1) + "\n" if own.format == "json" else _as_text(found)
+    if own.output:
+        write_text(own.output, text)
+    else:
+        sys.stderr.write(text)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    from heaptape.commands.outcome import Parser
+
+    parser = Parser(prog="heaptape observe", add_help=False, allow_abbrev=False)
+    parser.add_argument("-a", "--allocator")
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+    parser.add_argument("-o", "--output")
+    return parser
+
+
+def _environment(choice: "Choice") -> dict[str, str]:
+    from heaptape.run.live import c_library
+
+    return dict(choice.environment) | {"LD_PRELOAD": choice.preload or c_library()}
+
+
+def _observe(command: Sequence[str], environment: dict[str, str]) -> int:
+    """Returns its exit status. Signals from the terminal are for CMD and the observer."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        # The child's own disposition must not be "ignored".
+        process = subprocess.Popen(command, env=environment, preexec_fn=lambda: signal.signal(signal.SIGINT, before))
+        status = process.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return 128 - status if status < 0 else status
+
+
+def _read(output: Path) -> dict:
+    """The result. Other processes of a simulated command, which have separate files, are under "children"."""
+    try:
+        found = json.loads(output.read_bytes())
+        children = [json.loads(path.read_bytes()) for path in sorted(output.parent.glob(f"{output.name}.*"))]
+    except (OSError, ValueError) as error:
+        raise HeaptapeError(f"the observer's result can't be read: {error}") from error
+    return found | ({"children": children} if children else {})
+
+
+def _as_text(found: dict) -> str:
+    from heaptape.common.tables import render_text
+
+    if "programs" in found:
+        return render_text([_programs_table(found)] if _real(found["programs"]) else [])
+    return render_text([_simulated_table(one) for one in (found, *found.get("children", []))])
+
+
+def _programs_table(found: dict) -> "Table":
+    from heaptape.common.tables import MIB, Cell, Table
+
+    keys = {
+        "cpu_ns": ("CPU, ms", 1e6),
+        "rss_anon_peak_bytes": ("peak RSS, MiB", MIB),
+        "vm_size_peak_bytes": ("VmSize, MiB", MIB),
+        "page_faults": ("page faults", 1),
+    }
+    shown = {key: about for key, about in keys.items() if any(key in one for one in found["programs"])}
+    rows = []
+    for one in _real(found["programs"]):
+        calls = ", ".join(f"{name} {count:,}" for name, count in (one.get("syscalls") or {}).items() if count)
+        cells = [_cell(one.get(key), divisor) for key, (_, divisor) in shown.items()]
+        rows.append([Cell(f"{one['name']} ({one['pid']})"), *cells, Cell(calls)])
+    lost = found.get("programs_lost")
+    notes = [f"{lost} more programs were not followed."] if lost else []
+    names = [name for name, _ in shown.values()]
+    return Table("Programs observed", ["program", *names, "memory system calls"], rows, notes)
+
+
+def _real(programs: list[dict]) -> list[dict]:
+    """The programs without the observer's own fork, which is the only one where the command could not be started."""
+    return [one for one in programs if one["name"] != "heaptape-observ"]
+
+
+def _simulated_table(found: dict) -> "Table":
+    """A row for each figure, whose name is long; a column for each of the three sides."""
+    from heaptape.common.tables import Cell, Table
+
+    sides = [found, found.get("allocator") or {}, found.get("program") or {}]
+    rows = []
+    for key in ("instructions", "data_accesses", "syscalls", "page_faults"):
+        if key in found:
+            rows.append([Cell(key.replace("_", " ")), *[_cell(side.get(key), 1) for side in sides]])
+    if "instruction_cache" in found:
+        cells = [_cell((side.get("instruction_cache") or {}).get("misses"), 1) for side in sides]
+        rows.append([Cell("instruction cache misses"), *cells])
+    for kind, size in (("caches", "bytes"), ("tlbs", "entries")):
+        for index, level in enumerate(found.get(kind) or []):
+            name = f"misses of {_bytes(level[size])}" if kind == "caches" else f"TLB misses, {level[size]:,} entries"
+            levels = [(side.get(kind) or [{}] * (index + 1))[index] for side in sides]
+            rows.append([Cell(name), *[_cell(one.get("misses"), 1) for one in levels]])
+    return Table(
+        f"{found.get('name', '?')} ({found.get('pid', '?')}), simulated",
+        ["figure", "all", "allocator", "program"],
+        rows,
+    )
+
+
+def _cell(value: float | None, divisor: float) -> "Cell":
+    from heaptape.common.tables import MISSING, Cell, rounded
+
+    if value is None:
+        return Cell(MISSING)
+    return Cell(f"{value:,}" if divisor == 1 else rounded(value / divisor), value)
+
+
+def _bytes(size: int) -> str:
+    return (
+        f"{size >> 20} MiB" if size % (1 << 20) == 0 else f"{size >> 10} KiB" if size % 1024 == 0 else f"{size} bytes"
+    )

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""`heaptape profile`: text, Markdown, JSON, one page of HTML, or a flame graph."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.common.output import check_writable, write_json, write_text
+
+if TYPE_CHECKING:
+    from heaptape.profile.data import Profile
+    from heaptape.tape.stack_names import StackNames
+
+SUMMARY = "what a program demands of an allocator"
+DESCRIPTION = (
+    "Request sizes, lifetimes, remote frees, reallocs, shared cache lines, hot call stacks, and what "
+    "makes the workload hard."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", metavar="F", help="trace, or what 'heaptape convert' can read; - for standard input")
+    parser.add_argument(
+        "--format",
+        default="text",
+        choices=["text", "md", "json", "html", "svg"],
+        help="text (default), Markdown, JSON; html: one page with plots that needs nothing else; svg: the flame graph "
+        "of the call stacks, to be zoomed and searched in a browser",
+    )
+    parser.add_argument("-o", default="-", dest="output", metavar="FILE", help="write there instead")
+    parser.add_argument(
+        "--weight",
+        default="bytes",
+        choices=["bytes", "objects", "peak", "leaked"],
+        help="what the flame graph shows first: bytes requested (default), objects, what was live at the peak, or what "
+        "was never freed",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from heaptape.common.tables import render
+    from heaptape.profile import data as library
+    from heaptape.profile.text import hardness, tables
+
+    check_writable(arguments.output)
+    found = library.profile(arguments.input, arguments.home)
+    if arguments.format == "json":
+        write_json(arguments.output, found.data)
+        return 0
+    if arguments.format in ("html", "svg"):
+        write_text(arguments.output, _drawn_profile(arguments, found, arguments.home))
+        return 0
+    findings = "\n".join(f"- {sentence}" for sentence in hardness(found))
+    names = _names_of_stacks(arguments.input, found, arguments.home)
+    shown = render(tables(found, names.callers if names else lambda node: []), arguments.format)
+    write_text(arguments.output, f"{found.name}: {found.data['ops']:,} ops\n\n{findings}\n\n{shown}")
+    return 0
+
+
+def _drawn_profile(arguments: argparse.Namespace, found: "Profile", home: Home) -> str:
+    from heaptape.profile import flame_graph
+    from heaptape.show.pages import profile_page as profile_report
+
+    names = _names_of_stacks(arguments.input, found, home)
+    if arguments.format == "html":
+        return profile_report.make(found, names, arguments.weight)
+    if names is None and not found.sites.empty:
+        raise HeaptapeError("standard input: names of functions need a second reading; give it as a file")
+    return flame_graph.of_profile(found, names.stack if names else lambda node: [], arguments.weight)
+
+
+def _names_of_stacks(path: str, found: "Profile", home: Home) -> "StackNames | None":
+    """The names of functions in its stacks. None if it has no stacks, or was standard input, which is used up."""
+    if found.sites.empty or path == "-":
+        return None
+    from heaptape.tape.stack_names import stack_names
+
+    return stack_names(path, home)

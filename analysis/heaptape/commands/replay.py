@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: MIT
+"""`heaptape replay`: replays, writes R.json, prints the comparison."""
+
+import argparse
+import dataclasses
+import re
+from typing import TYPE_CHECKING
+
+from heaptape.commands import replaying
+from heaptape.common import console
+from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
+
+if TYPE_CHECKING:
+    from heaptape.run import rounds
+
+SUMMARY = "replay a trace or workload into allocators and measure them"
+DESCRIPTION = (
+    "Replays a trace (.tape), workload (.work) or Android trace into allocators, one fresh process per "
+    "run, allocators interleaved in random order, and prints the comparison."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_runs(parser)
+    _add_conditions(parser)
+    _add_passes(parser)
+    _add_rest(parser)
+
+
+def _add_runs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", metavar="F", help="trace, workload or Android trace; - for standard input")
+    parser.add_argument(
+        "-a",
+        "--allocator",
+        action="append",
+        metavar="NAME[@VERSION][:VARIANT]|LIB.so",
+        help="an allocator of the registry, an installed version of one ('heaptape allocators list'; @3: the newest "
+        "3.x), or a library by path; either may be followed by ':NAME=VALUE': a tunable "
+        "('heaptape allocators --variants NAME' lists them) or a variable of the environment. VALUE may be a range, "
+        "one variant for each value: glibc:tcache_count=0..16/4, reference:tcache_count=1..64*2 (powers), for a "
+        "tunable also 0,7,100. Repeatable. Default: all of the registry that are found, except those for study only",
+    )
+    parser.add_argument(
+        "-n",
+        "--repeats",
+        type=int,
+        default=5,
+        help="repetitions of the passes time and contention (default 5); bare and instructions run "
+        "twice, memory too if that is enough, other passes once",
+    )
+    parser.add_argument(
+        "--until-ci",
+        type=float,
+        default=0,
+        metavar="PERCENT",
+        help="repeat until the 95 %% interval of each allocator's cycles, as a ratio to the baseline's, is within this "
+        "many percent (or --max-repeats is reached)",
+    )
+    parser.add_argument(
+        "--max-repeats", type=int, default=50, metavar="N", help="most repetitions with --until-ci (default 50)"
+    )
+
+
+def _add_conditions(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--order",
+        default="",
+        metavar="MODE",
+        help="recorded, causal, window[=N], paced[=SPEED] (keeps the recorded times, SPEED times as fast) or "
+        "random=SEED (a random legal order, one thread at a time). Default: window for time and bare, recorded for "
+        "instructions and memory",
+    )
+    parser.add_argument(
+        "--as-malloc",
+        action="store_true",
+        help="call only malloc and free, whatever was recorded: calloc clears, realloc copies, alignment is ignored",
+    )
+    parser.add_argument(
+        "--threads-to-cores",
+        action="store_true",
+        help="bind each thread to one processor, in turn; allocators that ask how many processors they may use see one",
+    )
+    parser.add_argument(
+        "--clock",
+        default="recorded",
+        choices=("recorded", "real"),
+        help="the clock that the allocator reads, for what it does by time: as in the recording (default), or the real "
+        "one, which advances less, as a replay is shorter",
+    )
+    parser.add_argument(
+        "--disturb",
+        type=int,
+        default=0,
+        metavar="LINES",
+        help="before each timed call read this many cache lines of other memory, as a program would, so that the "
+        "allocator's lines are as cold as in the program (default 0, at most 1048576; slow)",
+    )
+    parser.add_argument(
+        "--touch",
+        default="recorded",
+        metavar="POLICY",
+        help="what to write into each new object: recorded (as many OS pages as the program touched; where that is not "
+        "known, as lines and a byte of each OS page of the first 64 KiB), lines (a byte in every 64 of the first 256; "
+        "recorded=N, lines=N: of the first N), first (the first byte), pages (a byte of each OS page), all or none "
+        "(default recorded)",
+    )
+
+
+def _add_passes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--passes",
+        metavar="LIST",
+        help="instructions (exact, counted under Valgrind), time, memory, bare (default: these; instructions only "
+        "where heaptape's Valgrind tool is), verify, sharing (cache lines that threads "
+        "share), misses (cache and TLB misses of program and allocator, simulated; default where the trace has data "
+        "accesses: record --accesses), accesses (performs those accesses on the processor and measures CPU time: for "
+        "quiet machines), blame (who holds the memory, for 'heaptape blame R.json' and the report), contention (waits "
+        "of threads inside calls, by lock and call)",
+    )
+    for name, what in (("caches", "BYTES:WAYS"), ("tlbs", "ENTRIES:WAYS")):
+        parser.add_argument(
+            f"--{name}",
+            default="",
+            metavar=f"{what},...",
+            help=f"{name} of the pass misses, the first level first (default: this machine's, where `heaptape "
+            "machine` has measured it)",
+        )
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="instead of measuring, check that each allocator keeps the rules of malloc (no overlap, alignment, "
+        "contents, zeroes, usable size); exit 1 and name the op if one doesn't",
+    )
+
+
+def _add_rest(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--aslr", action="store_true", help="keep address space randomisation (default: the same addresses in each run)"
+    )
+    parser.add_argument(
+        "--seed", type=int, help="seed of the random order of runs (default: random, and stored in the results)"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=0, metavar="SECONDS", help="give up on a run after this long (default: never)"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=0,
+        metavar="N",
+        help="how many runs of passes that only count (instructions, memory, verify, sharing, misses, blame) are made "
+        "at a time; runs that read the clock are alone (default 0: one for each processor, if there is memory)",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="NAME",
+        help="allocator that the printed percentages refer to (default: glibc, else the first)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="R.json",
+        help="where the results go (default: NAME.results.json in the current folder, where NAME is F without folder "
+        "and ending, reported on standard error; - for standard output)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Replays into all allocators, writes R.json, prints the comparison. Returns 1 if a run failed."""
+    from heaptape.results.doubts import doubts
+    from heaptape.run import registry, replay
+
+    settings = _replay_settings(arguments)
+    choices = registry.choose_all(arguments.allocator or [], registry.load(arguments.home))
+    name = replaying.name_of(arguments.input)
+    output = arguments.output or f"{name.replace(' ', '-')}.results.json"
+    check_writable(output)
+    labels = [choice.label for choice in choices]
+    if arguments.baseline is not None and arguments.baseline not in labels:
+        raise HeaptapeError(f"unknown baseline '{arguments.baseline}': replayed are {', '.join(labels)}")
+    with replaying.work() as work:
+        workload = replay.prepare(arguments.input, arguments.home, work.scratch, "blame" in settings.passes)
+        about = replay.describe_workload(workload, name)
+        if arguments.passes is None and not arguments.verify and replay.has_accesses(workload):
+            settings = dataclasses.replace(settings, passes=(*settings.passes, "misses"))
+        for doubt in doubts(about):
+            console.warning(f"{arguments.input}: {doubt}")
+        data = replay.replay(workload, about, choices, settings, arguments.home, work.on_progress, work.on_failure)
+    _give_results(output, data, arguments.baseline)
+    if not arguments.output:
+        console.note(f"results in {output}")
+    replaying.tell_left_out(data)
+    stop_rule = data["settings"].get("until_ci")
+    if stop_rule:
+        done = "reached" if stop_rule["reached"] else "not reached"
+        often, widest = data["settings"]["repeats"]["time"], stop_rule["widest_percent"]
+        rule = f"intervals within {stop_rule['percent']:g} %"
+        console.note(f"{rule}: {done} after {often} repetitions (widest {widest} %)")
+    if work.failed:
+        console.error(f"{len(work.failed)} of {len(data['runs'])} runs failed")
+    return 1 if work.failed else 0
+
+
+def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
+    from heaptape.run import rounds
+
+    passes: tuple[str, ...] = rounds.DEFAULT_PASSES
+    if arguments.verify or arguments.passes is not None:
+        passes = replaying.passes_of("verify" if arguments.verify else arguments.passes, "replay")
+    replaying.check_repeats(arguments.repeats, "replay")
+    if not 0 <= arguments.until_ci < 1000:
+        raise UsageError("replay --until-ci: a percentage")
+    if arguments.until_ci and "time" not in passes:
+        raise UsageError("replay --until-ci: is about cycles, so the time pass is needed")
+    if not _is_order(arguments.order):
+        raise UsageError(
+            f"replay --order: '{arguments.order}' is none of recorded, causal, window[=N], paced[=SPEED], random=SEED"
+        )
+    replaying.check_touch(arguments.touch, "replay")
+    if not 0 <= arguments.disturb <= 1 << 20:
+        raise UsageError("replay --disturb: between 0 and 1048576 lines")
+    if arguments.jobs < 0:
+        raise UsageError("replay --jobs: at least one run at a time")
+    seed = arguments.seed if arguments.seed is not None else replaying.random_seed()
+    return rounds.Settings(
+        arguments.repeats,
+        arguments.order,
+        arguments.touch,
+        passes,
+        seed,
+        arguments.timeout,
+        arguments.until_ci,
+        max(arguments.max_repeats, arguments.repeats),
+        arguments.baseline,
+        arguments.aslr,
+        arguments.as_malloc,
+        arguments.threads_to_cores,
+        arguments.clock == "real",
+        arguments.disturb,
+        arguments.caches,
+        arguments.tlbs,
+        optional=("instructions",) if arguments.passes is None else (),
+        jobs=arguments.jobs,
+    )
+
+
+def _is_order(text: str) -> bool:
+    mode, equals, value = text.partition("=")
+    number = re.fullmatch(r"[0-9]+(\.[0-9]+)?", value) is not None
+    match mode:
+        case "" | "recorded" | "causal":
+            return not equals
+        case "window":
+            return not equals or (value.isdigit() and int(value) > 0)
+        case "paced":
+            return not equals or (number and 1e-6 <= float(value) <= 1e6)
+        case "random":
+            return value.isdigit() and int(value) < 1 << 64
+    return False
+
+
+def _give_results(output: str, data: dict, baseline: str | None) -> None:
+    """Writes R.json first, as a reader of the tables may go away. If that fails, the tables are printed anyway."""
+    if output == STANDARD_OUTPUT:
+        write_json(output, data)
+        return
+    try:
+        write_json(output, data)
+    finally:
+        _print_replay_tables(output, data, baseline)
+
+
+def _print_replay_tables(path: str, data: dict, baseline: str | None) -> None:
+    from heaptape.results.comparing.compare import choose_baseline
+    from heaptape.results.schema import Results
+    from heaptape.show.tables.usual import rounded
+
+    workload = data["workload"]
+    file = Results(path, data)
+    threads = f"{workload['threads']} thread{'s' * (workload['threads'] != 1)}"
+    ideal = rounded(workload["ideal_rss_bytes"] / (1 << 20))
+    print(f"{workload['name']}: {workload['ops']:,} ops, {threads}, ideal RSS {ideal} MiB\n")
+    for run in file.runs:
+        if run["pass"] == "verify":
+            _print_verified(run)
+    if any(run["pass"] != "verify" for run in file.runs):
+        from heaptape.commands.comparison import print_comparison
+
+        print_comparison([Results(path, data | {"runs": file.runs})], choose_baseline([file], baseline), "text")
+
+
+def _print_verified(run: dict) -> None:
+    from heaptape.results.schema import label_of
+
+    done = run["verified"]
+    partly = f", {done['partly_stamped_objects']:,} of them in part" if done["partly_stamped_objects"] else ""
+    refused = f", {run['failed_calls']:,} requests refused" if run["failed_calls"] else ""
+    print(
+        f"{label_of(run)}: keeps its promises: {run['ops']:,} ops, {done['objects']:,} objects of "
+        f"{done['bytes'] / (1 << 20):,.1f} MiB stamped and checked{partly}{refused}"
+    )

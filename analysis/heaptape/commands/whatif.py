@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""`heaptape whatif`: replays a trace with groups of its objects treated differently, beside the original."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from heaptape.commands import replaying
+from heaptape.common import console
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
+
+if TYPE_CHECKING:
+    from heaptape.run import rounds
+
+SUMMARY = "what memory and time would be, had groups of objects been treated differently"
+DEFAULT_PASSES = "memory,instructions,blame"
+DESCRIPTION = (
+    "Rewrites the trace for each experiment, replays original and experiments into allocators, and prints peak RSS, "
+    "mean RSS, instructions and who holds the memory, of each beside the original's. docs/use/BLAME.md defines how "
+    "groups are named, and what an experiment assumes."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", metavar="F", help="a trace (.tape)")
+    parser.add_argument(
+        "-g",
+        "--group",
+        action="append",
+        required=True,
+        metavar="EXPR=ACTION",
+        help="an experiment. EXPR: terms joined by &: site=N, function=NAME, frame=NAME (any frame's function or "
+        "library), thread=N, size=FROM..TO, phase=MARK; several values joined by commas, * stands for anything. "
+        "ACTION: remove, segregate (into memory apart), pool=BYTES (carved from chunks of that size), early or late "
+        "(acquired before or after all other objects). Repeatable",
+    )
+    parser.add_argument(
+        "--together", action="store_true", help="all groups in one experiment (default: one for each group)"
+    )
+    parser.add_argument(
+        "-a", "--allocator", action="append", metavar="NAME[:VARIANT]|LIB.so", help="as for replay; repeatable"
+    )
+    parser.add_argument("-n", "--repeats", type=int, default=2, help="repetitions (default 2, which are enough)")
+    parser.add_argument(
+        "--passes",
+        default=DEFAULT_PASSES,
+        metavar="LIST",
+        help=f"as for replay (default {DEFAULT_PASSES}); blame: who holds the memory, beside the original",
+    )
+    parser.add_argument(
+        "--at",
+        default="peak",
+        metavar="WHERE",
+        help="where the pass blame reads memory, as for 'heaptape blame'; a position counts the trace's ops (default "
+        "peak: the original and each experiment where its own RSS is largest)",
+    )
+    parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as for replay (default recorded)")
+    parser.add_argument("--format", default="text", choices=["text", "md"], help="of the table (default text)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="R.json",
+        help="where the results go (default: NAME.whatif.json in the current folder, reported on standard error; - for "
+        "standard output)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Replays, writes R.json, prints the table. Returns 1 if a run failed."""
+    from heaptape.run import registry, whatif
+
+    settings = _settings(arguments)
+    choices = registry.choose_all(arguments.allocator or [], registry.load(arguments.home))
+    tried = whatif.experiments(arguments.group, together=arguments.together)
+    output = arguments.output or f"{replaying.name_of(arguments.input)}.whatif.json"
+    check_writable(output)
+    with replaying.work() as work:
+        job = whatif.Job(Path(arguments.input), tried, choices, settings)
+        data = whatif.run(job, arguments.home, work.scratch, work.on_progress, work.on_failure)
+    write_json(output, data)
+    if output != STANDARD_OUTPUT:
+        _print_tables(output, data, arguments)
+    if not arguments.output:
+        console.note(f"results in {output}")
+    replaying.tell_left_out(data)
+    return 1 if work.failed else 0
+
+
+def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
+    from heaptape.run import rounds
+
+    replaying.check_repeats(arguments.repeats, "whatif")
+    replaying.check_touch(arguments.touch, "whatif")
+    return rounds.Settings(
+        repeats=arguments.repeats,
+        touch=arguments.touch,
+        passes=replaying.passes_of(arguments.passes, "whatif", without=rounds.OF_ACCESSES),
+        seed=replaying.random_seed(),
+        optional=("instructions",) if arguments.passes == DEFAULT_PASSES else (),
+        at=replaying.places_of([arguments.at]),
+    )
+
+
+def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
+    from heaptape.common.tables import render
+    from heaptape.results.schema import Results
+    from heaptape.show.tables import holders_compare
+    from heaptape.show.tables.whatif_table import whatif_tables
+
+    file = Results(path, data)
+    tables = whatif_tables(file) + holders_compare.tables(holders_compare.experiments(file, arguments.at), arguments.at)
+    write_text(STANDARD_OUTPUT, render(tables, arguments.format))

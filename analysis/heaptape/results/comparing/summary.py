@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""A comparison in plain words: it claims only what the repetitions support, and names what they don't support."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from heaptape.results import margins
+from heaptape.results.comparing.compare import GEOMETRIC, absolute, allocator_order, choose_baseline
+from heaptape.results.comparing.verdicts import paragraphs, verdicts
+from heaptape.results.doubts import doubts
+from heaptape.results.schema import Results, call_details, figures, number
+
+MIB = 1 << 20
+NOISY = 0.05
+
+
+def in_words(files: Results | Sequence[Results], baseline: str | None = None) -> list[str]:
+    """The results as sentences, each with its workload's name if there are several. `baseline`: by default glibc, else
+    the first. Raises HeaptapeError if it is unknown.
+
+    >>> import heaptape
+    >>> print(heaptape.in_words(heaptape.results("small.json"))[0].split()[0])
+    jemalloc
+    """
+    files = [files] if isinstance(files, Results) else list(files)
+    chosen = choose_baseline(files, baseline)
+    words = verdicts_in_words(files, chosen)
+    out = list(words.overall)
+    for file in files:
+        prefix = f"{file.name}: " if len(files) > 1 else ""
+        out += [prefix + sentence for sentence in sentences(file, chosen, words)]
+    return out + words.notes
+
+
+@dataclass(frozen=True)
+class VerdictTexts:
+    """Verdicts in words: on the workloads together, on each by its name, and notes on how they were decided."""
+
+    overall: list[str]
+    workloads: dict[str, list[str]]
+    notes: list[str]
+
+
+def verdicts_in_words(files: Sequence[Results], baseline: str) -> VerdictTexts:
+    """What the repetitions support, decided over all comparisons of all files at once (`verdicts`)."""
+    frame = verdicts(files, baseline)
+    texts = paragraphs(frame)
+    workloads: dict[str, list[str]] = {}
+    pairs = list(frame.groupby(["workload", "a", "b"], sort=False).groups)  # in the order of their paragraphs
+    for (workload, _, _), text in zip(pairs, texts):
+        workloads.setdefault(str(workload), []).append(_first_up(text.removeprefix(f"{workload}: ")))
+    return VerdictTexts(workloads.pop(GEOMETRIC, []), workloads, texts[len(pairs) :])
+
+
+def sentences(file: Results, baseline: str, made: VerdictTexts | None = None) -> list[str]:
+    """Sentences about one workload, the most important first. `made`: the verdicts, if they were made together with
+    those on other workloads. A workload that was not run under the baseline is compared with its first allocator.
+    """
+    table = figures([file])
+    if table.empty:
+        return ["No run gave a figure."]
+    order = allocator_order([file])
+    here = baseline if baseline in order else order[0]
+    found = made.workloads.get(file.name, []) if made else []
+    out = found or verdicts_in_words([file], here).workloads.get(file.name, [])
+    estimated = margins.stand_in(file.workload)
+    out = out + _overhead(absolute(table).xs(absolute(table).index[0][0]), estimated)
+    # Cycles of a workload that stands for another don't predict the whole's.
+    calls = _calls(file, here) if estimated is None else []
+    return margins.sentences([file]) + out + calls + _failures(file) + _noise(table)
+
+
+def _first_up(text: str) -> str:
+    """The text with a capital first letter, unless it begins with the name of an allocator."""
+    return text[:1].upper() + text[1:] if text.startswith(("cycles", "instructions", "page", "peak", "mean")) else text
+
+
+def _list(names: Iterable[str]) -> str:
+    names = list(names)
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+def _overhead(values: pd.DataFrame, estimated: margins.StandIn | None) -> list[str]:
+    if estimated and estimated.margin("peak_rss") == margins.NONE_KNOWN:
+        return []
+    if not {"peak_rss", "ideal_rss"} <= set(values.columns):
+        return []
+    known = values.dropna(subset=["peak_rss", "ideal_rss"])
+    if known.empty:
+        return []
+    least, most = known["peak_rss"].idxmin(), known["peak_rss"].idxmax()
+    ideal = known.at[least, "ideal_rss"]
+    if ideal <= 0 or least == most:
+        return []
+    low, high = (known.at[label, "peak_rss"] for label in (least, most))
+    return [
+        f"The program's own live bytes peak at {ideal / MIB:,.1f} MiB. RSS peaks between {low / MIB:,.1f} MiB "
+        f"({least}, {low / ideal:.2f} times that) and {high / MIB:,.1f} MiB ({most}, {high / ideal:.2f} times)"
+        + (f", each ±{margins.percent_text(estimated.margin('peak_rss'))}." if estimated else ".")
+    ]
+
+
+def _calls(file: Results, baseline: str) -> list[str]:
+    details = call_details([file])
+    base = details[(details["allocator"] == baseline) & (details["count"] > 0)].dropna(subset=["count", "mean"])
+    if base.empty:
+        return []
+    cost = (base["count"] * base["mean"]).sort_values(ascending=False)
+    if cost.sum() <= 0:
+        return []
+    top = base.loc[cost.index[0]]
+    percent = 100 * cost.iloc[0] / cost.sum()
+    return [f"Under {baseline}, {percent:.0f} % of the cycles in allocator calls are spent in {top['call']}."]
+
+
+def _failures(file: Results) -> list[str]:
+    failures = pd.Series([f"{run['allocator']} ({run.get('pass', '?')} pass)" for run in file.failures], dtype=str)
+    return [
+        f"{count} run{'s' * (count > 1)} of {name} failed and are left out."
+        for name, count in failures.value_counts().items()
+    ]
+
+
+def _noise(table: pd.DataFrame) -> list[str]:
+    groups = table[table["metric"] == "total_cycles"].groupby("allocator")["value"]
+    spread = (groups.std() / groups.mean()).dropna()
+    if spread.empty:
+        return []
+    text = (
+        f"Total cycles vary by {100 * spread.median():.1f} % from repetition to repetition (standard deviation, median "
+        "of the allocators)"
+    )
+    noisy = spread[spread > NOISY]
+    return [f"{text}; {_list(noisy.index)} by more than {100 * NOISY:.0f} %: unstable." if len(noisy) else f"{text}."]
+
+
+def engine_cost(file: Results) -> float | None:
+    """The engine's own cycles per op, with the null allocator: median over the runs. None if no run has them."""
+    values = [number(run.get("engine_cycles_per_op")) for run in file.runs]
+    known = pd.Series([v for v in values if v is not None], dtype=float)
+    return None if known.empty else float(known.median())
+
+
+def spread_of_cycles(file: Results) -> float | None:
+    """Standard deviation of total cycles over the repetitions, as a share of their mean: the median of the allocators.
+    None if nothing was repeated.
+    """
+    table = figures([file])
+    groups = table[table["metric"] == "total_cycles"].groupby("allocator")["value"]
+    spread = (groups.std() / groups.mean()).dropna()
+    return None if spread.empty else float(spread.median())
+
+
+def warnings(files: Sequence[Results]) -> list[str]:
+    out = []
+    for file in files:
+        machine = file.data.get("machine") or {}
+        load, cores = machine.get("load_before"), number(machine.get("cores"))
+        if isinstance(load, list) and load and cores and number(load[0]) is not None and load[0] > cores / 2:
+            out.append(
+                f"{file.name}: the machine was busy before the replay (load {load[0]:.1f} on {cores:.0f} cores)."
+            )
+        if machine.get("governor") not in (None, "performance"):
+            out.append(f"{file.name}: the processor's frequency was governed by '{machine['governor']}'.")
+        out += [f"{file.name}: {doubt}." for doubt in doubts(file.workload)]
+        if len(allocator_order([file])) == 1:
+            out.append(f"{file.name}: one allocator only, so there is nothing to compare.")
+        for run in file.runs:
+            if run.get("stderr"):
+                first = str(run["stderr"]).strip().splitlines()[0][:200]
+                out.append(f"{file.name}: {run['allocator']} wrote to standard error: {first}")
+    return list(dict.fromkeys(out))

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""Sweeps of a tunable: a figure at each of its values.
+
+A run belongs to a sweep if its variant names the value, as those of `heaptape replay -a
+'reference:tcache_count=0..16/4'` do: `reference:tcache_count=4`.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.results import margins
+from heaptape.results.comparing.compare import allocator_order, percent_row
+from heaptape.results.comparing.intervals import LEVEL, Method, log_ratio, steadied
+from heaptape.results.schema import Results, figures
+
+METRICS = (
+    "total_instructions", "total_cycles", "calls/malloc", "calls/calloc", "calls/realloc", "calls/free", "peak_rss",
+    "mean_rss",
+)  # fmt: skip
+COLUMNS = (
+    "workload", "allocator", "tunable", "value", "figure", "unit", "mean", "mean_low", "mean_high", "percent", "low",
+    "high", "repetitions", "supported", "reason", "margin_percent",
+)  # fmt: skip
+_SETTING = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*)[=:](-?[0-9]+(?:\.[0-9]+)?)(?![\w.])")
+
+
+def settings_of(label: str) -> dict[str, float]:
+    """The numbers that `name:variant` sets, by the tunable's name.
+
+    `glibc:tcache_count=4` and `glibc:GLIBC_TUNABLES=glibc.malloc.tcache_count=4` both set tcache_count to 4.
+    """
+    return {name.rpartition(".")[2]: float(value) for name, value in _SETTING.findall(label.partition(":")[2])}
+
+
+def tunables_in(files: Sequence[Results]) -> list[str]:
+    """The tunables that have at least two values on one curve, in the order of the results."""
+    values: dict[tuple[str, str], set[float]] = {}
+    for file in files:
+        for label in file.labels:
+            for name, value in settings_of(label).items():
+                values.setdefault((name, curve(label, name)), set()).add(value)
+    return list(dict.fromkeys(name for (name, _), found in values.items() if len(found) > 1))
+
+
+def curve(label: str, tunable: str) -> str:
+    """The label without this tunable's setting: what all points of one curve share."""
+    base, _, variant = label.partition(":")
+    pattern = re.compile(rf"(?<![\w.])(?:[\w.]+\.)?{re.escape(tunable)}[=:]-?[0-9]+(?:\.[0-9]+)?(?![\w.])")
+    rest = re.sub(r"^[ :,]+|[ :,]+$", "", pattern.sub("", variant))
+    rest = "" if re.fullmatch(r"[A-Z_][A-Z0-9_]*=", rest) else rest  # a variable whose only setting it was
+    return f"{base}:{rest}" if rest else base
+
+
+def choose_tunable(files: Sequence[Results], wanted: str | None) -> str:
+    """`wanted`, or the only tunable that was swept. Raises HeaptapeError if there is no such tunable."""
+    known = tunables_in(files)
+    if not known:
+        raise HeaptapeError(
+            "no tunable was swept: needs at least two runs that differ in one, such as 'reference:tcache_count=0..16/4'"
+        )
+    if wanted is None and len(known) > 1:
+        raise HeaptapeError(f"several tunables were swept, which one? --tunable {' or --tunable '.join(known)}")
+    if wanted is not None and wanted not in known:
+        raise HeaptapeError(f"tunable '{wanted}' was not swept: the results have {', '.join(known)}")
+    return wanted or known[0]
+
+
+def sweep(
+    files: Sequence[Results], tunable: str, metrics: Sequence[str] = METRICS, method: Method = "t"
+) -> pd.DataFrame:
+    """One row per point: (workload, curve, value of the tunable, figure), in order of value.
+
+    Columns: workload; allocator: the curve's label, without the tunable; tunable; value; figure: a metric of
+    `schema.figures`; unit; mean over the repetitions, mean_low and mean_high: its 95 % interval (Student's t of
+    the plain values; the mean itself where all are the same, NaN with one repetition); percent, low, high, repetitions,
+    supported, reason, margin_percent: against the curve's lowest value, as `compare.relative` (100 and NaN at that
+    value itself). A run
+    of the curve's label that doesn't set the tunable has value NaN, and comes first.
+    """
+    table = figures(files)
+    table = table[table["metric"].isin(metrics)]
+    of_figure = margins.by_figure(table)
+    points = {label: (curve(label, tunable), settings_of(label).get(tunable)) for label in allocator_order(files)}
+    swept = {name for name, value in points.values() if value is not None}
+    rows = []
+    for (workload, metric, unit), group in table.groupby(["workload", "metric", "unit"], sort=False):
+        series = {
+            label: steadied(values.set_index("round")["value"], metric)
+            for label, values in group.groupby("allocator", sort=False)
+        }
+        for name in dict.fromkeys(points[label][0] for label in points if label in series):
+            if name in swept:
+                about = {"workload": workload, "allocator": name, "tunable": tunable, "figure": metric, "unit": unit}
+                here = {points[label][1]: values for label, values in series.items() if points[label][0] == name}
+                margin = of_figure.get((str(workload), str(metric)), 0.0)
+                rows += [about | row for row in _curve_rows(here, method, margin)]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"value": float, "supported": object})
+
+
+def _curve_rows(points: dict[float | None, pd.Series], method: Method, margin: float) -> list[dict]:
+    known = sorted(value for value in points if value is not None)
+    if not known:
+        return []
+    first = points[known[0]]
+    rows = []
+    for value in [*([None] if None in points else []), *known]:
+        values = points[value]
+        row: dict[str, Any] = {"value": float("nan") if value is None else value} | _mean(values.to_numpy(float))
+        ratio = log_ratio(first, values)
+        if value == known[0] or ratio is None:
+            percent = 100.0 if value == known[0] else float("nan")
+            row |= {"percent": percent, "low": float("nan"), "high": float("nan"), "supported": None}
+            row |= {"reason": "", "margin_percent": margin}
+        else:
+            row |= percent_row(ratio, method, margin)
+        rows.append(row | {"repetitions": len(values)})
+    return rows
+
+
+def _mean(values: np.ndarray) -> dict[str, float]:
+    mean = float(values.mean())
+    if len(values) < 2:
+        return {"mean": mean, "mean_low": float("nan"), "mean_high": float("nan")}
+    half = 0.0
+    if np.ptp(values) > 0:
+        student = scipy.special.stdtrit(len(values) - 1, (1 + LEVEL) / 2)
+        half = float(student * values.std(ddof=1) / np.sqrt(len(values)))
+    return {"mean": mean, "mean_low": mean - half, "mean_high": mean + half}

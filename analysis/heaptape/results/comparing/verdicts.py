@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: MIT
+"""Verdicts: what the repetitions support about two allocators, in words, and nothing more.
+
+A difference is claimed only if it survives Holm's adjustment for all the comparisons made at once (Holm, A simple
+sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6:65, 1979), and, where the error of
+replaying is known, or the figures are of a workload that stands for another and has margins (margins.py), if the
+whole interval is beyond that. Figures that are the same in every repetition (memory in the
+recorded order) are compared directly: they have no interval, and are not counted as comparisons, as chance has no part
+in them.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from heaptape.results import margins
+from heaptape.results.comparing.compare import GEOMETRIC, allocator_order, choose_baseline
+from heaptape.results.comparing.effects import cliffs_delta, hedges_g, hedges_g_unpaired
+from heaptape.results.comparing.intervals import (
+    LEVEL,
+    LogRatio,
+    Method,
+    is_exact,
+    log_ratio,
+    mean_of,
+    steadied,
+    too_noisy,
+)
+from heaptape.results.schema import Results
+from heaptape.results.schema import figures as figures_of
+
+COLUMNS = (
+    "workload", "figure", "a", "b", "percent", "low", "high", "effect", "cliffs_delta", "repetitions", "exact",
+    "p_value", "p_adjusted", "comparisons", "margin_percent", "verdict", "reason", "sentence",
+)  # fmt: skip
+# Exactly counted figures first: they decide where repetitions are few.
+DEFAULT_FIGURES = ("total_instructions", "page_faults", "peak_rss", "mean_rss", "total_cycles")
+# (figure, a, b) -> percent
+ErrorOf = Callable[[str, str, str], float]
+ALIKE = 0.1  # percent: a smaller exact difference is in the table, but not claimed in words
+WIDE = 10.0  # percent: of a wider half interval the ends are shown, as it isn't symmetric
+
+
+@dataclass(frozen=True)
+class Wording:
+    """`name`, and "a VERB 5 % MORE|LESS WHAT than b"."""
+
+    name: str
+    verb: str
+    what: str
+    less: str = "less"
+
+
+WORDINGS = {
+    "total_instructions": Wording("instructions", "needs", "instructions in allocator calls", "fewer"),
+    "string_instructions": Wording("string instructions", "executes", "string instructions", "fewer"),
+    "string_bytes": Wording("bytes of string instructions", "moves", "bytes by string instructions", "fewer"),
+    "startup_instructions": Wording("instructions at start-up", "needs", "instructions to start up", "fewer"),
+    "total_cycles": Wording("cycles", "spends", "cycles in allocator calls", "fewer"),
+    "peak_rss": Wording("RSS at its peak", "uses", "RSS at its peak"),
+    "mean_rss": Wording("RSS on average", "uses", "RSS on average"),
+    "vm_size": Wording("virtual memory", "maps", "virtual memory at its peak"),
+    "bare_wall": Wording("time of whole streams", "takes", "time for whole streams"),
+    "bare_cpu": Wording("processor time of whole streams", "takes", "processor time for whole streams"),
+    "page_faults": Wording("page faults", "causes", "page faults", "fewer"),
+    "held_rss": Wording("RSS when all is freed", "keeps", "RSS when all is freed"),
+    "purged_rss": Wording("RSS after a purge", "keeps", "RSS after a purge"),
+}
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    workload: str
+    figure: str
+    a: str
+    b: str
+    ratio: LogRatio
+    exact: bool
+    margin: float = 0.0
+    effect: float = math.nan
+    delta: float = math.nan
+
+
+def verdicts(
+    results: Results | Sequence[Results],
+    baseline: str | None = None,
+    figures: Sequence[str] = DEFAULT_FIGURES,
+    method: Method = "t",
+    every_pair: bool = False,
+    error_percent: Mapping[str, float] | ErrorOf | None = None,
+) -> pd.DataFrame:
+    """Every allocator `a` compared with the baseline `b` (`every_pair`: with every other), per workload and figure.
+
+    `figures`: metrics of `schema.figures`. `error_percent`: figure -> by how many percent a replay may be off
+    for reasons that repetitions don't show (0 where it isn't named), or a function of figure, a and b that returns it;
+    a difference not beyond it is withheld.
+
+    Columns: workload; figure; a, b (labels); percent: by how much a needs more than b (negative: less), low, high: its
+    95 % interval (NaN if exact, or one repetition); effect: Hedges' g (`effects.hedges_g`) of the paired log ratios;
+    NaN if exact;
+    cliffs_delta: of the repetitions (1: every one of a's is larger); repetitions; exact; p_value and p_adjusted
+    (Holm); comparisons: how many were adjusted for; margin_percent: of each figure of a workload that stands for
+    another (margins.py; else 0), which low and high then include; none of its figures is exact; verdict: "more",
+    "less", "same" (exactly), "not shown", "not told" (one repetition), "too noisy" (not shown, and the interval spans a
+    factor of two or more), "within error", "within margin" or "no margin"; reason:
+    why percent should not be shown as a number (its interval spans a factor of two or more; the direction may still be
+    claimed), else empty; sentence. If there are several workloads, rows of "geometric mean" come
+    last: of these workloads, not of all possible ones. A figure that either allocator lacks, or that is 0, has no row.
+    Raises HeaptapeError if the baseline is unknown.
+    """
+    files = [results] if isinstance(results, Results) else list(results)
+    baseline = choose_baseline(files, baseline)
+    found = list(_comparisons(figures_of(files), _pairs(allocator_order(files), baseline, every_pair), figures))
+    uncertain = [c for c in found if not c.exact and not math.isnan(c.ratio.variance)]
+    raw = [c.ratio.p_value(method) for c in uncertain]
+    adjusted = {id(c): pair for c, pair in zip(uncertain, zip(raw, holm(raw)))}
+    error_of = error_percent if callable(error_percent) else _looked_up(error_percent or {})
+    rows = [_row(c, *adjusted.get(id(c), (math.nan, math.nan)), len(uncertain), method, error_of) for c in found]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _looked_up(errors: Mapping[str, float]) -> ErrorOf:
+    return lambda figure, a, b: errors.get(figure, 0.0)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p values adjusted for their number, in the same order."""
+    values = np.asarray(p_values, float)
+    order = np.argsort(values, kind="stable")
+    stepped = values[order] * np.arange(len(values), 0, -1)
+    adjusted = np.empty(len(values))
+    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
+    return [float(p) for p in adjusted]
+
+
+def paragraphs(frame: pd.DataFrame) -> list[str]:
+    """`verdicts` as text: one sentence per workload and pair, then how the decisions were made."""
+    out = []
+    for (workload, a, b), rows in frame.groupby(["workload", "a", "b"], sort=False):
+        about = (
+            f"Geometric mean of the {frame['workload'].nunique() - 1} workloads" if workload == GEOMETRIC else workload
+        )
+        out.append(f"{about}: {_relation(rows, a, b)}.")
+    if frame["exact"].any():
+        out.append("Exact: the same in every repetition (instructions: within 0.01 %), so there is no interval.")
+    if (frame["reason"] != "").any():
+        out.append(
+            "Too noisy: the interval spans a factor of two or more, so there is no figure. Repeat more often "
+            "(replay -n, --until-ci) or on a quieter machine."
+        )
+    comparisons = int(frame["comparisons"].max()) if len(frame) else 0
+    if comparisons > 1:
+        out.append(
+            f"{comparisons} comparisons were made at once: a difference is claimed only if it is significant after "
+            "Holm's adjustment for their number. Each interval alone has 95 %."
+        )
+    return out
+
+
+def _relation(rows: pd.DataFrame, a: str, b: str) -> str:
+    """The differences that are claimed, then the other figures."""
+    claims, others, alike = [], [], []
+    for row in rows.to_dict("records"):
+        words = wording(row["figure"])
+        if row["exact"] and abs(row["percent"]) < ALIKE:
+            alike.append(words.name)
+        elif row["verdict"] in ("more", "less"):
+            claims.append(_claim(row, words) + (" (exact)" if row["exact"] else ""))
+        else:
+            others.append(f"{words.name}: {_no_claim(row, f'{a} and {b}', math.nan)}")
+    if alike:
+        same = " and ".join([", ".join(alike[:-1]), alike[-1]]) if len(alike) > 1 else alike[0]
+        others.insert(0, f"{same}: the same within {ALIKE:g} %")
+    joined = " and ".join([", ".join(claims[:-1]), claims[-1]]) if len(claims) > 1 else "".join(claims)
+    return "; ".join(([f"{a} {joined} than {b}"] if claims else []) + others)
+
+
+def _pairs(order: list[str], baseline: str, every_pair: bool) -> list[tuple[str, str]]:
+    if every_pair:
+        return list(itertools.combinations(order, 2))
+    return [(label, baseline) for label in order if label != baseline]
+
+
+def _comparisons(table: pd.DataFrame, pairs: list[tuple[str, str]], figures: Sequence[str]) -> Iterable[_Comparison]:
+    wanted = table[table["metric"].isin(figures)]
+    of_figure = margins.by_figure(wanted)
+    series = {
+        key: steadied(group.set_index("round")["value"], key[1])
+        for key, group in wanted.groupby(["workload", "metric", "allocator"], sort=False)
+    }
+    workloads = list(dict.fromkeys(wanted["workload"]))
+    per_pair: dict[tuple[str, str, str], list[_Comparison]] = {}
+    for workload, (a, b), figure in itertools.product(workloads, pairs, figures):
+        base, other = series.get((workload, figure, b)), series.get((workload, figure, a))
+        if base is None or other is None:
+            continue
+        ratio = log_ratio(base, other)
+        if ratio is not None:
+            exact = is_exact(base) and is_exact(other)
+            margin, effect = of_figure.get((workload, figure), 0.0), math.nan if exact else _effect(ratio)
+            delta = cliffs_delta(base.to_numpy(), other.to_numpy())
+            one = _Comparison(workload, figure, a, b, ratio, exact, margin, effect, delta)
+            per_pair.setdefault((figure, a, b), []).append(one)
+            yield one
+    if len(workloads) > 1:
+        for (figure, a, b), found in per_pair.items():
+            if len(found) > 1:
+                mean = mean_of([c.ratio for c in found])
+                margin = margins.of_geometric_mean([c.margin for c in found])
+                yield _Comparison(GEOMETRIC, figure, a, b, mean, all(c.exact for c in found), margin)
+
+
+def _effect(ratio: LogRatio) -> float:
+    if len(ratio.parts) == 1:
+        return hedges_g(ratio.parts[0][1])
+    return hedges_g_unpaired(ratio.parts[0][1], ratio.parts[1][1]) if ratio.parts else math.nan
+
+
+def _row(c: _Comparison, p_value: float, p_adjusted: float, count: int, method: Method, error_of: ErrorOf) -> dict:
+    least, most = (c.ratio.ratio, c.ratio.ratio) if c.exact else c.ratio.interval(method=method)
+    low, high = (100 * bound - 100 for bound in margins.widened(least, most, c.margin))
+    error = abs(error_of(c.figure, c.a, c.b))
+    row = {"workload": c.workload, "figure": c.figure, "a": c.a, "b": c.b, "percent": 100 * math.expm1(c.ratio.mean)}
+    row |= {"low": low, "high": high, "effect": c.effect, "cliffs_delta": c.delta, "repetitions": c.ratio.repetitions}
+    row |= {"exact": c.exact and not c.margin, "p_value": p_value, "p_adjusted": p_adjusted, "comparisons": count}
+    row |= {"margin_percent": c.margin, "verdict": _verdict(c, row, error)}
+    row["reason"] = too_noisy(least, most, c.ratio.repetitions)
+    if row["reason"] and row["verdict"] in ("not shown", "within error"):
+        row["verdict"] = "too noisy"
+    if row["exact"]:
+        row |= {"low": math.nan, "high": math.nan}
+    return row | {"sentence": _sentence(row, error)}
+
+
+def _verdict(c: _Comparison, row: dict, error: float) -> str:
+    """`row`: with the ends of the interval including margins; of an exact ratio, too."""
+    if c.margin == margins.NONE_KNOWN:
+        return "no margin"
+    if row["exact"] and row["percent"] == 0:
+        return "same"
+    if math.isnan(row["low"]):
+        return "not told"
+    if not (c.exact or row["p_adjusted"] <= 1 - LEVEL):
+        return "not shown"
+    nearest = min(abs(row["low"]), abs(row["high"])) if row["low"] * row["high"] > 0 else 0.0
+    if nearest == 0 and c.margin:
+        return "within margin"
+    if nearest <= error:
+        return "within error" if error > 0 else "not shown"
+    return "more" if row["percent"] > 0 else "less"
+
+
+def wording(figure: str) -> Wording:
+    kind, _, call = figure.partition("/")
+    if kind == "calls":
+        return Wording(f"cycles per {call}", "spends", f"cycles per {call}", "fewer")
+    if kind == "syscalls":
+        return Wording(f"{call} calls", "makes", f"{call} calls", "fewer")
+    if kind == "instructions":
+        return Wording(f"instructions per {call}", "executes", f"instructions per {call}", "fewer")
+    return WORDINGS.get(figure) or Wording(figure, "needs", figure.replace("_", " "))
+
+
+def _sentence(row: dict, error: float) -> str:
+    words, a, b = wording(row["figure"]), row["a"], row["b"]
+    on = "" if row["workload"] != GEOMETRIC else " (geometric mean over the workloads)"
+    if row["verdict"] in ("more", "less"):
+        exactly = " (exact: the same in every repetition)" if row["exact"] else ""
+        return f"{a} {_claim(row, words)} than {b}{on}{exactly}."
+    name = words.name[0].upper() + words.name[1:]
+    return f"{name}{on}: {_no_claim(row, f'{a} and {b}', error)}."
+
+
+def _claim(row: dict, words: Wording) -> str:
+    direction = "more" if row["verdict"] == "more" else words.less
+    if row["reason"]:
+        return f"{words.verb} {direction} {words.what} (too noisy to say how many)"
+    return f"{words.verb} {_amount(row)} {direction} {words.what}"
+
+
+def _amount(row: dict) -> str:
+    """12.1 ± 0.8 %; 250 % (95 % interval 120 to 430 %) if it is wide; 12.1 % if it is exact."""
+    percent = abs(row["percent"])
+    if row["exact"]:
+        return f"{_digits(percent)} %"
+    half = (row["high"] - row["low"]) / 2
+    ends = sorted(abs(row[key]) for key in ("low", "high"))
+    if half > WIDE:
+        return f"{_digits(percent)} % (95 % interval {_digits(ends[0])} to {_digits(ends[1])} %)"
+    return f"{percent:,.{_decimals(half)}f} ± {half:,.{_decimals(half)}f} %"
+
+
+def _decimals(half: float) -> int:
+    """As many decimals as the half interval needs to have a digit that isn't 0; at least one."""
+    return 1 if half >= 0.05 else 2 if half >= 0.005 else 3
+
+
+def _digits(percent: float) -> str:
+    return f"{percent:,.0f}" if percent >= 100 else f"{percent:,.1f}" if percent >= 0.05 else f"{percent:,.2g}"
+
+
+def _no_claim(row: dict, pair: str, error: float) -> str:
+    count = row["repetitions"]
+    alone = f"{_signed(row['percent'])} %, 95 % interval {_signed(row['low'])} to {_signed(row['high'])} %"
+    match row["verdict"]:
+        case "same":
+            return f"{pair} are the same in every repetition"
+        case "too noisy":
+            what = row["reason"].partition(";")[0].removeprefix("too noisy: ")
+            return f"too noisy to tell: {what}"
+        case "no margin":
+            return f"those of {pair} are the measured workload's own, without a known error, so there is no verdict"
+        case "within margin":
+            margin = margins.percent_text(row["margin_percent"])
+            if row["margin_percent"] >= margins.UNBOUNDED:
+                return f"a margin of {margin} forbids ranking {pair} ({_signed(row['percent'])} %)"
+            return f"{pair} may be in either order within a margin of {margin} each ({alone}), so there is no verdict"
+        case "not told":
+            return f"only one repetition of {pair}, so there is no verdict"
+        case "within error":
+            least = "" if math.isnan(error) else f", {error:g} %"
+            shown = f"{_signed(row['percent'])} %" if row["exact"] else alone
+            return f"{pair} may differ by no more than the error of replaying{least} ({shown}), so there is no verdict"
+    alone_enough = not math.isnan(row["p_value"]) and row["p_value"] <= 1 - LEVEL
+    among = f" as one of {row['comparisons']} comparisons" if alone_enough and row["comparisons"] > 1 else ""
+    return f"no difference shown with {count} repetitions{among} ({alone})"
+
+
+def _signed(percent: float) -> str:
+    return f"{percent:+,.1f}".replace("-", "−")

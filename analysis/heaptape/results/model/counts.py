@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: MIT
+"""The counts of a replay's passes, as the terms that the model of time adds up."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+from heaptape.results.model.penalties import LEAST_NS, Penalties, Penalty
+from heaptape.results.schema import Results, label_of, number
+
+INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
+CALLS_AND_START = "instructions of the calls and the start-up"
+LINES_OF_OS_PAGE, OS_PAGE_BYTES = 64, 4096
+NEAR = " near"
+PARTS = (INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A count of events, and the penalty of one. `part`: which of PARTS it belongs to. `tied`: terms with the same
+    value are at the same end of their ranges.
+    """
+
+    name: str
+    part: str
+    count: float
+    penalty: Penalty
+    tied: str = ""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The counts of one allocator in one repetition. `whole`: they include the program's own instructions and misses,
+    so that percentages of the program are possible. `named`: counts that sentences name, and the ns of one event, in
+    the middle of its range.
+    `missing`: what was not counted. `of_bursts`: the counts are of the recorded bursts, not of the whole program.
+    """
+
+    terms: tuple[Term, ...]
+    whole: bool
+    named: dict[str, tuple[float, float]] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    of_bursts: bool = False
+
+
+def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
+    """By allocator, one for each repetition of the pass `misses`; without that pass, one from the pass `instructions`
+    and the memory pass. An allocator that neither of them counted is left out.
+    """
+    found = {}
+    for name in file.labels:
+        runs = [run for run in file.runs if label_of(run) == name]
+        memory = next((run for run in runs if run.get("pass") == "memory"), None)
+        simulated = [run["misses"] for run in runs if isinstance(run.get("misses"), dict)]
+        if simulated:
+            found[name] = [of_misses(one, memory or {}, penalties) for one in simulated]
+            continue
+        counted = next((run for run in runs if run.get("pass") == "instructions"), None)
+        if counted:
+            found[name] = [of_calls(counted, memory or {}, file, penalties)]
+    return found
+
+
+def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
+    """Counts of the pass `misses`: "misses" of a run, and the memory pass for the kinds of its system calls. For a
+    recording in bursts the memory pass is not used, as it is of the whole program.
+    """
+    bursts = misses.get("bursts")
+    if bursts is not None:
+        memory = {}
+    terms: list[Term] = []
+    named: dict[str, tuple[float, float]] = {}
+    missing: list[str] = []
+    program, allocator = number(misses.get("program_instructions")), number(misses.get("allocator_instructions"))
+    if program is not None and allocator is not None:
+        terms.append(Term("program_instructions", INSTRUCTIONS, program, penalties.program_instruction))
+        terms.append(Term("allocator_instructions", INSTRUCTIONS, allocator, penalties.allocator_instruction))
+        named[INSTRUCTIONS] = (program + allocator, penalties.allocator_instruction.middle)
+    terms += _strings(misses, "", penalties)
+    costs: dict[str, float] = {}
+    for term, name, count in _levels(misses, penalties):
+        terms.append(term)
+        if name is None:
+            continue
+        costs[name] = costs.get(name, 0.0) + term.count * term.penalty.middle
+        named[name] = (count, costs[name] / count if count else term.penalty.middle)
+    faults = number(misses.get("page_faults"))
+    if faults is None:
+        faults = number(memory.get("page_faults"))
+    if faults is None:
+        missing.append("page faults")
+    else:
+        unsure = _of_bursts(bursts, "unsure_page_faults")
+        terms.append(Term("page_faults", FAULTS, faults - unsure, penalties.page_fault))
+        if bursts is not None:
+            terms.append(Term("unsure page faults", FAULTS, unsure, _perhaps(penalties.page_fault)))
+        named[FAULTS] = (faults - unsure, penalties.page_fault.middle)
+    found = memory.get("syscalls") or _memory_calls(misses, penalties) or misses.get("syscalls")
+    terms += _system_calls(found, penalties, named, missing)
+    whole = program is not None and allocator is not None
+    return Counts(tuple(terms), whole, named, tuple(missing), bursts is not None)
+
+
+def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalties) -> Counts:
+    """Counts without accesses: only the instructions of the calls and the start-up, page faults and system calls."""
+    terms: list[Term] = []
+    named: dict[str, tuple[float, float]] = {}
+    missing = ["the program's own instructions", "cache and TLB misses"]
+    total, limit = number(instructions.get("instructions_total")), number(instructions.get("op_limit"))
+    ops = number(file.workload.get("ops"))
+    if total is not None:
+        share = ops / limit if limit and ops and limit < ops else 1.0
+        total *= share
+        start = number(instructions.get("startup_process_instructions"))
+        total += start or number(instructions.get("startup_instructions")) or 0.0
+        terms.append(Term("allocator_instructions", INSTRUCTIONS, total, penalties.allocator_instruction))
+        named[CALLS_AND_START] = (total, penalties.allocator_instruction.middle)
+        terms += _strings(instructions, "startup_process_", penalties, share)
+    else:
+        missing.append(CALLS_AND_START)
+    faults = number(memory.get("page_faults"))
+    if faults is not None:
+        terms.append(Term("page_faults", FAULTS, faults, penalties.page_fault))
+        named[FAULTS] = (faults, penalties.page_fault.middle)
+    else:
+        missing.append("page faults")
+    terms += _system_calls(memory.get("syscalls"), penalties, named, missing)
+    return Counts(tuple(terms), False, named, tuple(missing))
+
+
+def _strings(run: dict, startup: str, penalties: Penalties, share: float = 1.0) -> Iterator[Term]:
+    """Repeated string instructions: each is one of the instructions, and costs more, for starting it and by byte.
+    `startup`: prefix of the keys of what is added to the calls, which stand for `share` times as many. Without counts,
+    or if the machine's costs were measured by an earlier version, none.
+    """
+    for key, penalty in (
+        ("string_instructions", penalties.string_instruction),
+        ("string_bytes", penalties.string_byte),
+    ):
+        count = number(run.get(key))
+        if count is not None and penalty is not None:
+            more = number(run.get(startup + key)) if startup else None
+            yield Term(key, INSTRUCTIONS, count * share + (more or 0.0), penalty)
+
+
+def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str | None, float]]:
+    """Misses of each level, at the cost of the step to the next level: each level is simulated as if it were the only
+    outer one, so an access that misses a level misses those before it, too. Whether a line or an OS page missed when a
+    burst accessed it for the first time is not known: each costs between nothing and the whole step, and has no name.
+    """
+    bursts = misses.get("bursts")
+    tlbs = [_without_first(row) for row in sorted(misses.get("tlbs") or [], key=itemgetter("entries"))]
+    rows = [_without_first(row) for row in sorted(misses.get("caches") or [], key=itemgetter("bytes"))]
+    faults = (number(misses.get("page_faults")) or 0) - _of_bursts(bursts, "unsure_page_faults")
+    fresh_lines = LINES_OF_OS_PAGE * faults
+    if bursts is None and faults:
+        penalties = penalties.of_program(OS_PAGE_BYTES * faults)
+    other_pages = tlbs[0]["misses"] if tlbs else None
+    for row, steps in zip(rows, _cache_steps([row["bytes"] for row in rows], penalties)):
+        last = row is rows[-1]
+        name = "last-level misses" if last else f"misses of {_size(CACHES, row['bytes'])}"
+        for term in _of_cache(row, _kinds(row, steps, other_pages), min(row["misses"], fresh_lines) if last else None):
+            yield term, name, row["misses"]
+        if bursts is not None:
+            first = _of_bursts(bursts, "first_lines")
+            yield Term(f"first lines, caches {row['bytes']}", CACHES, first, _perhaps(steps.anywhere)), None, 0
+    for row, step in zip(tlbs, penalties.tlb_steps([row["entries"] for row in tlbs])):
+        name = f"misses of {_size(TLBS, row['entries'])}"
+        yield Term(f"TLB {row['entries']}", TLBS, row["misses"], step), name, row["misses"]
+        if bursts is not None:
+            first = _of_bursts(bursts, "first_pages")
+            yield Term(f"first OS pages, TLB {row['entries']}", TLBS, first, _perhaps(step)), None, 0
+
+
+def _of_bursts(bursts: dict | None, key: str) -> float:
+    return number((bursts or {}).get(key)) or 0.0
+
+
+def _perhaps(penalty: Penalty) -> Penalty:
+    """The penalty of an event that may not have happened."""
+    return Penalty.between(LEAST_NS, penalty.high)
+
+
+def _without_first(row: dict) -> dict:
+    """The level's misses without those of first accesses; their sequential share is taken to be that of all misses."""
+    first, count = number(row.get("first_misses")) or 0, row["misses"]
+    if not first:
+        return row
+    known = {"misses": count - first}
+    if number(row.get("sequential_misses")) is not None:
+        known["sequential_misses"] = row["sequential_misses"] * (count - first) / count
+    return row | known
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Penalties of a miss of one level: anywhere, in an OS page just used, in sequence. None: not measured."""
+
+    anywhere: Penalty
+    near: Penalty | None
+    sequential: Penalty | None
+
+
+def _cache_steps(capacities: Sequence[int], penalties: Penalties) -> Iterator[_Steps]:
+    unknown = [None] * len(capacities)
+    near = penalties.near_steps(capacities) or unknown
+    sequential = penalties.sequential_steps(capacities) or unknown
+    return map(_Steps, penalties.cache_steps(capacities), near, sequential)
+
+
+def _kinds(row: dict, steps: _Steps, other_pages: float | None) -> list[tuple[str, float, Penalty]]:
+    """(suffix of the term's name, count, penalty) of a level's misses, by kinds of equal cost.
+
+    Sequential misses, if they are counted. At most as many of the rest as the first TLB missed (`other_pages`) are in
+    an OS page that was not just used, as that TLB has the OS pages that were used last. All other misses are near.
+    """
+    sequential = number(row.get("sequential_misses")) if steps.sequential else None
+    suffix = "" if sequential is None else " at random"
+    rest = row["misses"] - (sequential or 0)
+    far = rest if steps.near is None or other_pages is None else min(rest, other_pages)
+    kinds = [(suffix, far, steps.anywhere)]
+    if steps.near and other_pages is not None:
+        kinds.append((f"{suffix}{NEAR}", rest - far, steps.near))
+    if steps.sequential and sequential is not None:
+        kinds.append((" in sequence", sequential, steps.sequential))
+    return kinds
+
+
+def _of_cache(row: dict, kinds: Sequence[tuple[str, float, Penalty]], fresh: float | None) -> Iterator[Term]:
+    """The terms of one level.
+
+    `fresh`, of the last level: a line of an OS page that the kernel just provided was not there before, so it misses;
+    but the kernel has just zeroed it, so it mostly is in a cache: such misses cost between nothing and the whole step.
+    Their kinds are not counted: the shares are taken to be those of all misses. Near and other misses are tied: how
+    much a program's loads wait for one another is the same wherever they miss.
+    """
+    name, all_misses = f"caches {row['bytes']}", row["misses"]
+    for suffix, count, penalty in kinds:
+        tied = suffix.removesuffix(NEAR)
+        mine = fresh * count / all_misses if fresh and all_misses else 0
+        if fresh is not None:
+            range_ = Penalty.between(LEAST_NS, penalty.high)
+            yield Term(f"fresh lines{suffix}", CACHES, mine, range_, f"fresh lines{tied}")
+        yield Term(f"{name}{suffix}", CACHES, count - mine, penalty, f"{name}{tied}")
+
+
+def _size(part: str, capacity: int) -> str:
+    if part == TLBS:
+        return f"a TLB of {capacity:,} entries"
+    return f"{capacity >> 20:,} MiB" if capacity >= 1 << 20 else f"{capacity >> 10:,} KiB"
+
+
+def _memory_calls(misses: dict, penalties: Penalties) -> dict:
+    """The allocator's memory system calls, including its start-up's, if the pass counted them by kind."""
+    by_kind = (misses.get("allocator") or {}).get("syscalls_by_kind") or {}
+    return {kind: count for kind, count in by_kind.items() if kind in penalties.system_calls}
+
+
+def _system_calls(
+    found: object, penalties: Penalties, named: dict[str, tuple[float, float]], missing: list[str]
+) -> list[Term]:
+    """Terms by kind if the kinds are known, else for the total."""
+    if isinstance(found, dict):
+        kinds = dict.fromkeys(penalties.system_calls, 0.0) | {name: number(count) for name, count in found.items()}
+        known = {name: count for name, count in kinds.items() if count is not None}
+        named[CALLS] = (sum(known.values()), penalties.other_system_call.middle)
+        return [
+            Term(name, CALLS, count, penalties.system_calls.get(name, penalties.other_system_call))
+            for name, count in known.items()
+        ]
+    total = number(found)
+    if total is None:
+        missing.append("system calls")
+        return []
+    named[CALLS] = (total, penalties.other_system_call.middle)
+    return [Term("syscalls", CALLS, total, penalties.other_system_call)]

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: MIT
+"""What an instruction, a miss, a page fault and a system call cost on a machine, each as a range in ns.
+
+From the measurement of heaptape-machine. The low end is of independent chains of loads, the high end of dependent ones,
+less the time of a hit in the first level. A program's loads are between them, so the middle is their geometric mean.
+Misses in OS pages that were just used have a separate range, from the same chains within few OS pages at a time; so
+have misses in order of address: from a walk in that order to independent chains. Chains over more memory than a program
+touches are not used for its misses. A page fault costs at least its first touch, at most also giving the OS page back.
+"""
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.results.model.geometry import SIMULATED_CACHES, SIMULATED_TLBS, Geometry, Level
+
+SCHEMA = 4
+LEAST_NS = 0.001  # a smaller penalty is noise of two nearly equal figures
+# system call -> key of the measurement; any other costs between the cheapest and the most expensive of them
+SYSTEM_CALLS = {"mmap": "mmap", "munmap": "munmap", "mremap": "mremap", "madvise": "madvise", "brk": "brk"}
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """Nanoseconds for one event: at least, in the middle, at most."""
+
+    low: float
+    middle: float
+    high: float
+
+    @staticmethod
+    def between(low: float, high: float) -> "Penalty":
+        """The range between the two, in either order, with their geometric mean."""
+        low, high = sorted((max(low, LEAST_NS), max(high, LEAST_NS)))
+        return Penalty(low, math.sqrt(low * high), high)
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """`measured`: the raw measurement, with its quantiles. `touched_bytes`: memory that the program touches; larger
+    working sets are not used for its misses.
+    """
+
+    program_instruction: Penalty
+    allocator_instruction: Penalty
+    page_fault: Penalty
+    system_calls: dict[str, Penalty]
+    other_system_call: Penalty
+    measured: dict[str, Any] = field(repr=False, default_factory=dict)
+    string_instruction: Penalty | None = None  # of one line; None: measured by an earlier version
+    string_byte: Penalty | None = None
+    touched_bytes: float = math.inf
+
+    def of_program(self, touched_bytes: float) -> "Penalties":
+        """The penalties for a program that touches this many bytes."""
+        return replace(self, touched_bytes=touched_bytes)
+
+    def cache_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
+        """For an access that misses a cache of `inner_bytes` and hits the next, of `outer_bytes`; None: memory."""
+        return self._miss(inner_bytes, outer_bytes, "independent_ns", "dependent_ns")
+
+    def near_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
+        """The same for an access to an OS page that was just used: prefetchers that watch OS pages may have fetched the
+        line. Never more than elsewhere.
+        """
+        anywhere = self.cache_miss(inner_bytes, outer_bytes)
+        near = self._miss(inner_bytes, outer_bytes, "near_independent_ns", "near_dependent_ns")
+        return Penalty.between(min(near.low, anywhere.low), min(near.high, anywhere.high))
+
+    def _miss(self, inner_bytes: int, outer_bytes: int | None, independent: str, dependent: str) -> Penalty:
+        most = max(self.touched_bytes, 2 * inner_bytes)
+        small, large = (min(one, most) for one in working_sets_between(inner_bytes, outer_bytes))
+        sets = self.measured["working_sets"]
+        first = min(sets, key=lambda row: row["bytes"])
+        low = _nearest(sets, "bytes", small)[independent]["quarter"] - first[independent]["median"]
+        high = _nearest(sets, "bytes", large)[dependent]["three_quarters"] - first[dependent]["median"]
+        return Penalty.between(low, high)
+
+    def sequential_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
+        """The same for an access that continues a stream of lines. The low end is the cost of a line in a walk in order
+        of address, where prefetchers leave only the bandwidth; the high end is the least cost of another access, as a
+        miss that prefetchers foresee never costs more than one that they don't.
+        """
+        low = self._miss(inner_bytes, outer_bytes, "stream_ns", "stream_ns").low
+        other = self.near_miss if self.has_near else self.cache_miss
+        high = other(inner_bytes, outer_bytes).low
+        return Penalty.between(min(low, high), high)
+
+    def tlb_miss(self, inner_entries: int, outer_entries: int | None) -> Penalty:
+        """For an access that misses a TLB of `inner_entries` and hits the next, of `outer_entries`; None: page walk."""
+        row = _nearest(self.measured["os_page_sets"], "os_pages", os_pages_between(inner_entries, outer_entries))
+        apart, dense = row["one_per_os_page"], row["side_by_side"]
+        low = apart["independent_ns"]["quarter"] - dense["independent_ns"]["median"]
+        high = apart["dependent_ns"]["three_quarters"] - dense["dependent_ns"]["median"]
+        return Penalty.between(low, high)
+
+    def cache_steps(self, capacities: Sequence[int]) -> list[Penalty]:
+        """For each level (capacities in bytes): the cost of a miss beyond a hit there, if the next level hits. With
+        steps, a miss of an outer level can't be cheaper than a hit there, as it could with one range for each level.
+        """
+        return _steps([self.cache_miss(*pair) for pair in levels(capacities)])
+
+    def near_steps(self, capacities: Sequence[int]) -> list[Penalty]:
+        """The same for accesses to OS pages that were just used. Empty: the measurement, of an earlier version, has no
+        such chains.
+        """
+        return _steps([self.near_miss(*pair) for pair in levels(capacities)]) if self.has_near else []
+
+    @property
+    def has_near(self) -> bool:
+        """Whether loads in OS pages that were just used were measured."""
+        return all("near_dependent_ns" in row for row in self.measured["working_sets"])
+
+    def sequential_steps(self, capacities: Sequence[int]) -> list[Penalty]:
+        """The same for accesses that continue a stream of lines. Empty: the measurement, of an earlier version, has no
+        walks in order of address.
+        """
+        if not all("stream_ns" in row for row in self.measured["working_sets"]):
+            return []
+        return _steps([self.sequential_miss(*pair) for pair in levels(capacities)])
+
+    def tlb_steps(self, entries: Sequence[int]) -> list[Penalty]:
+        return _steps([self.tlb_miss(*pair) for pair in levels(entries)])
+
+
+def _steps(whole: Sequence[Penalty]) -> list[Penalty]:
+    inner = [Penalty(0, 0, 0), *whole]
+    return [Penalty.between(one.low - less.low, one.high - less.high) for one, less in zip(whole, inner)]
+
+
+def working_sets_between(inner_bytes: int, outer_bytes: int | None) -> tuple[int, int]:
+    """A small and a large working set, in bytes, that miss the inner cache and hit the outer."""
+    if outer_bytes is None:
+        return 4 * inner_bytes, 4 * inner_bytes
+    far = max(outer_bytes // 2, 2 * inner_bytes)
+    return min(4 * inner_bytes, far), far
+
+
+def os_pages_between(inner_entries: int, outer_entries: int | None) -> int:
+    """The number of OS pages that miss the inner TLB and hit the outer."""
+    if outer_entries is None:
+        return 2 * inner_entries
+    return round(math.sqrt(inner_entries * outer_entries))
+
+
+def plan(geometries: Sequence[Geometry]) -> tuple[list[int], list[int]]:
+    """What to measure for these geometries: working sets in bytes, and numbers of OS pages."""
+    sets, pages = set(), set()
+    for geometry in geometries:
+        sets.add(geometry.caches[0].capacity // 2)
+        for inner, outer in levels([level.capacity for level in geometry.caches]):
+            sets |= set(working_sets_between(inner, outer))
+        for inner, outer in levels([level.capacity for level in geometry.tlbs]):
+            pages.add(os_pages_between(inner, outer))
+    return sorted(sets), sorted(pages)
+
+
+def levels(capacities: Sequence[int]) -> list[tuple[int, int | None]]:
+    """Each level with the next outer one; None for the last."""
+    return list(zip(capacities, [*capacities[1:], None]))
+
+
+def penalties(measured: dict[str, Any]) -> Penalties:
+    """From the JSON object of heaptape-machine. Raises HeaptapeError if a needed figure is missing."""
+    try:
+        code, kernel = measured["code"], measured["kernel"]
+        fast, slow, own = (code[name]["instruction_ns"] for name in ("arithmetic", "interpreter", "allocator"))
+        ranges = {
+            name: Penalty.between(kernel[f"{key}_ns"]["quarter"], kernel[f"{key}_ns"]["three_quarters"])
+            for name, key in SYSTEM_CALLS.items()
+        }
+        touch, unmapped = kernel["first_touch_ns"], kernel["unmapped_page_ns"]
+        found = Penalties(
+            Penalty.between(fast["quarter"], slow["three_quarters"]),
+            Penalty.between(own["quarter"], slow["three_quarters"]),
+            Penalty.between(touch["quarter"], touch["median"] + unmapped["median"]),
+            ranges,
+            Penalty.between(kernel["getppid_ns"]["quarter"], max(one.high for one in ranges.values())),
+            measured,
+            *_string_costs(measured.get("strings")),
+        )
+        found.cache_miss(SIMULATED_CACHES[0].capacity, None)
+        found.tlb_miss(SIMULATED_TLBS[0].capacity, None)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise HeaptapeError(f"the measurement of this machine lacks a figure that the model needs ({error})") from error
+    return found
+
+
+def _string_costs(strings: dict[str, Any] | None) -> tuple[Penalty | None, Penalty | None]:
+    """Of a repeated string instruction, and of each of its bytes: from the cheaper of fill and copy to the other."""
+    if not strings:
+        return None, None
+    start, byte = (
+        Penalty.between(
+            min(strings[kind][key]["quarter"] for kind in ("fill", "copy")),
+            max(strings[kind][key]["three_quarters"] for kind in ("fill", "copy")),
+        )
+        for key in ("line_ns", "byte_ns")
+    )
+    return start, byte
+
+
+def geometry_of(measured: dict[str, Any]) -> Geometry | None:
+    """The machine's own caches and TLBs, as they were when it was measured."""
+    found = measured.get("geometry")
+    if not isinstance(found, dict):
+        return None
+    caches = tuple(Level(int(one["bytes"]), int(one["ways"])) for one in found.get("caches", ()))
+    tlbs = tuple(Level(int(one["entries"]), int(one["ways"])) for one in found.get("tlbs", ()))
+    return Geometry(caches or SIMULATED_CACHES, tlbs or SIMULATED_TLBS)
+
+
+def cache_file() -> Path:
+    folder = os.environ.get("XDG_CACHE_HOME")
+    return (Path(folder) if folder else Path.home() / ".cache") / "heaptape" / "machine.json"
+
+
+def kept(cpu: str | None, path: Path | None = None) -> dict[str, Any] | None:
+    """The kept measurement, if it is of that processor model and can be read."""
+    try:
+        measured = json.loads((path or cache_file()).read_text())
+    except (OSError, ValueError, RuntimeError):
+        return None
+    fits = isinstance(measured, dict) and measured.get("schema") == SCHEMA and cpu and measured.get("cpu") == cpu
+    return measured if fits else None
+
+
+def _nearest(rows: Sequence[dict[str, Any]], key: str, wanted: float) -> dict[str, Any]:
+    return min(rows, key=lambda row: abs(math.log(row[key] / wanted)))

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""Exact figures of a workload on an allocator: the same in every run, so that one run is enough.
+
+For searches of settings, comparisons of libraries and bisections, which need a few named figures of one workload on one
+choice. docs/formats/RESULTS.md defines how exact each of them is, and on which allocators it is not: an allocator that
+reads the clock or random numbers differs from run to run.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.results.runs import number
+from heaptape.run import loaded, replay
+from heaptape.run.engine_process import Processes, side_by_side
+from heaptape.run.registry import Choice
+from heaptape.run.rounds import PASSES, Run, Settings
+from heaptape.tape.workload_format import read_workload
+
+
+class RunError(HeaptapeError):
+    """A failed run: the allocator, the pass, and why."""
+
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: its pass, its unit ("bytes", "" for a count), and how to read it from a run of that pass."""
+
+    pass_: str
+    unit: str
+    read: Callable[[Mapping], float | None] = field(repr=False)
+
+
+def _of_run(key: str) -> Callable[[Mapping], float | None]:
+    return lambda run: number(run.get(key))
+
+
+def _syscalls(run: Mapping) -> float | None:
+    kinds = run.get("syscalls")
+    return float(sum(kinds.values())) if isinstance(kinds, Mapping) else None
+
+
+def _last_misses(run: Mapping) -> float | None:
+    caches = (run.get("misses") or {}).get("caches") or []
+    return number(max(caches, key=lambda cache: cache["bytes"])["misses"]) if caches else None
+
+
+FIGURES = {
+    "rss-peak": Figure("memory", "bytes", _of_run("rss_anon_peak_bytes")),
+    "rss-mean": Figure("memory", "bytes", _of_run("rss_anon_mean_bytes")),
+    "vmsize-peak": Figure("memory", "bytes", _of_run("vm_size_peak_bytes")),
+    "faults": Figure("memory", "", _of_run("page_faults")),
+    "syscalls": Figure("memory", "", _syscalls),
+    "instructions": Figure("instructions", "", _of_run("instructions_total")),
+    "misses": Figure("misses", "", _last_misses),
+    "broken": Figure("verify", "", lambda run: float("error" in run)),
+}
+
+# Parts of the engine's errors if the allocator broke a promise, or crashed; other errors are not the allocator's.
+ALLOCATOR_AT_FAULT = ("the allocator is at fault", "the allocator was killed", "the allocator made no progress")
+
+
+def is_of_allocator(error: str) -> bool:
+    """Is the allocator at fault, by the engine's error?"""
+    return any(words in error for words in ALLOCATOR_AT_FAULT)
+
+
+class Bench:
+    """A workload that is set up once and replayed for each request of figures. `choices`: all allocators that will be
+    compared, as far as they are known: the libraries that they need are loaded on each of them (loaded.py).
+
+    Runs are not kept: a caller that needs a figure twice keeps it.
+    """
+
+    def __init__(
+        self,
+        workload: Path,
+        home: Home,
+        choices: Iterable[Choice] = (),
+        timeout_s: float = 0,
+        processes: Processes | None = None,
+        windows: Path | None = None,
+    ) -> None:
+        """`processes`: shared by several benches, and ended together. `windows`: a file of positions between which
+        the passes `instructions` and `misses` count, too. Raises HeaptapeError if the engine can't run
+        this workload at all.
+        """
+        info = read_workload(workload)
+        also = tuple(loaded.also_loaded(info.info, list(choices)))
+        settings, _ = replay.with_sizes(
+            Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also, windows=str(windows or ""))
+        )
+        program = home.program("replay")
+        bytes_ = replay.baseline(program, workload)
+        self._engine = replay.Engine(program, workload, settings, info.ops, bytes_, processes or Processes())
+        self.workload, self.ops = workload, info.ops
+
+    def promises(self, choice: Choice, tell: Callable[[float], None] = lambda share: None) -> str:
+        """The promise that the allocator breaks (memory that is misaligned, shared, not zeroed, changed; a crash), one
+        line of the pass verify; empty: it keeps its promises. Raises HeaptapeError if the pass can't be made.
+        """
+        run = self._measured(choice, "verify", tell)
+        return str(run.get("error", ""))
+
+    @property
+    def jobs(self) -> int:
+        """How many runs this machine can make at a time. Their figures are the same as of one alone."""
+        return replay.jobs_for(self._engine)
+
+    def run(self, choice: Choice, pass_: str, tell: Callable[[float], None] = lambda share: None) -> dict:
+        """One run, as in results. Raises RunError."""
+        run = self._measured(choice, pass_, tell)
+        if "error" in run:
+            raise _failure(choice, pass_, run)
+        return run
+
+    def side_by_side(self, work: Callable[[Item], Made], items: Sequence[Item]) -> Iterator[tuple[Item, Made]]:
+        """Yields each item with the result of `work`, which uses this bench's runs, as they are done; as many at a time
+        as processors and memory allow. If `work` or the caller raises, the runs are ended.
+        """
+        return side_by_side(work, items, replay.jobs_for(self._engine), self._engine.processes)
+
+    def _measured(self, choice: Choice, pass_: str, tell: Callable[[float], None]) -> dict:
+        """The run, with its error if a promise was broken. Raises RunError for other errors."""
+        run = replay.measure(self._engine, Run(choice, pass_, 0), tell)
+        if "error" in run and not (pass_ == "verify" and is_of_allocator(run["error"])):
+            raise _failure(choice, pass_, run)
+        return run
+
+    def runs(
+        self, choice: Choice, passes: Iterable[str], tell: Callable[[float], None] = lambda share: None
+    ) -> dict[str, dict]:
+        """pass -> one run of it, as from `run`."""
+        wanted = list(dict.fromkeys(passes))
+        return {pass_: self.run(choice, pass_, _part(tell, done, len(wanted))) for done, pass_ in enumerate(wanted)}
+
+    def figures(
+        self, choice: Choice, names: Iterable[str], tell: Callable[[float], None] = lambda share: None
+    ) -> dict[str, float]:
+        """name -> value, for names of FIGURES, by one run for each pass that they need. Raises RunError, or
+        HeaptapeError for an unknown name or a figure that this machine can't count.
+        """
+        wanted = list(dict.fromkeys(names))
+        passes = list(dict.fromkeys(known(name).pass_ for name in wanted))
+        runs = {one: self._measured(choice, one, _part(tell, done, len(passes))) for done, one in enumerate(passes)}
+        return {name: read(name, runs, choice.label) for name in wanted}
+
+
+def known(name: str) -> Figure:
+    """The figure of that name. Raises HeaptapeError if there is none."""
+    if name not in FIGURES:
+        raise HeaptapeError(f"unknown figure '{name}': there are {', '.join(FIGURES)}")
+    return FIGURES[name]
+
+
+def read(name: str, runs: Mapping[str, Mapping], label: str) -> float:
+    """The figure's value in the run of its pass. Raises HeaptapeError, naming `label`, if it was not counted."""
+    run = runs[FIGURES[name].pass_]
+    value = FIGURES[name].read(run)
+    if value is None:
+        raise HeaptapeError(f"{label}: no figure '{name}': {run.get('syscalls_missing_because', 'not counted')}")
+    return value
+
+
+def _failure(choice: Choice, pass_: str, run: Mapping) -> RunError:
+    return RunError(f"{choice.label}, {pass_} pass: {run['error']}")
+
+
+def _part(tell: Callable[[float], None], done: int, passes: int) -> Callable[[float], None]:
+    """Reports the progress of one pass as a share of all passes."""
+    return lambda share: tell((done + share) / passes)

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: MIT
+"""The registry of allocators (allocators.toml), and the meaning of a name on the command line."""
+
+import functools
+import hashlib
+import os
+import re
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from heaptape.common.checked import checked, read_toml
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.run import installed
+from heaptape.run.tunables import Tunables
+
+DEFAULT_VARIANT = "default"
+MOST_VALUES = 1000  # of one sweep; each is an allocator of the comparison
+
+
+class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Environment settings under a name. `advise`: for which programs `heaptape advise` tries it. `needs`: a name that
+    a library contains if it knows the setting, where not all versions do.
+    """
+
+    environment: dict[str, str]
+    summary: str = ""
+    advise: Literal["", "always", "threads"] = ""
+    needs: str = ""
+
+    def known_to(self, library: Path | None) -> bool:
+        """Does that library know the setting? True also if the library is not here."""
+        return not self.needs or library is None or self.needs.encode() in library.read_bytes()
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One table of the file. `library` is empty for the C library's own malloc. `candidate`: not in a package, but
+    `heaptape allocators install` has it. `by_name`: used only if it is named, by `heaptape advise` or always.
+    """
+
+    library: str
+    package: str = ""
+    summary: str = ""
+    candidate: bool = False
+    by_name: Literal["", "advise", "always"] = ""
+    variants: dict[str, Variant] = {}
+    tunables: Tunables | None = None
+
+
+class Allocator(Entry, frozen=True, kw_only=True):
+    """An allocator of the registry, and its place on this machine. `variants`: those that the library found knows;
+    `other_variants`: those of other versions.
+    """
+
+    name: str
+    path: Path | None = None
+    version: str = ""
+    other_variants: dict[str, Variant] = {}
+
+    @property
+    def found(self) -> bool:
+        return self.path is not None
+
+    @property
+    def how_to_get(self) -> str:
+        if self.candidate:
+            return f"heaptape allocators install {self.name}"
+        return f"apt-get install {self.package}" if self.package else "build it: make"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An allocator with its settings: one column of a comparison. `preload` is empty if nothing is preloaded.
+    `counting`: the environment in which it also counts its own operations; None: it can't.
+    """
+
+    allocator: str
+    variant: str
+    path: Path
+    preload: str
+    environment: dict[str, str]
+    version: str = ""
+    counting: dict[str, str] | None = None
+
+    @property
+    def label(self) -> str:
+        return self.allocator if self.variant == DEFAULT_VARIANT else f"{self.allocator}:{self.variant}"
+
+
+def load(home: Home) -> dict[str, Allocator]:
+    """The registry in its file's order, each allocator with its path (None: not found here) and version."""
+    file = home.registry_file()
+    entries = {name: checked(f"{file}: {name}", table, Entry) for name, table in read_toml(file).items()}
+    paths = _find_libraries([entry.library for entry in entries.values() if entry.library], home.library_directories())
+    located = {name: paths.get(entry.library) if entry.library else c_library() for name, entry in entries.items()}
+    versions = package_versions(tuple(path for path in located.values() if path))
+    return {
+        name: _found(
+            entry, entry.variants, name, located[name], versions.get(located[name]) or _version_of(located[name])
+        )
+        for name, entry in entries.items()
+    }
+
+
+def choose(name: str, registry: dict[str, Allocator]) -> Choice:
+    """The choice that `NAME[@VERSION][:VARIANT]`, `LIB.so` or either with `:NAME=VALUE[ NAME=VALUE...]` stands for.
+    With VERSION it is the newest installed candidate of it; without one also, if NAME is not found elsewhere.
+
+    Raises HeaptapeError, in one line that lists the known names, if it is unknown, not installed or not a file.
+    """
+    base, _, setting = name.partition(":")
+    if "/" in base or base.endswith(".so"):
+        path = Path(base)
+        if not path.is_file():
+            raise HeaptapeError(f"{base}: no such library")
+        path = path.resolve()
+        if not _is_elf(path):
+            raise HeaptapeError(f"{base}: not a shared library")
+        environment = _settings(name, setting) if setting else {}
+        return Choice(path.name, setting or DEFAULT_VARIANT, path, str(path), environment, _version_of(path))
+    allocator = named(base, registry, ", or the path of a library")
+    base = allocator.name
+    if allocator.path is None:
+        raise HeaptapeError(f"{base} is not installed ({allocator.library} not found): {allocator.how_to_get}")
+    if not setting or setting == DEFAULT_VARIANT:
+        return _choice_of(allocator, allocator.path, DEFAULT_VARIANT, {})
+    if setting in allocator.variants:
+        environment = allocator.variants[setting].environment
+    elif "=" in setting:
+        environment = _environment(name, setting, allocator)
+    elif setting in allocator.other_variants:
+        raise HeaptapeError(f"variant '{setting}' of {base}: not in this version ({allocator.version})")
+    else:
+        known = ", ".join(allocator.variants) or "none"
+        raise HeaptapeError(f"unknown variant '{setting}' of {base}: known are {known}, or NAME=VALUE")
+    return _choice_of(allocator, allocator.path, setting, environment)
+
+
+def _choice_of(allocator: Allocator, path: Path, variant: str, environment: dict[str, str]) -> Choice:
+    preload = str(path) if allocator.library else ""
+    tunables = allocator.tunables
+    counting = tunables.with_counting(environment) if tunables and tunables.counting else None
+    return Choice(allocator.name, variant, path, preload, environment, allocator.version, counting)
+
+
+def named(name: str, registry: dict[str, Allocator], or_else: str = "") -> Allocator:
+    """The allocator `NAME` or `NAME@VERSION`: of the registry, or an installed candidate with the variants and tunables
+    that the registry has for NAME. `or_else`: what else the caller accepts, after the names that an error lists.
+
+    Raises HeaptapeError.
+    """
+    base, at, version = name.partition("@")
+    known = registry.get(base)
+    if not at and known and known.path:
+        return known
+    folder = installed.root()
+    candidate = installed.newest(base, version, folder)
+    if candidate is None and at:
+        there = [one.record.label for one in installed.find_all(folder) if one.record.name == base]
+        raise HeaptapeError(
+            f"{name} is not installed (of {base} there are {', '.join(there) or 'none'}): "
+            f"heaptape allocators install {name}"
+        )
+    if candidate:
+        record = candidate.record
+        like = known or Allocator(library=record.library, name=base)
+        like = msgspec.structs.replace(like, library=record.library)
+        return _found(like, like.variants | like.other_variants, record.label, candidate.path, record.version)
+    if known is None:
+        raise HeaptapeError(f"unknown allocator '{name}': known are {', '.join(registry)}{or_else}")
+    return known
+
+
+def _found(entry: Entry, variants: dict[str, Variant], name: str, path: Path | None, version: str) -> Allocator:
+    about = {key: getattr(entry, key) for key in Entry.__struct_fields__}
+    about["variants"] = {key: one for key, one in variants.items() if one.known_to(path)}
+    others = {key: one for key, one in variants.items() if key not in about["variants"]}
+    return Allocator(**about, name=name, path=path, version=version, other_variants=others)
+
+
+def choose_all(names: Iterable[str], registry: dict[str, Allocator]) -> list[Choice]:
+    """`choose` for each name (for a range of values, one choice for each), or without names every allocator found
+    except those that are used only by name. Refuses the same choice twice.
+    """
+    choices = [choose(one, registry) for name in names for one in expand(name, registry)]
+    if not choices:
+        choices = [choose(name, registry) for name, a in registry.items() if a.found and a.by_name != "always"]
+    seen: set[str] = set()
+    for choice in choices:
+        if choice.label in seen:
+            raise HeaptapeError(f"{choice.label} is named twice")
+        seen.add(choice.label)
+    return choices
+
+
+def expand(name: str, registry: dict[str, Allocator]) -> list[str]:
+    """`NAME:TUNABLE=0..16/4` as the names of its values: 0, 4, 8, 12, 16. `1..64*2`: each twice the one before; for a
+    tunable of the registry also `0,7,100` and mixtures. Several settings: all combinations. Raises HeaptapeError
+    if a range is empty, or there are more than MOST_VALUES.
+    """
+    base, colon, setting = name.partition(":")
+    known = registry.get(base.partition("@")[0])
+    tunables = known.tunables if known else None
+    found = [""]
+    for pair in setting.split() if "=" in setting else [setting]:
+        key, equals, text = pair.partition("=")
+        listed = tunables is not None and key in tunables.names
+        values = [v for item in (text.split(",") if listed else [text]) for v in _values(name, item)]
+        found = [f"{before} {key}{equals}{value}".strip() for before in found for value in values]
+        if len(found) > MOST_VALUES:
+            raise HeaptapeError(f"{name}: more than {MOST_VALUES} values")
+    return [f"{base}{colon}{one}" for one in found]
+
+
+def _values(name: str, text: str) -> list[str]:
+    """The values of a range; other text unchanged."""
+    match = re.fullmatch(r"(\d+)\.\.(\d+)(?:([/*])(\d+))?", text)
+    if not match:
+        return [text]
+    first, last, step = int(match[1]), int(match[2]), int(match[4] or 1)
+    grows = match[3] == "*"
+    if first > last or step < 1 + grows or (grows and first == 0):
+        raise HeaptapeError(f"{name}: '{text}' is not a range: FIRST..LAST, FIRST..LAST/STEP or FIRST..LAST*FACTOR")
+    values = [first]
+    while (after := values[-1] * step if grows else values[-1] + step) <= last and len(values) <= MOST_VALUES:
+        values.append(after)
+    return [str(value) for value in values]
+
+
+def sha256_of(path: Path) -> str:
+    """Hex digest of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _environment(name: str, text: str, allocator: Allocator) -> dict[str, str]:
+    """Settings of an allocator of the registry: its tunables by name, other names as environment variables.
+
+    Environment variables are in capitals. Another name that is not a tunable is a mistake, which
+    the allocator itself might ignore silently.
+    """
+    settings = _settings(name, text)
+    known = allocator.tunables
+    if known is None:
+        return settings
+    tunables = {key: value for key, value in settings.items() if key in known.names}
+    others = {key: value for key, value in settings.items() if key not in known.names}
+    slips = [key for key in others if not key.isupper()]
+    if slips:
+        raise HeaptapeError(f"unknown tunable '{slips[0]}' of {allocator.name}: known are {', '.join(known.names)}")
+    try:
+        known.check(tunables)
+    except HeaptapeError as error:
+        raise HeaptapeError(f"{allocator.name}: {error}") from None
+    return others | known.environment(tunables)
+
+
+def _is_elf(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def _settings(name: str, text: str) -> dict[str, str]:
+    """NAME=VALUE pairs, separated by spaces, as ':' and ',' occur inside allocators' own settings."""
+    settings = {}
+    for pair in text.split():
+        key, equals, value = pair.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
+            raise HeaptapeError(f"{name}: '{pair}' is not NAME=VALUE")
+        settings[key] = value
+    return settings
+
+
+def _find_libraries(names: list[str], own: list[Path]) -> dict[str, Path]:
+    """Library file name -> path: our own directories first, then the linker's cache, then the standard directories."""
+    found = {}
+    cache = _linker_cache()
+    standard = [
+        Path(p)
+        for p in ("/usr/local/lib", "/usr/lib", "/lib", "/usr/lib64", f"/usr/lib/{os.uname().machine}-linux-gnu")
+    ]
+    for name in names:
+        candidates = [directory / name for directory in own]
+        candidates += [cache[name]] if name in cache else []
+        candidates += [directory / name for directory in standard]
+        path = next((p for p in candidates if p.is_file()), None)
+        if path:
+            found[name] = path
+    return found
+
+
+def _run(*command: str) -> str:
+    """Standard output of a system tool; empty if it is missing or fails."""
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+        ).stdout
+    except OSError:
+        return ""
+
+
+def _linker_cache() -> dict[str, Path]:
+    """Soname -> path from `ldconfig -p`; the first entry is the one that the linker uses on this machine."""
+    cache: dict[str, Path] = {}
+    for line in _run("ldconfig", "-p").splitlines():
+        match = re.match(r"\s+(\S+) \((.*)\) => (\S+)", line)
+        if match and ("x86-64" in match[2] or os.uname().machine != "x86_64"):
+            cache.setdefault(match[1], Path(match[3]))
+    return cache
+
+
+def c_library() -> Path | None:
+    """Path of the C library that this process runs on; the engine runs on the same one."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = Path(line.split(maxsplit=5)[-1])
+        if path.name.startswith("libc.so") or re.fullmatch(r"libc-[0-9.]+\.so", path.name):
+            return path
+    return None
+
+
+@functools.cache
+def package_versions(paths: tuple[Path, ...]) -> dict[Path | None, str]:
+    """Versions of the Debian packages that own these files. dpkg lists some files under /lib, others under /usr/lib.
+    The result is kept, as dpkg takes 0.1 s of CPU time.
+    """
+    spellings: dict[str, Path] = {}
+    for path in paths:
+        for spelling in {str(path), str(path.resolve())}:
+            spellings[spelling] = path
+            spellings[spelling.removeprefix("/usr")] = path
+            spellings["/usr" + spelling.removeprefix("/usr")] = path
+    owners: dict[Path, str] = {}
+    for line in _run("dpkg-query", "-S", *spellings).splitlines() if spellings else []:
+        package, _, file = line.partition(": ")
+        if file in spellings and not package.startswith("diversion"):
+            owners[spellings[file]] = package.split(",")[0]
+    if not owners:
+        return {}
+    text = _run("dpkg-query", "-W", "-f", "${binary:Package} ${Version}\\n", *set(owners.values()))
+    versions = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
+    return {
+        path: f"{package.partition(':')[0]} {versions[package]}"
+        for path, package in owners.items()
+        if package in versions
+    }
+
+
+def _version_of(path: Path | None) -> str:
+    """For a file without a package: the version at the end of its real name; else empty."""
+    match = re.search(r"\.so\.([0-9.]+)$", path.resolve().name) if path else None
+    return match[1] if match else ""

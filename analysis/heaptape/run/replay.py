@@ -1,0 +1,531 @@
+# SPDX-License-Identifier: MIT
+"""Replay: makes the runs that rounds.py plans, with the C program heaptape-replay, and collects their results."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO
+
+from heaptape.common import console
+from heaptape.common.c_programs import last_message
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import PACKAGE, Home
+from heaptape.common.processors import processors
+from heaptape.common.scratch import scratch_folder
+from heaptape.common.version import __version__
+from heaptape.results import disturbance
+from heaptape.results.structs import SCHEMA
+from heaptape.run import loaded, machine, noise, penalties
+from heaptape.run.agreement import agreement
+from heaptape.run.engine_process import Processes, failure, run_to_end, side_by_side
+from heaptape.run.registry import Choice, sha256_of
+from heaptape.run.rounds import OF_ACCESSES, Rounds, Run, Settings, baseline_of, widest_interval
+from heaptape.run.slow_calls import tell_system_calls
+from heaptape.tape.workload_format import is_workload, read_workload
+
+# Memory is correct only in the recorded order; time only if threads really compete, which also shows an allocator's
+# mistakes. Instructions of threads that run freely differ by 0.01 to 0.6 % from run to run (23 threads of mariadb); in
+# the recorded order they are equal.
+DEFAULT_ORDER = {
+    **dict.fromkeys(("time", "bare", "verify", "contention"), "window"),
+    **dict.fromkeys(("memory", "instructions", "sharing", "misses", "blame"), "recorded"),
+}
+# Always in the recorded order: accesses between two calls, and positions, are those of the recording.
+ONE_ORDER = ("misses", "blame")
+# These passes count, and other work on the machine does not change them. The other passes read the clock, and run
+# alone.
+SIDE_BY_SIDE = ("instructions", "memory", "verify", "sharing", "misses", "blame")
+ROOM_BYTES = 256 << 20  # of an engine in addition to its objects: the tool's tables, the allocator's own memory
+COUNTS_START_UP = ("misses", "instructions")  # the passes in which loading libraries counts
+# The instructions pass counts at most this many ops, the first of the workload. Under our Valgrind tool an op takes 0.3
+# to 0.8 us in the recorded order with few threads, 2.5 us with 23 (docs/measurements/replay.md): 10 to 50 s a run. The
+# recorded order can't be cut: a longer workload is run in `window`, in which the count of a single thread is as exact,
+# and counts of several threads differ a little from run to run.
+INSTRUCTIONS_OPS = 20_000_000
+# One run of each allocator before the first round, not kept: it brings its library and the workload into the page
+# cache, and wakes the processors.
+WARM_UP_OPS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What all runs of a workload have in common. `ops`: the workload's, by which the pass instructions chooses its
+    order. `baseline_bytes`: RssAnon before the first op. `processes`: the running ones.
+    """
+
+    program: Path
+    workload: Path
+    settings: Settings
+    ops: int = 0
+    baseline_bytes: int = 0
+    processes: Processes = field(default_factory=Processes)
+
+
+def prepare(source: str, home: Home, directory: Path, origins: bool = False) -> Path:
+    """The workload to replay: `source` itself if it is one, else compiled into `directory`. Its data accesses, if it
+    has any, are put beside it (`accesses_of`), and with `origins` who acquired its objects (`origins_of`). `-` is
+    standard input.
+    """
+    path = Path(source)
+    if source == "-":
+        path = directory / "input"
+        with path.open("wb") as file:
+            while chunk := sys.stdin.buffer.read(1 << 20):
+                file.write(chunk)
+    elif not path.is_file():
+        what = "is a directory" if path.is_dir() else "not a regular file" if path.exists() else "no such file"
+        raise HeaptapeError(f"{source}: {what}")
+    if is_workload(path):
+        return path
+    compiled = directory / f"{path.stem}.work"
+    options = ["--accesses", str(_accesses_path(compiled))] if _has_accesses(path) else []
+    compile_trace(path, compiled, options, home, origins)
+    return compiled
+
+
+def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home, origins: bool = False) -> None:
+    """Runs the compiler; `origins`: for `origins_of`, too. Raises HeaptapeError with the compiler's error, empty if the
+    compiler has printed it.
+    """
+    # --json: the witness goes to standard output, which is dropped, and not as a line to stderr. At a terminal
+    # the compiler shows its own progress, and prints its own error.
+    terminal = sys.stderr.isatty()
+    command = [str(home.program("convert")), "compile", *console.words(), str(path), "-o", str(compiled), "--json"]
+    command += options
+    command += ["--origins", str(_origins_path(compiled))] if origins else []
+    result = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=None if terminal else subprocess.PIPE,
+        text=True,
+    )
+    if result.returncode != 0:
+        raise HeaptapeError("" if terminal else last_message(result.stderr, "convert") or f"{path}: can't be compiled")
+    sys.stderr.write(result.stderr or "")
+
+
+def accesses_of(workload: Path) -> Path | None:
+    """The file of the workload's data accesses, for the pass `misses`: W.accesses beside W.work. None: it has none."""
+    path = _accesses_path(workload)
+    return path if path.is_file() else None
+
+
+def has_accesses(workload: Path) -> bool:
+    """Can the pass `misses` be made? Not if the program was recorded in bursts and none began."""
+    about = read_workload(workload).info.get("accesses")
+    return accesses_of(workload) is not None and not (isinstance(about, dict) and about.get("bursts") == 0)
+
+
+def require_accesses(workload: Path, name: str, passes: Sequence[str]) -> None:
+    """Raises HeaptapeError if the recording lacks data accesses that one of the passes needs."""
+    for pass_ in (name for name in OF_ACCESSES if name in passes):
+        if not accesses_of(workload):
+            raise HeaptapeError(f"{name}: no data accesses; the {pass_} pass needs all of them: record with --accesses")
+        if not has_accesses(workload):
+            raise HeaptapeError(
+                f"{name}: no data accesses, which the {pass_} pass needs: recorded in bursts, and none began"
+            )
+
+
+def _accesses_path(workload: Path) -> Path:
+    return workload.with_suffix(".accesses")
+
+
+def origins_of(workload: Path) -> Path | None:
+    """The file that names who acquired each object, for the pass `blame`: W.origins beside W.work. None: there is
+    none.
+    """
+    path = _origins_path(workload)
+    return path if path.is_file() else None
+
+
+def _origins_path(workload: Path) -> Path:
+    return workload.with_suffix(".origins")
+
+
+def _has_accesses(path: Path) -> bool:
+    """False also for a file that is not one of our traces: the compiler reports what is wrong with it."""
+    from heaptape.tape.tape_format import open_trace
+
+    try:
+        with contextlib.closing(open_trace(path)) as trace:
+            return trace.access_rows > 0
+    except (HeaptapeError, OSError):
+        return False
+
+
+def describe_workload(path: Path, name: str) -> dict:
+    """The results' "workload": name, hash, header figures, and facts on the recording from its info. Sizes in bytes."""
+    workload = read_workload(path)
+    about = {
+        "name": console.printable(name or workload.info.get("name") or path.stem),
+        "sha256": sha256_of(path),
+        "ops": workload.ops,
+        "threads": workload.threads,
+        "ideal_rss_bytes": workload.peak_live_bytes,
+        "peak_live_os_page_bytes": workload.peak_live_os_page_bytes,
+        "peak_live_objects": workload.peak_live_objects,
+        "live_objects_end": workload.live_at_end,
+    }
+    kept = ["program", "source", "allocator", "calls", "request_sizes", "recorded", "witness", "lacks", "distilled"]
+    return about | {key: workload.info[key] for key in kept if key in workload.info}
+
+
+def replay(
+    workload_path: Path,
+    workload: dict,
+    choices: list[Choice],
+    settings: Settings,
+    home: Home,
+    on_progress: Callable[[Run | None, float], None] = lambda run, share: None,
+    on_failure: Callable[[Run, str], None] = lambda run, error: None,
+) -> dict:
+    """Makes every run of the plan and returns the results (schema 1).
+
+    `on_progress(run, share)`: this share of the whole (0 to 1) is done; run is None at the end. A run that fails is
+    kept with its "error" and passed to `on_failure`; the next runs are made. Raises HeaptapeError if the engine can't
+    run this workload at all.
+    """
+    require_accesses(workload_path, workload["name"], settings.passes)
+    windows = windows_of(settings, workload)  # there until this function ends
+    settings = replace(settings, windows=windows.name) if windows else settings
+    about_machine = machine.describe()
+    started = time.time()
+    settings = replace(settings, also_loaded=tuple(loaded.also_loaded(read_workload(workload_path).info, choices)))
+    settings, sizes = with_sizes(settings)
+    program = home.program("replay")
+    engine = Engine(program, workload_path, settings, workload["ops"], baseline(program, workload_path))
+    settings, left_out = _without_impossible(engine)
+    engine = replace(engine, settings=settings)
+    warmed = warm_up(engine, choices)
+    rounds = Rounds(choices, settings)
+    finished: list[dict] = []
+    while runs := rounds.next(finished):
+        total = max(rounds.least(), len(finished) + len(runs))
+        progress = _Progress(on_progress, len(finished), runs, total)
+        finished += make_runs(engine, runs, progress.of, on_failure)
+    tell_system_calls(finished)
+    on_progress(None, 1.0)
+    hz = next((r["cycles_hz"] for r in finished if "cycles_hz" in r), None)
+    return {
+        "schema": SCHEMA,
+        "heaptape": {"version": __version__, "commit": commit()},
+        "created_unix_s": round(started),
+        "elapsed_s": round(time.time() - started, 3),
+        "machine": about_machine | {"cycles_hz": hz},
+        "workload": workload,
+        "settings": _settings_of(engine, finished)
+        | {"warm_up": warmed}
+        | ({"left_out": left_out} if left_out else {})
+        | ({"simulated_sizes": sizes} if sizes else {})
+        | ({"also_loaded": [Path(path).name for path in settings.also_loaded]} if settings.also_loaded else {})
+        | ({"until_ci": _stop_rule(finished, choices, settings)} if settings.until_ci_percent else {}),
+        "penalties": penalties.for_passes(settings.passes, home),
+        "noise": disturbance.summarise(finished),
+        "allocators": [_about(choice) for choice in choices],
+        "agreement": agreement(finished),
+        "runs": finished,
+    }
+
+
+def windows_of(settings: Settings, workload: dict) -> IO[str] | None:
+    """For a distillate, the edges of its windows, between which instructions and misses are counted, as the whole's
+    figures follow from those counts. None for any other workload.
+    """
+    if "distilled" not in workload:
+        return None
+    from heaptape.results import distilled
+
+    try:
+        edges = distilled.edges(workload["distilled"])
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
+    return None if not edges or settings.windows else windows_file(edges)
+
+
+def windows_file(edges: Iterable[int]) -> IO[str]:
+    """Positions as heaptape-replay --windows takes them, in a file that exists until it is closed."""
+    file = tempfile.NamedTemporaryFile("w", prefix="heaptape.")  # noqa: SIM115
+    file.write("".join(f"{edge}\n" for edge in edges))
+    file.flush()
+    return file
+
+
+class _Progress:
+    """The progress of a round: how many runs there were before it, and the share done of each of its own. Any thread
+    may report to it.
+    """
+
+    def __init__(
+        self, on_progress: Callable[[Run | None, float], None], done: int, runs: Sequence[Run], total: int
+    ) -> None:
+        self._on_progress, self._done, self._runs, self._total = on_progress, done, runs, total
+        self._shares = [0.0] * len(runs)
+
+    def of(self, number: int) -> Callable[[float], None]:
+        """A function to report the share done of the round's run of that number."""
+
+        def tell(share: float) -> None:
+            self._shares[number] = share
+            self._on_progress(self._runs[number], (self._done + sum(self._shares)) / self._total)
+
+        tell(0.0)
+        return tell
+
+
+def make_runs(
+    engine: Engine,
+    runs: Sequence[Run],
+    progress: Callable[[int], Callable[[float], None]] = lambda number: lambda share: None,
+    on_failure: Callable[[Run, str], None] = lambda run, error: None,
+) -> list[dict]:
+    """Makes a round's runs: those that only count, several at a time; then those that read the clock, one by one.
+    The results are in the order of `runs`, each as in results. `progress(number)`: returns the function that receives
+    that run's share done.
+    """
+    made: dict[int, dict] = {}
+    own_cycles: float | None = None  # per op, of the engine alone: the same for all runs of the pass time
+
+    def count(number: int) -> dict:
+        return measure(engine, runs[number], progress(number), own_cycles if runs[number].pass_ == "time" else None)
+
+    counting = [number for number, run in enumerate(runs) if _only_counts(run, engine.settings)]
+    for number, measured in side_by_side(count, counting, jobs_for(engine), engine.processes):
+        made[number] = _kept(runs[number], measured, None, on_failure)
+    for number, run in enumerate(runs):
+        if number not in made:
+            before = noise.read()
+            measured = count(number)
+            if run.pass_ == "time":
+                own_cycles = measured.get("engine_cycles_per_op", own_cycles)
+            made[number] = _kept(run, measured, noise.between(before, noise.read()), on_failure)
+    return [made[number] for number in range(len(runs))]
+
+
+def _only_counts(run: Run, settings: Settings) -> bool:
+    """Is the run independent of other work on the machine?"""
+    by_clock = settings.real_clock or settings.order.startswith("paced")
+    return run.pass_ in SIDE_BY_SIDE and not by_clock
+
+
+def _kept(run: Run, measured: dict, around: dict | None, on_failure: Callable[[Run, str], None]) -> dict:
+    if "error" in measured:
+        on_failure(run, measured["error"])
+    about = {"allocator": run.choice.allocator, "variant": run.choice.variant, "repeat": run.repeat}
+    return about | measured | ({"noise": around} if around else {})
+
+
+def jobs_for(engine: Engine) -> int:
+    """How many runs that only count are made at a time: one for each processor that this process may use, if there is
+    memory for twice their objects.
+    """
+    if engine.settings.jobs:
+        return engine.settings.jobs
+    return runs_at_a_time(need_bytes(engine))
+
+
+def runs_at_a_time(most_bytes: int) -> int:
+    """How many runs at a time: one for each processor, if there is memory for `most_bytes` of each."""
+    return max(1, min(processors(), machine.available_bytes() // most_bytes))
+
+
+def need_bytes(engine: Engine) -> int:
+    """Memory to reserve for a run, whatever the allocator."""
+    return 2 * (read_workload(engine.workload).peak_live_os_page_bytes + engine.baseline_bytes) + ROOM_BYTES
+
+
+def with_sizes(settings: Settings) -> tuple[Settings, str | None]:
+    """The settings with the caches and TLBs that the pass `misses` simulates, and their origin: "given", "machine"
+    (this machine's own, if it was measured: `heaptape machine`), or "default" (the tool's). None without that pass.
+    """
+    if "misses" not in settings.passes:
+        return settings, None
+    if settings.caches or settings.tlbs:
+        return settings, "given"
+    geometry = penalties.measured_geometry()
+    if geometry is None:
+        return settings, "default"
+    caches, tlbs = geometry.texts
+    return replace(settings, caches=caches, tlbs=tlbs), "machine"
+
+
+def _settings_of(engine: Engine, finished: list[dict]) -> dict:
+    settings = engine.settings
+    return {
+        "repeats": {p: 1 + max(run["repeat"] for run in finished if run["pass"] == p) for p in settings.passes},
+        "order": {p: order_of(p, settings, engine.ops) for p in settings.passes},
+        "touch": settings.touch,
+        "passes": list(settings.passes),
+        "seed": settings.seed,
+        "engine_rss_anon_baseline_bytes": engine.baseline_bytes,
+        "aslr": settings.aslr,
+    }
+
+
+def order_of(pass_: str, settings: Settings, ops: int) -> str:
+    """The order of the pass's runs, as the engine takes it. Instructions are not paced, as pauses between calls don't
+    change them.
+    """
+    if pass_ in ONE_ORDER:
+        return DEFAULT_ORDER[pass_]
+    if pass_ != "instructions":
+        return settings.order or DEFAULT_ORDER[pass_]
+    if settings.windows:  # positions are those of the recorded order
+        return DEFAULT_ORDER[pass_]
+    if settings.order and not settings.order.startswith("paced"):
+        return settings.order
+    return DEFAULT_ORDER[pass_] if ops <= INSTRUCTIONS_OPS else "window"
+
+
+def _without_impossible(engine: Engine) -> tuple[Settings, dict[str, str]]:
+    """The settings without the optional passes that can't be made here, and why: pass -> reason."""
+    settings = engine.settings
+    if "instructions" not in settings.passes or "instructions" not in settings.optional:
+        return settings, {}
+    # Nothing preloaded: an allocator that Valgrind can't run fails later, in its own run.
+    bare = replace(engine, settings=replace(settings, also_loaded=()))
+    run = Run(Choice("", "default", Path(), "", {}), "instructions", -1)
+    arguments = ["--order", "window", "--op-limit", "1"]
+    why = _measure_with(bare, run, arguments, lambda share: None).get("error")
+    if why is None:
+        return settings, {}
+    kept = tuple(pass_ for pass_ in settings.passes if pass_ != "instructions")
+    about = (f"{engine.workload.name}: ", "instructions can't be counted here: ")
+    return replace(settings, passes=kept), {"instructions": str(why).removeprefix(about[0]).removeprefix(about[1])}
+
+
+def warm_up(engine: Engine, choices: Sequence[Choice]) -> str | None:
+    """Makes one short bare run of each allocator, without keeping it. Returns a note on that, None if there was none. A
+    failure is reported by the run that counts.
+    """
+    if not {"time", "bare"} & set(engine.settings.passes):
+        return None
+    for choice in choices:
+        arguments = ["--op-limit", str(WARM_UP_OPS), "--engine-cycles-per-op", "0", "--order", "window"]
+        _measure_with(engine, Run(choice, "bare", -1), arguments, lambda share: None)
+    return f"one bare run of each allocator, of the first {WARM_UP_OPS:,} ops, thrown away"
+
+
+def _stop_rule(finished: list[dict], choices: list[Choice], settings: Settings) -> dict:
+    widest = widest_interval(finished, baseline_of(choices, settings))
+    return {
+        "percent": settings.until_ci_percent,
+        "baseline": baseline_of(choices, settings),
+        "reached": widest <= settings.until_ci_percent,
+        "widest_percent": round(widest, 3) if widest < 1e6 else None,
+        "repeats_limit": settings.repeats_limit,
+    }
+
+
+def _about(choice: Choice) -> dict:
+    return {
+        "name": choice.allocator,
+        "variant": choice.variant,
+        "path": str(choice.path),
+        "version": choice.version,
+        "sha256": sha256_of(choice.path),
+        "environment": choice.environment,
+    }
+
+
+def baseline(program: Path, workload: Path, environment: Mapping[str, str] | None = None) -> int:
+    """RssAnon in bytes of the engine just before the first op, without a preloaded allocator. `environment`: as of
+    Processes.
+    """
+    command = [str(program), "--baseline", str(workload)]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment)
+    if result.returncode != 0:
+        raise HeaptapeError(failure(result.returncode, result.stderr).replace(str(workload), workload.name))
+    try:
+        return int(json.loads(result.stdout)["rss_anon_bytes"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise HeaptapeError(f"the replay engine gave no baseline: {result.stdout.strip()[:80]!r}") from error
+
+
+def measure(
+    engine: Engine, run: Run, tell: Callable[[float], None] = lambda share: None, own_cycles: float | None = None
+) -> dict:
+    """One run of the engine: its JSON object, or {"pass", "order", "touch", "error"}. `tell` receives the share that
+    is done. `own_cycles`: per op, of the engine alone; None: the run measures them.
+    """
+    order = order_of(run.pass_, engine.settings, engine.ops)
+    arguments = ["--order", order, "--baseline-rss-anon-bytes", str(engine.baseline_bytes)]
+    arguments += [] if own_cycles is None else ["--engine-cycles-per-op", repr(own_cycles)]
+    arguments += _misses_arguments(engine.workload, engine.settings) if run.pass_ == "misses" else []
+    arguments += _blame_arguments(engine.workload, engine.settings) if run.pass_ == "blame" else []
+    if run.pass_ in ("instructions", "misses") and engine.settings.windows:
+        arguments += ["--windows", engine.settings.windows]
+    elif run.pass_ == "instructions" and engine.ops > INSTRUCTIONS_OPS and not order.startswith(("recorded", "random")):
+        arguments += ["--op-limit", str(INSTRUCTIONS_OPS)]
+    return {"order": order} | _measure_with(engine, run, arguments, tell)
+
+
+def _misses_arguments(workload: Path, settings: Settings) -> list[str]:
+    arguments = ["--accesses", str(_accesses_path(workload))]
+    arguments += ["--caches", settings.caches] if settings.caches else []
+    return arguments + (["--tlbs", settings.tlbs] if settings.tlbs else [])
+
+
+def _blame_arguments(workload: Path, settings: Settings) -> list[str]:
+    origins = origins_of(workload)
+    arguments = ["--origins", str(origins)] if origins else []
+    return arguments + [word for where in settings.at for word in ("--at", where)]
+
+
+def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable[[float], None]) -> dict:
+    settings, workload = engine.settings, engine.workload
+    about = {"pass": run.pass_, "touch": settings.touch}
+    with scratch_folder() as scratch, tempfile.TemporaryFile("w+") as stderr:
+        output = scratch / "run.json"
+        command = [str(engine.program), "--pass", run.pass_, *arguments, "--touch", settings.touch]
+        command += ["--aslr"] if settings.aslr else []
+        command += ["--as-malloc"] if settings.as_malloc and run.pass_ not in ("verify", "misses") else []
+        command += ["--threads-to-cores"] if settings.threads_to_cores else []
+        command += ["--disturb", str(settings.disturb_lines)] if settings.disturb_lines and run.pass_ == "time" else []
+        command += ["--clock", "real"] if settings.real_clock else []
+        also = settings.also_loaded if run.pass_ in COUNTS_START_UP else ()
+        for path in loaded.preloads(run.choice, also):
+            command += ["--preload", path]
+        for name, value in environment_of(run).items():
+            command += ["--env", f"{name}={value}"]
+        command += ["-o", str(output), str(workload)]
+        timed_out, status = run_to_end(engine.processes, command, stderr, settings.timeout_s, tell)
+        stderr.seek(0)
+        text = stderr.read(1 << 16)
+        if timed_out:
+            return about | {"error": f"no result after {settings.timeout_s:g} s"}
+        if status != 0:
+            return about | {"error": failure(status, text).replace(str(workload), workload.name)}
+        try:
+            measured = json.loads(output.read_bytes())
+        except (OSError, ValueError) as error:
+            return about | {"error": f"the engine's result can't be read: {error}"}
+    if not isinstance(measured, dict):
+        return about | {"error": "the engine's result is not an object"}
+    # An allocator's output on stderr (for example about an unknown setting) belongs to the result.
+    return about | measured | ({"stderr": text[:2000]} if text.strip() else {})
+
+
+def environment_of(run: Run) -> dict[str, str]:
+    """The allocator's settings; in the pass contention it counts its locks as well, if it can."""
+    counting = run.choice.counting if run.pass_ == "contention" else None
+    return run.choice.environment if counting is None else counting
+
+
+def commit() -> str | None:
+    """The checkout's commit, with a + if files differ from it; None if this is not a checkout."""
+    if not (PACKAGE.parent.parent / ".git").exists():
+        return None
+    try:
+        command = ["git", "-C", str(PACKAGE), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
+        result = subprocess.run(command, capture_output=True, text=True)
+    except OSError:
+        return None
+    return result.stdout.strip() or None

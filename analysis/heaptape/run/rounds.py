@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""Which runs are made: repetition by repetition ("rounds"), and when there have been enough of them.
+
+In each round every allocator is run once per pass that needs more runs, in a random order (seeded), so that a machine
+that gets slower or warmer affects all in the same way, and rounds can be compared in pairs. Runs of a round that only
+count are made several at a time; runs that read the clock are made one by one, with nothing beside them.
+
+Repetitions of each pass:
+
+- time: `repeats` times; with `until_ci_percent`, until every allocator's interval of its cycle ratio to the baseline
+  is that narrow, or `repeats_limit` is reached. Checking after each round makes such an interval a little too narrow,
+  so it must hold after at least FEWEST_ROUNDS rounds.
+- memory: in the recorded order with fixed addresses, an allocator that reads neither the clock nor random numbers has
+  bit-identical memory in each run (a test of replay/ checks glibc, jemalloc without decay and tcmalloc), and more
+  repetitions add nothing. Two show whether that is so here; allocators for which it is not (MEMORY_AGREES) get as many
+  repetitions as time has.
+- contention: as often as time: which threads meet at a lock is chance.
+- bare: twice. It checks the sum of timed calls, and has no figure of its own.
+- sharing: twice, as it depends on layout like memory, in the same order.
+- instructions: twice, whatever `repeats` is. Valgrind counts and does not measure, and the recorded order is the same
+  each time; the second run shows that the figures are exact (an allocator that reads the clock differs by 0.006 %).
+- misses, verify: once. The simulation is repeatable; an op is right or wrong.
+- blame: once. It is the memory pass in its own order, and finds where memory is, not how much two runs differ.
+"""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from heaptape.results.runs import label_of, number
+from heaptape.run.registry import Choice
+
+PASSES = ("instructions", "time", "memory", "bare", "verify", "sharing", "misses", "blame", "contention")
+DEFAULT_PASSES = ("instructions", "time", "memory", "bare")
+TOUCH_POLICIES = ("recorded", "lines", "first", "pages", "all", "none")
+OF_ACCESSES = ("misses",)  # need the recording's data accesses
+AS_OFTEN_AS_ASKED = ("time", "contention")
+ONCE = ("misses", "verify", "blame")
+FEW_REPEATS = 2
+FEWEST_ROUNDS = 5
+MEMORY_AGREES = 0.001  # of the figure
+MEMORY_FIGURES = ("rss_anon_peak_bytes", "rss_anon_mean_bytes")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to replay. `order` empty: each pass's own default. `timeout_s` 0: no limit. `until_ci_percent` 0: no stop
+    rule. `baseline`: label that the stop rule compares with; None: glibc, else the first. `caches`, `tlbs`: those that
+    the pass `misses` simulates, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out,
+    and reported, if they can't be made. `also_loaded`: libraries that passes which count the start-up load on every
+    allocator (loaded.py). `at`: positions at which the pass `blame` attributes memory beside its own, as
+    heaptape-replay takes them. `windows`: file of positions between which the passes `instructions` and `misses` count,
+    as heaptape-replay takes it. `jobs`: how many runs that only count are made at a time; 0: as the machine has room.
+    """
+
+    repeats: int = 5
+    order: str = ""
+    touch: str = "recorded"
+    passes: tuple[str, ...] = DEFAULT_PASSES
+    seed: int = 0
+    timeout_s: float = 0
+    until_ci_percent: float = 0
+    repeats_limit: int = 50
+    baseline: str | None = None
+    aslr: bool = False
+    as_malloc: bool = False
+    threads_to_cores: bool = False
+    real_clock: bool = False
+    disturb_lines: int = 0
+    caches: str = ""
+    tlbs: str = ""
+    optional: tuple[str, ...] = ()
+    also_loaded: tuple[str, ...] = ()
+    at: tuple[str, ...] = ()
+    windows: str = ""
+    jobs: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    choice: Choice
+    pass_: str
+    repeat: int
+
+
+class Rounds:
+    """Plans one round after the other, from the results of the rounds so far."""
+
+    def __init__(self, choices: Sequence[Choice], settings: Settings) -> None:
+        self._choices, self._settings = list(choices), settings
+        self._shuffler = random.Random(settings.seed)
+        self.number = 0
+
+    def next(self, finished: Sequence[dict]) -> list[Run]:
+        """The next round's runs, in order; empty if there are enough. `finished`: the runs so far, as in results."""
+        runs = []
+        for pass_ in self._settings.passes:
+            wanted = [c for c in self._choices if self._wants(c, pass_, finished)]
+            self._shuffler.shuffle(wanted)
+            runs += [Run(choice, pass_, self.number) for choice in wanted]
+        self.number += 1
+        return runs
+
+    def least(self) -> int:
+        """How many runs there will be at least."""
+        often = dict.fromkeys(AS_OFTEN_AS_ASKED, self._settings.repeats)
+        per_pass = often | {"instructions": FEW_REPEATS} | dict.fromkeys(ONCE, 1)
+        few = min(self._settings.repeats, FEW_REPEATS)
+        return len(self._choices) * sum(per_pass.get(pass_, few) for pass_ in self._settings.passes)
+
+    def _wants(self, choice: Choice, pass_: str, finished: Sequence[dict]) -> bool:
+        if pass_ in ONCE:
+            return self.number == 0
+        if pass_ == "instructions":
+            return self.number < FEW_REPEATS
+        if pass_ in AS_OFTEN_AS_ASKED and self.number < self._settings.repeats:
+            return True
+        if pass_ == "time":
+            return self._wants_narrower(finished)
+        if self.number < min(self._settings.repeats, FEW_REPEATS):
+            return True
+        return pass_ == "memory" and self.number < self._settings.repeats and memory_varies(choice.label, finished)
+
+    def _wants_narrower(self, finished: Sequence[dict]) -> bool:
+        settings = self._settings
+        if not settings.until_ci_percent or self.number >= settings.repeats_limit:
+            return False
+        if self.number < FEWEST_ROUNDS:
+            return True
+        return not widest_interval(finished, baseline_of(self._choices, settings)) <= settings.until_ci_percent
+
+
+def baseline_of(choices: Sequence[Choice], settings: Settings) -> str:
+    """Label of the allocator that the stop rule compares with."""
+    labels = [choice.label for choice in choices]
+    return settings.baseline or ("glibc" if "glibc" in labels else labels[0])
+
+
+def memory_varies(label: str, finished: Sequence[dict]) -> bool:
+    """Do the allocator's memory runs differ by more than MEMORY_AGREES of the largest, in peak or mean?"""
+    runs = [run for run in finished if run.get("pass") == "memory" and label_of(run) == label]
+    for key in MEMORY_FIGURES:
+        values = [value for run in runs if (value := number(run.get(key))) is not None]
+        if values and max(values) - min(values) > MEMORY_AGREES * max(values):
+            return True
+    return False
+
+
+def widest_interval(finished: Sequence[dict], baseline: str) -> float:
+    """The widest half interval (95 %) of the ratio of an allocator's total cycles to the baseline's, in percent of the
+    ratio. 0 if there is nothing to compare (one allocator, or all others failed); infinite if it is not known.
+    """
+    import pandas as pd
+
+    from heaptape.results.comparing.intervals import log_ratio
+
+    timed: dict[str, dict[int, float]] = {}
+    for run in finished:
+        value = number(run.get("cycles_total"))
+        if run.get("pass") == "time" and value is not None:
+            timed.setdefault(label_of(run), {})[run["repeat"]] = value
+    base = pd.Series(timed.pop(baseline, {}), dtype=float)
+    widest = 0.0
+    for values in timed.values():
+        ratio = log_ratio(base, pd.Series(values, dtype=float))
+        half = ratio.half_width() if ratio else math.nan
+        widest = max(widest, math.inf if math.isnan(half) else 100 * math.expm1(min(half, 100.0)))
+    return widest

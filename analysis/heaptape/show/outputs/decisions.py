@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""Results of `heaptape compare`, `advise`, `tune`, `gate`, `minimise`, `bisect`, `blame` and `distil`."""
+
+from typing import Any, Literal
+
+from heaptape.show.outputs.output import MISSING, Count, Missing, Output, Part
+
+Figures = dict[str, float | None]
+
+
+class Compared(Output, kw_only=True):
+    """`heaptape compare --format json`. `rows`: the whole comparison, a row for each workload, allocator and metric;
+    `tables`, with --table: rows of each table by its name. `level`: of the intervals; `stand_ins`: margins of
+    distillates.
+    """
+
+    level: float
+    baseline: str | Missing = MISSING
+    interval: str | Missing = MISSING
+    corners: list[str] | Missing = MISSING
+    rows: list[dict[str, Any]] | Missing = MISSING
+    tables: dict[str, list[dict[str, Any]]] | Missing = MISSING
+    stand_ins: dict[str, Any] | Missing = MISSING
+
+
+class Pick(Part):
+    """The advice for an aim. `stay`: keep today's allocator; `ties`: equally good ones; `environment`: what to set."""
+
+    aim: str
+    use: str
+    stay: bool
+    why: str
+    ties: list[str]
+    environment: dict[str, str]
+
+
+class CpuChange(Part):
+    """CPU time against today's, with its interval: ns and, if the program's own time is known, percent of it."""
+
+    ns: float
+    ns_low: float
+    ns_high: float
+    percent: float | Missing = MISSING
+    low: float | Missing = MISSING
+    high: float | Missing = MISSING
+
+
+class Tried(Part):
+    """A candidate, replayed. Bytes are the whole program's; `figures`: the allocator's alone."""
+
+    allocator: str
+    variant: str
+    path: str
+    error: str | Missing = MISSING
+    rss_anon_peak_bytes: Count | Missing = MISSING
+    rss_anon_mean_bytes: Count | Missing = MISSING
+    figures: Figures | Missing = MISSING
+    cpu_change: CpuChange | None | Missing = MISSING
+
+
+class Advice(Output):
+    """`heaptape advise --json`. `refused`: allocator -> the broken rule; `live`: what --live found."""
+
+    workload: dict[str, Any]
+    today: str
+    picks: list[Pick]
+    refused: dict[str, str]
+    candidates: list[Tried]
+    live: list[dict[str, Any]]
+
+
+class Tuned(Output, kw_only=True):
+    """`heaptape tune -o` (docs/use/TUNING.md)."""
+
+    heaptape: dict[str, Any]
+    created_unix_s: Count
+    machine: dict[str, Any]
+    search: dict[str, Any]
+    variants_left_out: list[str]
+    points: list[dict[str, Any]]
+    winner: dict[str, Any] | None
+    tunables: list[dict[str, Any]]
+    error_percent: Figures
+    stand_ins: dict[str, Any] | Missing = MISSING
+    live: dict[str, Any] | None | Missing = MISSING
+
+
+class Choice(Part):
+    """An allocator that was compared."""
+
+    name: str
+    version: str
+    sha256: str
+
+
+class Held(Part):
+    """A figure of each run on both allocators, and whether the new allocator is beyond the tolerance."""
+
+    unit: str
+    old: list[float]
+    new: list[float]
+    change_percent: float | None
+    span_percent: float
+    beyond: str | None
+    verdict: Literal["within", "noise", "worse", "shown"]
+
+
+class Judged(Part):
+    """A workload of the corpus. `broken`: which promise of malloc, or ""."""
+
+    name: str
+    source: str
+    workload: dict[str, Any]
+    failed: bool
+    errors: list[str]
+    broken: dict[Literal["old", "new"], str]
+    figures: dict[str, Held]
+
+
+class Extent(Part):
+    """A figure on both allocators, for a history with this many events and threads."""
+
+    new: float
+    old: float | None
+    events: Count
+    threads: Count
+
+
+class MinimisedTape(Part, kw_only=True):
+    """A minimised tape and its figures (docs/use/GATE.md)."""
+
+    workload: str | Missing = MISSING
+    source: str
+    condition: str
+    figure: str
+    unit: str
+    old: str
+    new: str
+    minimised: Extent
+    whole: Extent
+    start_up: Extent
+    beyond_start_up: bool
+    candidates: Count
+    ended: str
+    replay: str
+    folder: str | Missing = MISSING
+
+
+class Minimised(MinimisedTape, kw_only=True):
+    """`minimised.json` of `heaptape gate` and `minimise` (docs/use/GATE.md)."""
+
+    schema: Literal[1]
+
+
+class Gate(Output):
+    """`heaptape gate -o` (docs/use/GATE.md)."""
+
+    heaptape: dict[str, Any]
+    old: Choice
+    new: Choice
+    tolerated: dict[str, str]
+    most_runs: Count
+    passed: bool
+    workloads: list[Judged]
+    minimised: list[MinimisedTape]
+    not_minimised: list[dict[str, Any]]
+
+
+class Revision(Part):
+    """A revision that was tried. `value`: of the figure; null if it could not be measured, for the reason `why`."""
+
+    revision: str
+    verdict: str
+    value: float | None
+    library: str
+    why: str
+
+
+class Bisected(Output):
+    """`heaptape bisect -o`. `first_bad`: one revision, or all revisions that may be the first bad one."""
+
+    first_bad: list[str]
+    good: Revision
+    bad: Revision
+    before: Revision
+    tried: list[Revision]
+    revisions: Count
+    subjects: dict[str, str]
+    found: bool
+
+
+class Holder(Part):
+    """Who holds the memory of a recording on an allocator, at a position. Rows: docs/use/BLAME.md; bytes."""
+
+    source: str
+    allocator: str
+    position: Count
+    kind: str
+    sentence: str
+    lacks: list[str]
+    groups: list[dict[str, Any]]
+    states: list[dict[str, Any]]
+    over_time: list[dict[str, Any]]
+    proposals: list[dict[str, Any]]
+
+
+class Blame(Output):
+    """`heaptape blame --json`. `tried`: the experiments of --try."""
+
+    holders: list[Holder]
+    tried: list[dict[str, Any]] | Missing = MISSING
+
+
+class Distilled(Output):
+    """`heaptape distil --json`. `distilled`: the manifest (core/trace/FORMAT.md, section 5a)."""
+
+    ops: Count
+    whole_ops: Count
+    wanted_ops: Count
+    distilled: dict[str, Any]

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: MIT
+"""Who holds the memory: for `heaptape blame` as text, JSON and files, for the report as a section."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.output import records, write_bytes
+from heaptape.common.tables import Table, render_text
+from heaptape.profile import flame_graph
+from heaptape.results import holders, margins
+from heaptape.results.blame import UNHELD, Blame, exit_begins, position_at
+from heaptape.results.comparing import proposals
+from heaptape.results.margins import stand_in
+from heaptape.results.schema import Results
+from heaptape.show.figures import memory_figures
+from heaptape.show.pages.figures import Gallery, Picture, salt_of
+from heaptape.show.pages.svg import svg
+from heaptape.show.tables import holders_table, proposals_table
+from heaptape.tape.stack_names import Frame
+
+WEIGHTS: flame_graph.Weights = {
+    "held": ("rounding and empty share", "held_bytes", "bytes"),
+    "alone": ("would go alone, by site", "alone_bytes", "bytes"),
+    "live": ("live", "live_bytes", "bytes"),
+}
+TITLE = "Who holds the memory"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """One allocator's "blame" in one results file. `label`: its name in the output; `source`: the file's name;
+    `stands_for`: set where its workload stands for another.
+    """
+
+    label: str
+    allocator: str
+    source: str
+    found: Blame
+    ops: int
+    stands_for: margins.StandIn | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """What is shown: one position, or two to be compared; empty `by`: the groupings that each recording allows."""
+
+    holders: Sequence[Holder]
+    places: Sequence[str]
+    by: tuple[str, ...] = ()
+
+    def groupings(self, holder: Holder) -> tuple[str, ...]:
+        """Raises HeaptapeError for a grouping that the recording does not allow."""
+        for grouping in self.by:
+            holders.require(holder.found, grouping)
+        return self.by or holders.usual_groupings(holder.found)
+
+
+def of_results(file: Results, allocators: Sequence[str] | None = None, name: str | None = None) -> list[Holder]:
+    """The holders of each allocator of the file, or of the named ones. `name`: the file's name among several files.
+    Raises HeaptapeError if it has none.
+    """
+    there = file.holders()
+    if not there:
+        raise HeaptapeError(f"{file.path}: no run says who holds the memory: replay it with --passes blame")
+    unknown = [label for label in allocators or () if label not in there]
+    if unknown and not (set(allocators or ()) & set(there)):
+        raise HeaptapeError(f"{file.path}: {unknown[0]} is not in it: there are {', '.join(there)}")
+    wanted = [label for label in there if not allocators or label in allocators]
+    ops = int(file.workload.get("ops") or 0)
+    return [Holder(label, label, name or file.name, there[label], ops, stand_in(file.workload)) for label in wanted]
+
+
+def _several_sources(found: Sequence[Holder]) -> bool:
+    return len({holder.source for holder in found}) > 1
+
+
+def _named(found: Sequence[Holder]) -> list[Holder]:
+    """The holders with the file in the label, where there are several files."""
+    if not _several_sources(found):
+        return list(found)
+    return [dataclasses.replace(holder, label=f"{holder.source}, {holder.allocator}") for holder in found]
+
+
+def sentences(view: View) -> list[str]:
+    """Sentences on workloads that stand for another, one per allocator, and on recordings without call stacks."""
+    stand_ins = {holder.source: holder.stands_for for holder in view.holders if holder.stands_for}
+    out = [one.of_itself(source) for source, one in stand_ins.items()]
+    exits: list[int] = []
+    for holder in _named(view.holders):
+        position = position_at(holder.found, view.places[-1])
+        verdict = holders.verdict(holder.found, position).sentence
+        out.append(f"{holder.label}, at {holders_table.where_text(view.places[-1], position)}: {verdict}.")
+        begins = exit_begins(holder.found)
+        if begins is not None and view.places[-1] == "widest" and begins not in exits:
+            exits.append(begins)
+            out.append(f"From op {begins:,} on the program only releases, as at an exit: --at end shows what is left.")
+    lacking = [holder.source for holder in view.holders if holders.without_stacks(holder.found)]
+    if lacking and not view.by:
+        names = f"{', '.join(dict.fromkeys(lacking))}: " if _several_sources(view.holders) else ""
+        out.append(f"{names}no call stacks in the recording (record --stacks): by thread, size and age instead.")
+    return out
+
+
+def tables(view: View) -> list[Table]:
+    """Pinners, states and time of each holder; then differences between two positions, else from the first holder."""
+    shown: list[Table] = []
+    named = _named(view.holders)
+    for holder in named:
+        groupings = view.groupings(holder)
+        for where in view.places:
+            position = position_at(holder.found, where)
+            shown += [holders_table.pinners(holder.found, holder.label, where, position, name) for name in groupings]
+    shown = [dataclasses.replace(table, notes=[]) for table in shown[:-1]] + shown[-1:]
+    positions = {holder.label: position_at(holder.found, view.places[-1]) for holder in named}
+    shown.append(holders_table.by_state({holder.label: holder.found for holder in named}, positions))
+    shown += [holders_table.over_time(holder.found, holder.label, view.groupings(holder)[0]) for holder in named]
+    return shown + differences(view)
+
+
+def differences(view: View) -> list[Table]:
+    """Changes between two positions; else between the two files, or the first allocator and each other one."""
+    named = _named(view.holders)
+    if len(view.places) == 2:
+        pairs = [(holder, view.places[0], holder, view.places[1]) for holder in named]
+    elif _several_sources(named):
+        first = named[0].source
+        left = {holder.allocator: holder for holder in named if holder.source == first}
+        right = [holder for holder in named if holder.source != first and holder.allocator in left]
+        pairs = [(left[holder.allocator], view.places[0], holder, view.places[0]) for holder in right]
+    else:
+        pairs = [(named[0], view.places[0], other, view.places[0]) for other in named[1:]]
+    return [table for pair in pairs for table in _difference(view, *pair)]
+
+
+def _difference(view: View, one: Holder, at_one: str, other: Holder, at_other: str) -> Iterable[Table]:
+    groupings = [name for name in view.groupings(one) if name in view.groupings(other)]
+    names = (at_one, at_other) if one is other else (one.label, other.label)
+    title = f"{one.label}: from {at_one} to {at_other}" if one is other else f"From {names[0]} to {names[1]}"
+    for grouping in groupings:
+        sides = [
+            holders.at_position(side.found, side.label, position_at(side.found, where), grouping)
+            for side, where in ((one, at_one), (other, at_other))
+        ]
+        yield holders_table.side_by_side(holders.difference(*sides), *names, grouping, f"{title}, by {grouping}")
+
+
+def estimates(view: View) -> pd.DataFrame:
+    """`proposals.estimates` of all allocators at the (last) position."""
+    parts = [
+        proposals.estimates(holder.found, holder.allocator, position_at(holder.found, view.places[-1]))
+        for holder in view.holders
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def positions(view: View) -> dict[str, int]:
+    """The (last) position, by allocator."""
+    return {holder.allocator: position_at(holder.found, view.places[-1]) for holder in view.holders}
+
+
+def as_text(view: View, traces: Mapping[str, str] | None = None, tried: pd.DataFrame | None = None) -> str:
+    """Text for a terminal: the sentences, the tables; then the experiments' results, or the most promising experiments.
+    `traces`: source -> the trace to name in commands, where it is not the source's name with .tape.
+    """
+    shown = tables(view)
+    if tried is not None:
+        return "\n".join(sentences(view)) + f"\n\n{render_text([*shown, proposals_table.ranking(tried)])}"
+    promises = [
+        line
+        for holder in view.holders
+        for line in proposals_table.lines(
+            _promising(view, holder), holder.label, (traces or {}).get(holder.source, f"{holder.source}.tape")
+        )
+    ]
+    return "\n".join([*sentences(view), "", render_text(shown), *promises]) + "\n"
+
+
+def _promising(view: View, holder: Holder) -> pd.DataFrame:
+    position = position_at(holder.found, view.places[-1])
+    return proposals.promising(proposals.estimates(holder.found, holder.allocator, position))
+
+
+def as_json(view: View, tried: pd.DataFrame | None = None) -> str:
+    """The same figures for other programs: bytes, not rounded. `tried`: from `proposals.tried`."""
+    out = []
+    for holder in view.holders:
+        place = position_at(holder.found, view.places[-1])
+        verdict = holders.verdict(holder.found, place)
+        rows = [
+            holders.at_position(holder.found, holder.allocator, position_at(holder.found, where), grouping)
+            for where in view.places
+            for grouping in view.groupings(holder)
+        ]
+        out.append({
+            "source": holder.source, "allocator": holder.allocator, "position": place, "kind": verdict.kind,
+            "sentence": verdict.sentence, "lacks": list(holder.found.lacks),
+            "groups": records(pd.concat(rows, ignore_index=True)),
+            "states": records(holders.states(holder.found, place)),
+            "over_time": records(holder.found.positions),
+            "proposals": records(_promising(view, holder)),
+        })  # fmt: skip
+    found = {"tried": records(tried)} if tried is not None else {}
+    return json.dumps({"schema": 1, "holders": out} | found, indent=1) + "\n"
+
+
+def flame(found: Sequence[Holder], where: str, title: str) -> str:
+    """A flame graph of what the call sites hold at a position, as SVG text; several allocators below one root. Raises
+    HeaptapeError if no recording has call stacks.
+    """
+    trees = _trees(found, where)
+    if not trees:
+        raise HeaptapeError("a flame graph: the recording has no call stacks: record with --stacks")
+    return _render(trees, title)
+
+
+def _trees(found: Sequence[Holder], where: str) -> dict[str, flame_graph.Node]:
+    """By allocator, for recordings that have call stacks."""
+    return {holder.label: _tree(holder, where) for holder in found if not holders.without_stacks(holder.found)}
+
+
+def _render(trees: Mapping[str, flame_graph.Node], title: str) -> str:
+    if len(trees) == 1:
+        return flame_graph.render(next(iter(trees.values())), title, "held", WEIGHTS)
+    top = flame_graph.Node("all")
+    for label, tree in trees.items():
+        top.add(tree.weights)
+        tree.name = label
+        top.below[label, ""] = tree
+    return flame_graph.render(top, title, "held", WEIGHTS)
+
+
+def _tree(holder: Holder, where: str) -> flame_graph.Node:
+    rows = holders.at_position(holder.found, holder.label, position_at(holder.found, where), "site")
+    sites = rows[rows["kind"] != UNHELD].rename(columns={"number": "node"})
+    others = Frame("others", None, 0, None, 0)
+
+    def stack(node: int) -> Iterable[Frame]:
+        return [others] if node < 0 else holder.found.sites[node].frames if node in holder.found.sites else []
+
+    return flame_graph.tree(sites, stack, "all", WEIGHTS)
+
+
+def write_graph(files: Sequence[Results], found: Sequence[Holder], grouping: str, path: str) -> None:
+    """Writes memory over progress, coloured by group; the file name's ending determines the format."""
+    import io
+
+    figure = memory_figures.figure_holders(files[0], [holder.allocator for holder in found], grouping)
+    if figure is None:
+        raise HeaptapeError("nothing was attributed, so there is nothing to draw")
+    out = io.BytesIO()
+    figure.savefig(out, format=path.rpartition(".")[2], dpi=150)
+    write_bytes(path, out.getvalue())
+
+
+def gallery(file: Results, order: Sequence[str]) -> Gallery:
+    """The report's section: sentences, tables, memory over progress by group, flame graph. Empty where there is no
+    blame.
+    """
+    there = file.holders()
+    if not there:
+        return Gallery(TITLE, [])
+    ops = int(file.workload.get("ops") or 0)
+    tried = file.experiment_labels
+    known = [label for label in order if label in there and label not in tried]
+    found = [Holder(label, label, file.name, there[label], ops, stand_in(file.workload)) for label in known]
+    view = View(found, ["widest"])
+    grouping = view.groupings(found[0])[0]
+    figure = memory_figures.figure_holders(
+        file, [holder.label for holder in found], grouping, theme=memory_figures.PAGE
+    )
+    words = f"RSS over progress, by {grouping} of the objects that hold it"
+    caption = "Full: live requests. Hatched: other memory in their OS pages. On top: memory that nothing lives in."
+    pictures = (
+        []
+        if figure is None
+        else [Picture("Memory by holder", svg(figure, salt_of(file.name, "holders")), caption, words)]
+    )
+    trees = _trees(found, "widest")
+    holds = any(any(tree.weights) for tree in trees.values())
+    drawn = _inline(_render(trees, f"{file.name}: who holds its memory")) if holds else ""
+    return Gallery(TITLE, pictures, sentences=sentences(view), tables=tables(view), flame=drawn)
+
+
+def _inline(drawn: str) -> str:
+    """Removes name spaces, which look like URLs: an SVG inside a page needs none."""
+    return drawn.replace(' xmlns="http://www.w3.org/2000/svg"', "").replace(' xmlns="http://www.w3.org/1999/xhtml"', "")

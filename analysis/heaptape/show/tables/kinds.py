@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""The tables that `heaptape compare --table NAME` can print, each as a DataFrame and as tables for people."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.results import contention, latency
+from heaptape.results import replay_errors as fidelity
+from heaptape.results.comparing import sweeps, verdicts
+from heaptape.results.comparing.compare import allocator_order
+from heaptape.results.comparing.corners import Corners
+from heaptape.results.comparing.intervals import Method
+from heaptape.results.model import words
+from heaptape.results.model.time_model import prediction
+from heaptape.results.schema import Results
+from heaptape.show.tables import (
+    contention_table,
+    corner_tables,
+    fragmentation_table,
+    holders_compare,
+    line_sharing,
+    misses_table,
+    time_table,
+)
+from heaptape.show.tables import frames as table_frames
+from heaptape.show.tables import views as table_views
+from heaptape.show.tables.usual import WITHHELD, Table
+
+
+@dataclass(frozen=True)
+class Question:
+    """The results and options of a table. `tunable` empty: the one that was swept."""
+
+    files: Sequence[Results]
+    baseline: str
+    corners: Corners | None = None
+    tunable: str = ""
+    method: Method = "t"
+
+    @property
+    def variants(self) -> dict[str, str]:
+        """The variants that the RSS overhead table shows: the four corners, or the baseline and then the others."""
+        if self.corners:
+            return self.corners.labels
+        others = [label for label in allocator_order(self.files) if label != self.baseline]
+        return {label: label for label in [self.baseline, *others]}
+
+    @cached_property
+    def predicted(self) -> pd.DataFrame:
+        """`time_model.prediction`, kept, as two tables and the sentences need it."""
+        return prediction(self.files, self.baseline)
+
+    @property
+    def time_sentences(self) -> list[str]:
+        return words.sentences(self.predicted, self.files, self.baseline)
+
+    @property
+    def four(self) -> Corners:
+        """The corners. Raises HeaptapeError if none were named."""
+        if self.corners is None:
+            raise HeaptapeError("table 'corners' needs --corners NEITHER,A,B,BOTH")
+        return self.corners
+
+
+def _error_of(files: Sequence[Results]) -> verdicts.ErrorOf | None:
+    """The measured error of replaying, the larger of the two allocators', for figures that are withheld within it;
+    None if these are not replays.
+    """
+    if not all(fidelity.is_replay(file.data) for file in files):
+        return None
+    return lambda figure, a, b: fidelity.errors_of([figure], [a, b]).get(figure, 0.0) if figure in WITHHELD else 0.0
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A table: its DataFrame, and that as tables for people."""
+
+    frame: Callable[[Question], pd.DataFrame]
+    view: Callable[[pd.DataFrame, Question], list[Table]]
+
+
+KINDS: dict[str, Kind] = {
+    "time": Kind(
+        lambda q: time_table.frame(q.predicted), lambda frame, q: time_table.tables(frame, q.baseline, q.time_sentences)
+    ),
+    "cost": Kind(lambda q: table_frames.cost(q.files), lambda frame, q: table_views.cost_table(frame)),
+    "percent": Kind(
+        lambda q: table_frames.percent(q.files, q.baseline, q.method),
+        lambda frame, q: table_views.percent_table(frame, q.baseline),
+    ),
+    "corners": Kind(
+        lambda q: table_frames.corner_matrix(q.files, q.four, q.method),
+        lambda frame, q: corner_tables.matrix_tables(frame, q.four),
+    ),
+    "overhead": Kind(
+        lambda q: table_frames.rss_overhead(q.files, q.variants),
+        lambda frame, q: corner_tables.overhead_tables(frame, q.variants),
+    ),
+    "system": Kind(lambda q: table_frames.system(q.files), lambda frame, q: table_views.system_table(frame)),
+    "fragmentation": Kind(
+        lambda q: fragmentation_table.frame(q.files), lambda frame, q: fragmentation_table.tables(frame)
+    ),
+    "blame": Kind(lambda q: holders_compare.frame(q.files, q.baseline), lambda frame, q: holders_compare.tables(frame)),
+    "latency": Kind(lambda q: latency.latency(q.files), lambda frame, q: table_views.latency_tables(frame)),
+    "sweep": Kind(
+        lambda q: sweeps.sweep(q.files, sweeps.choose_tunable(q.files, q.tunable or None), method=q.method),
+        lambda frame, q: table_views.sweep_tables(frame),
+    ),
+    "misses": Kind(
+        lambda q: misses_table.frame(q.files, q.baseline), lambda frame, q: misses_table.tables(frame, q.baseline)
+    ),
+    "contention": Kind(lambda q: contention.frame(q.files), lambda frame, q: contention_table.tables(frame)),
+    "sharing": Kind(lambda q: line_sharing.summary(q.files), lambda frame, q: line_sharing.table(frame)),
+    "verdict": Kind(
+        lambda q: verdicts.verdicts(q.files, q.baseline, method=q.method, error_percent=_error_of(q.files)),
+        lambda frame, q: [
+            *time_table.words(q.time_sentences),
+            *table_views.verdict_tables(frame),
+            *contention_table.words(contention.sentences(q.files)),
+        ],
+    ),
+}

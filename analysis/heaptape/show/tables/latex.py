@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""Tables as LaTeX, for papers: booktabs rules, one `table` per table, ready to \\input.
+
+Needs `\\usepackage{booktabs}`, `\\usepackage{graphicx}` (wider tables are scaled to the line) and, as names may
+not be ASCII, an engine that reads UTF-8 (any since 2018).
+"""
+
+from collections.abc import Iterable, Sequence
+
+from heaptape.show.tables.usual import Cell, Table
+
+PREAMBLE = r"% Needs \usepackage{booktabs} and \usepackage{graphicx}."
+# Scales a table down to the line if it is wider.
+SHRUNK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+
+_ESCAPES = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "±": r"$\pm$", "−": r"$-$", "–": "--", "—": "---", "…": r"\dots{}", "×": r"$\times$", "µ": r"$\mu$", "≤": r"$\le$",
+    "≥": r"$\ge$", "\n": " ", "\t": " ",
+}  # fmt: skip
+
+
+def render_latex(tables: Sequence[Table]) -> str:
+    """All tables, each as a `table` environment; tables of notes only become lists."""
+    return "\n".join([PREAMBLE, *(_prose(t) if not t.columns else _environment(t) for t in tables)])
+
+
+def escape(text: str) -> str:
+    """Text as LaTeX prints it. Control characters are left out."""
+    # A hyphen between hyphens would become a dash.
+    safe = "".join(_ESCAPES.get(c, c if c.isprintable() else "") for c in text)
+    return safe if "--" not in text else safe.replace("--", "-{}-")
+
+
+def _environment(table: Table) -> str:
+    figures = len(table.columns) - table.text_columns
+    lines = [r"\begin{table}[htbp]", r"\centering", rf"\caption{{{escape(table.title)}}}"]
+    lines += [SHRUNK, rf"\begin{{tabular}}{{{'l' * table.text_columns}{'r' * figures}}}", r"\toprule"]
+    lines += [_row(map(escape, table.columns)), r"\midrule", *[_row(map(_cell, row)) for row in table.rows]]
+    lines += [r"\bottomrule", r"\end{tabular}}"]
+    lines += [rf"\par\smallskip{{\footnotesize {escape(note)}\par}}" for note in table.notes]
+    return "\n".join([*lines, r"\end{table}", ""])
+
+
+def _prose(table: Table) -> str:
+    items = [rf"\item {escape(note)}" for note in table.notes]
+    return "\n".join([rf"\paragraph{{{escape(table.title)}}}", r"\begin{itemize}", *items, r"\end{itemize}", ""])
+
+
+def _cell(cell: Cell) -> str:
+    return rf"\textbf{{{escape(cell.text)}}}" if cell.exact else escape(cell.text)
+
+
+def _row(cells: Iterable[str]) -> str:
+    # Empty braces: a row that begins with [ would be taken for an argument of the \\ before it.
+    return " & ".join(("{}" if cell.startswith("[") else "") + cell for cell in cells) + r" \\"

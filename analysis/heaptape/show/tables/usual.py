@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: MIT
+"""Comparison tables for people.
+
+CSV and JSON carry bytes and unrounded figures; here they are rounded, in MiB, and a difference that the repetitions
+can't support is marked.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
+from heaptape.results import disturbance, margins
+from heaptape.results import replay_errors as fidelity
+from heaptape.results.comparing.compare import (
+    ARITHMETIC,
+    GEOMETRIC,
+    MAIN_CALLS,
+    absolute,
+    allocator_order,
+    exactness,
+    relative,
+    repetitions,
+)
+from heaptape.results.comparing.intervals import Method
+from heaptape.results.schema import HELD_METRICS, Results, figures, unique_name
+
+WIDE_INTERVAL = 0.1  # of the figure
+INSTRUCTIONS_NOTE = (
+    "Of the allocator's calls only, counted under Valgrind, and so independent of clock, PMU and other processes."
+)
+STARTUP_NOTE = "start-up: the allocator's before the first call; not in other columns."
+STRINGS_NOTE = (
+    "string: repeated string instructions (rep stos, rep movs; one instruction each, as a processor counts them), and "
+    "the bytes that they fill or copy."
+)
+HELD_NOTE = "all freed: RSS after every object was released; purged: RSS after the allocator's own purge as well."
+SHOWN_HALF = 0.05  # percent: a narrower half interval would be shown as 0.0
+NOISY = "too noisy"
+# Figures whose differences are withheld within the error of replaying. Counted figures (instructions, faults, system
+# calls, memory) are shown, with the error of replaying beside them.
+WITHHELD = ("bare_wall", "bare_cpu")
+# The order in which comparisons are printed: counted figures first, as they need no repetitions.
+SUBJECTS = ("instructions", "system", "memory", "time")
+EXACT_LEGEND = (
+    "No mark: exact, the same in every repetition (bold, where the format has bold), or within 0.05 of what is shown."
+)
+# mark -> does a cell have it, what it means
+MARKS: dict[str, tuple[Callable[[str], bool], str]] = {
+    "±": (lambda text: "±" in text, "half of the 95 % interval over the repetitions"),
+    "(a–b)": (lambda text: "(" in text and "–" in text, "its ends, where it is wide"),
+    "~": (lambda text: "~" in text, "the repetitions don't support a difference from the baseline"),
+    "?": (lambda text: "?" in text, "one repetition, so there is no interval"),
+    "≈": (lambda text: "≈" in text, "within the error of replaying CPU time, so the two are not ranked by it"),
+    margins.MARK: (lambda text: margins.MARK in text, "of a workload that stands for another, without a known error"),
+    margins.FORBIDDEN: (lambda text: margins.FORBIDDEN in text, "a margin of 100 % or more forbids ranking"),
+    "–": (lambda text: text == MISSING, "no figure, or one below the cost of reading the counter"),
+}
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """One workload: figures by allocator and metric, their numbers of repetitions, which are exact; the ops whose
+    instructions were counted, if not all; and margins by metric, for metrics that have one.
+    """
+
+    values: pd.DataFrame
+    counts: pd.DataFrame
+    exact: pd.DataFrame
+    counted_ops: str
+    margins: Mapping[str, float]
+
+
+def comparison(files: Sequence[Results], baseline: str, method: Method = "t") -> list[Table]:
+    """All tables of a comparison, subject by subject: exactly counted figures (instructions, system calls and page
+    faults, memory), then those that a clock measured. For one workload, each subject's percentages of the baseline
+    follow its figures; for several, the figures of each workload come first.
+    """
+    table = figures(files)
+    order = allocator_order(files)
+    values, counts, exact = absolute(table), repetitions(table), exactness(table)
+    of_figure = margins.by_figure(table)
+    workloads = list(dict.fromkeys(table["workload"]))
+    tables: list[tuple[int, Table]] = []
+    for number, workload in enumerate(workloads):
+        rows = [label for label in order if label in values.xs(workload).index]
+        here = [frame.xs(workload).loc[rows] for frame in (values, counts, exact)]
+        shown = _Figures(
+            here[0].dropna(axis=1, how="all"),
+            here[1],
+            here[2],
+            _counted_ops(files, workload),
+            {metric: margin for (name, metric), margin in of_figure.items() if name == workload},
+        )
+        suffix = f" — {workload}" if len(workloads) > 1 else ""
+        base = len(SUBJECTS) * number if len(workloads) > 1 else 0
+        tables += [(base + SUBJECTS.index(subject), one) for subject, one in _absolute_tables(shown, suffix)]
+    if len([label for label in order if label != baseline]):
+        percents = relative(table, baseline, method)
+        carried = all(fidelity.is_replay(file.data) for file in files)
+        base = len(SUBJECTS) * len(workloads) if len(workloads) > 1 else 0
+        found = _relative_tables(percents, order, baseline, workloads, carried)
+        tables += [(base + SUBJECTS.index(subject), one) for subject, one in found]
+    in_order = [one for _, one in sorted(tables, key=lambda pair: pair[0])]
+    if in_order:
+        in_order[-1] = replace(in_order[-1], notes=[*in_order[-1].notes, *_closing_notes(files)])
+    return in_order
+
+
+def with_sentences(tables: Sequence[Table], files: Sequence[Results]) -> list[Table]:
+    """Adds notes below the last table: which workloads stand for another, and how far their figures can be trusted."""
+    if not tables:
+        return []
+    *others, last = tables
+    return [*others, replace(last, notes=[*last.notes, *margins.sentences(files)])]
+
+
+def _closing_notes(files: Sequence[Results]) -> list[str]:
+    notes = margins.sentences(files)
+    for file in files:
+        name = f", {file.name}" * (len(files) > 1)
+        settings = file.data.get("settings")
+        left_out = settings.get("left_out") if isinstance(settings, dict) else None
+        reasons = left_out.items() if isinstance(left_out, dict) else ()
+        notes += [f"Left out{name}: {pass_} ({why})." for pass_, why in reasons]
+        noise = disturbance.sentence(file.data.get("noise"))
+        notes += [f"Noise{name}: {noise}"] * bool(noise)
+    return notes
+
+
+def _counted_ops(files: Sequence[Results], workload: str) -> str:
+    """A note if instructions were counted only at the beginning of the workload."""
+    names: dict[tuple, str] = {}
+    for file in files:
+        if unique_name(file, names) == workload:
+            for run in file.runs:
+                if run.get("pass") == "instructions" and run.get("op_limit"):
+                    return f"Of the first {run['op_limit']:,} of {file.workload.get('ops') or 0:,} ops."
+    return ""
+
+
+def calls_in(columns: Sequence[str]) -> list[str]:
+    """Call names among metric columns: the four main ones first, then by name."""
+    names = [c.removeprefix("calls/") for c in columns if c.startswith("calls/")]
+    return [c for c in MAIN_CALLS if c in names] + sorted(c for c in names if c not in MAIN_CALLS)
+
+
+def _absolute_tables(shown: "_Figures", suffix: str) -> list[tuple[str, Table]]:
+    """(subject, table) for one workload."""
+    values, tables = shown.values, [("instructions", one) for one in _instructions_tables(shown, suffix)]
+    system = {f"syscalls/{c}": c for c in ("mmap", "munmap", "mremap", "madvise", "brk")} | {
+        "page_faults": "page faults"
+    }
+    tables.append(("system", _metric_table(f"System calls and page faults{suffix}", shown, system, [])))
+    memory = {
+        "peak_rss": "peak RSS",
+        "mean_rss": "mean RSS",
+        "ideal_rss": "ideal RSS",
+        "overhead": "overhead",
+        "held_rss": "all freed",
+        "purged_rss": "purged",
+        "vm_size": "VmSize",
+    }
+    if {"peak_rss", "mean_rss", "vm_size"} & set(values.columns):
+        more = values
+        if {"peak_rss", "ideal_rss"} <= set(values.columns):
+            more = values.assign(overhead=values["peak_rss"] - values["ideal_rss"])
+        notes = [_n_note(shown.counts, "peak_rss"), HELD_NOTE if "held_rss" in values.columns else ""]
+        tables.append(("memory", _metric_table(f"Memory, MiB{suffix}", replace(shown, values=more), memory, notes)))
+    calls = calls_in(list(values.columns))
+    timed = {"total_cycles", *(f"calls/{c}" for c in calls), "bare_wall", "bare_cpu"} & set(values.columns)
+    columns = (
+        ({"total_instructions": "instructions, M"} if timed else {})
+        | {"total_cycles": "Total, M cycles"}
+        | {f"calls/{c}": c for c in calls if c in MAIN_CALLS}
+        | {"bare_wall": "bare, ms", "bare_cpu": "bare CPU, ms"}
+    )
+    notes = [_n_note(shown.counts, "total_cycles")]
+    tables.append(("time", _metric_table(f"Time: cycles per call, mean{suffix}", shown, columns, notes)))
+    others = [c for c in calls if c not in MAIN_CALLS]
+    for begin in range(0, len(others), 4):
+        columns = {f"calls/{c}": c for c in others[begin : begin + 4]}
+        tables.append(("time", _metric_table(f"Time: cycles per call, mean, other calls{suffix}", shown, columns, [])))
+    counters = {m: m.removeprefix("pmu/").replace("_", " ") for m in values.columns if m.startswith("pmu/")}
+    tables.append(("time", _metric_table(f"Processor counters per op{suffix}", shown, counters, [])))
+    return [(subject, table) for subject, table in tables if len(table.columns) > 1]
+
+
+def _instructions_tables(shown: "_Figures", suffix: str) -> list[Table]:
+    metrics = [m for m in shown.values.columns if m.startswith("instructions/")]
+    counted = [m.removeprefix("instructions/") for m in metrics]
+    main = [c for c in MAIN_CALLS if c in counted]
+    others = sorted(c for c in counted if c not in MAIN_CALLS)
+    total = "total_instructions"
+    exact = total in shown.values.columns and bool(shown.exact.loc[shown.values[total].notna(), total].all())
+    notes = [INSTRUCTIONS_NOTE, shown.counted_ops]
+    if "startup_instructions" in shown.values.columns:
+        notes.append(STARTUP_NOTE)
+    strings = {}
+    if "string_bytes" in shown.values.columns and shown.values["string_bytes"].max() > 0:
+        notes.append(STRINGS_NOTE)
+        strings = {"string_instructions": "string", "string_bytes": "string MiB"}
+    groups = [main, *(others[begin : begin + 4] for begin in range(0, len(others), 4))]
+    tables = []
+    for number, calls in enumerate(groups):
+        title = f"Instructions per call{', other calls' * (number > 0)}{' (exact)' * exact}{suffix}"
+        columns = {f"instructions/{c}": c for c in calls}
+        if number == 0:
+            columns = {"total_instructions": "Total, M"} | columns | strings | {"startup_instructions": "start-up, M"}
+        below = [" ".join(note for note in notes if note)] if number == 0 else []
+        tables.append(_metric_table(title, shown, columns, below))
+    return tables
+
+
+def _metric_table(title: str, shown: "_Figures", columns: dict[str, str], notes: list[str]) -> Table:
+    values, exact = shown.values, shown.exact
+    present = {metric: name for metric, name in columns.items() if metric in values.columns}
+    rows = []
+    for label in values.index:
+        cells = [
+            replace(
+                with_margin(_figure(metric, values.at[label, metric]), _margin_of(metric, values.loc[label], shown)),
+                exact=metric in exact.columns and bool(exact.at[label, metric]),
+            )
+            for metric in present
+        ]
+        rows.append([Cell(label), *cells])
+    return Table(title, ["allocator", *present.values()], rows, [n for n in notes if n])
+
+
+def _margin_of(metric: str, values: pd.Series, shown: "_Figures") -> float:
+    """The margin in percent of the figure. Overhead is off by as many bytes as the peak that it is a part of."""
+    if metric == "overhead":
+        share = values["peak_rss"] / abs(values["overhead"]) if values["overhead"] else math.inf
+        return shown.margins["peak_rss"] * share if "peak_rss" in shown.margins else 0.0
+    return shown.margins.get(metric, 0.0)
+
+
+def with_margin(cell: Cell, percent: float) -> Cell:
+    """The figure of a workload that stands for another, followed by its margin; unchanged if the margin is 0, as of the
+    whole itself.
+    """
+    if percent == 0 or cell.value is None:
+        return cell
+    mark = margins.MARK if percent == margins.NONE_KNOWN else f"±{margins.percent_text(percent)}"
+    return replace(cell, text=f"{cell.text} {mark}", exact=False)
+
+
+def _figure(metric: str, value: float) -> Cell:
+    if metric in ("total_instructions", "startup_instructions", "total_cycles", "bare_wall", "bare_cpu"):
+        return in_unit(value, 1e6)
+    if metric in ("string_bytes", "peak_rss", "mean_rss", "ideal_rss", "overhead", "vm_size", *HELD_METRICS):
+        return in_unit(value, MIB)
+    return in_unit(value) if metric.startswith(("calls/", "pmu/")) else grouped(value)
+
+
+def by_workload(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
+    """Each workload, its rows, and the suffix for the titles of its tables, empty if there is one workload."""
+    several = frame["workload"].nunique() > 1
+    for workload, rows in frame.groupby("workload", sort=False):
+        yield str(workload), rows, f" — {workload}" if several else ""
+
+
+def in_unit(value: float | None, unit: float = 1.0) -> Cell:
+    """A cell in that unit, `rounded`, with the unrounded value."""
+    return Cell(MISSING) if value is None or pd.isna(value) else Cell(rounded(value / unit), value)
+
+
+def grouped(value: float) -> Cell:
+    """A count, or cycles, as a whole number."""
+    return Cell(MISSING) if pd.isna(value) else Cell(f"{value:,.0f}", value)
+
+
+def signed(value: float) -> str:
+    """`rounded`, with a sign unless it is 0."""
+    return f"{'+' if value > 0 else '-' if value < 0 else ''}{rounded(abs(value))}"
+
+
+def _n_note(counts: pd.DataFrame, metric: str) -> str:
+    if metric not in counts.columns:
+        return ""
+    low, high = int(counts[metric].min()), int(counts[metric].max())
+    return f"Means of {low} repetition{'s' * (low != 1)}." if low == high else f"Means of {low} to {high} repetitions."
+
+
+def _relative_tables(
+    percents: pd.DataFrame, order: list[str], baseline: str, workloads: list[str], carried: bool
+) -> list[tuple[str, Table]]:
+    """(subject, table). `carried`: the figures are a replay's, and carry its error."""
+    cells = {}
+    for r in percents.itertuples():
+        withheld = carried and r.metric in WITHHELD
+        errors = fidelity.errors_of([r.metric], [r.allocator, baseline]) if withheld else {}
+        cells[r.workload, r.allocator, r.metric] = percent_cell(r, max(errors.values(), default=0.0))
+    present = set(percents["metric"])
+    calls = [c for c in calls_in([m.replace("instructions/", "calls/") for m in present]) if c in MAIN_CALLS]
+    totals = percents[percents["metric"] == "total_instructions"]
+    exact = len(totals) > 0 and bool(totals["exact"].all())
+    instructions = {"total_instructions": f"instructions{' (exact)' * exact}"}
+    memory = {"peak_rss": "peak RSS", "mean_rss": "mean RSS", "vm_size": "VmSize", "page_faults": "page faults"}
+    bare = {"bare_wall": "bare", "bare_cpu": "bare CPU"}
+    cycles = {"total_cycles": "Total"} | {f"calls/{c}": c for c in calls}
+    kinds = [
+        (
+            "instructions",
+            f"Instructions{' (exact)' * exact}",
+            {"total_instructions": "Total"} | {f"instructions/{c}": c for c in calls},
+        ),
+        ("memory", "Memory", memory),
+        ("time", "Time", instructions | cycles if present & set(cycles) else {}),
+        ("time", "Time of whole streams", instructions | bare if present & set(bare) else {}),
+    ]
+    others = [label for label in order if label != baseline]
+    means = [GEOMETRIC, ARITHMETIC] if len(workloads) > 1 else []
+    tables: list[tuple[str, Table]] = []
+    for subject, kind, columns in kinds:
+        here = {m: name for m, name in columns.items() if any((w, a, m) in cells for w in workloads for a in others)}
+        rows = []
+        for label in others:
+            for workload in workloads + means:
+                name = label if len(workloads) == 1 else f"{label}, {workload}"
+                rows.append([Cell(name), *[cells.get((workload, label, m), Cell(MISSING)) for m in here]])
+        if here:
+            tables.append((subject, Table(f"{kind}, % of {baseline}", ["allocator", *here.values()], rows)))
+    if tables:
+        # One legend is enough for tables next to each other.
+        fidelity_text = fidelity.sentence([*bare, *memory], others) if carried else ""
+        notes = legend([table for _, table in tables]) + [fidelity_text] * bool(fidelity_text)
+        tables[-1] = (tables[-1][0], replace(tables[-1][1], notes=notes))
+    return tables
+
+
+def legend(tables: Sequence[Table]) -> list[str]:
+    """Explains the marks of percentages that occur."""
+    cells = [cell for table in tables for row in table.rows for cell in row[table.text_columns :]]
+    found = {mark: what for mark, (has, what) in MARKS.items() if any(has(cell.text) for cell in cells)}
+    marks = "; ".join(f"{mark}: {what}" for mark, what in found.items())
+    parts = [EXACT_LEGEND] * any(cell.exact for cell in cells) + [f"{marks}."] * bool(marks)
+    notes = [" ".join(parts)] if parts else []
+    noisy = [cell.reason for cell in cells if cell.reason]
+    if noisy:
+        one, *_ = noisy
+        first = "of one of them, " * (len(noisy) > 1) + one.removeprefix(f"{NOISY}: ")
+        which = f"{len(noisy)} figures" if len(noisy) > 1 else "1 figure"
+        notes.append(f"{NOISY} ({which}): {first}.")
+    return notes
+
+
+def percent_cell(row: Any, error: float = 0.0) -> Cell:  # noqa: ANN401
+    """A row of `compare.relative` as shown: the percentage, its interval, and whether it is supported. `error`: by how
+    many percent a replay may be off; a difference that is not beyond it is marked ≈.
+    """
+    if row.reason:
+        return Cell(NOISY, None, True, reason=row.reason)
+    if (margin := getattr(row, "margin_percent", 0.0)) >= margins.UNBOUNDED:
+        mark = margins.MARK if margin == margins.NONE_KNOWN else margins.FORBIDDEN
+        return Cell(f"{row.percent:,.1f} {mark}", row.percent, True)
+    if error > 0 and abs(row.percent - 100) <= error:
+        plain = percent_cell(row)
+        return Cell(f"≈{plain.text.removeprefix('~')}", plain.value, True)
+    text = f"{row.percent:,.1f}"
+    if row.supported is None:
+        return Cell(f"{text} ?", row.percent, True)
+    mark, half = "" if row.supported else "~", (row.high - row.low) / 2
+    if half <= 1e-12 * row.percent:
+        # An interval of width 0 is sure.
+        return Cell(text, row.percent, exact=bool(getattr(row, "exact", True)))
+    if half < SHOWN_HALF:
+        return Cell(f"{mark}{text}", row.percent, not row.supported)
+    # Intervals are symmetric as ratios: a wide one is not centred on the figure, so its ends are shown.
+    if half > WIDE_INTERVAL * row.percent:
+        ends = f"({row.low:,.{_decimals(row.low)}f}–{row.high:,.{_decimals(row.high)}f})"
+        return Cell(f"{mark}{row.percent:,.{_decimals(row.percent)}f} {ends}", row.percent, not row.supported)
+    return Cell(f"{mark}{text} ±{half:,.1f}", row.percent, not row.supported)
+
+
+def _decimals(percent: float) -> int:
+    return 0 if percent >= 10 else 1

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""Results of the experiments of `heaptape whatif`: each against the original, allocator by allocator."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from heaptape.results import margins
+from heaptape.results.comparing.compare import absolute, relative
+from heaptape.results.schema import Results, figures
+from heaptape.show.tables.usual import MIB, MISSING, Cell, Table, in_unit, legend, percent_cell, rounded, with_margin
+
+# metric -> its column, bytes or instructions of one unit
+METRICS = {
+    "peak_rss": ("peak RSS, MiB", MIB),
+    "mean_rss": ("mean RSS, MiB", MIB),
+    "total_instructions": ("instructions, M", 1e6),
+}
+ORIGINAL = "as recorded"
+
+
+def changes(file: Results) -> pd.DataFrame:
+    """One row per allocator, experiment and metric of METRICS: columns experiment, original (label), and those of
+    `compare.relative`, whose percent is of the same allocator's original; also value (bytes, instructions).
+
+    Empty if the results have no experiments.
+    """
+    table = figures([file])
+    values = absolute(table)
+    parts = [pd.DataFrame(columns=["experiment", "original", "allocator", "metric", "percent", "value"])]
+    for name, original, label in _pairs(file):
+        pair = relative(table[table["allocator"].isin([original, label])], original)
+        here = pair[(pair["allocator"] == label) & pair["metric"].isin(METRICS) & (pair["workload"] == file.name)]
+        given = [float(values.at[(file.name, label), metric]) for metric in here["metric"]]
+        parts.append(here.assign(experiment=name, original=original, value=given))
+    return pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
+
+
+def whatif_tables(file: Results) -> list[Table]:
+    """One table: allocator and experiment, each figure and its percentage of the original. The notes list the
+    groups.
+    """
+    found = changes(file)
+    table = figures([file])
+    values, of_figure = absolute(table), margins.by_figure(table)
+    metrics = [m for m in METRICS if m in values.columns]
+    columns = ["allocator", "experiment"]
+    columns += [text for metric in metrics for text in (METRICS[metric][0], "% of original")]
+    rows = []
+    for original in dict.fromkeys(label for _, label, _ in _pairs(file)):
+        cells = [_value(values.at[(file.name, original), m], m, of_figure.get((file.name, m), 0.0)) for m in metrics]
+        rows.append([Cell(original), Cell(ORIGINAL), *[c for cell in cells for c in (cell, Cell(MISSING))]])
+        for name, of, _ in _pairs(file):
+            if of == original:
+                rows.append([Cell(original), Cell(name), *_cells(found, original, name, metrics)])
+    shown = Table(f"What if — {file.name}", columns, rows, text_columns=2)
+    return [Table(shown.title, columns, rows, [*legend([shown]), *_notes(file)], 2)]
+
+
+def _pairs(file: Results) -> Iterator[tuple[str, str, str]]:
+    """(experiment, label of the original, label of the experiment's runs)."""
+    known = set(file.figures()["allocator"])
+    for about in file.data.get("whatif") or []:
+        for original, label in about.get("labels", {}).items():
+            if {original, label} <= known:
+                yield about["name"], original, label
+
+
+def _value(value: float, metric: str, margin: float) -> Cell:
+    return with_margin(in_unit(value, METRICS[metric][1]), margin)
+
+
+def _cells(found: pd.DataFrame, original: str, name: str, metrics: list[str]) -> list[Cell]:
+    here = found[(found["original"] == original) & (found["experiment"] == name)]
+    cells = []
+    for metric in metrics:
+        row = next(here[here["metric"] == metric].itertuples(), None)
+        if row is None:
+            cells += [Cell(MISSING)] * 2
+        else:
+            cells += [_value(row.value, metric, row.margin_percent), percent_cell(row)]
+    return cells
+
+
+def _notes(file: Results) -> list[str]:
+    notes = []
+    for about in file.data.get("whatif") or []:
+        for group in about.get("groups", []):
+            whole, live = (rounded(group[key] / MIB) for key in ("bytes", "peak_live_bytes"))
+            text = f"{group['group']}: {group['objects']:,} objects of {whole} MiB in all, at most {live} MiB live"
+            if "chunks" in group:
+                text += f"; {group['chunks']:,} chunks, {group['left_alone']:,} objects not for a pool"
+            notes.append(f"{text}.")
+    return notes

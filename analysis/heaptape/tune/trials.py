@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""Points of a search, measured: one replay for each workload and pass, as many points at once as there are processors.
+
+A replay's memory, instructions and misses are those of its own process, so they are the same beside other replays; the
+allocators' clock is the engine's (docs/formats/RESULTS.md), not the machine's.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.results.model import counts
+from heaptape.results.model.penalties import Penalties
+from heaptape.results.model.penalties import penalties as read_penalties
+from heaptape.run import exact, penalties, replay
+from heaptape.run.engine_process import Processes, side_by_side
+from heaptape.run.registry import Choice
+from heaptape.tune.goals import CPU, Figures, Goals
+from heaptape.tune.space import Key, Settings, Space, key_of
+
+INTERRUPTED = "killed by SIGINT"
+
+
+@dataclass(frozen=True)
+class Point:
+    """Settings and their figures. `batch`: of the search; CHECKED: of the check after it; CONFIRMED: replayed again.
+    `error`: why there are no figures. `again`: how many times the settings were replayed before. `budget`: of the start
+    that measured it (search.Budget.points).
+    """
+
+    settings: Settings
+    batch: int
+    figures: Figures = field(default_factory=dict)
+    error: str = ""
+    again: int = 0
+    budget: int | None = None
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.settings)
+
+
+CHECKED = -1
+CONFIRMED = -2
+# The variable that differs when the same settings are replayed again: allocators that depend on addresses, or seed
+# random numbers with them, vary with the length of the environment, which is above the stack. Name, and bytes per
+# repetition.
+LENGTHENING = ("HEAPTAPE_AGAIN", 16)
+
+
+class Trials:
+    """Workloads, set up once. `workloads`: name -> file."""
+
+    def __init__(self, workloads: Mapping[str, Path], space: Space, goals: Goals, home: Home) -> None:
+        """Raises HeaptapeError where a workload can't be replayed, or lacks what a pass needs."""
+        for name, path in workloads.items():
+            replay.require_accesses(path, name, goals.passes)
+        self._space, self._goals = space, goals
+        # Before a bench needs this machine's caches, which are measured with the penalties.
+        self._penalties = read_penalties(penalties.of_this_machine(home)) if CPU in goals.figures else None
+        default = [space.choice({})]
+        self._processes = Processes()
+        self._benches = {
+            name: exact.Bench(path, home, default, processes=self._processes) for name, path in workloads.items()
+        }
+
+    def measure(self, wanted: Sequence[Settings], batch: int, jobs: int, again: int = 0) -> Iterator[Point]:
+        """Yields a point for each settings as it is measured; `jobs` at once, or fewer where memory is short. Raises
+        KeyboardInterrupt where a replay was ended by Ctrl-C. When the iterator is closed early, replays under way are
+        ended, and no more can be made.
+        """
+        room = min(bench.jobs for bench in self._benches.values())
+        work = partial(self._point, batch=batch, again=again)
+        for _, point in side_by_side(work, wanted, min(jobs, room), self._processes):
+            if INTERRUPTED in point.error:
+                raise KeyboardInterrupt
+            yield point
+
+    def _point(self, settings: Settings, batch: int, again: int) -> Point:
+        choice, found = _lengthened(self._space.choice(settings), again), {}
+        for name, bench in self._benches.items():
+            try:
+                found[name] = self._figures(bench.runs(choice, self._goals.passes), choice)
+            except HeaptapeError as error:
+                why = str(error) if len(self._benches) == 1 else f"{name}: {error}"
+                return Point(settings, batch, error=why, again=again)
+        return Point(settings, batch, found, again=again)
+
+    def _figures(self, runs: Mapping[str, dict], choice: Choice) -> dict[str, float]:
+        return {
+            name: _cpu_ns(runs, self._penalties) if name == CPU else exact.read(name, runs, choice.label)
+            for name in self._goals.figures
+        }
+
+
+def _lengthened(choice: Choice, again: int) -> Choice:
+    name, bytes_ = LENGTHENING
+    return replace(choice, environment=choice.environment | {name: "." * (bytes_ * again)}) if again else choice
+
+
+def _cpu_ns(runs: Mapping[str, dict], penalties: Penalties | None) -> float:
+    """CPU time by the model of time in ns, with each penalty in the middle of its range."""
+    if penalties is None:
+        raise ValueError("no penalties were measured")
+    counted = counts.of_misses(runs["misses"]["misses"], runs["memory"], penalties)
+    return sum(term.count * term.penalty.middle for term in counted.terms)

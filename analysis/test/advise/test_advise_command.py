@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT
+"""`heaptape advise` on allocators whose order is known, as they differ in one line of source."""
+
+from pathlib import Path
+
+import pytest
+from results.planted import keep_measurement
+
+from tests.support import HEAPTAPE_HERE, call_heaptape, compile_c, import_text, published, refused
+
+SOURCE = (Path(__file__).parents[1] / "gate" / "small_allocator.c").read_text()
+CHANGED = {
+    "lean": {},
+    "fat": {"GRAIN ((size_t)16)": "GRAIN ((size_t)512)"},
+    "slow": {"SPINS 0": "SPINS 300"},
+    "wrong": {"OFFSET ((size_t)0)": "OFFSET ((size_t)8)"},
+}
+PROGRAM = """
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+  for (int i = 0; i < 60000; i++) {
+    char *object = malloc(100 + i % 20);
+    if (!object) return 1;
+    memset(object, 1, 100);
+    if (i % 3 == 0) free(object);
+  }
+  return 3;
+}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def costs_that_no_load_changes(tmp_path_factory):
+    """Fixed penalties: the costs of a page fault and an instruction decide which of two allocators is cheaper."""
+    folder = tmp_path_factory.mktemp("cache")
+    keep_measurement(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """name -> library."""
+    folder = tmp_path_factory.mktemp("planted")
+    made = {}
+    for name, changes in CHANGED.items():
+        text = SOURCE
+        for old, new in changes.items():
+            assert old in text
+            text = text.replace(old, new)
+        made[name] = compile_c(folder / f"{name}.so", text, "-O1", "-shared", "-fPIC")
+    return made
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return compile_c(tmp_path_factory.mktemp("program") / "program", PROGRAM)
+
+
+@pytest.fixture(scope="module")
+def tape(tmp_path_factory):
+    lines = [f"{i} 1 malloc({24 + i % 80}) = {0x10000 + 1024 * i:#x}" for i in range(1000)]
+    return import_text(tmp_path_factory.mktemp("tape"), "\n".join(lines) + "\n", "clock=nanoseconds")
+
+
+def advised(*arguments):
+    done = call_heaptape("advise", "--json", *arguments)
+    assert done.status == 0, done.stderr
+    return published("advise", done.stdout)
+
+
+def counted(made):
+    """The figures that are the same in every replay. Page faults and memory vary where the kernel moves OS pages."""
+    figures = [one["figures"] for one in made["candidates"]]
+    return [(one["instructions"], one["syscalls"]) for one in figures]
+
+
+def use(made):
+    return {pick["aim"]: pick["use"] for pick in made["picks"]}
+
+
+def test_the_planted_order_is_found(planted, tape):
+    names = [word for name in ("slow", "lean") for word in ("-a", planted[name])]
+    made = advised(tape, *names, "--baseline", planted["fat"])
+    assert made["today"] == "fat.so"
+    memory, cpu = made["picks"]
+    assert (memory["use"], memory["ties"]) == ("lean.so", ["slow.so"])
+    assert memory["environment"] == {"LD_PRELOAD": str(planted["lean"])}
+    peaks = {one["allocator"]: one["rss_anon_peak_bytes"] for one in made["candidates"]}
+    assert peaks["lean.so"] < peaks["fat.so"] / 2
+    made = advised(tape, "-a", planted["lean"], "--baseline", planted["slow"], "--objective", "cpu")
+    assert use(made) == {"cpu": "lean.so"}
+    assert cpu["stay"] or cpu["use"] == "lean.so"
+
+
+def test_a_program_on_the_best_allocator_stays(planted, tape):
+    done = call_heaptape("advise", tape, "-a", planted["fat"], "-a", planted["slow"], "--baseline", planted["lean"])
+    assert done.status == 0, done.stderr
+    assert "Memory: stay with lean.so" in done.stdout
+    assert "CPU time: stay with lean.so" in done.stdout
+    assert "LD_PRELOAD" not in done.stdout
+    assert "--live" not in done.stdout
+
+
+def test_an_allocator_that_breaks_a_promise_is_not_advised(planted, tape):
+    done = call_heaptape("advise", tape, "-a", planted["wrong"], "--baseline", planted["fat"], "--objective", "memory")
+    assert done.status == 0, done.stderr
+    assert "Memory: stay with fat.so: nothing else could be advised." in done.stdout
+    assert "Not advised: wrong.so: " in done.stdout
+    assert "the allocator is at fault" in done.stdout
+
+
+def test_a_limit_is_kept(planted, tape):
+    names = ["-a", planted["fat"], "--baseline", planted["slow"], "--objective", "cpu"]
+    assert use(advised(tape, *names)) == {"cpu": "fat.so"}
+    limited = advised(tape, *names, "--limit", "rss-peak<=1.05*today")
+    assert use(limited) == {"cpu": "slow.so"}
+    assert limited["refused"] == {"fat.so": "beyond rss-peak<=1.05*today"}
+
+
+def test_a_program_is_recorded_and_its_output_kept_apart(planted, program, tmp_path):
+    kept = tmp_path / "kept.tape"
+    made = advised("--keep", kept, "-a", planted["fat"], "--objective", "memory", "--", program)
+    assert made["workload"]["program"] == "program"
+    assert made["today"] == "glibc"
+    assert kept.stat().st_size > 0
+    again = advised(kept, "-a", planted["fat"], "--objective", "memory")
+    assert counted(again) == counted(made)
+
+
+def test_live_runs_say_whether_the_advice_holds(planted, program, tape):
+    """The program's exit status, 3, counts as success. With a recording of another program, the advice fails."""
+    options = ["--baseline", planted["fat"], "-a", planted["lean"], "--objective", "memory", "--live"]
+    made = advised(*options, "--", program)
+    assert use(made) == {"memory": "lean.so"}
+    (live,) = made["live"]
+    assert live["held"] is True
+    assert live["figures"]["change_percent"] < -30
+    done = call_heaptape("advise", tape, *options, "--", "/bin/true")
+    assert done.status == 1
+    assert "it does not hold" in done.stdout.splitlines()[-1]
+
+
+def test_what_is_advised_for_cpu_time_has_its_memory_measured_live(planted, program):
+    options = ["--baseline", planted["slow"], "-a", planted["fat"], "--objective", "cpu", "--live", "--seconds", "0"]
+    made = advised(*options, "--", program)
+    assert use(made) == {"cpu": "fat.so"}
+    (live,) = made["live"]
+    assert live["held"] is None
+    assert live["line"].endswith("CPU time was not measured.")
+    memory = live["figures"]["memory"]
+    assert memory["change_percent"] > 100
+    assert memory["change_percent"] == pytest.approx(memory["predicted_percent"], rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        ([], 2, "a recording F, or a program"),
+        (["f.tape", "--", "true"], 2, "not both"),
+        (["f.tape", "--live"], 2, "which program?"),
+        (["f.tape", "--keep", "x"], 2, "F is a recording"),
+        (["f.tape", "--limit", "rss<1"], 2, "unknown figure 'rss'"),
+        (["no-such.tape"], 1, "no-such.tape: no such file"),
+        (["--", "no-such-program"], 1, "no-such-program: no such program"),
+        (["--", "/bin/true"], 1, "made no calls of malloc"),
+        (["--program", "nobody", "--", "sh", "-c", "ls; true"], 1, "no process 'nobody' among those recorded"),
+        (["f.tape", "-a", "no-such"], 1, "f.tape: no such file"),
+    ],
+)
+def test_wrong_input_is_reported_in_one_line(words, status, says):
+    done = call_heaptape("advise", *words)
+    assert (done.status, done.stdout) == (status, "")
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_unreadable_recording_is_reported_in_one_line(tmp_path, tape):
+    broken = tmp_path / "broken.tape"
+    broken.write_bytes(tape.read_bytes()[:100] + bytes(200))
+    refused(HEAPTAPE_HERE, "advise", broken, says="broken.tape")

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""The four-corner matrix: worked out by hand, and true for any figures."""
+
+import math
+
+import pytest
+from heaptape.common.errors import HeaptapeError
+from heaptape.results.comparing.corners import COMPARISONS, Corners, four_corners, parse_corners
+from heaptape.results.schema import Results, figures
+from heaptape.show.tables.corner_tables import corner_tables
+from heaptape.show.tables.frames import rss_overhead
+from hypothesis import given
+from hypothesis import strategies as st
+from planted_runs import file_of, runs_of
+
+NAMES = Corners("n", "fast", "tc", "both")
+CYCLES = {"n": (200, 220), "fast": (180, 198), "tc": (160, 176), "both": (150, 165)}
+
+
+def results_of(cycles: dict[str, tuple[int, ...]], name: str = "w", rss: dict[str, int] | None = None) -> Results:
+    peaks = {allocator: [value] for allocator, value in (rss or {}).items()}
+    runs = runs_of("time", "cycles_total", cycles) + runs_of("memory", "rss_anon_peak_bytes", peaks)
+    return file_of(runs, name, ideal_rss_bytes=1000)
+
+
+def matrix(*files: Results) -> dict[tuple[str, str], float]:
+    frame = four_corners(figures(files), "total_cycles", NAMES)
+    return frame.set_index(["workload", "column"])["value"].to_dict()
+
+
+def test_matrix_by_hand():
+    cells = matrix(results_of(CYCLES))
+    assert cells["w", "Neither"] == 210
+    assert cells["w", "Both"] == 157.5
+    percents = {name: cells["w", name] for name in COMPARISONS}
+    assert percents == pytest.approx(
+        {"A+": 90, "B+": 80, "A:B+": 100 * 150 / 180, "B:A+": 93.75, "B/A": 100 * 160 / 180}
+    )
+
+
+def test_means_are_over_workloads():
+    other = {name: tuple(2 * v for v in values) for name, values in CYCLES.items()} | {"fast": (800, 880)}
+    cells = matrix(results_of(CYCLES, "one"), results_of(other, "two"))
+    assert cells["arithmetic mean", "A+"] == pytest.approx((90 + 200) / 2)
+    assert cells["geometric mean", "A+"] == pytest.approx(math.sqrt(90 * 200))
+
+
+def test_a_missing_corner_leaves_out_what_needs_it():
+    cells = matrix(results_of({name: values for name, values in CYCLES.items() if name != "both"}))
+    assert {column for _, column in cells} == {"Neither", "A", "B", "A+", "B+", "B/A"}
+
+
+def test_overhead_by_hand():
+    rss = {"n": 1500, "fast": 1400, "tc": 1600, "both": 1700}
+    frame = rss_overhead([results_of(CYCLES, rss=rss)], NAMES.labels).set_index("variant")
+    assert set(frame["workload"]) == {"w"}
+    assert set(frame["ideal_bytes"]) == {1000}
+    assert frame["overhead_bytes"].to_dict() == {"Neither": 500, "A": 400, "B": 600, "Both": 700}
+    assert frame["overhead_percent"].to_dict() == {"Neither": 100, "A": 80, "B": 120, "Both": 140}
+    assert frame["overhead_percent_of_ideal"].to_dict() == {"Neither": 50, "A": 40, "B": 60, "Both": 70}
+    assert frame["rss_percent"].to_dict() == pytest.approx(
+        {"Neither": 100, "A": 93.333333, "B": 106.666667, "Both": 113.333333}
+    )
+
+
+def test_tables_leave_out_what_was_not_measured():
+    titles = [table.title.split(",")[0] for table in corner_tables([results_of(CYCLES)], NAMES)]
+    assert titles == ["Total cycles"]
+
+
+@pytest.mark.parametrize("text", ["n,fast,tc", "n,fast,tc,tc", "n,fast,tc,unheard of", ""])
+def test_invalid_corners_are_refused(text):
+    with pytest.raises(HeaptapeError):
+        parse_corners(text, ["n", "fast", "tc", "both"])
+
+
+positive = st.tuples(*[st.floats(1, 1e12)] * 3)
+
+
+@given(st.fixed_dictionaries(dict.fromkeys(("n", "fast", "tc", "both"), positive)))
+def test_the_ways_round_the_square_agree(cycles):
+    cells = matrix(results_of(cycles))
+    over_a = cells["w", "A+"] * cells["w", "A:B+"]
+    over_b = cells["w", "B+"] * cells["w", "B:A+"]
+    assert over_a == pytest.approx(over_b)
+    assert cells["w", "B/A"] * cells["w", "A+"] == pytest.approx(100 * cells["w", "B+"])

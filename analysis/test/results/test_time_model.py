@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: MIT
+"""The model of time: planted penalties and counts give exactly the change that was planted."""
+
+import itertools
+import json
+import math
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.tables import render_text
+from heaptape.results.model.counts import counts
+from heaptape.results.model.geometry import Geometry
+from heaptape.results.model.penalties import Penalty, kept, penalties, plan
+from heaptape.results.model.time_model import COUNT_ERROR_PERCENT, prediction, ratio_bounds
+from heaptape.results.model.words import in_words, time_sentences
+from heaptape.show.tables import time_table
+from heaptape.show.tables.kinds import KINDS, Question
+from results.planted import measurement, measurement_with_near, misses, quantiles, results
+
+# The middles of planted.measurement, in ns: geometric means. For levels: of the step from a hit to the next level.
+PROGRAM, ALLOCATOR = math.sqrt(0.1 * 0.4), math.sqrt(0.2 * 0.4)
+LEVELS = (math.sqrt(1 * 4), math.sqrt(9 * 36), math.sqrt(10 * 140))
+TLBS = (math.sqrt(2 * 8), math.sqrt(3 * 12))
+FAULT = math.sqrt(1000 * 1200)
+
+
+def row(frame, allocator, part="all"):
+    return frame[(frame["allocator"] == allocator) & (frame["part"] == part)].iloc[0]
+
+
+def change(base, other, part="all"):
+    """The predicted change from the misses of `base` to those of `other`."""
+    return row(prediction([results({"glibc": [base], "other": [other]})], "glibc"), "other", part)
+
+
+def sentence_of(base, other, name="other"):
+    """The same in words."""
+    return time_sentences([results({"glibc": [base], name: [other]})], "glibc")[0]
+
+
+def total_ns(program, allocator, caches, tlbs, faults):
+    return (
+        program * PROGRAM
+        + allocator * ALLOCATOR
+        + sum(n * ns for n, ns in zip(caches, LEVELS))
+        + sum(n * ns for n, ns in zip(tlbs, TLBS))
+        + faults * FAULT
+    )
+
+
+def test_the_whole_change_is_the_sum_of_counts_times_penalties():
+    # Page faults are counted separately: fresh lines of the last level are in another test.
+    base = (1_000_000, 100_000, (3000, 2000, 1000), (400, 300), 0)
+    other = (1_000_000, 90_000, (3300, 1500, 700), (380, 310), 0)
+    frame = prediction([results({"glibc": [misses(*base)], "other": [misses(*other)]})], "glibc")
+    before, after = total_ns(*base), total_ns(*other)
+    assert row(frame, "other")["percent"] == pytest.approx(100 * (after - before) / before)
+    assert row(frame, "other")["ns"] == pytest.approx(after - before)
+    parts = frame[(frame["allocator"] == "other") & (frame["part"] != "all")]
+    assert parts["ns"].sum() == pytest.approx(after - before)
+    assert row(frame, "other", "instructions")["ns"] == pytest.approx(-10_000 * ALLOCATOR)
+
+
+def test_string_instructions_cost_by_execution_and_by_byte():
+    """8 to 10 ns each, and 0.02 to 0.04 ns for each byte; 100 callocs of 100,000 bytes are 0.28 ms, not 3 ms."""
+    strings = {"string_instructions": 100, "string_bytes": 100 * 100_000}
+    base, other = misses() | {"string_instructions": 0, "string_bytes": 0}, misses() | strings
+    found = change(base, other, "instructions")
+    assert found["ns"] == pytest.approx(100 * math.sqrt(8 * 10) + 1e7 * math.sqrt(0.02 * 0.04))
+    assert (found["ns_low"], found["ns_high"]) == pytest.approx((800 + 2e5, 1000 + 4e5))
+
+
+def test_the_interval_of_one_level_is_its_penalty_range_over_the_range_of_the_rest():
+    # Only last-level misses change: 1,000 fewer, of 20 to 180 ns each, of 1,000,000 x (0.1 to 0.4) ns and 2,000 misses.
+    nothing = {"allocator": 0, "tlbs": (0, 0), "faults": 0}
+    pair = [misses(caches=(number, number, number), **nothing) for number in (2000, 1000)]
+    found = change(*pair)
+    assert found["low"] == pytest.approx(-100 * 1000 * 180 / (1e6 * 0.1 + 2000 * 180) - COUNT_ERROR_PERCENT)
+    assert found["high"] == pytest.approx(-100 * 1000 * 20 / (1e6 * 0.4 + 2000 * 20) + COUNT_ERROR_PERCENT)
+    caches = change(*pair, "caches")
+    assert (caches["ns_low"], caches["ns_high"]) == pytest.approx((-180_000, -20_000))
+
+
+counts_of_terms = st.lists(
+    st.tuples(st.integers(-1000, 1000), st.integers(1, 5000), st.floats(0.1, 10), st.floats(1, 20)),
+    min_size=1,
+    max_size=7,
+)
+
+
+@hypothesis.given(counts_of_terms)
+def test_bounds_of_the_ratio_are_the_best_and_worst_corner_of_the_box(terms):
+    delta, base, low, factor = (np.array(column, float) for column in zip(*terms))
+    box = np.stack([low, low * np.sqrt(factor), low * factor], axis=1)
+    corners = [np.array(corner) for corner in itertools.product(*box[:, [0, 2]])]
+    ratios = [100 * (corner @ delta) / (corner @ base) for corner in corners]
+    assert ratio_bounds(delta, base, box) == pytest.approx((min(ratios), max(ratios)))
+    # Tied two and two: only corners where both are at the same end; and the middle, which need not lie between them.
+    ties = np.arange(len(delta)) // 2
+    ends = itertools.product((0, 2), repeat=ties[-1] + 1)
+    tied = [box[np.arange(len(delta)), np.array(end)[ties]] for end in ends]
+    ratios = [100 * (corner @ delta) / (corner @ base) for corner in [*tied, box[:, 1]]]
+    assert ratio_bounds(delta, base, box, ties) == pytest.approx((min(ratios), max(ratios)))
+
+
+def test_repetitions_widen_the_interval_to_that_of_all():
+    base, near, far = misses(), misses(caches=(3000, 2000, 900)), misses(caches=(3000, 2000, 500))
+    one, two = change(base, near), change(base, far)
+    both = row(prediction([results({"glibc": [base, base], "other": [near, far]})], "glibc"), "other")
+    assert both["percent"] == pytest.approx((one["percent"] + two["percent"]) / 2)
+    assert (both["low"], both["high"]) == (two["low"], one["high"])
+    assert both["repetitions"] == 2
+
+
+def test_misses_of_fresh_os_pages_may_cost_nothing():
+    # 10 more faults bring 640 cold lines, which the kernel has just zeroed.
+    one, two = misses(faults=0), misses(caches=(3640, 2640, 1640), faults=10)
+    found = change(one, two, "caches")
+    assert change(one, two, "page faults")["ns"] == pytest.approx(10 * FAULT)
+    inner_low, whole_high = 640 * 10, 640 * 180
+    assert (found["ns_low"], found["ns_high"]) == pytest.approx((inner_low, whole_high), rel=1e-3)
+
+
+def test_system_calls_cost_by_their_kind_where_the_memory_pass_has_them():
+    memory = [
+        {"allocator": name, "repeat": 0, "pass": "memory", "syscalls": {"mmap": calls, "munmap": 1, "brk": 0}}
+        for name, calls in (("glibc", 10), ("other", 14))
+    ]
+    frame = prediction([results({"glibc": [misses()], "other": [misses()]}, tuple(memory))], "glibc")
+    assert row(frame, "other")["ns"] == pytest.approx(4 * 500)
+    assert row(frame, "other", "system calls")["ns"] == pytest.approx(4 * 500)
+
+
+def test_without_a_memory_pass_the_allocators_memory_calls_are_those_that_the_pass_misses_counted():
+    def run(calls):
+        kinds = {"mmap": calls, "munmap": 1, "futex": 1000 * calls}  # a call that waits is not a memory call
+        return misses() | {"syscalls": 50 * calls, "allocator": {"syscalls_by_kind": kinds}}
+
+    frame = prediction([results({"glibc": [run(10)], "other": [run(14)]})], "glibc")
+    assert row(frame, "other", "system calls")["ns"] == pytest.approx(4 * 500)
+
+
+def instructions_runs():
+    runs = []
+    for name, total, faults in (("glibc", 5_000_000, 100), ("other", 4_000_000, 90)):
+        runs.append({"allocator": name, "repeat": 0, "pass": "instructions", "instructions_total": total})
+        runs.append({"allocator": name, "repeat": 0, "pass": "memory", "page_faults": faults})
+    return tuple(runs)
+
+
+def test_without_accesses_the_change_is_in_milliseconds_and_missing_counts_are_named():
+    file = results({}, instructions_runs())
+    found = row(prediction([file], "glibc"), "other")
+    assert math.isnan(found["percent"])
+    assert found["repetitions"] == 0
+    assert found["ns"] == pytest.approx(-1_000_000 * ALLOCATOR - 10 * FAULT)
+    assert (found["ns_low"], found["ns_high"]) == pytest.approx((-412_000, -210_000))
+    first, second = time_sentences([file], "glibc")
+    fewer = "20 % fewer instructions of the calls and the start-up, 10 % fewer page faults"
+    assert f"0.3 ± 0.1 ms less CPU time: {fewer}" in first
+    assert "cache and TLB misses" in second
+    assert "record --accesses" in second
+
+
+def test_the_allocators_start_up_counts():
+    runs = [dict(run) for run in instructions_runs()]
+    runs[2]["startup_process_instructions"] = 3_000_000
+    runs[2]["startup_instructions"] = 1_000_000
+    found = row(prediction([results({}, tuple(runs))], "glibc"), "other", "instructions")
+    assert found["ns"] == pytest.approx(2_000_000 * ALLOCATOR)
+
+
+def test_instructions_of_the_first_ops_stand_for_all_ops():
+    runs = [run | ({"op_limit": 250} if run["pass"] == "instructions" else {}) for run in instructions_runs()]
+    found = row(prediction([results({}, tuple(runs))], "glibc"), "other", "instructions")
+    assert found["ns"] == pytest.approx(-4_000_000 * ALLOCATOR)
+
+
+def test_a_difference_beyond_the_interval_is_a_sentence_with_its_reasons():
+    base = misses(caches=(300_000, 200_000, 100_000), faults=50)
+    fewer = misses(allocator=101_100, caches=(300_000, 200_000, 10_000), faults=52)
+    found = sentence_of(base, fewer, "jemalloc")
+    assert found.startswith("jemalloc would make this program")
+    assert "faster than glibc: 0.1 % more instructions, 90 % fewer last-level misses, 4.0 % more page faults" in found
+
+
+def test_of_the_levels_the_one_that_matters_is_named():
+    base, other = misses(caches=(90_000, 80_000, 1000)), misses(caches=(50_000, 40_000, 990))
+    assert "50 % fewer misses of 1 MiB" in sentence_of(base, other)
+
+
+def test_an_interval_with_zero_in_it_claims_nothing():
+    mixed = misses(allocator=110_000, caches=(3000, 2000, 980))
+    found = sentence_of(misses(), mixed)
+    assert "no difference can be predicted, -" in found
+    assert "to +" in found
+    assert "faster" not in found
+    assert "slower" not in found
+
+
+def test_without_penalties_nothing_is_predicted_and_the_reason_is_given():
+    file = results({"glibc": [misses()], "other": [misses()]}, with_penalties=False)
+    assert prediction([file], "glibc").empty
+    assert "heaptape machine" in time_sentences([file], "glibc")[0]
+
+
+def test_results_without_counts_say_nothing_of_time():
+    runs = tuple({"allocator": name, "pass": "time", "cycles_total": 5, "repeat": 0} for name in ("glibc", "other"))
+    file = results({}, runs)
+    assert time_sentences([file], "glibc") == []
+    assert time_table.usual(prediction([file], "glibc"), "glibc", []) == []
+
+
+def test_misses_of_other_sizes_are_not_compared():
+    other = misses()
+    other["caches"] = [{"bytes": 48 << 10, "ways": 12, "misses": 9}]
+    found = change(misses(), other)
+    assert found["ns"] == 0
+    assert found["missing"] == "caches"
+
+
+def test_each_level_costs_the_step_to_the_next_so_that_all_steps_are_the_way_to_memory():
+    known = penalties(measurement())
+    terms = {term.name: term for term in counts(results({"glibc": [misses()]}), known)["glibc"][0].terms}
+    steps = [terms[f"caches {size}"].penalty for size in (32 << 10, 1 << 20, 32 << 20)]
+    assert sum(step.low for step in steps) == pytest.approx(known.cache_miss(32 << 20, None).low)
+    assert sum(step.high for step in steps) == pytest.approx(known.cache_miss(32 << 20, None).high)
+    assert [terms[f"TLB {entries}"].count for entries in (64, 1536)] == [400, 300]
+
+
+def test_chains_over_more_memory_than_a_program_touches_are_not_used_for_its_misses():
+    measured = measurement()
+    [large] = [one for one in measured["working_sets"] if one["bytes"] == 16 << 20]
+    large["dependent_ns"] = quantiles(101)
+    highs = []
+    for touched_bytes in (4 << 20, 16 << 20):
+        file = results({"glibc": [misses(faults=touched_bytes >> 12)]})
+        terms = {term.name: term for term in counts(file, penalties(measured))["glibc"][0].terms}
+        highs.append(terms[f"caches {1 << 20}"].penalty.high)
+    # Less a load that hits the first level, 1 ns, and the step to 1 MiB, 4.
+    assert highs == [pytest.approx(41 - 5), pytest.approx(101 - 5)]
+
+
+def test_a_miss_that_becomes_a_hit_of_the_level_before_never_costs_more():
+    fewer = misses(caches=(3000, 2000, 500))
+    assert change(misses(), fewer)["high"] < COUNT_ERROR_PERCENT
+
+
+# Steps in order of address of planted.measurement, in ns: 0.5 to 1, 4.5 to 9, 5 to 10.
+SEQUENTIAL = (math.sqrt(0.5 * 1), math.sqrt(4.5 * 9), math.sqrt(5 * 10))
+
+
+def of_sequential(base, other):
+    return change(misses(sequential=base), misses(sequential=other), "caches")
+
+
+def test_a_sequential_miss_costs_from_a_walk_in_order_to_the_least_at_random():
+    known = penalties(measurement())
+    assert known.sequential_miss(32 << 20, None) == Penalty(10, pytest.approx(math.sqrt(200)), 20)
+    assert known.sequential_miss(32 << 10, 1 << 20) == Penalty(0.5, pytest.approx(math.sqrt(0.5)), 1)
+
+
+def test_misses_that_become_sequential_cost_the_difference_of_the_two():
+    found = of_sequential((0, 0, 0), (3000, 1500, 200))
+    expected = sum(n * (easy - full) for n, easy, full in zip((3000, 1500, 200), SEQUENTIAL, LEVELS))
+    assert found["ns"] == pytest.approx(expected)
+    lows, highs = zip((0.5, 4.5, 5), (1, 9, 10)), zip((1, 9, 10), (4, 36, 140))
+    most = sum(n * (easy[0] - full[1]) for n, easy, full in zip((3000, 1500, 200), lows, highs))
+    assert found["ns_low"] == pytest.approx(most)
+
+
+def test_a_miss_that_becomes_sequential_never_costs_more():
+    found = of_sequential((0, 0, 0), (3000, 2000, 1000))
+    assert found["ns_high"] == pytest.approx(0)
+    assert found["high"] == pytest.approx(0)
+
+
+def test_fresh_lines_are_sequential_in_the_share_that_all_misses_are():
+    # 10 fresh OS pages: 640 lines of 1,000 misses, of which 250 are sequential.
+    known = penalties(measurement())
+    file = results({"glibc": [misses(faults=10, sequential=(0, 0, 250))]})
+    terms = {term.name: term for term in counts(file, known)["glibc"][0].terms}
+    fresh = terms["fresh lines in sequence"]
+    assert (terms["fresh lines at random"].count, fresh.count) == (480, 160)
+    assert (fresh.penalty.high, terms["fresh lines at random"].penalty.high) == (10, 140)
+    last = 32 << 20
+    assert (terms[f"caches {last} at random"].count, terms[f"caches {last} in sequence"].count) == (270, 90)
+
+
+def test_where_no_walk_in_order_was_measured_sequential_misses_cost_as_all_do():
+    lacking = measurement()
+    for one in lacking["working_sets"]:
+        del one["stream_ns"]
+    file = results({"glibc": [misses(sequential=(0, 0, 0))], "other": [misses(sequential=(3000, 2000, 1000))]})
+    found = prediction([file], "glibc", penalties(lacking))
+    assert row(found, "other")["ns"] == 0
+    assert row(found, "other")["missing"] == ""
+
+
+def test_sequential_misses_that_only_one_has_are_not_compared():
+    found = change(misses(), misses(sequential=(1, 1, 1)))
+    assert found["ns"] == 0
+    assert found["missing"] == "caches"
+
+
+def near_terms(**given):
+    """Name of the term -> (count, least and greatest ns), of the caches."""
+    file = results({"glibc": [misses(**given)]})
+    terms = counts(file, penalties(measurement_with_near()))["glibc"][0].terms
+    return {term.name: (term.count, term.penalty.low, term.penalty.high) for term in terms if term.part == "caches"}
+
+
+def test_misses_beyond_those_of_the_first_tlb_are_in_os_pages_just_used():
+    found = near_terms(caches=(3000, 2000, 300), tlbs=(400, 300))
+    assert found[f"caches {1 << 20}"] == (400, 9, 36)
+    assert found[f"caches {1 << 20} near"] == (1600, 4.5, 18)
+    assert (found[f"caches {32 << 20}"][0], found[f"caches {32 << 20} near"][0]) == (300, 0)
+
+
+def test_sequential_misses_are_not_among_those_in_os_pages_just_used():
+    found = near_terms(caches=(3000, 2000, 1000), tlbs=(400, 300), sequential=(0, 1500, 800))
+    kinds = [found[f"caches {1 << 20}{kind}"][0] for kind in (" at random", " at random near", " in sequence")]
+    assert kinds == [400, 100, 1500]
+    assert found[f"caches {32 << 20} at random near"][0] == 0
+
+
+def test_a_miss_near_the_last_ones_never_costs_more_than_elsewhere():
+    measured = measurement_with_near()
+    for row in measured["working_sets"]:
+        if row["bytes"] > 16 << 10:  # the first is a hit
+            row["near_dependent_ns"] = row["near_independent_ns"] = quantiles(1000)
+    known = penalties(measured)
+    assert known.near_miss(32 << 20, None) == known.cache_miss(32 << 20, None)
+
+
+def test_a_miss_that_becomes_near_never_costs_more():
+    files = [results({"glibc": [misses(tlbs=(2000, 0))], "other": [misses(tlbs=(100, 0))]})]
+    found = row(prediction(files, "glibc", penalties(measurement_with_near())), "other", "caches")
+    assert found["ns_low"] < found["ns_high"] < 0
+
+
+def test_penalties_are_what_a_load_takes_beyond_a_hit():
+    known = penalties(measurement())
+    assert known.cache_miss(32 << 10, 1 << 20) == Penalty(1, 2, 4)
+    assert known.cache_miss(32 << 20, None) == Penalty(20, pytest.approx(60), 180)
+    assert known.tlb_miss(64, 1536) == Penalty(2, 4, 8)
+    assert known.program_instruction == Penalty(0.1, pytest.approx(0.2), 0.4)
+
+
+def test_a_measurement_without_a_figure_is_one_error():
+    lacking = measurement()
+    del lacking["kernel"]["munmap_ns"]
+    with pytest.raises(HeaptapeError, match="munmap_ns"):
+        penalties(lacking)
+
+
+def test_instructions_that_could_not_be_stepped_through_are_an_error():
+    lacking = measurement()
+    lacking["code"]["allocator"] = {"instructions_per_iteration": None, "instruction_ns": None}
+    with pytest.raises(HeaptapeError, match="lacks a figure"):
+        penalties(lacking)
+
+
+def test_a_kept_measurement_is_of_the_same_processor_or_none(tmp_path):
+    place = tmp_path / "machine.json"
+    assert kept("made up", place) is None
+    place.write_text(json.dumps(measurement()))
+    assert kept("made up", place) == measurement()
+    assert kept("another", place) is None
+    assert kept(None, place) is None
+    place.write_text("{")
+    assert kept("made up", place) is None
+
+
+def test_what_is_measured_has_a_set_for_every_level():
+    sets, pages = plan([Geometry()])
+    assert sets == [16 << 10, 128 << 10, 512 << 10, 4 << 20, 16 << 20, 128 << 20]
+    assert pages == [314, 3072]
+
+
+def test_the_table_time_has_the_parts_and_the_counts():
+    file = results({"glibc": [misses()], "other": [misses(caches=(3000, 2000, 500))]})
+    question = Question([file], "glibc")
+    frame = KINDS["time"].frame(question)
+    counted = frame[frame["part"] == "count of last-level misses"].iloc[0]
+    assert (counted["counted_before"], counted["counted_after"], counted["percent"]) == (1000, 500, -50)
+    text = render_text(KINDS["time"].view(frame, question), 200)
+    assert "predicted change, % of glibc's" in text
+    assert "fewer last-level misses" in text
+
+
+def test_the_usual_tables_begin_with_it_and_say_that_cycles_are_of_the_calls():
+    file = results({"glibc": [misses()], "other": [misses(caches=(3000, 2000, 500))]})
+    found = time_table.usual(prediction([file], "glibc"), "glibc", time_sentences([file], "glibc"))
+    assert found[0].title.startswith("CPU time of the program")
+    assert "of the calls alone" in found[-1].notes[-1]
+
+
+def test_in_words_begins_with_time():
+    file = results({"glibc": [misses()], "other": [misses(caches=(3000, 2000, 0))]})
+    assert in_words(file)[0].startswith("other would make this program")

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Runs that only count, several at a time: the same figures as one by one, and none left behind."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import default_home
+from heaptape.run import registry, replay
+from heaptape.run.engine_process import Processes, in_order, run_to_end, side_by_side
+from heaptape.run.rounds import Settings
+
+HOME = default_home()
+SLEEPER = ["sh", "-c", "exec sleep 1000", "engine", "workload"]
+
+
+@pytest.fixture(scope="module")
+def workload(small_tape, tmp_path_factory):
+    return replay.prepare(str(small_tape), HOME, tmp_path_factory.mktemp("side-by-side"))
+
+
+def counted(workload, jobs):
+    """For each run, in order: the allocator, the pass, and the exact figures."""
+    known = registry.load(HOME)
+    choices = [registry.choose(name, known) for name in ("glibc", "reference")]
+    settings = Settings(repeats=2, passes=("memory", "instructions", "verify"), seed=7, jobs=jobs)
+    data = replay.replay(workload, replay.describe_workload(workload, "small"), choices, settings, HOME)
+    figures = ("rss_anon_peak_bytes", "rss_anon_mean_bytes", "instructions_total", "syscalls", "verified")
+    return [(run["allocator"], run["pass"], run["repeat"], *(run.get(key) for key in figures)) for run in data["runs"]]
+
+
+def test_figures_and_their_order_are_the_same_whatever_number_of_runs_is_made_at_a_time(workload):
+    alone = counted(workload, 1)
+    assert len(alone) == 2 * (2 + 2 + 1)
+    assert counted(workload, 5) == alone
+
+
+def has_no_children():
+    return not Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+def test_an_error_of_one_ends_the_others_and_those_that_wait_are_never_started(tmp_path):
+    processes = Processes()
+    started = []
+
+    def work(number):
+        started.append(number)
+        if number == 2:
+            raise HeaptapeError("planted")
+        with (tmp_path / f"{number}").open("w") as stderr:
+            return run_to_end(processes, SLEEPER, stderr, 0, lambda share: None)
+
+    with pytest.raises(HeaptapeError, match="planted"):
+        list(side_by_side(work, range(20), 3, processes))
+    assert len(started) < 20
+    assert has_no_children()
+
+
+def test_a_caller_that_gives_up_ends_all(tmp_path):
+    processes = Processes()
+
+    def work(number):
+        with (tmp_path / f"{number}").open("w") as stderr:
+            return run_to_end(
+                processes, ["true", "workload"] if number == 0 else SLEEPER, stderr, 0, lambda share: None
+            )
+
+    done = side_by_side(work, range(3), 3, processes)
+    assert next(done)[0] == 0
+    done.close()
+    assert has_no_children()
+
+
+def test_a_run_that_lasts_too_long_is_ended_alone(tmp_path):
+    with (tmp_path / "stderr").open("w") as stderr:
+        timed_out, status = run_to_end(Processes(), SLEEPER, stderr, 0.1, lambda share: None)
+    assert (timed_out, status) == (True, -9)
+
+
+def test_results_of_in_order_come_in_the_order_of_the_items_and_no_more_than_jobs_are_taken_ahead():
+    taken = []
+
+    def items():
+        for number in range(20):
+            taken.append(number)
+            yield number
+
+    def work(number, processes):
+        time.sleep(0.02 if number % 3 == 0 else 0)
+        return number * number
+
+    seen = []
+    for square in in_order(work, items(), 3, Processes()):
+        seen.append(square)
+        assert len(taken) <= len(seen) + 2
+    assert seen == [number * number for number in range(20)]
+
+
+def test_closing_in_order_ends_the_work_in_progress():
+    processes = Processes()
+
+    def work(number, those):
+        if number == 0:
+            return 0
+        with Path(os.devnull).open("w") as nowhere:
+            return run_to_end(those, SLEEPER, nowhere, 1000, lambda share: None)
+
+    answers = in_order(work, range(5), 2, processes)
+    assert next(answers) == 0
+    answers.close()
+    assert processes.ended

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT
+"""Rounds interleave, can be repeated with their seed, and end when the figures are as precise as requested."""
+
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from heaptape.results import disturbance
+from heaptape.run import noise
+from heaptape.run.registry import Choice
+from heaptape.run.rounds import (
+    AS_OFTEN_AS_ASKED,
+    FEW_REPEATS,
+    FEWEST_ROUNDS,
+    ONCE,
+    PASSES,
+    Rounds,
+    Run,
+    Settings,
+    memory_varies,
+    widest_interval,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def make_choices(count):
+    return [Choice(f"a{i}", "default", None, "", {}) for i in range(count)]
+
+
+def play(choices, settings, measure=lambda run: {}):
+    """All planned runs, each with its result."""
+    rounds, finished, runs = Rounds(choices, settings), [], []
+    while made := rounds.next(finished):
+        runs += made
+        for run in made:
+            about = {"allocator": run.choice.allocator, "variant": "default", "repeat": run.repeat, "pass": run.pass_}
+            finished.append(about | measure(run))
+    return runs
+
+
+@given(st.integers(1, 5).map(make_choices), st.integers(1, 8), st.integers(0, 2**32))
+def test_every_run_is_made_once_and_again_with_the_same_seed(choices, repeats, seed):
+    settings = Settings(repeats=repeats, seed=seed, passes=PASSES)
+    runs = play(choices, settings)
+    often = dict.fromkeys(AS_OFTEN_AS_ASKED, repeats) | {"instructions": FEW_REPEATS} | dict.fromkeys(ONCE, 1)
+    wanted = [(c.label, p, r) for c in choices for p in PASSES for r in range(often.get(p, min(repeats, FEW_REPEATS)))]
+    assert Counter((run.choice.label, run.pass_, run.repeat) for run in runs) == Counter(wanted)
+    assert play(choices, settings) == runs
+    assert Rounds(choices, settings).least() == len(runs)
+    # Interleaved: within a round all allocators of a pass are together, rounds never mix.
+    assert [run.repeat for run in runs] == sorted(run.repeat for run in runs)
+    for repeat in range(repeats):
+        passes = [run.pass_ for run in runs if run.repeat == repeat]
+        assert passes == sorted(passes, key=PASSES.index)
+
+
+def test_order_within_a_round_changes_from_round_to_round():
+    runs = play(make_choices(5), Settings(repeats=20, passes=("time",), seed=1))
+    orders = {tuple(run.choice.label for run in runs[5 * i : 5 * i + 5]) for i in range(20)}
+    assert len(orders) > 10
+
+
+def test_memory_is_repeated_only_where_two_runs_differ():
+    source = random.Random(1)
+
+    def measure(run: Run):
+        steady = run.choice.allocator == "a0"
+        return {"rss_anon_peak_bytes": 10**7 if steady else 10**7 + source.randrange(10**6)}
+
+    runs = play(make_choices(2), Settings(repeats=6, passes=("memory",)), measure)
+    assert Counter(run.choice.allocator for run in runs) == {"a0": FEW_REPEATS, "a1": 6}
+
+
+def test_memory_varies_looks_at_peak_and_mean():
+    def runs(*means):
+        return [
+            {"allocator": "x", "pass": "memory", "rss_anon_peak_bytes": 5000, "rss_anon_mean_bytes": mean}
+            for mean in means
+        ]
+
+    assert not memory_varies("x", [])
+    assert not memory_varies("x", runs(4000, 4000))
+    assert memory_varies("x", runs(4000, 4100))
+    assert not memory_varies("y", runs(4000, 4100))
+
+
+def noisy_cycles(spread, seed):
+    source = random.Random(seed)
+
+    def measure(run: Run):
+        if run.pass_ != "time":
+            return {}
+        base = {"a0": 1e9, "a1": 8e8, "a2": 1.2e9}[run.choice.allocator]
+        return {"cycles_total": base * math.exp(source.gauss(0, spread))}
+
+    return measure
+
+
+@pytest.mark.parametrize("percent", [5.0, 2.0])
+def test_stop_rule_ends_when_every_interval_is_narrow_enough(percent):
+    choices, settings = make_choices(3), Settings(repeats=2, passes=("time",), until_ci_percent=percent)
+    often = []
+    for seed in range(20):
+        measure = noisy_cycles(0.02, seed)
+        finished = []
+
+        def keep(run, measure=measure, finished=finished):
+            about = {"allocator": run.choice.allocator, "variant": "default", "repeat": run.repeat, "pass": "time"}
+            finished.append(about | measure(run))
+            return {key: finished[-1][key] for key in ("cycles_total",)}
+
+        rounds = 1 + max(run.repeat for run in play(choices, settings, keep))
+        assert widest_interval(finished, "a0") <= percent
+        if rounds > FEWEST_ROUNDS:
+            before = [run for run in finished if run["repeat"] < rounds - 1]
+            assert widest_interval(before, "a0") > percent
+        often.append(rounds)
+    assert min(often) >= FEWEST_ROUNDS
+    # A standard deviation of 2 % each, 2.8 % of the difference: half an interval is about 2 x 2.8 / sqrt(n) percent.
+    assert 0.4 < sorted(often)[10] / max((2 * 2.8 / percent) ** 2, FEWEST_ROUNDS) < 2.5
+
+
+def test_stop_rule_gives_up_at_its_limit_and_without_a_ratio():
+    settings = Settings(repeats=2, passes=("time",), until_ci_percent=0.001, repeats_limit=9)
+    assert 1 + max(run.repeat for run in play(make_choices(3), settings, noisy_cycles(0.1, 1))) == 9
+    only_one = play(make_choices(1), Settings(repeats=2, passes=("time",), until_ci_percent=1), noisy_cycles(0.1, 1))
+    assert len(only_one) == FEWEST_ROUNDS
+    # All runs fail: there is nothing to compare, and nothing to wait for.
+    assert len(play(make_choices(2), settings)) == 2 * FEWEST_ROUNDS
+    assert widest_interval([{"allocator": "a", "pass": "time", "repeat": 0, "cycles_total": 5}], "b") == math.inf
+
+
+def reading(**fields):
+    return noise.Reading(**({"clock": 0.0, "busy": 0.0, "steal": 0.0, "own": 0.0, "mhz": None} | fields))
+
+
+def test_noise_separates_own_work_from_that_of_others(monkeypatch):
+    """Two seconds on four processors, of which some were busy for one second in all."""
+    monkeypatch.setattr(noise.os, "cpu_count", lambda: 4)
+    begin = reading(clock=10.0, busy=5.0, own=1.0)
+    assert noise.between(begin, reading(clock=12.0, busy=6.0, own=2.0, steal=0.2)) == {
+        "steal_percent": 2.5,
+        "other_load_percent": 0.0,
+    }
+    assert noise.between(begin, reading(clock=12.0, busy=6.0, own=1.2, mhz=2600.0)) == {
+        "steal_percent": 0.0,
+        "other_load_percent": 10.0,
+        "cpu_mhz": 2600.0,
+    }
+    # Ticks may lag behind a process's own figures from the kernel.
+    assert noise.between(begin, reading(clock=12.0, busy=6.0, own=2.5))["other_load_percent"] == 0
+
+
+def test_a_child_that_was_waited_for_is_own_work_and_one_that_was_not_is_others():
+    """By the kernel's figures of that child, when it has just ended."""
+    burn = "for _ in range(2_000_000): pass"
+    before = noise.read()
+    child = subprocess.Popen([sys.executable, "-c", burn])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    ended = noise.read()
+    _, _, usage = os.wait4(child.pid, 0)
+    child.returncode = 0
+    after = noise.read()
+    spent = usage.ru_utime + usage.ru_stime
+    assert spent > 0
+    assert after.own - ended.own >= spent
+    assert ended.clock >= before.clock
+    assert ended.busy >= before.busy
+
+
+def test_too_short_a_run_has_no_noise_figures():
+    assert noise.between(reading(), reading(clock=0.19, busy=0.1)) is None
+    assert noise.between(reading(), reading(clock=0.21, busy=0.1)) is not None
+    assert noise.between(reading(), reading(clock=9.0)) is None, "no tick was counted"
+
+
+def test_noise_is_summed_up_and_reported():
+    runs = [
+        {"noise": {"steal_percent": 0.0, "other_load_percent": 3.0, "cpu_mhz": 2600.0}},
+        {"noise": {"steal_percent": 4.0, "other_load_percent": 3.0, "cpu_mhz": 2400.0}},
+        {"noise": {"steal_percent": 0.0, "other_load_percent": 40.0, "cpu_mhz": 2600.0}},
+        {},
+    ]
+    summary = disturbance.summarise(runs)
+    assert summary["runs"] == 3
+    assert summary["disturbed_runs"] == 2
+    text = disturbance.sentence(summary)
+    assert text.startswith("2 of 3 runs were disturbed")
+    assert "worst 4.0 % and 40.0 %" in text
+    assert "2,400 to 2,600 MHz" in text
+    assert disturbance.sentence(disturbance.summarise([{}])) == disturbance.sentence(None) == ""
+
+
+def test_runs_of_a_round_share_the_engines_own_cost(small_results):
+    runs = [run for run in json.loads(small_results.read_text())["runs"] if run["pass"] == "time"]
+    own = {
+        repeat: [run["engine_cycles_per_op"] for run in runs if run["repeat"] == repeat]
+        for repeat in {run["repeat"] for run in runs}
+    }
+    assert all(len(figures) == 2 and len(set(figures)) == 1 for figures in own.values())
+    assert len({figures[0] for figures in own.values()}) == len(own) == 2

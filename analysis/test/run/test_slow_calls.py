@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT
+"""Slow calls meet the system calls of the same position."""
+
+from heaptape.run.slow_calls import tell_system_calls
+
+
+def runs(lost=0):
+    about = {"allocator": "a", "variant": ""}
+    rows = [[0, "brk", 0], [7, "mmap", 4096], [7, "madvise", 4096], [7, "mmap", 1], [90, "munmap", 1]]
+    slowest = [{"call": "malloc", "position": position} for position in (7, 8, 90, 200)]
+    return [
+        about | {"pass": "time", "slowest": slowest},
+        about | {"pass": "memory", "syscall_rows": rows, "syscall_rows_lost": lost},
+        {"allocator": "b", "variant": "", "pass": "time", "slowest": [{"call": "free", "position": 7}]},
+    ]
+
+
+def test_slow_call_has_the_system_calls_of_its_position():
+    made = runs()
+    tell_system_calls(made)
+    assert [call["syscalls"] for call in made[0]["slowest"]] == [{"mmap": 2, "madvise": 1}, {}, {"munmap": 1}, {}]
+
+
+def test_unknown_system_calls_are_left_out():
+    made = runs(lost=3)
+    tell_system_calls(made)
+    assert ["syscalls" in call for call in made[0]["slowest"]] == [True, True, False, False]
+    assert "syscalls" not in made[2]["slowest"][0]

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""Who holds the memory: tables, differences, figures and the report's section agree with the layouts."""
+
+import functools
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from heaptape.common.errors import HeaptapeError
+from heaptape.results.holders import LEAST_SHOWN, at_position, over_time
+from heaptape.results.schema import Results
+from heaptape.show.figures import memory_figures
+from heaptape.show.pages import holders, page
+from synthetic_blame import make_run, planted
+
+KINDS = ("leak", "retention", "fragmentation", "none")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@functools.cache
+def run_of(allocator, kind, **options):
+    """A run; tests do not change it."""
+    return make_run(allocator, planted(kind), **options)
+
+
+def file_of(*kinds, name="prog", **options):
+    """A file with one allocator for each kind of layout, named after it."""
+    runs = [run_of(kind, kind, **options) for kind in kinds]
+    return Results(f"{name}.json", {"workload": {"name": name, "ops": 8000}, "runs": runs})
+
+
+def view_of(*files, places=("widest",), by=()):
+    return holders.View([one for file in files for one in holders.of_results(file)], places, by)
+
+
+def rows_of(table):
+    return {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+
+
+def test_the_sentences_stand_on_top_one_for_each_allocator():
+    lines = holders.as_text(view_of(file_of(*KINDS))).splitlines()
+    assert [line.split(": ")[1] for line in lines[:4]] == [
+        "leak, or data that only grow", "retention", "fragmentation",
+        "RSS is live memory",
+    ]  # fmt: skip
+    assert lines[4] == ""
+
+
+def test_of_a_distillate_they_say_first_that_it_is_one():
+    file = file_of("leak", "none")
+    file.workload["distilled"] = {"whole": {"name": "server", "ops": 800_000}, "ratio": 0.01, "expected": {}}
+    first, *others = holders.sentences(view_of(file))
+    assert first == (
+        "prog is a distillate, 1.0 % of the 800,000 ops of server: the figures are of the distillate itself, not "
+        "estimates of the whole's."
+    )
+    assert not any("distillate" in one for one in others)
+
+
+def test_pinners_have_what_the_layout_implies():
+    found = view_of(file_of("fragmentation"))
+    table = holders.tables(found)[0]
+    assert table.title == (
+        "fragmentation: by site, at op 4,000, where RSS is most above live bytes: RSS 256.0 KiB, live 15.0 KiB"
+    )
+    rows = rows_of(table)
+    # 64 OS pages, each with one object of 240 bytes and 16 of rounding.
+    assert rows == {"#1 make_survivor < fill < main": ["64", "15.0", "1.0", "240.0", "256.0", "100.0"]}
+    states = rows_of(next(table for table in holders.tables(found) if table.title == "What is resident and not live"))
+    assert states["in partly filled OS pages: caches, bins, headers"] == ["240.0", "99.6"]
+    assert states["all"] == ["241.0", "100"]
+
+
+def test_groups_that_are_not_shown_are_added_up():
+    runs = [run_of("a", "none")]
+    file = Results("x.json", {"runs": runs})
+    rows = rows_of(holders.tables(view_of(file, by=("age",)))[0])
+    whole = sum(float(cells[1]) for cells in rows.values())
+    assert whole == pytest.approx(16 * 64 * 240 / 1024, abs=0.5)
+
+
+def test_without_stacks_it_is_by_thread_size_and_age_and_one_line_says_so():
+    found = view_of(file_of("leak", stacks=False))
+    assert holders.sentences(found)[1] == (
+        "no call stacks in the recording (record --stacks): by thread, size and age instead."
+    )
+    titles = [table.title for table in holders.tables(found)]
+    assert [re.search(r"by (\w+)", title)[1] for title in titles[:3]] == ["thread", "size", "age"]
+    with pytest.raises(HeaptapeError, match="record with --stacks"):
+        holders.flame(found.holders, "widest", "prog")
+
+
+def test_two_positions_two_allocators_and_two_files_give_differences():
+    of_places = holders.differences(view_of(file_of("fragmentation"), places=("3000", "5000")))
+    assert [table.title for table in of_places] == ["fragmentation: from 3000 to 5000, by site"]
+    # The temporary objects went: 15 of 16, which held nothing but their rounding.
+    assert rows_of(of_places[0])["all"][-1] == "+0.0"
+    survivors = rows_of(of_places[0])["make_survivor < fill < main"]
+    assert survivors == ["15.0", "15.0", "1.0", "241.0", "+240.0"]
+    of_allocators = holders.differences(view_of(file_of("fragmentation", "none")))
+    assert [table.title for table in of_allocators] == ["From fragmentation to none, by site"]
+    of_files = holders.differences(view_of(file_of("leak", name="a"), file_of("leak", name="b")))
+    assert [table.title for table in of_files] == ["From a, leak to b, leak, by site"]
+    assert list(rows_of(of_files[0])) == ["all"]
+
+
+def test_json_has_the_figures_unrounded():
+    data = json.loads(holders.as_json(view_of(file_of("retention", "leak"), by=("thread", "size"))))
+    assert [(row["allocator"], row["kind"]) for row in data["holders"]] == [
+        ("retention", "retention"),
+        ("leak", "leak"),
+    ]
+    first = data["holders"][0]
+    held = [row for row in first["groups"] if row["grouping"] == "size"]
+    assert sum(row["held_bytes"] for row in held) == sum(row["bytes"] for row in first["states"])
+    assert [row["position"] for row in first["over_time"]] == list(range(0, 8001, 1000))
+
+
+def test_over_time_each_position_has_the_holders_of_that_position():
+    (found,) = file_of("retention").holders().values()
+    for row in over_time(found, "site").itertuples():
+        groups = at_position(found, "", row.position, "site")
+        groups = groups[(groups["kind"] == "group") & (groups["share"] >= LEAST_SHOWN)]
+        assert row.holders == list(zip(groups["number"], groups["group"], groups["held_bytes"]))[:3]
+
+
+def test_the_flame_graph_has_what_each_site_holds():
+    one = holders.flame(view_of(file_of("none")).holders, "end", "prog")
+    names = {title.text.split(" — ")[0]: title.text for title in ElementTree.fromstring(one).iter(f"{SVG}title")}
+    assert {"all", "main", "fill", "make_survivor", "make_temporary"} <= set(names)
+    # Rounding only: the OS pages are full. One of 16 objects is a survivor.
+    assert names["make_survivor"].split("\n")[0] == "make_survivor — 1.0 KiB, 6.25 %"
+    both = holders.flame(view_of(file_of("none", "fragmentation")).holders, "end", "prog")
+    names = {title.text.split(" — ")[0] for title in ElementTree.fromstring(both).iter(f"{SVG}title")}
+    assert {"all", "none", "fragmentation"} <= names
+
+
+@pytest.mark.parametrize("by", ["site", "function", "thread", "size", "phase", "age"])
+def test_the_figure_reaches_rss(by):
+    file = file_of("fragmentation", "none")
+    figure = memory_figures.figure_holders(file, ["fragmentation", "none"], by)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["fragmentation", "none"]
+    highest = max(
+        path.vertices[:, 1].max() for axes in figure.axes for area in axes.collections for path in area.get_paths()
+        if len(path.vertices)
+    )  # fmt: skip
+    assert highest == pytest.approx(0.25)
+    assert memory_figures.figure_holders(Results("x.json", {"runs": []}), "glibc") is None
+
+
+def test_the_report_has_a_section_with_sentences_tables_figure_and_flame_graph():
+    runs = [run_of("glibc", "fragmentation")]
+    text = page.make([Results("r.json", {"workload": {"name": "w"}, "runs": runs})], "glibc")
+    section = text[text.index("<h3>Who holds the memory</h3>") : text.index("<h3>Memory over progress</h3>")]
+    assert "fragmentation: 240.0 KiB of 256.0 KiB of RSS are empty bytes" in section
+    assert "#1 make_survivor &lt; fill &lt; main" in section
+    assert section.count('<figure class="zoom">') == 1
+    assert section.count('class="flame-graph"') == 1
+    assert "http://" not in text
+
+
+def test_results_that_lack_it_or_the_allocator_are_one_line():
+    with pytest.raises(
+        HeaptapeError, match=r"^r.json: no run says who holds the memory: replay it with --passes blame$"
+    ):
+        holders.of_results(Results("r.json", {"runs": [{"allocator": "glibc"}]}))
+    with pytest.raises(HeaptapeError, match=r"^prog.json: hoard is not in it: there are leak$"):
+        holders.of_results(file_of("leak"), ["hoard"])

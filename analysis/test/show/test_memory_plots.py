@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: MIT
+"""The memory graphs: colours that have to be distinguished can be, by colour-blind readers and in grey; pictures show
+the data.
+
+Colour blindness is simulated with the matrices of Machado, Oliveira and Fernandes (2009), severity 1.0, in linear RGB;
+distances are those of CIE L*a*b* (1976). 2.3 is a just noticeable difference; these must be visible at a glance.
+"""
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from heaptape import fragmentation, memory_figures
+from heaptape.results.schema import Results
+from heaptape.show.figures import memory_plots
+from heaptape.show.pages.svg import svg
+from heaptape.tape.memory_map import decode, gap_bytes, without_gaps
+from matplotlib.colors import to_rgb
+from synthetic_results import encode_fragmentation, encode_resident_map, make_results
+
+EYES = {
+    "normal": np.eye(3),
+    "protanopia": np.array([
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ]),
+    "deuteranopia": np.array([
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ]),
+    "tritanopia": np.array([
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ]),
+    "grey print": np.tile([0.2126, 0.7152, 0.0722], (3, 1)),
+}  # fmt: skip
+GLANCE, GLANCE_GREY = 15, 7
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+WHITE = TO_XYZ.sum(axis=1)
+
+
+def lab(colour, eyes):
+    """CIE L*a*b* of a colour as these eyes see it."""
+    channels = np.array(to_rgb(colour))
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    xyz = TO_XYZ @ np.clip(EYES[eyes] @ linear, 0, 1) / WHITE
+    f = np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), xyz / (3 * (6 / 29) ** 2) + 4 / 29)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def distance(one, other, eyes):
+    return float(np.linalg.norm(lab(one, eyes) - lab(other, eyes)))
+
+
+def least(eyes):
+    return GLANCE_GREY if eyes == "grey print" else GLANCE
+
+
+def test_the_simulation_confuses_what_such_eyes_confuse():
+    """Otherwise the tests below would prove nothing."""
+    red, green = "#b05040", "#6f7a3a"
+    assert distance(red, green, "normal") > 40
+    assert distance(red, green, "deuteranopia") < 20
+    assert distance("#ffffff", "#000000", "grey print") == pytest.approx(100, abs=0.1)
+
+
+@pytest.mark.parametrize("eyes", EYES)
+@pytest.mark.parametrize("paper", [memory_figures.LIGHT.paper, memory_figures.DARK.paper])
+def test_what_is_resident_but_empty_stands_out_from_paper_and_from_every_fullness(eyes, paper):
+    empty = memory_plots.EMPTY_COLOUR
+    assert distance(empty, paper, eyes) > 2 * least(eyes)
+    for share in np.linspace(0, 1, 21):
+        live = memory_plots.FULLNESS(share)[:3]
+        assert distance(live, paper, eyes) > least(eyes), share
+        # In grey, nearly empty regions are nearly as light: hatching, where there is an area, distinguishes them.
+        assert distance(live, empty, eyes) > (least(eyes) if eyes != "grey print" or share > 0.25 else 2.3), share
+
+
+@pytest.mark.parametrize("eyes", EYES)
+def test_fullness_gets_steadily_darker(eyes):
+    lightness = [lab(memory_plots.FULLNESS(share)[:3], eyes)[0] for share in np.linspace(0, 1, 11)]
+    assert all(before - after > 2.3 for before, after in pairwise(lightness))
+
+
+@pytest.mark.parametrize("eyes", EYES)
+def test_parts_and_states_differ_from_their_neighbours(eyes):
+    for colours in (list(memory_plots.PART_COLOURS.values()), list(memory_plots.STATE_COLOURS)):
+        for one, other in pairwise(colours):
+            assert distance(one, other, eyes) > least(eyes), (one, other)
+
+
+@pytest.mark.parametrize("eyes", [eyes for eyes in EYES if eyes != "grey print"])
+def test_any_two_parts_are_distinguishable(eyes):
+    for one, other in combinations(memory_plots.PART_COLOURS.values(), 2):
+        assert distance(one, other, eyes) > GLANCE, (one, other)
+
+
+def compact_map_of(cells, region_bytes=4096):
+    return without_gaps(decode({"memory_map": encode_resident_map(region_bytes, list(range(len(cells))), cells)}))
+
+
+def test_a_region_too_small_for_a_row_still_colours_it():
+    """2,000 regions, of which every second is empty, in 100 rows: each row is half of either."""
+    cells = [{region: (4096 * (region % 2), 4096) for region in range(2000)}] * 2
+    image = memory_plots.map_image(compact_map_of(cells), rows=100, columns=2)
+    full, empty = np.array(memory_plots.FULLNESS(1.0)[:3]), np.array(to_rgb(memory_plots.EMPTY_COLOUR))
+    assert image.shape == (100, 2, 4)
+    assert np.allclose(image[..., :3], (full + empty) / 2, atol=1e-6)
+    assert (image[..., 3] == 1).all()
+
+
+def test_uneven_positions_take_the_room_that_they_stand_for():
+    cells = [{}, {7: (4096, 4096)}, {}]
+    run = {"memory_map": encode_resident_map(4096, [0, 10, 100], cells)}
+    alpha = memory_plots.map_image(without_gaps(decode(run)), columns=100)[0, :, 3]
+    assert alpha.tolist() == [0] * 10 + [1] * 90
+
+
+def test_gaps_are_what_is_missing_between_the_stretches():
+    cells = [{5: (1, 4096), 6: (1, 4096), 1000: (1, 4096), 5000: (1, 4096)}]
+    assert gap_bytes(compact_map_of(cells)).tolist() == [993 * 4096, 3999 * 4096]
+    assert [memory_plots.size_text(int(gap)) for gap in (993 * 4096, 1 << 43)] == ["3.9 MiB", "8 TiB"]
+
+
+def made_file(walk=()):
+    data = make_results(repeats=1)
+    rows = [
+        dict.fromkeys([*fragmentation.MEASURED, *fragmentation.FILLS], 4096 * n)
+        | {"rss_anon_bytes": 10 * 4096 * n}
+        | {f"walk_{state}_{what}": 512 * n for state in walk for what in ("bytes", "beside_live_bytes", "empty_bytes")}
+        for n in range(5)
+    ]
+    for run in data["runs"]:
+        if run["pass"] == "memory":
+            run["fragmentation"] = encode_fragmentation(range(0, 1_000_001, 250_000), rows, walk)
+    return Results("made.json", data)
+
+
+@pytest.mark.parametrize("theme", [memory_figures.LIGHT, memory_figures.DARK, memory_figures.PAGE])
+def test_the_panels_of_a_memory_figure_have_one_progress_axis(theme):
+    for walk, panels in (((), 3), (("used", "top"), 4)):
+        figure = memory_figures.figure_memory(made_file(walk), "jemalloc", theme=theme)
+        figure.draw_without_rendering()
+        boxes = [axes.get_window_extent() for axes in figure.axes[:panels]]
+        assert len({(round(box.x0), round(box.x1)) for box in boxes}) == 1
+        assert len({axes.get_xlim() for axes in figure.axes[:panels]}) == 1
+        width = figure.get_window_extent().width
+        for text in figure.findobj(lambda artist: hasattr(artist, "get_text") and artist.get_text()):
+            assert text.get_window_extent().x1 <= width + 1, text.get_text()
+
+
+def test_figures_of_a_distillate_say_that_they_are():
+    file = made_file()
+    texts = [text.get_text() for text in memory_figures.figure_decomposition(file, "glibc").texts]
+    assert texts == []
+    file.workload["distilled"] = {"whole": {"name": "server", "ops": 1000}, "ratio": 0.01, "expected": {}}
+    for figure in (
+        memory_figures.figure_memory(file, "jemalloc"),
+        memory_figures.figure_occupancy(file, "glibc"),
+        memory_figures.figure_decomposition(file, "glibc"),
+    ):
+        (note,) = [text.get_text() for text in figure.texts]
+        assert note == "of the distillate itself (1.0 % of the 1,000 ops of server), not an estimate of the whole's"
+        assert "of the distillate itself" in svg(figure, "salt")
+
+
+def test_a_figure_without_data_is_none():
+    file = Results("made.json", make_results(repeats=1))
+    assert memory_figures.figure_memory(file, "no such") is None
+    assert memory_figures.figure_occupancy(file, "jemalloc") is None
+    assert memory_figures.figure_decomposition(file, file.labels) is None
+
+
+def test_decompositions_have_one_scale_and_a_panel_each():
+    figure = memory_figures.figure_decomposition(made_file(), ["glibc", "jemalloc", "mimalloc"])
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    assert [axes.get_title(loc="left") for axes in shown] == ["glibc", "jemalloc", "mimalloc"]
+    assert len({axes.get_ylim() for axes in shown}) == 1
+    assert memory_figures.figure_occupancy(made_file(), "glibc").axes[0].get_ylim()[1] > 12 * 4096 * 4

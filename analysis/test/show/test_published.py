@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""The shapes of JSON: the published shapes are those of the code, and commands print them. Outputs that take long
+to make are checked in their own tests: `tests.support.published`.
+"""
+
+import json
+
+import msgspec
+import pytest
+from heaptape.results.structs import json_schema
+from heaptape.show.outputs.published import OUTPUTS, conforms, schemas, write
+from jsonschema import Draft202012Validator
+
+from tests.support import CONVERT, call_heaptape, published, succeed
+
+
+def test_the_published_schemas_are_those_of_the_code(tmp_path):
+    write(tmp_path)
+    assert {path.name: json.loads(path.read_text()) for path in tmp_path.iterdir()} == {
+        f"{name}.schema.json": schema for name, schema in (schemas() | {"results": json_schema()}).items()
+    }
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_each_is_a_json_schema(name):
+    Draft202012Validator.check_schema(schemas()[name])
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_each_names_the_version_of_its_shape(name):
+    """As a number, so that a reader can recognise a file of another version by the schema alone."""
+    whole = schemas()[name]
+    shapes = [whole["$defs"][one["$ref"].rpartition("/")[2]] for one in whole.get("oneOf", [whole])]
+    assert [shape["properties"]["schema"] for shape in shapes] == [{"enum": [1]}] * len(shapes)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("allocators-list", ["allocators", "list", "--json"]),
+        ("allocators-tunables", ["allocators", "--tunables", "reference", "--json"]),
+        ("allocators-variants", ["allocators", "--variants", "jemalloc", "--json"]),
+        ("workloads", ["workloads", "--json"]),
+    ],
+)
+def test_a_list_has_its_shape_in_both_forms(name, arguments):
+    output = published(name, call_heaptape(*arguments).stdout)
+    Draft202012Validator(schemas()[name]).validate(output)
+
+
+def test_info_and_check_of_a_workload_have_separate_shapes(small_tape, tmp_path):
+    work = tmp_path / "small.work"
+    succeed(CONVERT, "compile", small_tape, "-o", work)
+    for command in ("info", "check"):
+        output = published(command, succeed(CONVERT, command, work, "--json").stdout)
+        Draft202012Validator(schemas()[command]).validate(output)
+
+
+@pytest.mark.parametrize("change", [{"new_key": 1}, {"ok": "yes"}, {"events": -1}])
+def test_a_key_that_is_not_published_or_of_another_type_is_found(small_tape, change):
+    output = published("check", succeed(CONVERT, "check", small_tape, "--json").stdout)
+    with pytest.raises(msgspec.ValidationError):
+        conforms("check", json.dumps(output | change).encode())

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/host/process.h"
+
+#include "capture/host/accesses.h"
+#include "capture/host/ownership.h"
+#include "capture/host/real/real.h"
+#include "capture/host/stacks/stack.h"
+#include "capture/host/stacks/stack_rules.h"
+#include "capture/wire/heaptape.h"
+#include "core/base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/un.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+/* All calls into the kernel that could be cancellation points go through syscall(): a thread must not be cancelled
+   inside malloc. */
+
+/* Shared mappings, which a fork child inherits and must unmap. The list is not in wiped memory, so that the child finds
+   it. */
+static struct inherited {
+  void *memory;
+  size_t bytes;
+} inherited[REGIONS_MAX + 3];
+static uint32_t inherited_count;
+
+/* The value of HEAPTAPE_SOCKET. environ is not set up yet where ld.so calls malloc, or our constructor, before libc's
+   start, and a program may later have changed it; /proc may be absent in a container, or unreadable. So environ (or the
+   constructor's argument) is read first, then /proc. Read once per image. */
+static char setting[128];
+static char **given_environ;
+
+static void read_setting(void) {
+  static const char key[] = HEAPTAPE_ENV "=";
+  if (redirected_table()) {
+    memcpy(setting, redirected_table()->setting, sizeof setting - 1);
+    return;
+  }
+  char **known = environ ? environ : given_environ;
+  for (char **entry = known; entry && *entry; entry++)
+    if (strncmp(*entry, key, sizeof key - 1) == 0) {
+      strncpy(setting, *entry + sizeof key - 1, sizeof setting - 1);
+      return;
+    }
+  if (known)
+    return;
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/environ", O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return;
+  char byte;
+  size_t matched = 0, taken = 0;
+  bool matching = true;
+  char buffer[4096];
+  for (;;) {
+    long got = syscall(SYS_read, fd, buffer, sizeof buffer);
+    if (got <= 0)
+      break;
+    for (long i = 0; i < got; i++) {
+      byte = buffer[i];
+      if (matched == sizeof key - 1) {
+        if (!byte || taken == sizeof setting - 1)
+          goto done;
+        setting[taken++] = byte;
+      } else if (!byte) {
+        matched = 0;
+        matching = true;
+      } else if (matching) {
+        matching = byte == key[matched];
+        matched = matching ? matched + 1 : 0;
+      }
+    }
+  }
+done:
+  syscall(SYS_close, fd);
+}
+
+/* Splits NAME:SECRET; false if it is not of that form. */
+static bool parse_setting(struct sockaddr_un *address, socklen_t *address_bytes, uint64_t *secret) {
+  const char *colon = strchr(setting, ':');
+  if (!colon || colon == setting || (size_t)(colon - setting) >= sizeof address->sun_path - 1)
+    return false;
+  memset(address, 0, sizeof *address);
+  address->sun_family = AF_UNIX;
+  memcpy(address->sun_path + 1, setting, (size_t)(colon - setting));
+  *address_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)(colon - setting));
+  *secret = 0;
+  for (const char *digit = colon + 1; *digit && *digit != ATTACH_IMPATIENT[0] && *digit != ATTACH_SIMULATED[0];
+       digit++) {
+    unsigned value = *digit >= 'a' ? (unsigned)(*digit - 'a') + 10 : (unsigned)(*digit - '0');
+    if (value > 15)
+      return false;
+    *secret = *secret << 4 | value;
+  }
+  return true;
+}
+
+static long retry(long number, long a, const void *b, long c, long d) {
+  long got;
+  do {
+    errno = 0;
+    got = syscall(number, a, b, c, d, 0, 0);
+  } while (got < 0 && errno == EINTR);
+  return got;
+}
+
+/* One request, one reply with up to two descriptors (-1 where there is none). Returns 0, or -1 with errno set. */
+static int exchange(const struct attach_request *request, struct attach_reply *reply, int fds[2]) {
+  struct sockaddr_un address;
+  socklen_t address_bytes;
+  struct attach_request with_secret = *request;
+  fds[0] = fds[1] = -1;
+  if (!parse_setting(&address, &address_bytes, &with_secret.secret)) {
+    errno = EINVAL;
+    return -1;
+  }
+  int sock = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (sock < 0)
+    return -1;
+  /* A collector that does not answer (stopped, or waiting for a disk) must not keep a program from starting. */
+  struct timeval patience = {strstr(setting, ATTACH_IMPATIENT) ? 1 : 30, 0};
+  setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  int result = -1;
+  struct iovec part = {reply, sizeof *reply};
+  union {
+    char bytes[CMSG_SPACE(2 * sizeof(int))];
+    struct cmsghdr align;
+  } rights;
+  struct msghdr message = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = rights.bytes, .msg_controllen = sizeof rights.bytes};
+  /* MSG_NOSIGNAL: a collector that ends now must not cost the host a SIGPIPE. */
+  if (retry(SYS_connect, sock, &address, address_bytes, 0) == 0 &&
+      retry(SYS_sendto, sock, &with_secret, sizeof with_secret, MSG_NOSIGNAL) == sizeof with_secret &&
+      retry(SYS_recvmsg, sock, &message, MSG_CMSG_CLOEXEC, 0) == sizeof *reply && reply->magic == ATTACH_MAGIC) {
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    if (head && head->cmsg_type == SCM_RIGHTS)
+      memcpy(fds, CMSG_DATA(head), head->cmsg_len >= CMSG_LEN(2 * sizeof(int)) ? 2 * sizeof(int) : sizeof(int));
+    result = 0;
+  } else if (errno == 0 || errno == EPIPE) { /* the collector has closed its end */
+    errno = ECONNRESET;
+  }
+  int error = errno;
+  syscall(SYS_close, sock);
+  errno = error;
+  return result;
+}
+
+static void *map_shared(int fd, size_t bytes) {
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (memory == MAP_FAILED)
+    return NULL;
+  inherited[inherited_count++] = (struct inherited){memory, bytes};
+  return memory;
+}
+
+static bool take_region(struct process *process, int fd, uint32_t rings) {
+  struct region *region = map_shared(fd, region_bytes(rings));
+  if (!region)
+    return false;
+  process->region[process->regions].memory = region;
+  process->region[process->regions++].rings = rings;
+  process->rings_left = rings;
+  return true;
+}
+
+/* The time between two consecutive readings of the clock: the least of several, as an interruption may come in
+   between. */
+static uint32_t measure_clock_cost(void) {
+  uint64_t least = UINT32_MAX;
+  for (int i = 0; i < 64; i++) {
+    uint64_t begin = os_stamp(), cost = os_stamp() - begin;
+    least = cost < least ? cost : least;
+  }
+  return (uint32_t)least;
+}
+
+static void close_both(const int fds[2]) {
+  for (int i = 0; i < 2; i++)
+    if (fds[i] >= 0)
+      syscall(SYS_close, fds[i]);
+}
+
+/* Where the host's address space is limited, at most a quarter of it is taken for recording. */
+static bool has_room(uint64_t bytes) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur / 4;
+}
+
+bool attach_region(struct process *process) {
+  if (host_sandboxed() || process->regions == REGIONS_MAX || !has_room(region_bytes(REGION_RINGS_MORE)))
+    return false;
+  struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_REGION, .pid = process->pid};
+  struct attach_reply reply;
+  int fds[2];
+  bool done = exchange(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0 &&
+              take_region(process, fds[0], reply.rings);
+  close_both(fds);
+  return done;
+}
+
+static void unmap_inherited(void) {
+  if (inherited_count) {
+    host_state.tables = NULL;
+    host_state.region = NULL;
+  }
+  for (uint32_t i = 0; i < inherited_count; i++)
+    munmap(inherited[i].memory, inherited[i].bytes);
+  inherited_count = 0;
+}
+
+/* Where this process was recorded before by another recorder: frees what is left of that recording, or leaves it in
+   place, as a thread may still be in a hook that began then. */
+static void leave_last_recording(void) {
+  static uint32_t generation;
+  struct redirect_table *table = redirected_table();
+  if (!table || table->generation == generation)
+    return;
+  generation = table->generation;
+  struct process *last = (struct process *)table->retired;
+  table->retired = 0;
+  if (last) {
+    unmap_inherited();
+    if (last->release)
+      last->release(last);
+    os_unmap(last, sizeof *last);
+  }
+  inherited_count = 0;
+}
+
+static void take_stack_area(const struct process *process, const struct attach_reply *process_reply) {
+  struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_STACK_AREA, .pid = process->pid};
+  struct attach_reply reply;
+  int fds[2];
+  struct stack_area *area = NULL;
+  if (exchange(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0)
+    area = map_shared(fds[0], sizeof *area);
+  close_both(fds);
+  unwind_rules_begin();
+  if (area)
+    stack_settings = (struct stack_settings){area, process_reply->stack_depth, process_reply->stack_unwind};
+  else
+    message_print("no memory for call stacks: this process is recorded without them");
+}
+
+static void take_access_stream(const struct process *process) {
+  struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_ACCESS_STREAM, .pid = process->pid};
+  struct attach_reply reply;
+  int fds[2];
+  bool taken = exchange(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0 && accesses_begin(fds[0]);
+  if (taken) {
+    accesses_follow(host_paused());
+    accesses_follow_operator();
+    return;
+  }
+  close_both(fds);
+  host_state.flags &= ~(uint32_t)ATTACH_ACCESSES;
+  message_print("no stream for data accesses: this process is recorded without them");
+}
+
+/* Under Valgrind, /proc describes Valgrind's own process; only this link names the program. */
+static void name_program(struct attach_request *request) {
+  char path[4096];
+  long bytes = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof path - 1);
+  path[bytes > 0 ? bytes : 0] = '\0';
+  const char *slash = strrchr(path, '/');
+  const char *name = slash ? slash + 1 : path;
+  memcpy(request->program, name, strnlen(name, sizeof request->program - 1));
+}
+
+/* Sets up what the optional columns need. */
+static void prepare_columns(const struct process *process, const struct attach_reply *reply) {
+  stack_settings.area = NULL;
+  if (!(reply->flags & ATTACH_COLUMNS))
+    return;
+  if (reply->flags & ATTACH_STACKS)
+    take_stack_area(process, reply);
+  if (reply->flags & ATTACH_LATENCY)
+    host_state.clock_cost = measure_clock_cost();
+  if (!real_has_usable_size())
+    host_state.flags &= ~(uint32_t)ATTACH_USABLE;
+  host_state.idle = PRODUCER_OPTIONAL;
+}
+
+/* Calls of heaptape_pause minus those of heaptape_resume; changed with the process locked. A fork child begins with its
+   parent's value. */
+static uint32_t program_pauses;
+
+/* The tables, with the collector's page in them. NULL: no memory. */
+static struct tables *map_tables(int control_fd) {
+  struct tables *tables = os_map(sizeof *tables, true);
+  if (!tables)
+    return NULL;
+  inherited[inherited_count++] = (struct inherited){tables, sizeof *tables};
+  void *control = control_fd >= 0 ? mmap(&tables->control, sizeof(struct control), PROT_READ | PROT_WRITE,
+                                         MAP_SHARED | MAP_FIXED, control_fd, 0)
+                                  : MAP_FAILED;
+  return control == MAP_FAILED ? NULL : tables;
+}
+
+/* Excludes addresses that no release of the common case may have. */
+static void except_places(void) {
+  ownership_make_uncommon(NULL);
+  for (size_t at = 0; at < real_arena_used_bytes(); at += 16)
+    if (at == 0 || ownership_index(real_arena + at) != ownership_index(real_arena + at - 16))
+      ownership_make_uncommon(real_arena + at);
+}
+
+/* Do calls of malloc bypass us? The same in a fork child as in its parent. */
+static bool bypassed;
+
+/* Has the collector ended before we connected, or before it replied? */
+static bool collector_has_gone(void) {
+  return errno == ECONNREFUSED || errno == ECONNRESET;
+}
+
+static void tell_no_collector(void) {
+  message_print(collector_has_gone()
+                    ? "the collector has ended, or is in another network name space: this process is not recorded"
+                : errno == EAGAIN || errno == EWOULDBLOCK
+                    ? "the collector does not answer: this process is not recorded"
+                    : "cannot reach the collector: this process is not recorded");
+}
+
+/* Attaches; called with the process locked, once per process. False: it is not to be recorded, or cannot be. */
+static bool attach(struct process *process) {
+  leave_last_recording();
+  bool forked = inherited_count > 0;
+  unmap_inherited();
+  if (!forked || redirected_table()) /* the recorder clears the table's setting when it ends */
+    read_setting();
+  if (!forked) {
+    message_note_stderr();
+    bypassed = real_malloc_is_the_programs();
+  }
+  bool simulated = strstr(setting, ATTACH_SIMULATED);
+  if (!setting[0] || (simulated && !accesses_are_possible()))
+    return false;
+  if (!has_room(region_bytes(REGION_RINGS_FIRST) + sizeof(struct tables))) {
+    message_print("the address space is limited (RLIMIT_AS) to too little for the rings: this process is not recorded");
+    return false;
+  }
+  process->pid = (int)syscall(SYS_getpid);
+  struct attach_request request = {.magic = ATTACH_MAGIC,
+                                   .kind = ATTACH_PROCESS,
+                                   .forked = forked,
+                                   .pid = process->pid,
+                                   .parent_pid = (int)syscall(SYS_getppid),
+                                   .bypassed = bypassed,
+                                   .no_usable_size = !real_has_usable_size()};
+  strncpy(request.allocator, real_allocator_name(), sizeof request.allocator - 1);
+  if (simulated)
+    name_program(&request);
+  else if (!forked && !redirected_table()) /* else the recorder has checked that there is none */
+    linked_offer(&request.linked);
+  struct attach_reply reply = {.refused = 1};
+  int fds[2];
+  bool done = false;
+  if (exchange(&request, &reply, fds) != 0) {
+    if (!redirected_table() || !collector_has_gone())
+      tell_no_collector();
+    reply = (struct attach_reply){.refused = 1};
+  }
+  linked_take(&request.linked, &reply.linked);
+  if (!reply.refused) {
+    bypassed = reply.bypassed;
+    struct tables *tables = map_tables(fds[1]);
+    if (tables && fds[0] >= 0 && take_region(process, fds[0], reply.rings)) {
+      process->flags = reply.flags;
+      if (program_pauses)
+        atomic_fetch_or(&process->region[0].memory->paused, PAUSED_BY_PROGRAM);
+      host_state = (struct host_state){.tables = tables,
+                                       .flags = reply.flags,
+                                       .region = process->region[0].memory,
+                                       .touch_min_bytes = reply.touch_min_bytes,
+                                       .quick_bytes = reply.touch_min_bytes < RECORD_QUICK_BYTES ? reply.touch_min_bytes
+                                                                                                 : RECORD_QUICK_BYTES,
+                                       .os_page_bytes = os_page_bytes(),
+                                       .idle = real_may_call_back() ? PRODUCER_GUARDED : PRODUCER_IDLE};
+      except_places();
+      prepare_columns(process, &reply);
+      if (reply.flags & ATTACH_ACCESSES)
+        take_access_stream(process);
+      done = true;
+    } else {
+      message_print("no memory or no file descriptor for the rings: this process is not recorded");
+      unmap_inherited();
+    }
+  }
+  close_both(fds);
+  return done;
+}
+
+struct process *attach_process(void) {
+  static __thread bool attaching __attribute__((tls_model("initial-exec")));
+  if (!real_resolve()) /* before the lock: allocations of dlsym come back to us */
+    return NULL;
+  struct process *process = process_own();
+  if (!process)
+    return NULL;
+  if (atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_NEW) {
+    if (host_sandboxed()) { /* a fork child, which may not attach: its parent's trace counts its calls */
+      atomic_fetch_add(&((struct region *)host_state.region)->orphan, 1);
+      return NULL;
+    }
+    if (attaching) /* another preloaded library has a function that attach() calls (mmap), and it allocates */
+      return NULL;
+    attaching = true;
+    process_lock(process);
+    if (atomic_load_explicit(&process->state, memory_order_relaxed) == PROCESS_NEW)
+      atomic_store_explicit(&process->state, attach(process) ? PROCESS_RECORDING : PROCESS_OFF, memory_order_release);
+    process_unlock(process);
+    attaching = false;
+  }
+  return atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_RECORDING ? process : NULL;
+}
+
+/* Adds or removes a pause by the program. The tick is advanced so that the other threads notice it. */
+static void change_program_pauses(bool more) {
+  int error = errno;
+  uint64_t mask;
+  signals_block(&mask);
+  struct process *process = attach_process();
+  if (process) {
+    process_lock(process);
+    if (more)
+      program_pauses++;
+    else if (program_pauses)
+      program_pauses--;
+    struct region *first = process->region[0].memory;
+    if (program_pauses)
+      atomic_fetch_or(&first->paused, PAUSED_BY_PROGRAM);
+    else
+      atomic_fetch_and(&first->paused, ~(uint32_t)PAUSED_BY_PROGRAM);
+    control_advance_tick(&host_state.tables->control);
+    process_unlock(process);
+  }
+  signals_restore(&mask);
+  errno = error;
+}
+
+void heaptape_lib_pause(void) {
+  change_program_pauses(true);
+}
+
+void heaptape_lib_resume(void) {
+  change_program_pauses(false);
+}
+
+/* A fresh image attaches even if it never allocates, so that each program that ran has a trace. */
+__attribute__((constructor)) static void attach_at_start(int argc, char **argv, char **envp) {
+  int error = errno;
+  (void)argc, (void)argv, (void)envp;
+#if defined(__GLIBC__) /* other C libraries may pass nothing to a constructor */
+  given_environ = envp;
+#endif
+  uint64_t mask;
+  signals_block(&mask);
+  attach_process();
+  signals_restore(&mask);
+  errno = error;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* The steps of a recorded call in their uncommon cases, for hooks that are not generated in hooks.c: hooks of functions
+   whose parameters are known only at run time (linked_hooks.c).
+
+   Contract of all: `in` is of a hook that began (producer_enter_slow, producer_begin), and has a producer, which may be
+   held; a hook releases or begins before the real call, and acquires or ends after it. Keep errno.
+   Async-signal-safe. */
+#pragma once
+
+#include "capture/host/producer.h"
+
+/* The request, as calls.def has it: size, and element count or alignment; 0 where the call has none. */
+struct hook_sizes {
+  uint64_t size, param;
+};
+
+/* calls.def's columns as constants. */
+enum {
+#define CALL(id, ident, name, acquires, released, size, param)                                                         \
+  HAS_SIZE_##ident = size, HAS_PARAM_##ident = param != NONE, HAS_COUNT_##ident = param == COUNT,
+#include "core/trace/calls.def"
+};
+
+static inline bool call_has_param(uint8_t op) {
+  switch (op) {
+#define CALL(id, ident, name, acquires, released, size, param)                                                         \
+  case id:                                                                                                             \
+    return HAS_PARAM_##ident;
+#include "core/trace/calls.def"
+  default:
+    return false;
+  }
+}
+static inline bool call_has_size(uint8_t op) {
+  switch (op) {
+#define CALL(id, ident, name, acquires, released, size, param)                                                         \
+  case id:                                                                                                             \
+    return HAS_SIZE_##ident;
+#include "core/trace/calls.def"
+  default:
+    return false;
+  }
+}
+static inline bool call_has_count(uint8_t op) {
+  return op == CALL_calloc || op == CALL_reallocarray;
+}
+
+static inline uint64_t product(uint64_t size, uint64_t count) {
+  uint64_t bytes;
+  return __builtin_mul_overflow(size, count, &bytes) ? UINT64_MAX : bytes;
+}
+
+/* What the program called, and with which sizes. It is passed by value, so that the compiler keeps its members in
+   registers. */
+struct hook_call {
+  uint8_t op;
+  bool has_size;          /* of a release: the program passes the object's size */
+  bool small;             /* size is below RECORD_QUICK_BYTES */
+  uint64_t request_bytes; /* size times count */
+  uint64_t size;
+  const uint64_t *param; /* NULL: none */
+};
+
+/* The event by which a step of that call at that address is recorded. */
+static inline __attribute__((always_inline)) struct producer_event step_of(struct hook_call call, const void *address) {
+  return (struct producer_event){
+      .op = call.op, .address = address, .word = call.size, .param = call.param, .small = call.small};
+}
+
+/* The call of an op that is known only at run time. */
+static inline struct hook_call call_of_op(uint8_t op, const struct hook_sizes *sizes) {
+  struct hook_call call = {.op = op, .has_size = call_has_size(op), .request_bytes = sizes->size, .size = sizes->size};
+  if (call_has_param(op))
+    call.param = &sizes->param;
+  if (call_has_count(op))
+    call.request_bytes = product(sizes->size, sizes->param);
+  return call;
+}
+
+/* A call in progress. usable_bytes: of the object, where the recording has that; 0: not known. */
+struct step {
+  struct producer_entry in;
+  uint8_t call; /* of calls.def */
+  struct hook_sizes sizes;
+  uint64_t began; /* step_time before the real call */
+  uint64_t usable_bytes;
+};
+
+/* A resize between its two steps. */
+struct resize {
+  const void *object; /* the old one; NULL: there is none */
+  bool begun;
+  uint64_t large_bytes; /* of the old object, 0: it is not large */
+};
+
+/* The time before the real call; 0: its latency is not wanted. */
+uint64_t step_time(struct producer_entry in);
+
+/* Is the usable size of an acquired object wanted? */
+bool step_wants_usable(struct producer_entry in);
+
+/* After the real call that acquires. result NULL: it failed. Leaves the call. */
+void step_acquired(const struct step *step, const void *result);
+
+/* Before the real call of a release or touch. calling: the producer's state during it. */
+void step_releasing(const struct step *step, enum producer_state calling, const void *object);
+
+/* After the real call of a release or touch. Leaves the call. */
+void step_released(const struct step *step, const void *object);
+
+/* Before and after the real call of a resize; the second leaves the call. */
+struct resize step_resizing(const struct step *step, const void *object);
+void step_resized(const struct step *step, struct resize resize, const void *result);

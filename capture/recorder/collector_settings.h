@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* What is to be recorded and how, and the functions by which the collector reports: filled in from the command line,
+   read by all parts of the recorder.
+
+   Layout only. Invariant: the settings do not change while the collector serves. */
+#pragma once
+
+#include "capture/recorder/processes/recorded_process.h"
+
+#include <stdbool.h>
+
+/* Where bursts begin and end. Each text is that of a mark, or "SIG..." for a signal that the recorder gets, "ctl" for
+   the operator only, or empty for the program's start or end. */
+struct burst_ends {
+  const char *from, *to;
+  int from_signal, to_signal; /* 0: that end is not a signal */
+};
+
+/* What the operator requests. CHANGES: ends a burst if one has begun by request, else begins one. */
+enum burst_request { BURST_NOT_REQUESTED, BURST_BEGINS, BURST_ENDS, BURST_CHANGES };
+
+/* One image of a process, whose trace has been closed. */
+struct process_summary {
+  int pid, parent_pid;
+  bool goes_on;    /* the image continues in the trace's next file */
+  uint32_t number; /* in the order in which images began, from 0 */
+  const char *name, *path;
+  const char *end; /* as in the trace's footer */
+  const struct process_totals *totals;
+};
+
+struct collector_settings {
+  const char *output;    /* -o, or NULL: NAME.PID.tape in the current directory */
+  const char *name;      /* program's base name, for the default output */
+  uint32_t flags;        /* enum attach_flags */
+  uint64_t filter_bytes; /* size of the cache that filters accesses, where flags has ATTACH_ACCESSES */
+  bool in_bursts;        /* accesses are recorded only in bursts; where burst.from is empty, from the start */
+  struct burst_ends burst;
+  uint32_t stack_depth;      /* frames, where flags has ATTACH_STACKS */
+  uint32_t stack_unwind;     /* enum stack_unwind */
+  uint64_t touch_min_bytes;  /* resident OS pages of objects are recorded from this request on; UINT64_MAX: never */
+  uint64_t duration_ns;      /* from the start to the end of recording; 0: until the program ends */
+  uint64_t max_bytes;        /* recording ends before all traces together are larger; 0: no limit */
+  uint64_t sample_ns;        /* from one sample of memory to the next; 0: the default */
+  double budget;             /* share of the program's CPU time that recording may cost; 0: no limit */
+  uint64_t budget_after_ns;  /* from the recorder's start; until then everything is recorded */
+  uint64_t rotate_bytes;     /* a trace's next file begins at that size; 0: there is one file */
+  uint32_t keep;             /* complete files of a trace to keep beside the current one; UINT32_MAX: all */
+  bool start_paused;         /* nothing is recorded until the operator starts it (control.h) */
+  bool follow;               /* record the processes that the first one starts */
+  const char *describe_json; /* object for INFO's "describe", or NULL */
+  int first_pid;
+  int keeper_pid; /* --attach: the child that redirects the process (keeper.h); 0: the first process is our child */
+  /* A trace is complete (error empty) or was abandoned (error has the reason). */
+  void (*report)(const struct process_summary *process, const struct error *error);
+  /* A process could not be recorded. */
+  void (*complain)(const struct error *error);
+};

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/recorder/connections.h"
+
+#include "capture/recorder/control.h"
+#include "capture/recorder/describe.h"
+#include "capture/recorder/upkeep.h"
+#include "capture/recorder/processes/process_regions.h"
+#include "capture/redirect/linked.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+int connections_open(struct collector *collector) {
+  uint64_t random[2];
+  if (getrandom(random, sizeof random, 0) != sizeof random)
+    return -1;
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  /* The length is constant: the position of the program's stack depends on the length of its environment. */
+  int length =
+      snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "heaptape-%07d-%08x", getpid(), (uint32_t)random[0]);
+  collector->secret = random[1];
+  snprintf(collector->address, sizeof collector->address, "%s:%016llx%s%s", address.sun_path + 1,
+           (unsigned long long)collector->secret, collector->settings->flags & ATTACH_DROP ? ATTACH_IMPATIENT : "",
+           collector->settings->flags & ATTACH_ACCESSES ? ATTACH_SIMULATED : "");
+  collector->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (collector->socket < 0 || bind(collector->socket, (struct sockaddr *)&address,
+                                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) != 0)
+    return -1;
+  return listen(collector->socket, 4096);
+}
+
+/* Redirects the functions of an allocator in the executable of a fresh image, which waits on the connection. */
+static void redirect_linked(const struct collector *collector, int connection, struct attach_request *request,
+                            struct attach_reply *reply) {
+  if (request->forked || !request->linked.table)
+    return;
+  struct linked_result linked;
+  linked_redirect(request->pid, connection, &request->linked, &linked);
+  reply->linked = linked.done;
+  char program[NAME_MAX + 1];
+  describe_program_name(request, program, sizeof program);
+  if (linked.has_malloc) {
+    request->bypassed = 0;
+    snprintf(request->allocator, sizeof request->allocator, "%.60s", program);
+  } else if (linked.done.functions) {
+    char both[2 * sizeof request->allocator];
+    snprintf(both, sizeof both, "%.40s and %.60s", request->allocator, program);
+    memcpy(request->allocator, both, sizeof request->allocator - 1);
+  }
+  struct error error = {""};
+  if (linked.complaint[0]) {
+    error_set(&error, program, "%s", linked.complaint);
+    collector->settings->complain(&error);
+  }
+}
+
+/* Is that the process whose trace gets the requested name: the first one, or with --attach the attached one, even if a
+   fork child of it calls first? */
+static bool is_main(const struct collector *collector, int pid) {
+  return !collector->has_main && (!collector->settings->keeper_pid || pid == collector->settings->first_pid);
+}
+
+static struct recorded_process *add_process(struct collector *collector, const struct attach_request *request,
+                                            int pid) {
+  if (!vector_reserve(&collector->processes, collector->processes.count + 1))
+    return NULL;
+  int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+  if (pid_fd < 0 && errno == ESRCH) /* killed while it waited for us: it has recorded nothing */
+    return NULL;
+  char path[4096 + 32];
+  bool is_the_main = is_main(collector, pid);
+  if (is_the_main)
+    describe_first_path(collector->settings, path, sizeof path);
+  else
+    describe_further_path(collector->settings, pid, path, sizeof path);
+  struct describe_clock clock = {collector_counts(collector), collector_clock_hz(collector),
+                                 collector_stamp(collector)};
+  struct recorded_process *parent = request->forked ? collector_find(collector, request->parent_pid) : NULL;
+  uint32_t paused = (parent ? parent->paused : collector->paused) & ~(uint32_t)PAUSED_BY_BUDGET;
+  bool late = paused != 0 || collector->settings->keeper_pid;
+  char *info = describe_info(collector->settings, request, &clock, late);
+  struct error error = {""};
+  struct recorded_process *process = NULL;
+  struct process_upkeep *upkeep = NULL;
+  if (!info || upkeep_first_file(collector, &upkeep, path, sizeof path, &info) != 0)
+    error_set(&error, path, "out of memory");
+  else if (pid_fd < 0)
+    error_set(&error, path, "process %d cannot be watched: no descriptor for it", pid);
+  else
+    process = recorded_process_open(&(struct recording_start){pid, pid_fd, path, info, clock.origin_stamp,
+                                                              collector->settings->flags & ATTACH_ACCESSES,
+                                                              collector->settings->in_bursts},
+                                    &error);
+  free(info);
+  if (!process) {
+    process_upkeep_free(upkeep);
+    if (pid_fd >= 0)
+      close(pid_fd);
+    collector->settings->complain(&error);
+    collector->refused++;
+    return NULL;
+  }
+  if (request->bypassed && !request->forked) {
+    error_set(&error, path, "the program, or a library before ours, defines malloc itself: its calls are not recorded");
+    collector->settings->complain(&error);
+  }
+  process->forked = request->forked;
+  process->parent_pid = request->parent_pid;
+  process->number = collector->recorded;
+  describe_program_name(request, process->name, sizeof process->name);
+  process_regions_pause(process, paused, true);
+  upkeep_process_begins(collector, process, upkeep);
+  process_regions_set_bursts(process, parent ? parent->bursts : collector->bursts);
+  process->latency = collector->settings->flags & ATTACH_LATENCY;
+  process->names = collector->settings->describe_json != NULL;
+  collector_watch(collector, pid_fd);
+  collector->processes.at[collector->processes.count++] = process;
+  collector->has_main |= is_the_main;
+  if (collector->recorded++ == 0)
+    control_first_process(collector);
+  return process;
+}
+
+static bool may_attach(const struct collector *collector, const struct attach_request *request,
+                       const struct ucred *peer) {
+  return !collector->ended && request->magic == ATTACH_MAGIC && request->secret == collector->secret && peer->pid > 0 &&
+         (peer->uid == getuid() || getuid() == 0) &&
+         (collector->settings->follow || peer->pid == collector->settings->first_pid);
+}
+
+static void reply_to(int connection, struct attach_reply *reply, const int *fds, size_t count) {
+  struct iovec part = {reply, sizeof *reply};
+  union {
+    char bytes[CMSG_SPACE(2 * sizeof(int))];
+    struct cmsghdr align;
+  } rights = {.bytes = {0}};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+  if (count) {
+    message.msg_control = rights.bytes;
+    message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(head), fds, count * sizeof(int));
+  }
+  sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void answer_control(struct collector *collector, int connection, const struct ucred *peer, const char *text) {
+  if (peer->uid != getuid() && peer->uid != 0)
+    return;
+  char *reply = control_request(collector, text);
+  if (reply)
+    send(connection, reply, strlen(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
+  free(reply);
+}
+
+/* Serves the other requests of a process that has attached. */
+static void serve_addition(const struct collector *collector, int connection, struct recorded_process *process,
+                           bool stacks, struct attach_reply *reply) {
+  int fd = -1;
+  if (process && stacks && (collector->settings->flags & ATTACH_STACKS))
+    fd = recorded_process_add_stacks(process);
+  else if (process && !stacks && (collector->settings->flags & ATTACH_ACCESSES))
+    fd = recorded_process_add_accesses(process);
+  if (fd >= 0 && !stacks)
+    collector_watch(collector, process->accesses.fd);
+  reply->refused = fd < 0;
+  reply_to(connection, reply, &fd, fd >= 0);
+  if (fd >= 0)
+    close(fd);
+}
+
+/* Serves the connection's request. Returns false if there is none yet. */
+static bool serve_connection(struct collector *collector, int connection) {
+  union {
+    struct attach_request attach;
+    char text[512];
+  } message;
+  struct ucred peer;
+  socklen_t peer_bytes = sizeof peer;
+  struct attach_reply reply = {.magic = ATTACH_MAGIC,
+                               .refused = 1,
+                               .flags = collector->settings->flags,
+                               .stack_depth = (uint16_t)collector->settings->stack_depth,
+                               .stack_unwind = (uint16_t)collector->settings->stack_unwind,
+                               .touch_min_bytes = collector->settings->touch_min_bytes};
+  int fds[2] = {-1, collector->control_fd};
+  struct pollfd readable = {connection, POLLIN | POLLRDHUP, 0};
+  if (poll(&readable, 1, 0) != 1)
+    return false;
+  if (readable.revents & (POLLHUP | POLLRDHUP)) /* it has waited long enough and continues without us */
+    return true;
+  ssize_t got = recv(connection, &message, sizeof message - 1, MSG_DONTWAIT);
+  bool known = got > 0 && getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0;
+  if (known && message.text[0] == '{') {
+    message.text[got] = '\0';
+    answer_control(collector, connection, &peer, message.text);
+    return true;
+  }
+  struct attach_request request = message.attach;
+  request.pid = peer.pid; /* it may have another one in its own name space */
+  if (!known || got != sizeof request || !may_attach(collector, &request, &peer)) {
+    reply_to(connection, &reply, NULL, 0);
+    return true;
+  }
+  struct recorded_process *process = collector_find(collector, peer.pid);
+  if (request.kind == ATTACH_STACK_AREA || request.kind == ATTACH_ACCESS_STREAM) {
+    serve_addition(collector, connection, process, request.kind == ATTACH_STACK_AREA, &reply);
+    return true;
+  }
+  bool first = request.kind == ATTACH_PROCESS;
+  if (first) {
+    if (process)
+      collector_end_process(collector, process, "exec", NULL);
+    redirect_linked(collector, connection, &request, &reply);
+    reply.bypassed = request.bypassed;
+    process = add_process(collector, &request, peer.pid);
+  }
+  if (process)
+    fds[0] = process_regions_add(process, first ? REGION_RINGS_FIRST : REGION_RINGS_MORE);
+  if (process && fds[0] < 0) {
+    struct error error = {""};
+    error_errno(&error, process->path,
+                first ? "no shared memory for the process's rings: it is not recorded"
+                      : "no shared memory for more rings: further threads are only counted");
+    collector->settings->complain(&error);
+  }
+  if (fds[0] >= 0) {
+    reply.refused = 0;
+    reply.rings = first ? REGION_RINGS_FIRST : REGION_RINGS_MORE;
+  }
+  reply_to(connection, &reply, fds, fds[0] < 0 ? 0 : first ? 2 : 1);
+  if (fds[0] >= 0)
+    close(fds[0]);
+  return true;
+}
+
+/* Between its connect and its request a process may have to wait for a processor for any time. Its connection is kept,
+   and neither the rings nor other processes wait. Its request, or its end, wakes us. */
+static void keep_pending(struct collector *collector, int connection) {
+  if (collector->pending_count == PENDING_MAX) { /* so many connections without a request are not our hosts' */
+    close(collector->pending[0]);
+    memmove(collector->pending, collector->pending + 1, --collector->pending_count * sizeof *collector->pending);
+  }
+  collector->pending[collector->pending_count++] = connection;
+  collector_watch(collector, connection);
+}
+
+void connections_serve(struct collector *collector) {
+  int connection;
+  while ((connection = accept4(collector->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+    keep_pending(collector, connection);
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < collector->pending_count; i++) {
+    if (serve_connection(collector, collector->pending[i]))
+      close(collector->pending[i]);
+    else
+      collector->pending[kept++] = collector->pending[i];
+  }
+  collector->pending_count = kept;
+}

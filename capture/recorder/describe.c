@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/recorder/describe.h"
+
+#include "core/base/os.h"
+#include "core/system/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void describe_first_path(const struct collector_settings *settings, char *path, size_t bytes) {
+  if (settings->output)
+    snprintf(path, bytes, "%s", settings->output);
+  else
+    snprintf(path, bytes, "%s.%d.tape", settings->name, settings->first_pid);
+}
+
+void describe_further_path(const struct collector_settings *settings, int pid, char *path, size_t bytes) {
+  char base[4096];
+  describe_first_path(settings, base, sizeof base);
+  size_t length = strlen(base);
+  if (length > 5 && strcmp(base + length - 5, ".tape") == 0)
+    base[length - 5] = '\0';
+  for (unsigned number = 1; number < 1000000; number++) {
+    if (number == 1)
+      snprintf(path, bytes, "%s.%d.tape", base, pid);
+    else
+      snprintf(path, bytes, "%s.%d.%u.tape", base, pid, number);
+    if (settings->rotate_bytes)
+      return;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0)
+      close(fd);
+    if (fd >= 0 || errno != EEXIST)
+      return;
+  }
+}
+
+static const char *arch(void) {
+#if defined(__x86_64__)
+  return "x86_64";
+#else
+  return "aarch64";
+#endif
+}
+
+/* comm has the name by which the process was started, cut to 15 bytes: the exec'ed path's base name, also that of a
+   symlink (exe has the name of the file behind it) or a script. Where exe's name begins with it, exe's name is the
+   complete one. */
+void describe_program_name(const struct attach_request *request, char *name, size_t bytes) {
+  int pid = request->pid;
+  if (request->program[0]) {
+    snprintf(name, bytes, "%.*s", (int)sizeof request->program - 1, request->program);
+    return;
+  }
+  char path[64], program[4096] = "", comm[64] = "";
+  snprintf(path, sizeof path, "/proc/%d/exe", pid);
+  ssize_t length = readlink(path, program, sizeof program - 1);
+  program[length < 0 ? 0 : length] = '\0';
+  if (proc_read_file(pid, "comm", comm, sizeof comm) && comm[strlen(comm) - 1] == '\n')
+    comm[strlen(comm) - 1] = '\0';
+  const char *base = basename(program);
+  snprintf(name, bytes, "%s", strncmp(base, comm, strlen(comm)) == 0 ? base : comm);
+}
+
+static bool has(const json_t *names, const char *name) {
+  size_t index;
+  json_t *item;
+  json_array_foreach(names, index, item) if (strcmp(json_string_value(item), name) == 0) return true;
+  return false;
+}
+
+/* Base names of the libraries that the process has mapped by now: those that it was linked with, and preloaded ones. A
+   replay loads them with every allocator; otherwise an allocator would be charged for libraries that the program has
+   anyway. NULL: they can't be read. */
+static json_t *libraries(int pid) {
+  char path[64], *line = NULL;
+  size_t room = 0;
+  snprintf(path, sizeof path, "/proc/%d/maps", pid);
+  FILE *file = fopen(path, "re");
+  if (!file)
+    return NULL;
+  json_t *names = json_array();
+  while (getline(&line, &room, file) > 0) {
+    line[strcspn(line, "\n")] = '\0';
+    const char *mapped = strchr(line, '/'), *base = mapped ? strrchr(mapped, '/') + 1 : "";
+    bool is_library = strstr(base, ".so") && (strcmp(base + strlen(base) - 3, ".so") == 0 || strstr(base, ".so."));
+    if (is_library && !has(names, base))
+      json_array_append_new(names, json_string(base)); /* a name that is not UTF-8 is left out */
+  }
+  free(line);
+  fclose(file);
+  return names;
+}
+
+/* INFO's `accesses`.`bursts`; marks are any bytes, and those that are not UTF-8 are left out. */
+static json_t *burst_ends(const struct burst_ends *burst) {
+  json_t *ends = json_object();
+  json_object_set_new(ends, "from", json_string(burst->from));
+  json_object_set_new(ends, "to", json_string(burst->to));
+  return ends;
+}
+
+char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
+                    const struct describe_clock *clock, bool late) {
+  char program[NAME_MAX + 1];
+  describe_program_name(request, program, sizeof program);
+  char allocator[sizeof request->allocator];
+  memcpy(allocator, request->allocator, sizeof allocator);
+  allocator[sizeof allocator - 1] = '\0';
+  json_t *describe = settings->describe_json ? json_loads(settings->describe_json, 0, NULL) : NULL;
+  uint64_t unix_ns = os_unix_ns();
+  json_t *lacks = json_array();
+  if (!(settings->flags & ATTACH_USABLE) || request->no_usable_size)
+    json_array_append_new(lacks, json_string("usable_size"));
+  if (request->bypassed)
+    json_array_append_new(lacks, json_string("calls"));
+  if (late)
+    json_array_append_new(lacks, json_string("in_flight"));
+  if (late || request->forked)
+    json_array_append_new(lacks, json_string("start"));
+  json_t *accesses = NULL;
+  if (settings->flags & ATTACH_ACCESSES)
+    accesses = json_pack("{s:i,s:I}", "granule_bytes", ACCESS_GRANULE_BYTES, "filter_bytes",
+                         (json_int_t)settings->filter_bytes);
+  if (accesses && settings->in_bursts)
+    json_object_set_new(accesses, "bursts", burst_ends(&settings->burst));
+  json_t *info = json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*,s:o*,s:o*}", "clock",
+                           "kind", clock->counter ? "counter" : OS_CYCLES_KIND, "hz", clock->hz, "origin_stamp",
+                           (json_int_t)clock->origin_stamp, "origin_unix_ns", (json_int_t)unix_ns, "order",
+                           settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags", "source", "heaptape-record 0.1",
+                           "program", program, strlen(program), "pid", request->pid, "parent_pid", request->parent_pid,
+                           "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
+                           "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe",
+                           describe, "accesses", accesses, "libraries", libraries(request->pid));
+  char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+  json_decref(info);
+  return text;
+}
+
+static void add_lack(json_t *lacks, const char *word) {
+  if (json_is_array(lacks) && !has(lacks, word))
+    json_array_append_new(lacks, json_string(word));
+}
+
+char *describe_file_info(const char *info_json, const struct describe_file *file) {
+  json_t *info = json_loads(info_json, 0, NULL);
+  if (!info)
+    return NULL;
+  char set[24];
+  snprintf(set, sizeof set, "%016llx", (unsigned long long)file->set);
+  json_object_set_new(info, "rotation",
+                      json_pack("{s:s,s:I,s:I,s:I}", "set", set, "file", (json_int_t)file->number, "first",
+                                (json_int_t)file->first, "oldest_kept", (json_int_t)file->oldest));
+  if (file->origin_stamp) {
+    json_t *clock = json_object_get(info, "clock"), *lacks = json_object_get(info, "lacks");
+    json_object_set_new(clock, "origin_stamp", json_integer((json_int_t)file->origin_stamp));
+    json_object_set_new(clock, "origin_unix_ns", json_integer((json_int_t)os_unix_ns()));
+    add_lack(lacks, "in_flight");
+    add_lack(lacks, "start");
+  }
+  char *text = json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17));
+  json_decref(info);
+  return text;
+}

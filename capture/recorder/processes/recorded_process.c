@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/recorder/processes/recorded_process.h"
+
+#include "capture/recorder/processes/process_regions.h"
+#include "capture/recorder/processes/ring_reading.h"
+#include "core/base/os.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct recorded_process *recorded_process_open(const struct recording_start *start, struct error *error) {
+  struct recorded_process *process = calloc(1, sizeof *process);
+  char *own_path = strdup(start->path);
+  if (!process || !own_path) {
+    free(process);
+    free(own_path);
+    error_set(error, start->path, "out of memory");
+    return NULL;
+  }
+  if (trace_writer_open(&process->writer, start->path, start->info_json, NULL, error) != 0) {
+    free(own_path);
+    free(process);
+    return NULL;
+  }
+  process->pid = start->pid;
+  process->pid_fd = start->pid_fd;
+  process->path = own_path;
+  process->origin_ns = os_monotonic_ns();
+  process->origin_stamp = start->origin_stamp;
+  process->simulated = start->simulated;
+  process->file = 1;
+  process->pause_word = "paused";
+  if (process->simulated)
+    trace_writer_accesses_begin(process->writer);
+  trace_writer_totals(process->writer)->accesses.in_bursts = start->in_bursts;
+  sampler_open(&process->sampler, start->pid);
+  live_sample_open(&process->live); /* without memory there is no estimate, but everything else continues */
+  site_sample_open(&process->sites, process->origin_ns);
+  recorded_process_sample(process, start->origin_stamp);
+  return process;
+}
+
+int recorded_process_add_stacks(struct recorded_process *process) {
+  if (process->given_up) {
+    errno = EBADF;
+    return -1;
+  }
+  return stack_nodes_open(&process->stacks, process->pid, process->writer);
+}
+
+int recorded_process_add_accesses(struct recorded_process *process) {
+  return access_stream_open(&process->accesses);
+}
+
+void recorded_process_cut(struct recorded_process *process, uint64_t stamp, const char *why) {
+  process->cut_stamp = stamp;
+  process->cut_why = why;
+  ring_reading_find(process); /* a ring found later begins after the cut */
+  for (uint32_t i = 0; i < process->readers.count; i++)
+    ring_reading_cut(&process->readers.at[i]);
+}
+
+/* The thread number in the trace; -1: there is none with that serial number. A thread of which only missing calls are
+   known gets one here. */
+static int64_t thread_of_serial(struct recorded_process *process, uint64_t serial) {
+  if (serial < process->thread_of_serial.room && process->thread_of_serial.at[serial])
+    return process->thread_of_serial.at[serial] - 1;
+  for (uint32_t i = 0; i < process->readers.count; i++) {
+    struct ring_reader *reader = &process->readers.at[i];
+    if (reader->serial != serial || reader->thread >= 0)
+      continue;
+    ring_reading_gap(process, reader, 0, "calls not recorded yet");
+    return reader->thread;
+  }
+  return -1;
+}
+
+/* Makes a call row of the item. Events after a cut are not in the trace, so the accesses end with the last one before
+   it: a call row needs an event; where the recording was not cut, the event is in the trace or will be counted. */
+static bool take_call(struct recorded_process *process, struct access_item *item) {
+  int64_t thread = thread_of_serial(process, item->thread);
+  struct thread_calls *calls = thread < 0 ? NULL : vector_reach(&process->calls, (size_t)thread);
+  if (!calls) {
+    process->accesses_over = "a thread of the stream is not in the trace";
+    return false;
+  }
+  item->thread = (uint32_t)thread;
+  calls->rows++;
+  if (process->cut_stamp && calls->rows > calls->events)
+    process->accesses_over = process->cut_why;
+  return !process->accesses_over;
+}
+
+/* Precondition: the rings have been read after the stream: the events of its calls were written before its items. */
+static void take_accesses(struct recorded_process *process) {
+  struct access_item item;
+  while (access_stream_next(&process->accesses, &item)) {
+    if (!process_writes(process) || (process->accesses_over && item.kind != ACCESS_TOTAL) ||
+        (item.kind == ACCESS_BURST && !trace_writer_totals(process->writer)->accesses.in_bursts))
+      continue;
+    if (item.kind == ACCESS_EVENT && !take_call(process, &item))
+      continue;
+    int result = trace_writer_access(process->writer, &item);
+    if (result > 0)
+      process->accesses_over = "the stream has values that a trace can't hold";
+    if (result < 0)
+      process_regions_give_up(process, "cannot be written");
+  }
+  if (process->accesses.damaged && !process->accesses_over)
+    process->accesses_over = "the stream of accesses is damaged";
+}
+
+uint64_t recorded_process_drain(struct recorded_process *process, void (*between)(void *context), void *context) {
+  uint64_t records = access_stream_read(&process->accesses);
+  uint32_t requested = stack_nodes_requested(&process->stacks);
+  ring_reading_find(process);
+  for (uint32_t i = 0; i < process->readers.count; i++) {
+    uint64_t got = ring_reading_drain(process, &process->readers.at[i]);
+    records += got;
+    if (got && between)
+      between(context);
+  }
+  live_sample_pass(&process->live);
+  stack_nodes_answer(&process->stacks, requested);
+  if (process->accesses.bytes)
+    take_accesses(process);
+  return records;
+}
+
+void recorded_process_flush(struct recorded_process *process) {
+  if (process_writes(process) && trace_writer_flush(process->writer) != 0)
+    process_regions_give_up(process, "cannot be written");
+}
+
+void recorded_process_flush_in_turns(struct recorded_process *process, void (*between)(void *context), void *context) {
+  enum { MANY_EVENTS = 4096 };
+  uint64_t written = 0;
+  for (uint32_t thread = 0; thread < process->threads && process_writes(process); thread++) {
+    uint64_t pending = trace_writer_totals(process->writer)->pending;
+    if (trace_writer_flush_thread(process->writer, thread) != 0)
+      process_regions_give_up(process, "cannot be written");
+    written += pending - trace_writer_totals(process->writer)->pending;
+    if (written < MANY_EVENTS)
+      continue;
+    recorded_process_drain(process, between, context);
+    written = 0;
+  }
+}
+
+uint64_t recorded_process_file_bytes(const struct recorded_process *process) {
+  enum { FOOTER_BYTES = 16 << 10, EVENT_BYTES = 3 };
+  const struct trace_totals *running = trace_writer_totals(process->writer);
+  return running->file_bytes + (running->pending + running->accesses.pending) * EVENT_BYTES + FOOTER_BYTES;
+}
+
+void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
+  struct trace_sample sample;
+  live_sample_adapt(&process->live);
+  site_sample_adapt(&process->sites);
+  if (!process_writes(process) || !sampler_read(&process->sampler, &sample))
+    return;
+  if (process->sampler.sandboxed)
+    process_regions_tell_sandboxed(process);
+  for (uint32_t i = 0; process->names && i < process->readers.count; i++)
+    ring_reading_name(process, &process->readers.at[i]);
+  sample.stamp = stamp;
+  if (process->simulated) /* it is the simulator's memory */
+    return;
+  if (trace_writer_sample(process->writer, &sample) != 0)
+    process_regions_give_up(process, "cannot be written");
+}
+
+/* The number of nested calls since the last call of this function. */
+static uint64_t take_nested(struct recorded_process *process) {
+  uint64_t nested = 0, before = process->nested_before;
+  for (uint32_t i = 0; i < process->readers.count; i++)
+    nested += atomic_load(&process->readers.at[i].ring->nested);
+  process->nested_before = nested;
+  return nested - before;
+}
+
+struct process_missing recorded_process_missing(const struct recorded_process *process) {
+  struct process_missing missing = {process->before.dropped + trace_writer_totals(process->writer)->dropped -
+                                        process->skipped,
+                                    process->before.skipped + process->skipped};
+  for (uint32_t i = 0; i < process->readers.count; i++) {
+    const struct ring_reader *reader = &process->readers.at[i];
+    missing.dropped += ring_reading_unreported(reader, MISSING_RING_FULL);
+    missing.skipped += ring_reading_unreported(reader, MISSING_PAUSED);
+  }
+  return missing;
+}
+
+/* Writes what only the rings' counters have: drops that no DROPPED record reported, and events of threads without a
+   ring. */
+static void settle(struct recorded_process *process) {
+  for (uint32_t i = 0; i < process->readers.count; i++) {
+    struct ring_reader *reader = &process->readers.at[i];
+    ring_reading_missing(process, reader);
+    uint64_t marks = atomic_load(&reader->ring->marks_lost);
+    if (marks)
+      ring_reading_gap(process, reader, 0, "marks were lost: ring full");
+    ring_reading_end_thread(process, reader);
+  }
+  if (process->cut_why) {
+    struct ring_reader first = {.thread = process->threads ? 0 : -1};
+    ring_reading_gap(process, &first, 0, process->cut_why);
+  }
+  uint64_t orphans = process_regions_orphans(process);
+  if (orphans) {
+    struct ring_reader nobody = {.thread = -1};
+    ring_reading_gap(process, &nobody, orphans, "no ring for the thread, or a fork child in a sandbox");
+  }
+}
+
+/* The figures of the file that ends. */
+static void take_totals(const struct recorded_process *process, struct trace_writer *writer,
+                        struct process_totals *totals) {
+  memset(totals, 0, sizeof *totals);
+  totals->totals = *trace_writer_totals(writer);
+  totals->broken = process->broken;
+  totals->skipped = process->skipped;
+  totals->stacks_lost = stack_nodes_lost(&process->stacks);
+  totals->accesses_over = process->accesses_over;
+  totals->cut_why = process->cut_why;
+  totals->seconds = (double)(os_monotonic_ns() - process->origin_ns) / 1e9;
+}
+
+/* Reads the file's size on disk. Returns 0, or -1 with error: the file is gone. */
+static int measure_file(const char *path, struct process_totals *totals, struct error *error) {
+  struct stat status;
+  if (stat(path, &status) != 0)
+    return error_errno(error, path, "the trace was removed while it was being written");
+  totals->totals.file_bytes = (uint64_t)status.st_size;
+  return 0;
+}
+
+uint64_t recorded_process_calls(const struct recorded_process *process, uint64_t *skipped) {
+  *skipped = 0;
+  for (uint32_t i = 0; i < process->readers.count; i++)
+    *skipped += atomic_load_explicit(&process->readers.at[i].ring->skipped, memory_order_relaxed);
+  return process->before.events + trace_writer_totals(process->writer)->events;
+}
+
+/* Resizes under way: their release is before the file's end, and their event is in the next one. */
+static uint64_t resizes_under_way(const struct recorded_process *process) {
+  uint64_t begins = 0;
+  for (uint32_t i = 0; i < process->readers.count; i++)
+    begins += process->readers.at[i].begins;
+  return begins;
+}
+
+/* Each thread is drained at another time, so all are held at one stamp, as for a cut: no event that the following pass
+   reads depends on an event that a ring shows only after that pass (docs/methods/ORDERING.md). */
+static void drain_up_to(struct recorded_process *process, uint64_t stamp) {
+  process->hold_stamp = stamp;
+  recorded_process_drain(process, NULL, NULL);
+  process->hold_stamp = 0;
+}
+
+/* Adds the figures of the file that has ended. */
+static void take_before(struct recorded_process *process, struct trace_writer *old,
+                        const struct process_totals *totals) {
+  for (int id = 0; id < CALL_LIMIT; id++)
+    process->before.calls[id] += totals->totals.calls[id];
+  for (uint32_t thread = 0; thread < process->threads; thread++)
+    process->before.request_bytes += trace_writer_thread_counts(old, thread).request_bytes;
+  process->before.events += totals->totals.events;
+  process->before.dropped += totals->totals.dropped - totals->skipped;
+  process->before.skipped += totals->skipped;
+  process->before.lost += totals->totals.lost;
+  process->before.file_bytes += totals->totals.file_bytes;
+}
+
+int recorded_process_rotate(struct recorded_process *process, const struct recording_next *next,
+                            struct process_totals *totals, bool *ended, struct error *error) {
+  struct trace_writer *writer, *old = process->writer;
+  char *path = strdup(next->path);
+  *ended = false;
+  if (!path)
+    return error_set(error, next->path, "out of memory");
+  if (trace_writer_open(&writer, next->path, next->info_json, NULL, error) != 0) {
+    free(path);
+    return -1;
+  }
+  drain_up_to(process, next->stamp);
+  for (uint32_t i = 0; i < process->readers.count; i++)
+    ring_reading_leave_file(process, &process->readers.at[i]);
+  struct trace_totals *running = trace_writer_totals(old);
+  running->nested = take_nested(process);
+  running->in_flight = process->in_flight + resizes_under_way(process);
+  int result = trace_writer_finish(old, "rotated", next->clock_hz, error);
+  take_totals(process, old, totals);
+  *ended = true;
+  take_before(process, old, totals);
+  trace_writer_free(old);
+  if (measure_file(process->path, totals, error) != 0)
+    result = -1;
+  free(process->path);
+  process->path = path;
+  process->writer = writer;
+  process->file++;
+  process->threads = 0;
+  process->in_flight = process->skipped = process->broken = 0;
+  process->origin_ns = os_monotonic_ns();
+  process->origin_stamp = next->stamp;
+  stack_nodes_renew(&process->stacks, writer);
+  recorded_process_sample(process, next->stamp);
+  return result;
+}
+
+int recorded_process_close(struct recorded_process *process, const struct recording_end *end,
+                           struct process_totals *totals, struct error *error) {
+  while (recorded_process_drain(process, NULL, NULL) > 0)
+    ;
+  for (uint32_t i = 0; i < process->readers.count; i++)
+    ring_reading_drain_rest(process, &process->readers.at[i]);
+  settle(process);
+  struct trace_totals *running = trace_writer_totals(process->writer);
+  running->nested = take_nested(process);
+  running->in_flight = process->in_flight;
+  if (end->how) {
+    running->exit_status = end->how->status_known ? end->how->status : -1;
+    running->final_known = end->how->usage_known && !process->simulated;
+    running->final = end->how->usage;
+  }
+  int result = trace_writer_finish(process->writer, end->end, end->clock_hz, error);
+  take_totals(process, process->writer, totals);
+  trace_writer_free(process->writer);
+  if (result == 0 && process->given_up)
+    result = error_set(error, process->path, "%s", process->given_up);
+  struct error gone;
+  if (measure_file(process->path, totals, result == 0 ? error : &gone) != 0)
+    result = -1;
+  stack_nodes_close(&process->stacks);
+  live_sample_close(&process->live);
+  site_sample_close(&process->sites);
+  access_stream_close(&process->accesses);
+  free(process->thread_of_serial.at);
+  free(process->calls.at);
+  process_regions_close(process);
+  sampler_close(&process->sampler);
+  if (process->pid_fd >= 0)
+    close(process->pid_fd);
+  free(process->readers.at);
+  free(process->path);
+  free(process);
+  return result;
+}

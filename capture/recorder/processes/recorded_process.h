@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* One recorded process, from the opening of its trace to the process's end: what is read when, and into which file.
+
+   Not its job: sockets and waiting (collector.h), choosing file names, shared memory (process_regions.h), how records
+   become events (ring_reading.h). Invariants: those of process_state.h. One thread. Allocates with malloc. */
+#pragma once
+
+#include "capture/recorder/processes/process_state.h"
+
+struct process_totals {
+  struct trace_totals totals; /* of which dropped includes skipped */
+  uint64_t skipped;           /* calls made in pauses */
+  uint64_t broken;
+  uint64_t stacks_lost;      /* stacks that the process could not take */
+  const char *accesses_over; /* why the accesses end before the events; NULL: they do not */
+  double seconds;
+  const char *cut_why; /* why the recording ended before the process; NULL: it did not */
+};
+
+struct recording_start {
+  int pid, pid_fd;
+  const char *path;
+  const char *info_json; /* core/trace/FORMAT.md section 5 */
+  uint64_t origin_stamp;
+  bool simulated; /* its accesses are recorded */
+  bool in_bursts; /* simulated accesses are recorded only in bursts */
+};
+
+struct recording_end {
+  const char *end;               /* as for trace_writer_close */
+  const struct process_end *how; /* NULL where the process continues */
+  double clock_hz;               /* as for trace_writer_close */
+};
+
+/* The trace's next file. */
+struct recording_next {
+  const char *path, *info_json;
+  uint64_t stamp;  /* of the recording's clock; the tick has been advanced since */
+  double clock_hz; /* of the file that ends, as for trace_writer_close */
+};
+
+/* Opens the trace. Takes pid_fd. Returns NULL with error filled in. */
+struct recorded_process *recorded_process_open(const struct recording_start *start, struct error *error);
+
+/* Makes the area of the process's call stacks and returns its descriptor, which the caller passes on and closes; -1
+   with errno set. */
+int recorded_process_add_stacks(struct recorded_process *process);
+
+/* Makes the stream of the process's data accesses, likewise. */
+int recorded_process_add_accesses(struct recorded_process *process);
+
+/* Reads what the rings and the stream of accesses hold, and wakes the threads that wait for room. between is called
+   after each ring, so that the tick advances. Returns the number of records. */
+uint64_t recorded_process_drain(struct recorded_process *process, void (*between)(void *context), void *context);
+
+/* Ends the trace at the stamp: each thread's records count up to its first one with a later stamp. The records drained
+   by a pass that begins after that time then complete a legal history. why goes into the trace, as a gap of unknown
+   count; kept by reference. */
+void recorded_process_cut(struct recorded_process *process, uint64_t stamp, const char *why);
+
+/* Writes out all that was drained, so that the file can be read up to here. */
+void recorded_process_flush(struct recorded_process *process);
+
+/* The same, thread by thread, with the rings drained in between: no thread waits longer than for one block.
+   between: as in recorded_process_drain. */
+void recorded_process_flush_in_turns(struct recorded_process *process, void (*between)(void *context), void *context);
+
+/* The size in bytes that the file would at most have if it were closed now. */
+uint64_t recorded_process_file_bytes(const struct recorded_process *process);
+
+/* Calls missing so far: dropped, because a ring was full; skipped, because they were made in a pause. */
+struct process_missing {
+  uint64_t dropped, skipped;
+};
+struct process_missing recorded_process_missing(const struct recorded_process *process);
+
+void recorded_process_sample(struct recorded_process *process, uint64_t stamp);
+
+/* Ends the trace's file and continues in a new one, so that each record is in one of them: records up to the stamp in
+   the first file, unless a ring shows them only later; later ones in the second. A thread that continues has a gap of
+   no calls in the second file that names its number in the first. Each file alone is a legal history, except for
+   objects from before, and for resizes under way (FORMAT.md, `in_flight`). totals, for the file that has ended, is
+   filled in where *ended. Returns 0; or -1 with error: the file that has ended is incomplete (*ended), or the next one
+   could not be opened, and nothing has changed. */
+int recorded_process_rotate(struct recorded_process *process, const struct recording_next *next,
+                            struct process_totals *totals, bool *ended, struct error *error);
+
+/* The number of calls recorded in all files, and in *skipped of those missing because of a pause; both only grow. */
+uint64_t recorded_process_calls(const struct recorded_process *process, uint64_t *skipped);
+
+/* Drains a last time (the process or its image has ended), closes the trace and frees. Returns 0, or -1 with error
+   filled in, also for an earlier error; totals is filled in either way. */
+int recorded_process_close(struct recorded_process *process, const struct recording_end *end,
+                           struct process_totals *totals, struct error *error);

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/redirect/linked_patches.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#include <fcntl.h>
+#include <gelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PADDING_ALIGN = 16 };
+
+static bool read_at(int fd, void *bytes, size_t count, uint64_t address) {
+  return pread(fd, bytes, count, (off_t)address) == (ssize_t)count;
+}
+
+uint64_t linked_room_of(int memory, uint64_t function, struct linked_saved *saved) {
+  static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+  uint8_t code[sizeof endbr64 + ENTRY_JUMP_BYTES];
+  uint64_t magic;
+  int32_t distance;
+  if (!read_at(memory, code, sizeof code, function))
+    return 0;
+  size_t at = memcmp(code, endbr64, sizeof endbr64) == 0 ? sizeof endbr64 : 0;
+  memcpy(&distance, code + at + 1, sizeof distance);
+  uint64_t target = function + at + ENTRY_JUMP_BYTES + (uint64_t)(int64_t)distance;
+  uint64_t room = target & ~(uint64_t)(LINKED_ROOM_BYTES - 1),
+           number = (target - room - LINKED_STUBS_AT) / ENTRY_ROOM_BYTES;
+  if (code[at] != 0xe9 || number >= LINKED_MOST || !read_at(memory, &magic, sizeof magic, room) ||
+      magic != LINKED_ROOM_MAGIC ||
+      !read_at(memory, saved, sizeof *saved, room + offsetof(struct linked_room, saved) + number * sizeof *saved))
+    return 0;
+  return saved->at == function + at && saved->bytes >= ENTRY_JUMP_BYTES && saved->bytes <= ENTRY_PATCH_MOST ? room : 0;
+}
+
+/* The bytes at an address of the file; NULL: they are not completely in it. */
+static const char *in_file(Elf *elf, uint64_t address, uint64_t bytes) {
+  size_t file_bytes, headers;
+  const char *file = elf_rawfile(elf, &file_bytes);
+  for (size_t i = 0; file && elf_getphdrnum(elf, &headers) == 0 && i < headers; i++) {
+    GElf_Phdr header;
+    if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD && address >= header.p_vaddr &&
+        address - header.p_vaddr < header.p_filesz && bytes <= header.p_filesz - (address - header.p_vaddr) &&
+        header.p_offset <= file_bytes && header.p_filesz <= file_bytes - header.p_offset)
+      return file + header.p_offset + (address - header.p_vaddr);
+  }
+  return NULL;
+}
+
+/* Reads the code at a function's entry, as it was before an earlier recorder redirected it, if one did. */
+static bool read_code(int memory, uint8_t *code, size_t known, uint64_t address) {
+  struct linked_saved saved;
+  if (!read_at(memory, code, known, address))
+    return false;
+  if (linked_room_of(memory, address, &saved) && saved.at - address + saved.bytes <= known)
+    memcpy(code + (saved.at - address), saved.original, saved.bytes);
+  return true;
+}
+
+/* Can hooks save the registers, other than general ones, that their own code may change? */
+static bool vectors_can_be_saved(void) {
+#if defined(__x86_64__)
+  unsigned bytes, from, c, d;
+  if (!__get_cpuid(1, &bytes, &from, &c, &d) || !(c & bit_OSXSAVE))
+    return false;
+  for (unsigned i = 2; i < 32; i++)
+    if ((LINKED_VECTOR_MASK >> i & 1) && __get_cpuid_count(13, i, &bytes, &from, &c, &d) &&
+        bytes + from > LINKED_VECTOR_ROOM)
+      return false;
+#endif
+  return true;
+}
+
+/* Returns why it can't be redirected, or NULL. */
+static const char *make_patch(const struct linked_patches *patches, int memory, size_t number) {
+  enum { MOST = 1 << 16 };
+  const struct linked_found *found = &patches->functions.found.at[number];
+  const struct linked_place *place = &patches->place;
+  if (found->chosen_at_run_time)
+    return "is chosen when the program runs";
+  if (found->bytes == 0 || found->bytes > MOST)
+    return "has an implausible size";
+  uint64_t address = place->bias + found->address;
+  size_t known = (size_t)(((address + found->bytes + PADDING_ALIGN - 1) & ~(uint64_t)(PADDING_ALIGN - 1)) - address);
+  uint8_t *code = malloc(known);
+  const char *why = "can't be read", *expected = in_file(patches->elf, found->address, found->bytes);
+  if (!code || !expected || !read_code(memory, code, known, address)) {
+    /* nothing is known of it */
+  } else if (memcmp(code, expected, found->bytes) != 0) { /* patched */
+    why = "is not in memory as it is in the file";
+  } else {
+    struct entry_function function = {address, code, found->bytes, known};
+    struct entry_target target = {.room = place->room + number * ENTRY_ROOM_BYTES,
+                                  .hook = place->hook,
+                                  .has_argument = true,
+                                  .argument = place->table + number * sizeof(struct linked_function)};
+    why = entry_patch_make(&function, &target, &patches->patch[number]);
+  }
+  free(code);
+  return why;
+}
+
+/* Finds jumps from anywhere in the executable, by the bytes of its file. */
+static bool find_jumps(struct linked_patches *patches) {
+  size_t file_bytes, headers;
+  const char *file = elf_rawfile(patches->elf, &file_bytes);
+  bool *jumped_into = calloc(patches->count, sizeof *jumped_into);
+  bool known = file && jumped_into && elf_getphdrnum(patches->elf, &headers) == 0;
+  patches->from = UINT64_MAX;
+  for (size_t i = 0; known && i < headers; i++) {
+    GElf_Phdr header;
+    if (!gelf_getphdr(patches->elf, (int)i, &header) || header.p_type != PT_LOAD)
+      continue;
+    uint64_t from = patches->place.bias + header.p_vaddr, to = from + header.p_memsz;
+    patches->from = from < patches->from ? from : patches->from;
+    patches->to = to > patches->to ? to : patches->to;
+    if (!(header.p_flags & PF_X))
+      continue;
+    if (header.p_offset > file_bytes || header.p_filesz > file_bytes - header.p_offset) {
+      known = false;
+      break;
+    }
+    struct entry_function text = {from, (const uint8_t *)file + header.p_offset, header.p_filesz, header.p_filesz};
+    entry_patch_find_jumps(&text, patches->patch, patches->count, jumped_into);
+    for (size_t n = 0; n < patches->count; n++)
+      if (jumped_into[n] && !patches->why[n])
+        patches->why[n] = "is jumped into";
+  }
+  free(jumped_into);
+  return known;
+}
+
+static void find_overlaps(struct linked_patches *patches) {
+  for (size_t i = 0; i < patches->count; i++)
+    for (size_t n = 0; n < patches->count; n++) {
+      uint64_t other = patches->place.bias + patches->functions.found.at[n].address;
+      if (!patches->why[i] && other > patches->patch[i].at && other < patches->patch[i].at + patches->patch[i].bytes)
+        patches->why[i] = "is too short";
+    }
+}
+
+/* Would a trace without its calls be wrong? */
+static bool is_needed(const struct linked_patches *patches, size_t number) {
+  uint8_t kind = patches->functions.found.at[number].means.kind;
+  return kind != LINKED_TOUCH && kind != LINKED_OTHER;
+}
+
+/* Does the file name its dynamic loader? A loader names none. Of a program started as `ld.so PROGRAM`, /proc/PID/exe is
+   the loader, and the functions in it (musl's libc is its loader) are not the program's own. */
+static bool names_loader(Elf *elf) {
+  size_t headers;
+  GElf_Phdr header;
+  for (size_t i = 0; elf_getphdrnum(elf, &headers) == 0 && i < headers; i++)
+    if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_INTERP)
+      return true;
+  return false;
+}
+
+int linked_patches_open(struct linked_patches *patches, int pid) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/exe", pid);
+  *patches = (struct linked_patches){.executable = open(path, O_RDONLY | O_CLOEXEC)};
+  if (patches->executable < 0)
+    return -1;
+  elf_version(EV_CURRENT);
+  patches->elf = elf_begin(patches->executable, ELF_C_READ_MMAP, NULL);
+  if (patches->elf && elf_kind(patches->elf) == ELF_K_ELF && names_loader(patches->elf) &&
+      linked_functions_find(&patches->functions, patches->elf) == 0)
+    patches->count = patches->functions.found.count < LINKED_MOST ? patches->functions.found.count : LINKED_MOST;
+  return 0;
+}
+
+bool linked_patches_make(struct linked_patches *patches, int memory, const struct linked_place *place) {
+  patches->place = *place;
+  patches->patch = calloc(patches->count, sizeof *patches->patch);
+  patches->why = calloc(patches->count, sizeof *patches->why);
+  if (!patches->patch || !patches->why)
+    return false;
+  const char *why_none =
+      vectors_can_be_saved() ? NULL : "runs on a processor without XSAVE, or with larger vectors than are known";
+  for (size_t i = 0; i < patches->count; i++)
+    patches->why[i] = why_none ? why_none : make_patch(patches, memory, i);
+  if (!find_jumps(patches))
+    return false;
+  find_overlaps(patches);
+  for (size_t i = 0; i < patches->count; i++) /* a family is redirected only if all its needed functions can be */
+    if (patches->why[i] && is_needed(patches, i))
+      patches->given_up[patches->functions.found.at[i].family] = true;
+  return true;
+}
+
+void linked_patches_close(struct linked_patches *patches) {
+  free(patches->patch);
+  free(patches->why);
+  linked_functions_free(&patches->functions);
+  elf_end(patches->elf);
+  if (patches->executable >= 0)
+    close(patches->executable);
+  *patches = (struct linked_patches){.executable = -1};
+}
+
+bool linked_patches_takes(const struct linked_patches *patches, size_t number) {
+  return !patches->why[number] && !patches->given_up[patches->functions.found.at[number].family];
+}
+
+bool linked_patches_is_plain(const struct linked_patches *patches, size_t number) {
+  return patches->functions.found.at[number].family == 0;
+}
+
+/* The trampoline of the same allocator's function for the usable size. */
+static uint64_t usable_of(const struct linked_patches *patches, unsigned family) {
+  for (size_t i = 0; i < patches->count; i++) {
+    const struct linked_found *found = &patches->functions.found.at[i];
+    if (found->family == family && found->means.kind == LINKED_TOUCH && linked_patches_takes(patches, i))
+      return patches->patch[i].trampoline;
+  }
+  return 0;
+}
+
+struct linked_function linked_patches_entry(const struct linked_patches *patches, size_t number) {
+  struct linked_function entry = patches->functions.found.at[number].means;
+  entry.real = patches->patch[number].trampoline;
+  entry.usable = usable_of(patches, patches->functions.found.at[number].family);
+  return entry;
+}
+
+void linked_patches_note(const struct linked_patches *patches, size_t number, struct linked_done *done) {
+  const struct linked_found *found = &patches->functions.found.at[number];
+  uint64_t address = patches->place.bias + found->address;
+  done->code_from = done->functions == 0 || address < done->code_from ? address : done->code_from;
+  done->code_to = address + found->bytes > done->code_to ? address + found->bytes : done->code_to;
+  done->functions++;
+}
+
+bool linked_patches_complain(const struct linked_patches *patches, char *text, size_t bytes) {
+  bool any_given_up = false;
+  size_t used = 0;
+  text[0] = '\0';
+  for (size_t i = 0; i < patches->count; i++) {
+    const struct linked_found *found = &patches->functions.found.at[i];
+    if (!patches->why[i])
+      continue;
+    any_given_up |= is_needed(patches, i);
+    int more =
+        snprintf(text + used, bytes - used, "%s%s%s %s", used ? ", " : "", found->prefix, found->name, patches->why[i]);
+    used += more > 0 && (size_t)more < bytes - used ? (size_t)more : 0;
+  }
+  return any_given_up;
+}

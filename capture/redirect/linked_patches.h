@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* The patches by which the functions of a process's linked allocator are redirected, or why they can't be.
+
+   Job: finds the functions in the executable, makes a patch of each, decides which allocators can be redirected
+   completely. Not its job: which functions there are (linked_functions.h), how one is redirected (entry_patch.h),
+   writing (linked.h, linked_running.h). Invariants: only reads. Unless all functions of an allocator that acquire,
+   release or resize can be redirected, it is left alone: a trace of some would not be a legal history. Allocates with
+   malloc. */
+#pragma once
+
+#include "capture/redirect/entry_patch.h"
+#include "capture/redirect/linked_functions.h"
+
+/* The memory near the executable of a running process that is redirected (linked_running.h): what is needed to put
+   everything back, the hooks' table, and each function's stub and trampoline. At a multiple of LINKED_ROOM_BYTES. */
+#define LINKED_ROOM_MAGIC 0x6d6f6f7261706174u
+enum { LINKED_SETTING_BYTES = 128, LINKED_STUBS_AT = 16384 };
+
+struct linked_room {
+  uint64_t magic;
+  char setting[LINKED_SETTING_BYTES]; /* of the recorder that redirects; empty: none does */
+  struct linked_saved {
+    uint64_t at;
+    uint32_t bytes; /* 0: this function is not redirected */
+    uint8_t original[ENTRY_PATCH_MOST];
+  } saved[LINKED_MOST];
+  struct linked_function table[LINKED_MOST];
+};
+_Static_assert(sizeof(struct linked_room) <= LINKED_STUBS_AT, "the room's stubs begin too early");
+_Static_assert(LINKED_STUBS_AT + LINKED_MOST * ENTRY_ROOM_BYTES <= LINKED_ROOM_BYTES, "the room is too small");
+
+struct linked_patches {
+  struct linked_functions functions;
+  size_t count;              /* 0: the executable has no allocator */
+  struct entry_patch *patch; /* one per function found, as in `why` */
+  const char **why;          /* NULL: it can be redirected */
+  struct linked_place place; /* room, table: of the first function's stub and entry */
+  uint64_t from, to;         /* what the executable occupies */
+  bool given_up[LINKED_FAMILIES_MOST];
+  int executable;
+  Elf *elf;
+};
+
+/* Finds the functions. -1: the executable can't be read, with errno. To be closed in any case. */
+int linked_patches_open(struct linked_patches *patches, int pid);
+void linked_patches_close(struct linked_patches *patches);
+
+/* Makes the patches. memory: /proc/PID/mem. False: the executable's code can't be read, or there is no memory. */
+bool linked_patches_make(struct linked_patches *patches, int memory, const struct linked_place *place);
+
+/* Is that function to be redirected? */
+bool linked_patches_takes(const struct linked_patches *patches, size_t number);
+
+/* The function's entry for the hooks. */
+struct linked_function linked_patches_entry(const struct linked_patches *patches, size_t number);
+
+/* Adds the function to *done. */
+void linked_patches_note(const struct linked_patches *patches, size_t number, struct linked_done *done);
+
+/* Is that function among those of malloc itself, without a prefix? */
+bool linked_patches_is_plain(const struct linked_patches *patches, size_t number);
+
+/* Writes which functions can't be redirected, and why; empty: all can. True: an allocator is therefore left alone. */
+bool linked_patches_complain(const struct linked_patches *patches, char *text, size_t bytes);
+
+/* The room to which the code at a function's entry jumps, and the function's saved bytes there; 0: it does not jump. */
+uint64_t linked_room_of(int memory, uint64_t function, struct linked_saved *saved);

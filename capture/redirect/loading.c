@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/redirect/loading.h"
+
+#include "capture/redirect/gate.h"
+#include "core/base/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+  LOOK_US = 500,
+  TRIES = 100,           /* to find the dynamic linker unlocked */
+  TRY_US = 50000,        /* between two tries */
+  STACK_ROOM = 48 << 10, /* free stack of the thread that loads the library, at least */
+};
+static const uint64_t TELL_NS = 3000000000u, STUCK_NS = 1000000000u, REWRITE_NS = 500000000u;
+
+struct bringing {
+  const struct loading *loading;
+  struct tracee *tracee;
+  struct objects objects;
+  struct references references;
+  struct symbol real[GATE_CALLS]; /* address 0: in the executable */
+  uint64_t syscall_instruction;
+  struct code_range handlers; /* where signal handlers return to */
+  struct gate_data data;
+  uint64_t gate; /* its code's address; 0: not made */
+};
+
+static const struct names names = {gate_calls, GATE_CALLS};
+
+bool gate_entry_at(const struct tracee *tracee, uint64_t address, uint64_t *real) {
+  uint64_t code = address & ~(uint64_t)(GATE_CODE_BYTES - 1), magic;
+  for (unsigned i = 0; i < GATE_CALLS; i++)
+    if (address - code == gate_entry_offset(i))
+      return tracee_read_word(tracee, code + GATE_CODE_BYTES, &magic) && magic == GATE_MAGIC &&
+             tracee_read_word(tracee, code + GATE_CODE_BYTES + offsetof(struct gate_data, real) + i * 8, real);
+  return false;
+}
+
+static int find_functions(struct bringing *b, const struct object *libc, struct error *error) {
+  const struct object *dl = objects_find(&b->objects, "libdl.so.2");
+  struct symbol open, failure, number;
+  if ((!object_symbol(libc, b->tracee, "dlopen", &open) && (!dl || !object_symbol(dl, b->tracee, "dlopen", &open))) ||
+      (!object_symbol(libc, b->tracee, "dlerror", &failure) &&
+       (!dl || !object_symbol(dl, b->tracee, "dlerror", &failure))) ||
+      !object_symbol(libc, b->tracee, "__errno_location", &number))
+    return error_set(error, "--attach", "the program has no dlopen: its C library is too old");
+  b->data.dlopen = open.address;
+  b->data.dlerror = failure.address;
+  b->data.errno_location = number.address;
+  for (unsigned i = 0; i < GATE_CALLS; i++) {
+    const struct object *object = definer_of(&b->objects, b->tracee, gate_calls[i], &b->real[i]);
+    if (!object)
+      return error_set(error, "--attach", "the program has no %s", gate_calls[i]);
+    if (object->is_executable && !linked_running_has_malloc(b->loading->linked))
+      return error_set(error, "--attach", "the program defines %s itself: its calls don't go through references",
+                       gate_calls[i]);
+    if (object->is_executable)
+      b->real[i].address = 0;
+    b->data.real[i] = b->real[i].address;
+  }
+  return 0;
+}
+
+/* The end of a signal handler's frame: the only way back from one. */
+static uint64_t find_restorer(const struct tracee *tracee, const struct symbol *near) {
+  static const char code[] = "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05";
+  static const uint64_t most = (uint64_t)64 << 20;
+  struct area area;
+  uint64_t found = 0;
+  if (!area_of(tracee, near->address, &area) || area.to - area.from > most)
+    return 0;
+  char *text = malloc(area.to - area.from);
+  if (text && tracee_read(tracee, area.from, text, area.to - area.from)) {
+    const char *at = memmem(text, area.to - area.from, code, sizeof code - 1);
+    found = at ? area.from + (uint64_t)(at - text) : 0;
+  }
+  free(text);
+  return found;
+}
+
+static void find_handlers(struct bringing *b, const struct object *libc) {
+  struct symbol symbol;
+  uint64_t restorer = object_symbol(libc, b->tracee, "getppid", &symbol) ? find_restorer(b->tracee, &symbol) : 0;
+  b->handlers = (struct code_range){restorer, restorer + 1, COUNTS_AT_FRAME};
+}
+
+static int prepare(struct bringing *b, struct error *error) {
+  if (objects_read(&b->objects, b->tracee, error) != 0)
+    return -1;
+  const struct object *libc = objects_find(&b->objects, "libc.so.6");
+  if (!libc)
+    return error_set(error, "--attach", "the program does not use the GNU C library");
+  b->syscall_instruction = objects_syscall_instruction(&b->objects, b->tracee);
+  if (!b->syscall_instruction)
+    return error_set(error, "--attach", "the program's C library is not one that is known");
+  if (find_functions(b, libc, error) != 0)
+    return -1;
+  find_handlers(b, libc);
+  b->data.magic = GATE_MAGIC;
+  b->data.pid = (uint32_t)b->tracee->pid;
+  b->data.wait[1] = 1000000;
+  b->data.all_signals = ~(uint64_t)0;
+  if (strlen(b->loading->library) >= sizeof b->data.library)
+    return error_set(error, b->loading->library, "the path is too long");
+  strcpy(b->data.library, b->loading->library);
+  return references_read(&b->references, &b->objects, b->tracee, &names, NULL) == 0
+             ? 0
+             : error_set(error, "--attach", "out of memory");
+}
+
+static int call_kernel(const struct bringing *b, const struct tracee_syscall *call, int64_t *result,
+                       const char *failure, struct error *error) {
+  if (tracee_make_syscall(b->tracee, call, result, error) != 0)
+    return -1;
+  return *result < 0 && *result > -4096 ? error_set(error, "--attach", "%s: %s", failure, strerror((int)-*result)) : 0;
+}
+
+static int fill_gate(const struct bringing *b, uint64_t at, struct error *error) {
+  struct tracee_syscall protect = {b->syscall_instruction,
+                                   SYS_mprotect,
+                                   {at + GATE_CODE_BYTES, GATE_BYTES - GATE_CODE_BYTES, PROT_READ | PROT_WRITE}};
+  int64_t done;
+  if (!tracee_write(b->tracee, at, gate_code(), gate_code_bytes()) ||
+      !tracee_write(b->tracee, at + GATE_CODE_BYTES, &b->data, sizeof b->data))
+    return error_set(error, "--attach", "the process's memory can't be written");
+  return call_kernel(b, &protect, &done, "no memory in the process", error);
+}
+
+/* Mapped as code from the start: a process may have forbidden itself to make writable memory executable
+   (PR_SET_MDWE). */
+static int make_gate(struct bringing *b, struct error *error) {
+  struct tracee_syscall map = {b->syscall_instruction,
+                               SYS_mmap,
+                               {0, GATE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0}};
+  struct error ignored = {""};
+  int64_t at, done;
+  if (call_kernel(b, &map, &at, "no code may be added to the process", error) != 0)
+    return -1;
+  if (fill_gate(b, (uint64_t)at, error) == 0) {
+    b->gate = (uint64_t)at;
+    return 0;
+  }
+  struct tracee_syscall unmap = {b->syscall_instruction, SYS_munmap, {(uint64_t)at, GATE_BYTES}};
+  return call_kernel(b, &unmap, &done, "", &ignored), -1;
+}
+
+/* Points references to the real functions, or to a gate, at this gate's entries, or back. */
+static bool put_references(const struct bringing *b, bool at_gate) {
+  bool all = true;
+  for (size_t i = 0; i < b->references.all.count; i++) {
+    const struct reference *reference = &b->references.all.at[i];
+    uint64_t value, behind, real = b->real[reference->call].address;
+    if (!real || !tracee_read_word(b->tracee, reference->address, &value))
+      continue;
+    if (value == real || (gate_entry_at(b->tracee, value, &behind) && behind == real))
+      all &= tracee_write_word(b->tracee, reference->address,
+                               at_gate ? b->gate + gate_entry_offset(reference->call) : real);
+  }
+  return all;
+}
+
+static uint32_t state_of(const struct bringing *b) {
+  uint32_t state = GATE_SHUT;
+  tracee_read(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, state), &state, sizeof state);
+  return state;
+}
+
+static bool set_state(const struct bringing *b, uint32_t state) {
+  return tracee_write(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, state), &state, sizeof state);
+}
+
+/* Does a thread hold a lock of the dynamic linker? The linker has recursive mutexes among its variables, at places that
+   depend on its version. So every variable that looks like one held by a thread of the process counts as one. (Return
+   addresses into the linker on the threads' stacks would not do: the main thread of a java always has them, in memory
+   that was not written since.) */
+static bool loader_is_locked(const struct bringing *b) {
+  enum { BYTES_MAX = 1 << 16, KIND = 4, OWNER = 2, RECURSIVE = 1 }; /* indices of 4 bytes in a mutex */
+  struct symbol variables;
+  char path[64];
+  const struct object *loader = objects_loader(&b->objects);
+  if (!loader || !object_symbol(loader, b->tracee, "_rtld_global", &variables) || variables.bytes > BYTES_MAX)
+    return false;
+  uint32_t words[BYTES_MAX / 4];
+  if (!tracee_read(b->tracee, variables.address, words, variables.bytes))
+    return true;
+  for (size_t i = 0; i + KIND < variables.bytes / 4; i += 2) {
+    if (!words[i] || words[i + KIND] != RECURSIVE || !words[i + OWNER])
+      continue;
+    snprintf(path, sizeof path, "/proc/%d/task/%u", b->tracee->pid, words[i + OWNER]);
+    if (access(path, F_OK) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* Redirects functions in the executable. *why: they can't be redirected now. */
+static int redirect_to_gate(struct bringing *b, const char **why, struct error *error) {
+  struct linked_orders orders = {.hook = b->gate + gate_linked_offset(),
+                                 .setting = b->loading->setting,
+                                 .syscall_instruction = b->syscall_instruction};
+  bool again;
+  int result = linked_running_redirect(b->loading->linked, b->tracee, &orders, &again, error);
+  if (result == 0 && again)
+    *why = LINKED_THREAD_IN_THE_WAY;
+  return result;
+}
+
+static void put_all_back(const struct bringing *b, struct error *error) {
+  put_references(b, false);
+  linked_put_back(b->tracee, b->loading->linked->room, b->loading->setting, error);
+}
+
+/* Sets the gate up. *why: the reason to try again later. */
+static int open_gate(struct bringing *b, const char **why, struct error *error) {
+  struct error ignored = {""};
+  if (tracee_hold(b->tracee, error) != 0)
+    return -1;
+  *why = !objects_are_settled(&b->objects, b->tracee) || loader_is_locked(b)
+             ? "a thread keeps the dynamic linker locked (in a constructor of a library?)"
+             : NULL;
+  int result = *why || b->gate ? 0 : make_gate(b, error);
+  if (!*why && result == 0)
+    result = redirect_to_gate(b, why, error);
+  if (!*why && result == 0 && (!put_references(b, true) || !set_state(b, GATE_ARMED))) {
+    put_all_back(b, &ignored);
+    result = error_set(error, "--attach", "the process's references can't be written");
+  }
+  tracee_release(b->tracee);
+  return result;
+}
+
+static void renew(struct bringing *b) {
+  struct error ignored = {""};
+  struct objects fresh;
+  if (objects_read(&fresh, b->tracee, &ignored) != 0) {
+    objects_free(&fresh);
+    return;
+  }
+  objects_free(&b->objects);
+  references_free(&b->references);
+  b->objects = fresh;
+  references_read(&b->references, &b->objects, b->tracee, &names, NULL);
+}
+
+/* Redirects references that were bound since. */
+static void put_more_references(struct bringing *b) {
+  struct error ignored = {""};
+  renew(b);
+  if (tracee_hold(b->tracee, &ignored) != 0)
+    return;
+  put_references(b, true);
+  tracee_release(b->tracee);
+}
+
+static void shut_gate(struct bringing *b) {
+  struct error ignored = {""};
+  renew(b);
+  if (tracee_hold(b->tracee, &ignored) != 0)
+    return;
+  put_all_back(b, &ignored);
+  set_state(b, GATE_SHUT);
+  tracee_release(b->tracee);
+  linked_put_back_copies(b->tracee->pid, b->loading->linked->room, b->loading->setting, &ignored);
+}
+
+/* May the thread that asks load the library? */
+static bool is_safe(const struct bringing *b) {
+  struct area area;
+  uint64_t stack, end = 0;
+  if (!tracee_read_word(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, stack), &stack) ||
+      !area_of(b->tracee, stack, &area))
+    return false;
+  bool grows = strcmp(area.path, "[stack]") == 0;
+  tracee_read_word(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, thread_pointer), &end);
+  return (grows || stack - area.from >= STACK_ROOM) && !loader_is_locked(b) &&
+         !stack_holds(b->tracee, (struct stack_part){stack, end}, &b->handlers, 1) &&
+         !linked_running_calls_itself(b->loading->linked, b->tracee, stack);
+}
+
+static int take_result(struct bringing *b, struct error *error) {
+  if (!tracee_read(b->tracee, b->gate + GATE_CODE_BYTES, &b->data, sizeof b->data))
+    return error_set(error, "--attach", "the process has ended");
+  if (b->data.handle)
+    return 0;
+  char why[256] = "";
+  for (size_t i = 0;
+       b->data.failure && i + 1 < sizeof why && tracee_read(b->tracee, b->data.failure + i, why + i, 1) && why[i]; i++)
+    why[i + 1] = '\0';
+  return error_set(error, "--attach", "the program can't load our library: %s", why);
+}
+
+/* Waits until a thread has reached the gate and loaded the library. */
+static int wait_for_thread(struct bringing *b, struct error *error) {
+  uint64_t since_ns = os_monotonic_ns(), went_ns = 0, wrote_ns = since_ns;
+  bool reported = false;
+  while (b->loading->wanted(b->loading->context)) {
+    uint64_t now_ns = os_monotonic_ns(), magic;
+    tracee_settle(b->tracee);
+    if (!tracee_read_word(b->tracee, b->gate + GATE_CODE_BYTES, &magic))
+      return error_set(error, "--attach", "the process has ended, or has executed another program");
+    uint32_t state = state_of(b);
+    if (state == GATE_DONE)
+      return take_result(b, error);
+    if (state == GATE_ASKING) {
+      set_state(b, is_safe(b) ? GATE_GO : GATE_PASS);
+      went_ns = now_ns;
+    } else if (state == GATE_SHUT || state == GATE_PASS || (state == GATE_GO && now_ns - went_ns > STUCK_NS)) {
+      set_state(b, GATE_ARMED);
+    } else if (state == GATE_ARMED && now_ns - wrote_ns > REWRITE_NS) {
+      put_more_references(b);
+      wrote_ns = now_ns;
+    }
+    if (!reported && now_ns - since_ns > TELL_NS && state != GATE_LOADING) {
+      b->loading->tell_waiting(b->loading->context);
+      reported = true;
+    }
+    usleep(LOOK_US);
+  }
+  return -1;
+}
+
+int loading_bring(const struct loading *loading, struct tracee *tracee, struct error *error) {
+  struct bringing b = {.loading = loading, .tracee = tracee};
+  int result = prepare(&b, error);
+  const char *why = "";
+  for (int i = 0; why && result == 0; i++) {
+    if (i == TRIES)
+      result = error_set(error, "--attach", "%s", why);
+    else if (!loading->wanted(loading->context))
+      result = -1;
+    else
+      result = open_gate(&b, &why, error);
+    if (result == 0 && why) {
+      usleep(TRY_US);
+      renew(&b);
+    }
+  }
+  if (result == 0) {
+    result = wait_for_thread(&b, error);
+    if (result != 0)
+      shut_gate(&b);
+  }
+  objects_free(&b.objects);
+  references_free(&b.references);
+  return result;
+}

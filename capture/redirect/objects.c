@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/redirect/objects.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOB_DAT = R_X86_64_GLOB_DAT, ADDRESS = R_X86_64_64 };
+#else
+enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, ADDRESS = R_AARCH64_ABS64 };
+#endif
+
+/* Limits for values that are read from the process. */
+enum { OBJECTS_MAX = 65536, HEADERS_MAX = 64, DYNAMIC_MAX = 4096, CHAIN_MAX = 4096, NAME_BYTES = 64 };
+static const uint64_t TABLE_BYTES_MAX = (uint64_t)256 << 20;
+
+/* The first mapping that has one of these addresses. */
+static bool first_area(const struct tracee *tracee, uint64_t from, uint64_t to, struct area *area) {
+  char path[TRACEE_PATH_BYTES], *line = NULL;
+  size_t room = 0;
+  bool found = false;
+  tracee_proc_path(tracee->pid, "maps", path);
+  FILE *file = fopen(path, "re");
+  while (file && !found && getline(&line, &room, file) > 0) {
+    area->path[0] = '\0';
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %255[^\n]", &area->from, &area->to, area->permissions,
+               area->path) >= 3)
+      found = from < area->to && to > area->from;
+  }
+  free(line);
+  if (file)
+    fclose(file);
+  return found;
+}
+
+bool area_of(const struct tracee *tracee, uint64_t address, struct area *area) {
+  return first_area(tracee, address, address + 1, area);
+}
+
+bool area_is_free(const struct tracee *tracee, uint64_t from, uint64_t to) {
+  struct area area;
+  return !first_area(tracee, from, to, &area);
+}
+
+/* One word of the auxiliary vector; 0: it is not in it. */
+static uint64_t auxiliary(const struct tracee *tracee, uint64_t type) {
+  char path[TRACEE_PATH_BYTES];
+  Elf64_auxv_t entry;
+  uint64_t value = 0;
+  tracee_proc_path(tracee->pid, "auxv", path);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  while (fd >= 0 && !value && read(fd, &entry, sizeof entry) == sizeof entry)
+    if (entry.a_type == type)
+      value = entry.a_un.a_val;
+  if (fd >= 0)
+    close(fd);
+  return value;
+}
+
+uint64_t objects_entry(const struct tracee *tracee) {
+  return auxiliary(tracee, AT_ENTRY);
+}
+
+/* The executable's dynamic section; 0: it has none. */
+static uint64_t find_dynamic(const struct tracee *tracee) {
+  uint64_t at = auxiliary(tracee, AT_PHDR), count = auxiliary(tracee, AT_PHNUM), bias = 0, dynamic = 0;
+  Elf64_Phdr header[HEADERS_MAX];
+  if (!at || !count || count > HEADERS_MAX || !tracee_read(tracee, at, header, count * sizeof *header))
+    return 0;
+  for (uint64_t i = 0; i < count; i++)
+    if (header[i].p_type == PT_PHDR)
+      bias = at - header[i].p_vaddr;
+  for (uint64_t i = 0; i < count; i++)
+    if (header[i].p_type == PT_DYNAMIC)
+      dynamic = bias + header[i].p_vaddr;
+  return dynamic;
+}
+
+static uint64_t find_list(const struct tracee *tracee, uint64_t dynamic) {
+  Elf64_Dyn entry;
+  for (int i = 0; i < DYNAMIC_MAX && tracee_read(tracee, dynamic + (uint64_t)i * sizeof entry, &entry, sizeof entry) &&
+                  entry.d_tag != DT_NULL;
+       i++)
+    if (entry.d_tag == DT_DEBUG)
+      return entry.d_un.d_ptr;
+  return 0;
+}
+
+static void read_string(const struct tracee *tracee, uint64_t address, char *to, size_t bytes) {
+  ssize_t got = pread(tracee->memory_fd, to, bytes - 1, (off_t)address);
+  to[got > 0 ? got : 0] = '\0';
+}
+
+/* The dynamic linker stores addresses there, except for the kernel's object, which has offsets. */
+static uint64_t address_in(const struct object *object, uint64_t value) {
+  return value < object->base ? object->base + value : value;
+}
+
+static bool read_dynamic(struct object *object, const struct tracee *tracee, uint64_t dynamic) {
+  Elf64_Dyn entry;
+  for (int i = 0;; i++, dynamic += sizeof entry) {
+    if (i == DYNAMIC_MAX || !tracee_read(tracee, dynamic, &entry, sizeof entry))
+      return false;
+    uint64_t value = entry.d_un.d_val;
+    if (entry.d_tag == DT_NULL)
+      return object->symbols && object->names;
+    if (entry.d_tag == DT_SYMTAB)
+      object->symbols = address_in(object, value);
+    else if (entry.d_tag == DT_STRTAB)
+      object->names = address_in(object, value);
+    else if (entry.d_tag == DT_STRSZ)
+      object->name_bytes = value;
+    else if (entry.d_tag == DT_GNU_HASH)
+      object->gnu_hash = address_in(object, value);
+    else if (entry.d_tag == DT_VERSYM)
+      object->versions = address_in(object, value);
+    else if (entry.d_tag == DT_JMPREL || entry.d_tag == DT_RELA)
+      object->relocations[entry.d_tag == DT_RELA] = address_in(object, value);
+    else if (entry.d_tag == DT_PLTRELSZ || entry.d_tag == DT_RELASZ)
+      object->relocation_bytes[entry.d_tag == DT_RELASZ] = value;
+  }
+}
+
+/* The mappings of one file follow one another. */
+bool object_extent(const struct tracee *tracee, uint64_t inside, struct area *extent) {
+  struct area next;
+  if (!area_of(tracee, inside, extent))
+    return false;
+  while (area_of(tracee, extent->from - 1, &next) && strcmp(next.path, extent->path) == 0)
+    extent->from = next.from;
+  while (area_of(tracee, extent->to, &next) && strcmp(next.path, extent->path) == 0)
+    extent->to = next.to;
+  return true;
+}
+
+static bool add(struct objects *objects, const struct tracee *tracee, const struct link_map *map) {
+  struct object object = {.base = map->l_addr, .is_executable = objects->all.count == 0};
+  read_string(tracee, (uint64_t)map->l_name, object.path, sizeof object.path);
+  if (!read_dynamic(&object, tracee, (uint64_t)map->l_ld) || strncmp(object.path, "linux-vdso", 10) == 0)
+    return true;
+  object.is_loader = (uint64_t)map->l_ld >= objects->loader_from && (uint64_t)map->l_ld < objects->loader_to;
+  struct object *added = vector_add(&objects->all);
+  if (!added)
+    return false;
+  *added = object;
+  return true;
+}
+
+static void find_loader(struct objects *objects, const struct tracee *tracee) {
+  struct area extent;
+  if (!object_extent(tracee, auxiliary(tracee, AT_BASE), &extent))
+    return;
+  objects->loader_from = extent.from;
+  objects->loader_to = extent.to;
+}
+
+int objects_read(struct objects *objects, const struct tracee *tracee, struct error *error) {
+  struct r_debug list;
+  struct link_map map;
+  *objects = (struct objects){.list = 0};
+  uint64_t dynamic = find_dynamic(tracee);
+  objects->list = dynamic ? find_list(tracee, dynamic) : 0;
+  find_loader(objects, tracee);
+  if (!objects->list || !tracee_read(tracee, objects->list, &list, sizeof list))
+    return error_set(error, "--attach", "the program has no dynamic linker's list of objects: statically linked?");
+  uint64_t at = (uint64_t)list.r_map;
+  for (int i = 0; at && i < OBJECTS_MAX && tracee_read(tracee, at, &map, sizeof map); i++) {
+    if (!add(objects, tracee, &map))
+      return error_set(error, "--attach", "out of memory");
+    at = (uint64_t)map.l_next;
+  }
+  return 0;
+}
+
+void objects_free(struct objects *objects) {
+  free(objects->all.at);
+  *objects = (struct objects){.list = 0};
+}
+
+bool objects_are_settled(const struct objects *objects, const struct tracee *tracee) {
+  struct r_debug list;
+  struct link_map map;
+  if (!tracee_read(tracee, objects->list, &list, sizeof list) || list.r_state != RT_CONSISTENT)
+    return false;
+  size_t seen = 0, known = 0;
+  for (uint64_t at = (uint64_t)list.r_map; at && tracee_read(tracee, at, &map, sizeof map) && seen < OBJECTS_MAX;
+       at = (uint64_t)map.l_next, seen++)
+    known += known < objects->all.count && objects->all.at[known].base == map.l_addr;
+  return known == objects->all.count && seen <= known + 1; /* the kernel's object is left out */
+}
+
+const char *object_name(const struct object *object) {
+  return basename(object->path);
+}
+
+const struct object *objects_find(const struct objects *objects, const char *name) {
+  for (size_t i = 0; i < objects->all.count; i++)
+    if (strcmp(object_name(&objects->all.at[i]), name) == 0)
+      return &objects->all.at[i];
+  return NULL;
+}
+
+const struct object *objects_loader(const struct objects *objects) {
+  for (size_t i = 0; i < objects->all.count; i++)
+    if (objects->all.at[i].is_loader)
+      return &objects->all.at[i];
+  return NULL;
+}
+
+/* Hidden versions of names are for old programs. */
+static bool is_hidden(const struct object *object, const struct tracee *tracee, uint32_t index) {
+  uint16_t version;
+  return object->versions && tracee_read(tracee, object->versions + index * sizeof version, &version, sizeof version) &&
+         (version & 0x8000);
+}
+
+static bool take_symbol(const struct object *object, const struct tracee *tracee, uint32_t index, const char *name,
+                        struct symbol *found) {
+  Elf64_Sym symbol;
+  char its[NAME_BYTES];
+  uint64_t at = object->symbols + index * sizeof symbol;
+  if (!tracee_read(tracee, at, &symbol, sizeof symbol) || symbol.st_shndx == SHN_UNDEF || !symbol.st_value ||
+      ELF64_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC)
+    return false;
+  read_string(tracee, object->names + symbol.st_name, its, sizeof its);
+  if (strcmp(its, name) != 0 || is_hidden(object, tracee, index))
+    return false;
+  *found = (struct symbol){object->base + symbol.st_value, symbol.st_size, at + offsetof(Elf64_Sym, st_value)};
+  return true;
+}
+
+bool object_symbol(const struct object *object, const struct tracee *tracee, const char *name, struct symbol *symbol) {
+  uint32_t head[4], wanted = 5381, index, hash;
+  for (const char *c = name; *c; c++)
+    wanted = wanted * 33 + (unsigned char)*c;
+  if (!object->gnu_hash || !tracee_read(tracee, object->gnu_hash, head, sizeof head) || !head[0])
+    return false;
+  uint64_t buckets = object->gnu_hash + sizeof head + (uint64_t)head[2] * 8, chains = buckets + (uint64_t)head[0] * 4;
+  if (!tracee_read(tracee, buckets + (uint64_t)(wanted % head[0]) * 4, &index, sizeof index) || index < head[1])
+    return false;
+  for (int i = 0; i < CHAIN_MAX; i++, index++) {
+    if (!tracee_read(tracee, chains + (uint64_t)(index - head[1]) * 4, &hash, sizeof hash))
+      return false;
+    if ((hash | 1) == (wanted | 1) && take_symbol(object, tracee, index, name, symbol))
+      return true;
+    if (hash & 1)
+      return false;
+  }
+  return false;
+}
+
+static void *read_table(const struct tracee *tracee, uint64_t address, uint64_t bytes) {
+  void *table = bytes && bytes <= TABLE_BYTES_MAX ? malloc(bytes) : NULL;
+  if (table && !tracee_read(tracee, address, table, bytes)) {
+    free(table);
+    return NULL;
+  }
+  return table;
+}
+
+/* The tables by which the references of one object are resolved. */
+struct symbol_table {
+  Elf64_Sym *symbol;
+  uint64_t symbols;
+  char *names;
+  uint64_t name_bytes;
+};
+
+static const char *name_of(const struct symbol_table *table, uint64_t index) {
+  if (!index || index >= table->symbols || table->symbol[index].st_name >= table->name_bytes)
+    return NULL;
+  return table->names + table->symbol[index].st_name;
+}
+
+static void visit_references(const struct object *object, const struct symbol_table *table,
+                             const Elf64_Rela *relocation, uint64_t count, const struct visitor *visitor) {
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t type = ELF64_R_TYPE(relocation[i].r_info);
+    if ((type != JUMP_SLOT && type != GLOB_DAT && type != ADDRESS) || relocation[i].r_addend)
+      continue;
+    const char *name = name_of(table, ELF64_R_SYM(relocation[i].r_info));
+    if (name)
+      visitor->visit(visitor->context, name, object->base + relocation[i].r_offset);
+  }
+}
+
+bool object_references(const struct object *object, const struct tracee *tracee, const struct visitor *visitor) {
+  /* Linkers put the names behind the symbols, whose length is not stored. */
+  uint64_t symbol_bytes = object->names > object->symbols ? object->names - object->symbols : 0;
+  struct symbol_table table = {.symbol = read_table(tracee, object->symbols, symbol_bytes),
+                               .symbols = symbol_bytes / sizeof(Elf64_Sym),
+                               .names = read_table(tracee, object->names, object->name_bytes),
+                               .name_bytes = object->name_bytes};
+  bool whole = table.symbol && table.names && !table.names[table.name_bytes - 1];
+  for (int i = 0; i < 2 && whole; i++) {
+    uint64_t bytes = object->relocation_bytes[i];
+    Elf64_Rela *relocation = read_table(tracee, object->relocations[i], bytes);
+    if (relocation)
+      visit_references(object, &table, relocation, bytes / sizeof *relocation, visitor);
+    whole &= relocation != NULL || bytes == 0;
+    free(relocation);
+  }
+  free(table.symbol);
+  free(table.names);
+  return whole;
+}
+
+uint64_t objects_syscall_instruction(const struct objects *objects, const struct tracee *tracee) {
+  unsigned char code[32];
+  struct symbol symbol;
+  const struct object *libc = objects_find(objects, "libc.so.6");
+  if (!libc || !object_symbol(libc, tracee, "getppid", &symbol) ||
+      !tracee_read(tracee, symbol.address, code, sizeof code))
+    return 0;
+  const unsigned char *found = memmem(code, sizeof code, "\x0f\x05", 2);
+  return found ? symbol.address + (uint64_t)(found - code) : 0;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* The loaded objects of another process, as its dynamic linker lists them, their symbols, and their references to
+   functions: all read from its memory.
+
+   Not its job: stopping it, writing (tracee.h). Invariants: nothing that is read there is trusted: invalid entries are
+   left out, and no length read there leads to an allocation beyond a limit. The list is a snapshot. Allocates with
+   malloc. */
+#pragma once
+
+#include "capture/redirect/tracee.h"
+
+#include <stdbool.h>
+
+struct object {
+  char path[256]; /* as the dynamic linker has it; empty: the executable */
+  uint64_t base;
+  uint64_t symbols, names, name_bytes, gnu_hash, versions;
+  uint64_t relocations[2], relocation_bytes[2];
+  bool is_executable, is_loader;
+};
+
+struct objects {
+  VECTOR(struct object) all; /* in the order in which names are looked up */
+  uint64_t list;             /* address of the dynamic linker's struct r_debug */
+  uint64_t loader_from, loader_to;
+};
+
+/* -1: the process has no dynamic linker, or an unknown one. */
+int objects_read(struct objects *objects, const struct tracee *tracee, struct error *error);
+void objects_free(struct objects *objects);
+
+/* Is the list unchanged, and the dynamic linker not changing it? To be called while the threads are held. */
+bool objects_are_settled(const struct objects *objects, const struct tracee *tracee);
+
+/* The object whose file has that base name; NULL: there is none. */
+const struct object *objects_find(const struct objects *objects, const char *name);
+const char *object_name(const struct object *object);
+
+/* The dynamic linker itself; NULL: it is not in the list. */
+const struct object *objects_loader(const struct objects *objects);
+
+/* The address of an instruction in the program's C library that calls the kernel; 0: there is none. */
+uint64_t objects_syscall_instruction(const struct objects *objects, const struct tracee *tracee);
+
+struct symbol {
+  uint64_t address, bytes;
+  uint64_t entry; /* address of its value in the symbol table */
+};
+
+/* Finds what the object defines by that name; false: nothing. */
+bool object_symbol(const struct object *object, const struct tracee *tracee, const char *name, struct symbol *symbol);
+
+/* Visits each reference by name of the object, whether or not it has been bound. False: they can't be read. */
+struct visitor {
+  void (*visit)(void *context, const char *name, uint64_t address);
+  void *context;
+};
+bool object_references(const struct object *object, const struct tracee *tracee, const struct visitor *visitor);
+
+/* Finds the mapping of an address. False: there is none. */
+struct area {
+  uint64_t from, to;
+  char permissions[5];
+  char path[256];
+};
+bool area_of(const struct tracee *tracee, uint64_t address, struct area *area);
+
+/* Is nothing mapped there? */
+bool area_is_free(const struct tracee *tracee, uint64_t from, uint64_t to);
+
+/* Where the executable begins to run; 0: not known. */
+uint64_t objects_entry(const struct tracee *tracee);
+
+/* Finds the extent of the neighbouring mappings of the same file, from the first to the last. False: no mapping is
+   there. */
+bool object_extent(const struct tracee *tracee, uint64_t inside, struct area *extent);

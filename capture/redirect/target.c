@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/redirect/target.h"
+
+#include "capture/redirect/linked_running.h"
+#include "core/system/process.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/kcmp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+enum { OWN_MACHINE = EM_X86_64 };
+#else
+enum { OWN_MACHINE = EM_AARCH64 };
+#endif
+
+enum { HEADERS_MAX = 64 };
+
+static int refuse(struct error *error, int pid, const char *why) {
+  char name[32];
+  snprintf(name, sizeof name, "process %d", pid);
+  return error_set(error, name, "%s", why);
+}
+
+/* Are the four user or group ids in that line of `status` the same? */
+static bool ids_agree(const char *status, const char *key) {
+  unsigned id[4];
+  const char *line = strstr(status, key);
+  return line && sscanf(line + strlen(key), "%u %u %u %u", &id[0], &id[1], &id[2], &id[3]) == 4 && id[0] == id[1] &&
+         id[0] == id[2] && id[0] == id[3];
+}
+
+static bool is_same_file(const char *a, const char *b) {
+  struct stat one, other;
+  return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+static int check_state(int pid, const char *status, struct error *error) {
+  const char *state = strstr(status, "\nState:\t");
+  uint64_t none = UINT64_MAX, tracer = proc_status_number(status, "\nTracerPid:", 0);
+  if (proc_status_number(status, "\nTgid:", none) != (uint64_t)pid)
+    return refuse(error, pid, "is a thread of another process: give that one's id");
+  if (state && (state[8] == 'Z' || state[8] == 'X'))
+    return refuse(error, pid, "has ended");
+  if (tracer) {
+    char why[80];
+    snprintf(why, sizeof why, "is traced by process %" PRIu64 ", and only one can trace it", tracer);
+    return refuse(error, pid, why);
+  }
+  if (state && (state[8] == 'T' || state[8] == 't'))
+    return refuse(error, pid, "is stopped: continue it first (kill -CONT)");
+  if (proc_status_number(status, "\nVmSize:", none) == none)
+    return refuse(error, pid, "is a thread of the kernel");
+  return 0;
+}
+
+static int check_owner(int pid, const char *status, struct error *error) {
+  char path[64];
+  struct stat owner;
+  snprintf(path, sizeof path, "/proc/%d", pid);
+  unsigned uid;
+  const char *line = strstr(status, "\nUid:");
+  if (!ids_agree(status, "\nUid:") || !ids_agree(status, "\nGid:"))
+    return refuse(error, pid, "has changed its user or group (setuid, setgid)");
+  if (line && sscanf(line + 5, "%u", &uid) == 1 && uid != getuid() && getuid() != 0)
+    return refuse(error, pid, "belongs to another user");
+  if (stat(path, &owner) == 0 && owner.st_uid == 0 && getuid() != 0)
+    return refuse(error, pid, "may not be traced: it gained rights, or forbids it (PR_SET_DUMPABLE)");
+  return 0;
+}
+
+static int check_yama(int pid, struct error *error) {
+  char scope = '0';
+  int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    if (read(fd, &scope, 1) != 1)
+      scope = '0';
+    close(fd);
+  }
+  if (scope == '3')
+    return refuse(error, pid, "may not be traced: the kernel forbids it to all (kernel.yama.ptrace_scope is 3)");
+  if (scope != '0' && geteuid() != 0)
+    return refuse(error, pid, "may not be traced: kernel.yama.ptrace_scope is not 0; run heaptape as root, or set it");
+  return 0;
+}
+
+/* Its file names, process ids and sockets must be ours. */
+static int check_surroundings(int pid, struct error *error) {
+  static const struct {
+    const char *name, *why;
+  } space[] = {
+      {"mnt", "is in another mount namespace (a container): run heaptape inside it"},
+      {"pid", "is in another PID namespace (a container): run heaptape inside it"},
+      {"net", "is in another network namespace (a container): run heaptape inside it"},
+      {"user", "is in another user namespace (a container): run heaptape inside it"},
+  };
+  char its[64], ours[64];
+  snprintf(its, sizeof its, "/proc/%d/exe", pid);
+  struct stat file;
+  if (stat(its, &file) != 0)
+    return refuse(error, pid, errno == EACCES ? "may not be inspected" : "has no program that can be read");
+  for (size_t i = 0; i < sizeof space / sizeof *space; i++) {
+    snprintf(its, sizeof its, "/proc/%d/ns/%s", pid, space[i].name);
+    snprintf(ours, sizeof ours, "/proc/self/ns/%s", space[i].name);
+    if (!is_same_file(its, ours))
+      return refuse(error, pid, space[i].why);
+  }
+  snprintf(its, sizeof its, "/proc/%d/root", pid);
+  if (!is_same_file(its, "/"))
+    return refuse(error, pid, "has another root directory (chroot): our library's path means nothing there");
+  return 0;
+}
+
+static int check_interpreter(int pid, int fd, const Elf64_Phdr *segment, struct error *error) {
+  char path[256];
+  ssize_t got = pread(fd, path, sizeof path - 1, (off_t)segment->p_offset);
+  path[got > 0 ? got : 0] = '\0';
+  return strstr(path, "ld-musl") ? refuse(error, pid, "uses musl: only the GNU C library's dynamic linker is known")
+                                 : 0;
+}
+
+static int check_library(int pid, struct error *error) {
+  char path[64], *line = NULL;
+  size_t room = 0;
+  bool there = false;
+  snprintf(path, sizeof path, "/proc/%d/maps", pid);
+  FILE *file = fopen(path, "re");
+  while (file && !there && getline(&line, &room, file) > 0)
+    there = strstr(line, "/libheaptape.so\n");
+  free(line);
+  if (file)
+    fclose(file);
+  return there ? refuse(error, pid, "was started under heaptape record: it has libheaptape.so already") : 0;
+}
+
+/* It must be possible to redirect the functions of an allocator in its executable. */
+static int check_allocator(int pid, struct error *error) {
+  struct tracee tracee;
+  struct linked_running linked;
+  if (tracee_open(&tracee, pid, error) != 0)
+    return -1;
+  int result = linked_running_open(&linked, &tracee, 0, error);
+  linked_patches_close(&linked.patches);
+  tracee_close(&tracee);
+  return result;
+}
+
+static int check_program(int pid, struct error *error) {
+  char path[64];
+  Elf64_Ehdr header;
+  Elf64_Phdr segment;
+  snprintf(path, sizeof path, "/proc/%d/exe", pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC), result = 0;
+  bool interpreted = false;
+  if (fd < 0)
+    return refuse(error, pid, "its program can't be read");
+  if (pread(fd, &header, sizeof header, 0) != sizeof header || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_machine != OWN_MACHINE)
+    result = refuse(error, pid, "a program for another kind of processor (or 32 bits)");
+  for (unsigned i = 0; result == 0 && i < header.e_phnum && i < HEADERS_MAX; i++) {
+    if (pread(fd, &segment, sizeof segment, (off_t)(header.e_phoff + (uint64_t)i * header.e_phentsize)) !=
+        sizeof segment)
+      result = refuse(error, pid, "a damaged ELF file");
+    else if (segment.p_type == PT_INTERP) {
+      interpreted = true;
+      result = check_interpreter(pid, fd, &segment, error);
+    }
+  }
+  if (result == 0 && !interpreted)
+    result = refuse(error, pid, "statically linked: it has no dynamic linker, which could load our library");
+  if (result == 0)
+    result = check_library(pid, error);
+  if (result == 0)
+    result = check_allocator(pid, error);
+  close(fd);
+  return result;
+}
+
+/* A vfork child runs in its parent's memory. */
+static int check_memory(int pid, const char *status, struct error *error) {
+  uint64_t parent = proc_status_number(status, "\nPPid:", 0);
+  if (parent && syscall(SYS_kcmp, pid, (pid_t)parent, KCMP_VM, 0, 0) == 0)
+    return refuse(error, pid, "shares its parent's memory (vfork): wait until it has executed its program");
+  return 0;
+}
+
+int target_check(int pid, struct error *error) {
+  char status[8192];
+#if !defined(__x86_64__)
+  return refuse(error, pid, "attaching is for x86-64 only");
+#endif
+  if (pid == getpid() || !proc_read_file(pid, "status", status, sizeof status))
+    return refuse(error, pid, "no such process");
+  if (check_state(pid, status, error) != 0 || check_owner(pid, status, error) != 0 || check_yama(pid, error) != 0 ||
+      check_surroundings(pid, error) != 0 || check_program(pid, error) != 0 || check_memory(pid, status, error) != 0)
+    return -1;
+  if (proc_status_number(status, "\nSeccomp:", 0) != 0)
+    return refuse(error, pid, "is under a filter of system calls (seccomp): our library could not reach the recorder");
+  return 0;
+}

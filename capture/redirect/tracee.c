@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/redirect/tracee.h"
+
+#include "core/base/os.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+  POLL_US = 50,
+  HOLD_NS = 2000000000, /* until then all threads must be held */
+  KERNEL_NS = 10000000, /* a thread that has slept uninterruptibly in the kernel for this long counts as held */
+  SETTLE_NS = 1000000000,
+  SIGNAL_MASK_BYTES = 8,
+};
+
+/* The state letter of a thread; 0: it has ended. */
+static char state_of(int pid, int tid) {
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return 0;
+  ssize_t got = read(fd, text, sizeof text - 1);
+  close(fd);
+  text[got > 0 ? got : 0] = '\0';
+  const char *after_name = strrchr(text, ')');
+  char state = after_name && after_name[1] ? after_name[2] : 0;
+  return state == 'Z' || state == 'X' ? 0 : state;
+}
+
+void tracee_proc_path(int pid, const char *file, char *path) {
+  snprintf(path, TRACEE_PATH_BYTES, "/proc/%d/%s", pid, file);
+  if (state_of(pid, pid))
+    return;
+  char tasks[64];
+  snprintf(tasks, sizeof tasks, "/proc/%d/task", pid);
+  DIR *threads = opendir(tasks);
+  for (const struct dirent *entry; threads && (entry = readdir(threads));) {
+    int tid = atoi(entry->d_name);
+    if (tid <= 0 || !state_of(pid, tid))
+      continue;
+    snprintf(path, TRACEE_PATH_BYTES, "/proc/%d/task/%d/%s", pid, tid, file);
+    break;
+  }
+  if (threads)
+    closedir(threads);
+}
+
+int tracee_open(struct tracee *tracee, int pid, struct error *error) {
+  char path[TRACEE_PATH_BYTES];
+  *tracee = (struct tracee){.pid = pid};
+  tracee_proc_path(pid, "mem", path);
+  tracee->memory_fd = open(path, O_RDWR | O_CLOEXEC);
+  return tracee->memory_fd < 0 ? error_errno(error, path, "the process's memory can't be opened") : 0;
+}
+
+bool tracee_read(const struct tracee *tracee, uint64_t address, void *to, size_t bytes) {
+  return pread(tracee->memory_fd, to, bytes, (off_t)address) == (ssize_t)bytes;
+}
+
+bool tracee_write(const struct tracee *tracee, uint64_t address, const void *from, size_t bytes) {
+  return pwrite(tracee->memory_fd, from, bytes, (off_t)address) == (ssize_t)bytes;
+}
+
+bool tracee_read_word(const struct tracee *tracee, uint64_t address, uint64_t *word) {
+  return tracee_read(tracee, address, word, sizeof *word);
+}
+
+bool tracee_write_word(const struct tracee *tracee, uint64_t address, uint64_t word) {
+  return tracee_write(tracee, address, &word, sizeof word);
+}
+
+static struct tracee_thread *find(const struct tracee *tracee, int tid) {
+  for (size_t i = 0; i < tracee->threads.count; i++)
+    if (tracee->threads.at[i].tid == tid)
+      return &tracee->threads.at[i];
+  return NULL;
+}
+
+/* Begins to trace a thread and asks it to stop. -1: it may not be traced. */
+static int call_thread(struct tracee *tracee, int tid, struct error *error) {
+  if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) {
+    if (errno == ESRCH || !state_of(tracee->pid, tid)) /* it has ended */
+      return 0;
+    return error_errno(error, "ptrace", "the process can't be attached to");
+  }
+  struct tracee_thread *thread = vector_add(&tracee->threads);
+  if (!thread) {
+    ptrace(PTRACE_DETACH, tid, NULL, NULL);
+    return error_set(error, "ptrace", "out of memory");
+  }
+  *thread = (struct tracee_thread){.tid = tid, .seen = true};
+  ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+  return 0;
+}
+
+/* *fresh: a thread was found that was not known before. */
+static int call_new_threads(struct tracee *tracee, bool *fresh, struct error *error) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/task", tracee->pid);
+  DIR *tasks = opendir(path);
+  if (!tasks)
+    return error_set(error, path, "the process has ended");
+  int result = 0;
+
+  for (const struct dirent *entry; result == 0 && (entry = readdir(tasks));) {
+    int tid = atoi(entry->d_name);
+    if (tid <= 0 || find(tracee, tid))
+      continue;
+    size_t before = tracee->threads.count;
+    result = call_thread(tracee, tid, error);
+    *fresh |= tracee->threads.count > before;
+  }
+  closedir(tasks);
+  return result;
+}
+
+#if defined(__x86_64__)
+
+/* Calls that the kernel does not restart itself after a stop, unlike others: they would fail with EINTR in a program
+   that has no signal handler. They have done nothing when they return EINTR. */
+static bool is_to_be_made_again(uint64_t number) {
+  static const uint16_t calls[] = {
+      SYS_read,         SYS_readv,         SYS_recvfrom,       SYS_recvmsg, SYS_recvmmsg,   SYS_accept,
+      SYS_accept4,      SYS_connect,       SYS_write,          SYS_writev,  SYS_sendto,     SYS_sendmsg,
+      SYS_sendmmsg,     SYS_epoll_wait,    SYS_epoll_pwait,    SYS_semop,   SYS_semtimedop, SYS_rt_sigtimedwait,
+      SYS_io_getevents, SYS_io_pgetevents, SYS_io_uring_enter, 441 /* epoll_pwait2 */};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+    if (calls[i] == number)
+      return true;
+  return false;
+}
+
+/* Precondition: we have stopped the thread. As the kernel does for poll: the call is restarted where no handler is
+   called. */
+static void make_call_again(const struct tracee_thread *thread) {
+  static const unsigned long long restart_no_handler = -514ull;
+  struct user_regs_struct registers;
+  if (ptrace(PTRACE_GETREGS, thread->tid, NULL, &registers) != 0 || registers.rax != (unsigned long long)-EINTR ||
+      !is_to_be_made_again(registers.orig_rax))
+    return;
+  registers.rax = restart_no_handler;
+  ptrace(PTRACE_SETREGS, thread->tid, NULL, &registers);
+}
+
+#else
+
+static void make_call_again(const struct tracee_thread *thread) {
+  (void)thread;
+}
+
+#endif
+
+/* Checks whether a thread that was asked to stop has stopped. Returns false if it has ended. */
+static bool look(const struct tracee *tracee, struct tracee_thread *thread) {
+  int status;
+  pid_t got = waitpid(thread->tid, &status, __WALL | WNOHANG);
+  if (got < 0 || (got > 0 && !WIFSTOPPED(status)))
+    return false;
+  if (got > 0) {
+    thread->state = TRACEE_STOPPED;
+    thread->signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+    if (!thread->signal)
+      make_call_again(thread);
+  } else if (os_monotonic_ns() - tracee->held_since_ns > KERNEL_NS && state_of(tracee->pid, thread->tid) == 'D') {
+    thread->state = TRACEE_IN_KERNEL;
+  }
+  return true;
+}
+
+/* Checks all threads; returns how many are not held. */
+static size_t look_at_all(struct tracee *tracee) {
+  size_t missing = 0;
+  for (size_t i = tracee->threads.count; i-- > 0;) {
+    struct tracee_thread *thread = &tracee->threads.at[i];
+    if (thread->state == TRACEE_STOPPED)
+      continue;
+    if (!look(tracee, thread))
+      *thread = tracee->threads.at[--tracee->threads.count];
+    else
+      missing += thread->state == TRACEE_CALLED;
+  }
+  return missing;
+}
+
+int tracee_hold(struct tracee *tracee, struct error *error) {
+  tracee->held_since_ns = os_monotonic_ns();
+  for (size_t i = 0; i < tracee->threads.count; i++) /* threads that were in the kernel the last time */
+    tracee->threads.at[i].state = TRACEE_CALLED;
+  for (;;) {
+    bool fresh = false;
+    size_t missing = look_at_all(tracee); /* before the list is read: until it stops, a thread can make further ones */
+    if (call_new_threads(tracee, &fresh, error) != 0)
+      break;
+    if (missing == 0 && !fresh) {
+      if (tracee->threads.count)
+        return 0;
+      error_set(error, "ptrace", "the process has ended");
+      break;
+    }
+    if (os_monotonic_ns() - tracee->held_since_ns > HOLD_NS) {
+      error_set(error, "ptrace", "a thread did not stop within %d seconds", (int)(HOLD_NS / 1000000000));
+      break;
+    }
+    if (!fresh)
+      usleep(POLL_US);
+  }
+  tracee_release(tracee);
+  return -1;
+}
+
+void tracee_settle(struct tracee *tracee) {
+  look_at_all(tracee);
+  for (size_t i = tracee->threads.count; i-- > 0;) {
+    struct tracee_thread *thread = &tracee->threads.at[i];
+    if (thread->state != TRACEE_STOPPED)
+      continue;
+    ptrace(PTRACE_DETACH, thread->tid, NULL, (void *)(intptr_t)thread->signal);
+    *thread = tracee->threads.at[--tracee->threads.count];
+  }
+}
+
+void tracee_release(struct tracee *tracee) {
+  tracee_settle(tracee);
+  uint64_t held_ns = os_monotonic_ns() - tracee->held_since_ns;
+  if (held_ns > tracee->longest_hold_ns)
+    tracee->longest_hold_ns = held_ns;
+}
+
+void tracee_close(struct tracee *tracee) {
+  uint64_t since_ns = os_monotonic_ns();
+  tracee_settle(tracee);
+  while (tracee->threads.count && os_monotonic_ns() - since_ns < SETTLE_NS) {
+    usleep(1000);
+    tracee_settle(tracee);
+  }
+  free(tracee->threads.at);
+  tracee->threads.at = NULL;
+  tracee->threads.count = tracee->threads.room = 0;
+  if (tracee->memory_fd >= 0)
+    close(tracee->memory_fd);
+  tracee->memory_fd = -1;
+}
+
+#if defined(__x86_64__)
+
+bool tracee_registers(const struct tracee_thread *thread, struct tracee_registers *registers) {
+  struct user_regs_struct all;
+  if (thread->state != TRACEE_STOPPED || ptrace(PTRACE_GETREGS, thread->tid, NULL, &all) != 0)
+    return false;
+  *registers = (struct tracee_registers){all.rip, all.rsp, all.fs_base};
+  return true;
+}
+
+bool tracee_move(const struct tracee_thread *thread, uint64_t instruction) {
+  struct user_regs_struct all;
+  if (thread->state != TRACEE_STOPPED || ptrace(PTRACE_GETREGS, thread->tid, NULL, &all) != 0)
+    return false;
+  all.rip = instruction;
+  return ptrace(PTRACE_SETREGS, thread->tid, NULL, &all) == 0;
+}
+
+/* Executes one instruction. A signal that arrives before it is kept for later. */
+static int step(struct tracee_thread *thread) {
+  int status;
+  for (;;) {
+    if (ptrace(PTRACE_SINGLESTEP, thread->tid, NULL, NULL) != 0 || waitpid(thread->tid, &status, __WALL) < 0 ||
+        !WIFSTOPPED(status))
+      return -1;
+    if (status >> 16 == 0 && WSTOPSIG(status) == SIGTRAP)
+      return 0;
+    if (status >> 16 != PTRACE_EVENT_STOP)
+      thread->signal = WSTOPSIG(status);
+  }
+}
+
+static int make_syscall(struct tracee_thread *thread, const struct tracee_syscall *call, int64_t *result) {
+  struct user_regs_struct before, during;
+  if (ptrace(PTRACE_GETREGS, thread->tid, NULL, &before) != 0)
+    return -1;
+  during = before;
+  during.rip = call->instruction;
+  during.rax = (unsigned long long)call->number;
+  during.orig_rax = (unsigned long long)-1; /* no system call is restarted now */
+  during.rdi = call->argument[0];
+  during.rsi = call->argument[1];
+  during.rdx = call->argument[2];
+  during.r10 = call->argument[3];
+  during.r8 = call->argument[4];
+  during.r9 = call->argument[5];
+  int stepped = ptrace(PTRACE_SETREGS, thread->tid, NULL, &during) == 0 ? step(thread) : -1;
+  if (stepped == 0 && ptrace(PTRACE_GETREGS, thread->tid, NULL, &during) != 0)
+    stepped = -1;
+  *result = (int64_t)during.rax;
+  return ptrace(PTRACE_SETREGS, thread->tid, NULL, &before) == 0 ? stepped : -1;
+}
+
+int tracee_make_syscall(struct tracee *tracee, const struct tracee_syscall *call, int64_t *result,
+                        struct error *error) {
+  uint64_t mask, all = ~(uint64_t)0;
+  for (size_t i = 0; i < tracee->threads.count; i++) {
+    struct tracee_thread *thread = &tracee->threads.at[i];
+    if (thread->state != TRACEE_STOPPED || thread->signal ||
+        ptrace(PTRACE_GETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &mask) != 0)
+      continue;
+    ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &all);
+    int made = make_syscall(thread, call, result);
+    ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &mask);
+    return made == 0 ? 0 : error_set(error, "ptrace", "a thread can't be made to call the kernel");
+  }
+  return error_set(error, "ptrace", "no thread could be made to call the kernel");
+}
+
+#else
+
+/* Registers are read on x86-64 only; target_check refuses elsewhere before anything is touched. */
+bool tracee_registers(const struct tracee_thread *thread, struct tracee_registers *registers) {
+  (void)thread;
+  (void)registers;
+  return false;
+}
+
+bool tracee_move(const struct tracee_thread *thread, uint64_t instruction) {
+  (void)thread;
+  (void)instruction;
+  return false;
+}
+
+int tracee_make_syscall(struct tracee *tracee, const struct tracee_syscall *call, int64_t *result,
+                        struct error *error) {
+  (void)tracee;
+  (void)call;
+  (void)result;
+  return error_set(error, "--attach", "is for x86-64 only");
+}
+
+#endif

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/base/cli.h"
+
+#include "core/base/diagnostics.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_OPTIONS = 64, MAX_COMMANDS = 32, WIDTH = 100, TERM_WIDTH = 23, DESCRIPTION_SCHEMA = 1 };
+
+/* Codes of getopt_long: the options of all commands, then the index of a command's own. */
+enum { HELP = 0x5000, DESCRIBE, OWN };
+
+static const struct cli_option common_options[] = {
+    {.name = "color",
+     .value = "auto|always|never",
+     .group = "messages",
+     .help = "colour errors and warnings: at a terminal (auto, unless NO_COLOR is set), always or never"},
+    {.name = "quiet",
+     .group = "messages",
+     .help = "neither progress nor notes on standard error; errors and warnings stay"},
+    {.name = "help", .letter = 'h', .group = "messages", .help = "this text"},
+    {.name = NULL},
+};
+
+/* A command's options, with the tables that it includes. */
+struct flat_table {
+  struct cli_option at[MAX_OPTIONS];
+  int count;
+};
+
+static void flatten(struct flat_table *flat, const struct cli_option *option, size_t field) {
+  for (; option && option->name; option++) {
+    if (option->rows) {
+      flatten(flat, option->rows, field + option->field);
+      continue;
+    }
+    if (flat->count == MAX_OPTIONS - 1)
+      abort(); /* a table that no user can change */
+    flat->at[flat->count] = *option;
+    flat->at[flat->count++].field += field;
+  }
+}
+
+static struct flat_table options_of(const struct cli_command *command) {
+  struct flat_table flat = {.count = 0};
+  flatten(&flat, command->options, 0);
+  flatten(&flat, common_options, 0);
+  return flat;
+}
+
+static bool value_is_optional(const struct cli_option *option) {
+  return option->value && strncmp(option->value, "[=", 2) == 0;
+}
+
+static bool is_choice(const struct cli_option *option) {
+  const char *value = option->value;
+  return value && strchr(value, '|') && value[strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789-|")] == '\0';
+}
+
+/* Values. */
+
+static bool parse_decimal(const char *text, double *number) {
+  char *end;
+  errno = 0;
+  *number = strtod(text, &end);
+  return end != text && *end == '\0' && errno == 0 && *number >= 0 && *number < 0x1p63;
+}
+
+const char *cli_flag(void *field, const char *value) {
+  (void)value;
+  *(bool *)field = true;
+  return NULL;
+}
+
+const char *cli_text(void *field, const char *value) {
+  *(const char **)field = value;
+  return NULL;
+}
+
+const char *cli_decimal(void *field, const char *value) {
+  return parse_decimal(value, field) ? NULL : "is not a number of at least 0";
+}
+
+/* 1e6 is a whole number, too. */
+const char *cli_count(void *field, const char *value) {
+  double number;
+  if (!parse_decimal(value, &number) || number != (double)(uint64_t)number)
+    return "is not a whole number of at least 0";
+  *(uint64_t *)field = (uint64_t)number;
+  return NULL;
+}
+
+const char *cli_count_above_0(void *field, const char *value) {
+  const char *problem = cli_count(field, value);
+  return problem || *(uint64_t *)field == 0 ? "is not a whole number above 0" : NULL;
+}
+
+const char *cli_count_32(void *field, const char *value) {
+  uint64_t number;
+  if (cli_count(&number, value) || number > UINT32_MAX)
+    return "is not a whole number below 2^32";
+  *(uint32_t *)field = (uint32_t)number;
+  return NULL;
+}
+
+/* Which of choices the text is, from 0; -1: none. */
+static int choice_index(const char *choices, const char *text) {
+  size_t length = strlen(text);
+  for (int index = 0;; index++) {
+    size_t bytes = strcspn(choices, "|");
+    if (bytes == length && memcmp(choices, text, length) == 0)
+      return index;
+    if (choices[bytes] == '\0')
+      return -1;
+    choices += bytes + 1;
+  }
+}
+
+/* Errors. */
+
+static void wrong(const struct cli_program *program, const char *called, const char *format, va_list arguments) {
+  diagnostics_begin_error(program->name);
+  vfprintf(stderr, format, arguments);
+  fprintf(stderr, " (%s --help)\n", called);
+}
+
+int cli_wrong(const struct cli_program *program, const struct cli_command *command, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  wrong(program, command ? command->called : program->name, format, arguments);
+  va_end(arguments);
+  return CLI_WRONG_USAGE;
+}
+
+static int finish_output(const struct cli_program *program) {
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return CLI_DONE;
+  diagnostics_error(program->name, "standard output: can't write: %s", strerror(errno));
+  return CLI_FAILED;
+}
+
+/* Help. */
+
+static void print_spaces(size_t count) {
+  printf("%*s", (int)count, "");
+}
+
+/* Prints the text's words, wrapped; the cursor is at column. Lines after the first are indented. */
+static void print_wrapped(const char *text, size_t column, size_t indent) {
+  bool first = true;
+  while (*(text += strspn(text, " \n"))) {
+    size_t bytes = strcspn(text, " \n");
+    if (!first && column + 1 + bytes > WIDTH) {
+      printf("\n");
+      print_spaces(indent);
+      column = indent;
+    } else if (!first) {
+      printf(" ");
+      column++;
+    }
+    printf("%.*s", (int)bytes, text);
+    column += bytes;
+    text += bytes;
+    first = false;
+  }
+  printf("\n");
+}
+
+static void print_details(const char *text) {
+  while (*text) {
+    const char *end = strstr(text, "\n\n");
+    size_t bytes = end ? (size_t)(end - text) : strlen(text);
+    if (*text == ' ') {
+      printf("%.*s\n", (int)bytes, text);
+    } else {
+      char *paragraph = strndup(text, bytes);
+      print_wrapped(paragraph ? paragraph : "", 0, 0);
+      free(paragraph);
+    }
+    printf("\n");
+    text += bytes + (end ? 2 : 0);
+  }
+}
+
+static void print_option(const struct cli_option *option) {
+  char term[128];
+  const char letter[] = {'-', option->letter, ',', ' ', '\0'};
+  snprintf(term, sizeof term, "%s--%s%s%s", option->letter ? letter : "", option->name,
+           option->value && !value_is_optional(option) ? " " : "", option->value ? option->value : "");
+  size_t column = 2 + strlen(term);
+  printf("  %s", term);
+  if (column + 2 > TERM_WIDTH) {
+    printf("\n");
+    column = 0;
+  }
+  print_spaces(TERM_WIDTH - column);
+  char *text = NULL;
+  if (option->fallback && asprintf(&text, "%s (default %s)", option->help, option->fallback) < 0)
+    text = NULL;
+  print_wrapped(text ? text : option->help, TERM_WIDTH, TERM_WIDTH);
+  free(text);
+}
+
+static void print_options(const struct cli_option *option) {
+  const char *group = NULL;
+  for (; option->name; option++) {
+    const char *now = option->group ? option->group : "options";
+    if (!group || strcmp(group, now) != 0)
+      printf("%s%s:\n", group ? "\n" : "", now);
+    group = now;
+    print_option(option);
+  }
+}
+
+static void print_usage(const struct cli_command *command) {
+  const char *form = command->synopsis;
+  for (const char *before = "usage:"; *form; before = "      ") {
+    size_t bytes = strcspn(form, "\n");
+    printf("%s %s %.*s\n", before, command->called, (int)bytes, form);
+    form += bytes + (form[bytes] == '\n');
+  }
+  printf("\n");
+}
+
+static int print_help(const struct cli_program *program, const struct cli_command *command) {
+  print_usage(command);
+  print_details(command->details);
+  print_options(options_of(command).at);
+  return finish_output(program);
+}
+
+static int print_help_of_all(const struct cli_program *program) {
+  printf("usage: %s COMMAND [OPTION...] [ARGUMENT...]\n\ncommands:\n", program->name);
+  for (const struct cli_command *const *command = program->commands; *command; command++)
+    printf("  %-30s %s\n", (*command)->called, (*command)->summary);
+  printf("\nCOMMAND --help shows one command. --describe-options describes all as JSON.\n");
+  return finish_output(program);
+}
+
+/* Description. */
+
+static json_t *text_or_null(const char *text) {
+  return text ? json_string(text) : json_null();
+}
+
+static json_t *describe_choices(const struct cli_option *option) {
+  if (!is_choice(option))
+    return json_null();
+  json_t *choices = json_array();
+  for (const char *text = option->value;; text++) {
+    size_t bytes = strcspn(text, "|");
+    json_array_append_new(choices, json_stringn(text, bytes));
+    text += bytes;
+    if (*text == '\0')
+      return choices;
+  }
+}
+
+static json_t *describe_options(const struct cli_option *option) {
+  json_t *list = json_array();
+  for (; option->name; option++) {
+    char letter[] = {'-', option->letter, '\0'};
+    bool optional = value_is_optional(option);
+    json_t *flags = json_array(), *value = json_null();
+    if (option->letter)
+      json_array_append_new(flags, json_string(letter));
+    json_array_append_new(flags, json_sprintf("--%s", option->name));
+    if (option->value)
+      value = optional ? json_stringn(option->value + 2, strlen(option->value) - 3) : json_string(option->value);
+    json_array_append_new(
+        list, json_pack("{s:o, s:o, s:b, s:o, s:b, s:s, s:o, s:s}", "flags", flags, "value", value, "value_optional",
+                        optional, "choices", describe_choices(option), "repeats", option->repeats, "help", option->help,
+                        "default", text_or_null(option->fallback), "group", option->group ? option->group : "options"));
+  }
+  return list;
+}
+
+static json_t *describe_lines(const char *text, const char *separator) {
+  json_t *lines = json_array();
+  while (*text) {
+    const char *end = strstr(text, separator);
+    size_t bytes = end ? (size_t)(end - text) : strlen(text);
+    json_array_append_new(lines, json_stringn(text, bytes));
+    text += bytes + (end ? strlen(separator) : 0);
+  }
+  return lines;
+}
+
+static json_t *describe_command(const struct cli_command *command) {
+  json_int_t most = command->most;
+  return json_pack("{s:s, s:s, s:o, s:o, s:{s:I, s:o, s:b}, s:o}", "called", command->called, "summary",
+                   command->summary, "synopsis", describe_lines(command->synopsis, "\n"), "details",
+                   describe_lines(command->details, "\n\n"), "arguments", "least", (json_int_t)command->least, "most",
+                   most ? json_integer(most) : json_null(), "end_options", command->ends_at_argument, "options",
+                   describe_options(options_of(command).at));
+}
+
+static int describe(const struct cli_program *program) {
+  json_t *commands = json_array();
+  for (const struct cli_command *const *command = program->commands; *command; command++)
+    json_array_append_new(commands, describe_command(*command));
+  json_t *whole =
+      json_pack("{s:i, s:s, s:o}", "schema", DESCRIPTION_SCHEMA, "program", program->name, "commands", commands);
+  json_dumpf(whole, stdout, JSON_INDENT(1));
+  printf("\n");
+  json_decref(whole);
+  return finish_output(program);
+}
+
+/* Parsing. */
+
+struct getopt_table {
+  struct flat_table flat; /* getopt's code of an own option: OWN + its index */
+  struct option options[MAX_OPTIONS + 1];
+  char letters[2 * MAX_OPTIONS + 4];
+  int count;
+  size_t letter_count;
+};
+
+static void add_row(struct getopt_table *table, const struct cli_option *option, int code) {
+  int has = value_is_optional(option) ? optional_argument : option->value ? required_argument : no_argument;
+  table->options[table->count++] = (struct option){option->name, has, NULL, code};
+  if (!option->letter)
+    return;
+  table->letters[table->letter_count++] = option->letter;
+  if (has == required_argument)
+    table->letters[table->letter_count++] = ':';
+}
+
+/* The options that all commands have are the last of the flat table. */
+static void fill(struct getopt_table *table, const struct cli_command *command) {
+  static const int codes[] = {DIAGNOSTICS_COLOR, DIAGNOSTICS_QUIET, HELP};
+  *table = (struct getopt_table){.flat = options_of(command)};
+  int own = table->flat.count - (int)(sizeof codes / sizeof *codes);
+  if (command->ends_at_argument)
+    table->letters[table->letter_count++] = '+';
+  table->letters[table->letter_count++] = ':'; /* tells options that lack a value from unknown ones */
+  for (int i = 0; i < table->flat.count; i++)
+    add_row(table, &table->flat.at[i], i < own ? OWN + i : codes[i - own]);
+  add_row(table, &(struct cli_option){.name = "describe-options"}, DESCRIBE);
+}
+
+/* NULL: it is none of the command's own. */
+static const struct cli_option *own_option(const struct getopt_table *table, int code) {
+  for (int i = 0; i < table->flat.count; i++)
+    if (table->options[i].val >= OWN && (table->options[i].val == code || table->flat.at[i].letter == code))
+      return &table->flat.at[i];
+  return NULL;
+}
+
+static int refuse(const struct cli_program *program, const struct cli_command *command, const char *word,
+                  const struct option *known) {
+  const char *near = near_option(word, known);
+  if (near)
+    return cli_wrong(program, command, "unknown option %s: did you mean --%s?", word, near);
+  size_t bytes = strcspn(word, "=");
+  for (; known->name; known++)
+    if (word[bytes] == '=' && strlen(known->name) + 2 == bytes && strncmp(word + 2, known->name, bytes - 2) == 0)
+      return cli_wrong(program, command, "--%s takes no value: %s", known->name, word);
+  return cli_wrong(program, command, "unknown option %s", word);
+}
+
+static int take_own(const struct cli_program *program, const struct cli_command *command,
+                    const struct cli_option *option, void *settings) {
+  void *field = (char *)settings + option->field;
+  if (is_choice(option)) {
+    *(int *)field = choice_index(option->value, optarg);
+    return *(int *)field >= 0
+               ? CLI_RUN
+               : cli_wrong(program, command, "--%s is one of %s, not %s", option->name, option->value, optarg);
+  }
+  const char *problem = option->take(field, optarg);
+  if (!problem)
+    return CLI_RUN;
+  return cli_wrong(program, command, "--%s%s%s: %s", option->name, optarg ? " " : "", optarg ? optarg : "", problem);
+}
+
+static int parse_options(const struct cli_program *program, const struct cli_command *command, void *settings,
+                         const struct cli_words *words) {
+  struct getopt_table table;
+  fill(&table, command);
+  int code, result = CLI_RUN;
+  opterr = 0;
+  optind = 0; /* GNU: begin anew */
+  while (result == CLI_RUN && (code = getopt_long(words->count, words->at, table.letters, table.options, NULL)) != -1) {
+    const struct cli_option *own = own_option(&table, code);
+    if (code == HELP || code == 'h')
+      return print_help(program, command);
+    if (code == DESCRIBE)
+      return describe(program);
+    if (code == ':')
+      return cli_wrong(program, command, "%s needs a value", words->at[optind - 1]);
+    if (code == '?')
+      return refuse(program, command, words->at[optind - 1], table.options);
+    if (own)
+      result = take_own(program, command, own, settings);
+    else if (!diagnostics_take(code, optarg))
+      return cli_wrong(program, command, "--color is one of auto|always|never, not %s", optarg);
+  }
+  return result;
+}
+
+int cli_parse(const struct cli_program *program, const struct cli_command *command, void *settings,
+              struct cli_words *words) {
+  int result = parse_options(program, command, settings, words);
+  if (result != CLI_RUN)
+    return result;
+  *words = (struct cli_words){words->at + optind, words->count - optind};
+  if (words->count < command->least)
+    return cli_wrong(program, command, "too few arguments");
+  if (command->most && words->count > command->most)
+    return cli_wrong(program, command, "too many arguments: %s", words->at[command->most]);
+  return CLI_RUN;
+}
+
+/* Programs with several commands. */
+
+static const char *word_of(const struct cli_command *command) {
+  const char *space = strrchr(command->called, ' ');
+  return space ? space + 1 : command->called;
+}
+
+int cli_main(const struct cli_program *program, int argc, char **argv) {
+  const char *names[MAX_COMMANDS + 1] = {NULL};
+  if (argc < 2)
+    return cli_wrong(program, NULL, "no command");
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+    return print_help_of_all(program);
+  if (strcmp(argv[1], "--describe-options") == 0)
+    return describe(program);
+  for (int i = 0; program->commands[i]; i++) {
+    names[i] = word_of(program->commands[i]);
+    if (strcmp(argv[1], names[i]) == 0)
+      return program->commands[i]->run((struct cli_words){argv + 1, argc - 1});
+  }
+  const char *near = near_word(argv[1], names);
+  if (near)
+    return cli_wrong(program, NULL, "unknown command '%s': did you mean '%s'?", argv[1], near);
+  return cli_wrong(program, NULL, "unknown command '%s'", argv[1]);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* What our programs say on standard error, and the options on it: --color and --quiet, which all of them have.
+
+   Job: the two options; errors and warnings in the form "PROGRAM: text"; colour; the option or command that a user
+   probably meant; progress with an estimate of the time left. Not its job: deciding what to report, parsing options.
+   Called by mains only, from one thread. Errors and warnings are always printed, notes and progress not with --quiet.
+   Colour: with --color auto, at a terminal that is not "dumb", unless NO_COLOR is set and not empty. Progress: only at
+   a terminal, and only after 2 seconds of work. Keeps errno. */
+#pragma once
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* For a table of getopt_long: the values are above those of the programs' own options. */
+enum { DIAGNOSTICS_COLOR = 0x4000, DIAGNOSTICS_QUIET };
+#define DIAGNOSTICS_COLOR_OPTION "color", required_argument, NULL, DIAGNOSTICS_COLOR
+#define DIAGNOSTICS_QUIET_OPTION "quiet", no_argument, NULL, DIAGNOSTICS_QUIET
+#define DIAGNOSTICS_HELP                                                                                               \
+  "  --color auto|always|never\n"                                                                                      \
+  "                       colour errors and warnings: at a terminal (auto, unless NO_COLOR is set), always or never\n" \
+  "  --quiet              neither progress nor notes on standard error; errors and warnings stay\n"
+
+/* Handles one of the two options. False: it is neither, or --color has an unknown value. */
+bool diagnostics_take(int option, const char *value);
+
+/* Is --quiet in effect: no progress, no notes? */
+bool diagnostics_quiet(void);
+
+/* Begins a line: the program's name, in colour where that is on. The caller writes the text and ends the line. */
+void diagnostics_begin_error(const char *program);
+
+/* Each prints a line; the format has no newline. */
+__attribute__((format(printf, 2, 3))) void diagnostics_error(const char *program, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void diagnostics_warning(const char *program, const char *format, ...);
+
+/* Returns the name nearest to word, as the user gave it ("--flag" or "--flag=value"), in options, which end with one
+   without a name. NULL: word is not a long option, is one of them (then something else is wrong), or none is near. */
+const char *near_option(const char *word, const struct option *options);
+
+/* Returns the word nearest to word in known, which ends with NULL. NULL: it is one of them, or none is near. */
+const char *near_word(const char *word, const char *const *known);
+
+struct progress {
+  const char *label;
+  uint64_t total; /* 0: not known */
+  uint64_t began_ns, shown_ns;
+  bool terminal, shown;
+};
+
+void progress_begin(struct progress *progress, const char *label, uint64_t total);
+void progress_show(struct progress *progress, uint64_t done);
+
+/* Removes the line. */
+void progress_end(struct progress *progress);

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* Files of any content that a run leaves behind complete, or not at all.
+
+   An output file is written under a temporary name in the same folder, and renamed when it is complete; a path that
+   exists and is not a regular file (/dev/null, a pipe) is written directly. A temporary file has no name, so nothing
+   remains however the run ends; it is in TMPDIR (/tmp if that is not set), which needs as much room as the file. Not
+   its job: what is written. Not thread-safe. */
+#pragma once
+
+#include "core/base/error.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* A stream, and its name in errors. */
+struct output_stream {
+  FILE *file;
+  const char *name;
+};
+
+struct output_file {
+  char *path;
+  char *temporary; /* where to write; equal to path where it is written directly */
+  bool direct;
+};
+
+/* Chooses the temporary name and proves that it can be created. Returns 0, or -1 with error. */
+int output_file_begin(struct output_file *file, const char *path, struct error *error);
+
+/* Renames the file to its path if result is 0. Else removes it, and replaces the temporary name in the error by the
+   path. Returns result, or -1 with error if the rename fails. */
+int output_file_end(struct output_file *file, int result, struct error *error);
+
+/* The same with a stream open on the file; a path of "-" is standard output, for which file is not used. */
+int output_stream_begin(struct output_stream *stream, struct output_file *file, const char *path, struct error *error);
+int output_stream_end(const struct output_stream *stream, struct output_file *file, int result, struct error *error);
+
+/* From now on SIGINT, SIGTERM and SIGHUP remove the file that was begun last before they end the process, so that an
+   interrupted run leaves no incomplete file. */
+void output_file_guard(void);
+
+struct temporary_file {
+  char path[32]; /* it can be opened by this path while fd is open */
+  int fd;        /* for reading and writing; -1: none */
+};
+
+/* Returns 0, or -1 with error; then fd is -1. */
+int temporary_file_open(struct temporary_file *file, struct error *error);
+
+/* Does nothing where fd is -1. */
+void temporary_file_close(struct temporary_file *file);
+
+/* Reads from fd up to its end into a new temporary file: for input that must be read twice. name: of the input, in
+   errors. Returns 0, or -1 with error. */
+int temporary_file_copy(struct temporary_file *file, int fd, const char *name, struct error *error);

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/system/process.h"
+
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int proc_open(int pid, const char *name) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+  return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+bool proc_read(int fd, char *text, size_t bytes) {
+  ssize_t got = fd < 0 ? -1 : pread(fd, text, bytes - 1, 0);
+  if (got <= 0)
+    return false;
+  text[got] = '\0';
+  return true;
+}
+
+bool proc_read_file(int pid, const char *name, char *text, size_t bytes) {
+  int fd = proc_open(pid, name);
+  bool got = proc_read(fd, text, bytes);
+  if (fd >= 0)
+    close(fd);
+  return got;
+}
+
+uint64_t proc_status_number(const char *text, const char *key, uint64_t missing) {
+  const char *line = strstr(text, key);
+  return line ? strtoull(line + strlen(key), NULL, 10) : missing;
+}
+
+/* The filter is a dozen instructions. libseccomp, which could write them, calls malloc, and this runs after fork. The
+   architecture is not checked: a filter that only watches need not be safe against evasion. SPEC_ALLOW: without it,
+   older kernels make a filtered process slower than others. */
+static int install_filter(const int *numbers, unsigned count) {
+  struct sock_filter filter[NOTIFY_CALLS_LIMIT + 3] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+  for (unsigned index = 0; index < count; index++)
+    filter[1 + index] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)numbers[index],
+                                                     (unsigned char)(count - index), 0);
+  filter[1 + count] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  filter[2 + count] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
+  struct sock_fprog program = {(unsigned short)(count + 3), filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+    return -1;
+  unsigned flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+  return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+}
+
+/* Room for one file descriptor in a message. */
+union control {
+  struct cmsghdr header;
+  char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+int notify_install(int socket, const int *numbers, unsigned count) {
+  int listener = count <= NOTIFY_CALLS_LIMIT ? install_filter(numbers, count) : -1;
+  if (listener < 0) {
+    close(socket);
+    return -1;
+  }
+  char byte = 0;
+  struct iovec part = {&byte, 1};
+  union control control = {
+      .header = {.cmsg_len = CMSG_LEN(sizeof listener), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+  memcpy(CMSG_DATA(&control.header), &listener, sizeof listener);
+  struct msghdr message = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+  ssize_t sent = sendmsg(socket, &message, 0);
+  close(listener);
+  close(socket);
+  return sent == 1 ? 0 : -1;
+}
+
+int notify_accept(int socket) {
+  char byte;
+  struct iovec part = {&byte, 1};
+  union control control;
+  struct msghdr message = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1)
+    return -1;
+  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+  if (!header || header->cmsg_type != SCM_RIGHTS)
+    return -1;
+  int listener;
+  memcpy(&listener, CMSG_DATA(header), sizeof listener);
+  return listener;
+}
+
+bool notify_receive(int listener, struct seccomp_notif *notice) {
+  memset(notice, 0, sizeof *notice);
+  return ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, notice) == 0;
+}
+
+void notify_answer(int listener, uint64_t id) {
+  struct seccomp_notif_resp answer = {.id = id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+  ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+}
+
+bool notify_may_shrink(const struct seccomp_data *data, uint64_t break_before) {
+  switch (data->nr) {
+  case SYS_mmap:
+    return (data->args[3] & MAP_FIXED) != 0; /* it replaces what is there */
+  case SYS_munmap:
+    return true;
+  case SYS_mremap:
+    return data->args[2] < data->args[1] || (data->args[3] & MREMAP_FIXED) != 0;
+  case SYS_madvise: {
+    int advice = (int)data->args[2];
+    return advice != MADV_NORMAL && advice != MADV_HUGEPAGE && advice != MADV_NOHUGEPAGE && advice != MADV_WILLNEED;
+  }
+  case SYS_brk:
+    return data->args[0] != 0 && (break_before == 0 || data->args[0] < break_before);
+  default:
+    return false;
+  }
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* What the kernel reports about another process: files of /proc/PID, and system calls before they are made.
+
+   Job: open files of /proc/PID by name, read them whole, find numbers in `status`; seccomp user notification: install a
+   filter for a list of calls in a child before it execs, pass the listener to the parent, read and answer
+   notifications, determine which calls may take memory away from a process. Not its job: what the figures and the calls
+   mean to its users. Memory shrinks in these calls only (MADV_FREE and swap aside), so reading RssAnon before each of
+   them gives the exact peak of a process of one thread. Not for use inside a host. Nothing here allocates with malloc
+   or keeps state; any thread. */
+#pragma once
+
+#include <linux/seccomp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Opens /proc/PID/NAME for reading, close-on-exec; -1: it can't be opened. The caller closes it. */
+int proc_open(int pid, const char *name);
+
+/* Reads an open file from its start: at most bytes - 1 bytes, then a zero. False: nothing could be read (fd may be -1).
+ */
+bool proc_read(int fd, char *text, size_t bytes);
+
+/* The same, but opens and closes the file. */
+bool proc_read_file(int pid, const char *name, char *text, size_t bytes);
+
+/* Returns the number in a line of `status`. key: the line's start with the newline before it ("\nVmHWM:"). missing:
+   returned where there is no such line. Sizes there are in KiB. */
+uint64_t proc_status_number(const char *text, const char *key, uint64_t missing);
+
+enum { NOTIFY_CALLS_LIMIT = 16 };
+
+/* In the child, between fork and exec: installs the filter for `count` call numbers and sends the listener over the
+   socket. Returns 0, or -1 with errno set and the socket closed, which the parent notices. Async-signal-safe. */
+int notify_install(int socket, const int *numbers, unsigned count);
+
+/* In the parent: receives the listener; -1 where the kernel does not permit it. */
+int notify_accept(int socket);
+
+/* Reads the next notification; false if there is none. Does not block if poll found the listener readable. */
+bool notify_receive(int listener, struct seccomp_notif *notice);
+
+/* Lets the call continue. */
+void notify_answer(int listener, uint64_t id);
+
+/* May the call take memory away from the process? break_before: its program break now (0: not known). */
+bool notify_may_shrink(const struct seccomp_data *data, uint64_t break_before);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/trace/summary.h"
+
+#include "core/base/json.h"
+#include "core/trace/accesses.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool copy_text(const char **to, const char *text) {
+  *to = text ? strdup(text) : NULL;
+  return *to || !text;
+}
+
+bool trace_module_copy(struct trace_module *to, const struct trace_module *from) {
+  *to = *from;
+  bool name = copy_text(&to->name, from->name), path = copy_text(&to->path, from->path);
+  return copy_text(&to->build_id, from->build_id) && name && path;
+}
+
+void trace_module_free_texts(struct trace_module *module) {
+  free((char *)module->name);
+  free((char *)module->path);
+  free((char *)module->build_id);
+}
+
+const char *const access_total_names[ACCESS_TOTAL_LIMIT] = {
+    [ACCESS_TOTAL_PROGRAM_INSTRUCTIONS] = "program_instructions",
+    [ACCESS_TOTAL_ALLOCATOR_INSTRUCTIONS] = "allocator_instructions",
+    [ACCESS_TOTAL_PROGRAM_ACCESSES] = "program_accesses",
+    [ACCESS_TOTAL_SYSCALLS] = "program_syscalls",
+    [ACCESS_TOTAL_OUTSIDE_PROGRAM_INSTRUCTIONS] = "outside_program_instructions",
+    [ACCESS_TOTAL_OUTSIDE_ALLOCATOR_INSTRUCTIONS] = "outside_allocator_instructions",
+    [ACCESS_TOTAL_OUTSIDE_SYSCALLS] = "outside_program_syscalls",
+    [ACCESS_TOTAL_STRING_INSTRUCTIONS] = "program_string_instructions",
+    [ACCESS_TOTAL_STRING_BYTES] = "program_string_bytes",
+};
+
+json_t *call_counts_json(const uint64_t counts[CALL_LIMIT]) {
+  json_t *calls = json_object();
+  for (int id = 0; id < CALL_LIMIT; id++)
+    if (counts[id])
+      json_set_count(calls, call_table[id].name, counts[id]);
+  return calls;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/calls/call.h"
+
+#include "replay/calls/isolated_heap.h"
+#include "replay/calls/null_allocator.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+
+struct allocator allocator;
+struct call_plan call_plans[256];
+
+/* Weak references, not dlsym: a failing dlsym calls malloc for its message, inside the allocator under test. */
+#define ENTRY_POINTER(ident, symbol, types, arguments, substitute)                                                     \
+  extern void *process_##ident types __asm__(symbol) __attribute__((weak));
+#define ENTRY_NOTHING(ident, symbol, types, arguments, substitute)                                                     \
+  extern void process_##ident types __asm__(symbol) __attribute__((weak));
+#define ENTRY_OUT(ident, symbol, types, arguments, substitute)                                                         \
+  extern int process_##ident types __asm__(symbol) __attribute__((weak));
+#include "replay/calls/entry.def"
+
+static const uint8_t substitute[CALL_LIMIT] = {
+#define ENTRY_POINTER(ident, symbol, types, arguments, plainer) [CALL_##ident] = CALL_##plainer,
+#define ENTRY_NOTHING ENTRY_POINTER
+#define ENTRY_OUT ENTRY_POINTER
+#include "replay/calls/entry.def"
+};
+
+static void *object_of(void *function) {
+  Dl_info about;
+  return function && dladdr(function, &about) ? about.dli_fbase : NULL;
+}
+
+static size_t no_usable_size(void *pointer) {
+  (void)pointer;
+  return SIZE_MAX;
+}
+
+/* The table's type for calls without an object has no result. Cast through void *, as compilers warn about a cast
+   between function types. */
+size_t call_usable_size(void *object) {
+  if (region_owns(object))
+    return region_usable_bytes(object);
+  size_t (*usable_size)(void *) = (size_t(*)(void *))(void *)allocator.malloc_usable_size;
+  return usable_size(object);
+}
+
+void call_free(void *object) {
+  if (region_owns(object))
+    region_release(object);
+  else
+    allocator.free(object);
+}
+
+static void *acquire_apart(const struct op *op) {
+  uint8_t id = op->call & CALL_ID_MASK;
+  struct region_request request = {.size_bytes = op->request_bytes, .zeroed = id == CALL_calloc};
+  if (call_table[id].param == ALIGN)
+    request.align_bytes = op->param;
+  if (id == CALL_valloc || id == CALL_pvalloc)
+    request.align_bytes = os_page_bytes();
+  return region_acquire(op->region, &request);
+}
+
+void *call_apart(const struct op *op) {
+  const struct call_info *info = &call_table[op->call & CALL_ID_MASK];
+  if (!op->pointer)
+    return info->acquires ? acquire_apart(op) : NULL;
+  if (info->acquires && !(op->call & CALL_NULL_OUT))
+    return region_resize(op->pointer, op->request_bytes);
+  if (info->released == RELEASES)
+    region_release(op->pointer);
+  else
+    region_usable_bytes(op->pointer);
+  return NULL;
+}
+
+static bool entry_present(int id) {
+  switch (id) {
+#define ENTRY_POINTER(ident, symbol, types, arguments, substitute)                                                     \
+  case CALL_##ident:                                                                                                   \
+    return allocator.ident != NULL;
+#define ENTRY_NOTHING ENTRY_POINTER
+#define ENTRY_OUT ENTRY_POINTER
+#include "replay/calls/entry.def"
+  default:
+    return false;
+  }
+}
+
+uint8_t call_substitute(uint8_t id) {
+  return substitute[id];
+}
+
+bool call_lacks(uint8_t byte) {
+  return !(call_plans[byte].traits & CALL_ILLEGAL) && !entry_present(call_plans[byte].entry);
+}
+
+static struct call_plan plan_for(unsigned byte) {
+  struct call_plan plan = {.entry = byte & CALL_ID_MASK};
+  const struct call_info *info = &call_table[plan.entry];
+  bool takes = info->released != NOTHING && !(byte & CALL_NULL_IN);
+  bool acquires = info->acquires && !(byte & CALL_NULL_OUT);
+  /* An op that returned no object is in a workload only if it freed: a realloc to size 0. */
+  if (!trace_call_is_legal((uint8_t)byte) || ((byte & CALL_NULL_OUT) && !takes)) {
+    plan.traits = CALL_UNUSUAL | CALL_ILLEGAL;
+    return plan;
+  }
+  plan.traits =
+      (uint8_t)((takes ? CALL_TAKES : 0) | (acquires ? CALL_ACQUIRES : 0) |
+                (takes && info->released == RELEASES ? CALL_RELEASES : 0) | (info->param == COUNT ? CALL_COUNTED : 0) |
+                (!takes && !acquires ? CALL_UNUSUAL | CALL_SLOTLESS : 0));
+  for (int step = 0; step < MOST_SUBSTITUTES && !entry_present(plan.entry); step++) {
+    plan.entry = substitute[plan.entry];
+    plan.traits |= CALL_UNUSUAL | CALL_SUBSTITUTED;
+  }
+  return plan;
+}
+
+/* The substitutes of calloc and realloc if only malloc and free are called. */
+static void *calloc_by_malloc(size_t count, size_t size_bytes) {
+  size_t bytes;
+  void *object = allocator.malloc(__builtin_mul_overflow(count, size_bytes, &bytes) ? SIZE_MAX : bytes);
+  return object ? memset(object, 0, bytes) : NULL;
+}
+
+static void *realloc_by_malloc(void *pointer, size_t size_bytes) {
+  void *object = allocator.malloc(size_bytes);
+  if (!object || !pointer)
+    return object;
+  size_t usable_bytes = call_usable_size(pointer);
+  if (usable_bytes != SIZE_MAX)
+    memcpy(object, pointer, usable_bytes < size_bytes ? usable_bytes : size_bytes);
+  allocator.free(pointer);
+  return object;
+}
+
+/* The null allocator has no memory to clear or copy. */
+static void substitute_all(bool have_memory) {
+  for (unsigned byte = 0; byte < 256; byte++) {
+    struct call_plan *plan = &call_plans[byte];
+    const struct call_info *info = &call_table[byte & CALL_ID_MASK];
+    if (plan->traits & CALL_ILLEGAL)
+      continue;
+    uint8_t entry = info->released == TOUCHES    ? plan->entry
+                    : !info->acquires            ? CALL_free
+                    : info->released == RELEASES ? CALL_realloc
+                    : plan->entry == CALL_calloc ? CALL_calloc
+                                                 : CALL_malloc;
+    if (entry != (byte & CALL_ID_MASK) || entry == CALL_calloc || entry == CALL_realloc)
+      plan->traits |= CALL_UNUSUAL | CALL_SUBSTITUTED;
+    plan->entry = entry;
+  }
+  if (!have_memory)
+    return;
+  allocator.calloc = calloc_by_malloc;
+  allocator.realloc = realloc_by_malloc;
+}
+
+static void make_plans(bool as_malloc, bool have_memory) {
+  for (unsigned byte = 0; byte < 256; byte++)
+    call_plans[byte] = plan_for(byte);
+  if (as_malloc)
+    substitute_all(have_memory);
+}
+
+/* Called like an entry point: through memory. */
+static void (*volatile nothing)(void *object) = null_free;
+
+void call_nothing(uint64_t *cycles) {
+  uint64_t begin = os_span_begin();
+  nothing(NULL);
+  *cycles = os_span_end() - begin;
+}
+
+bool call_setup_process(bool as_malloc) {
+#define ENTRY_POINTER(ident, symbol, types, arguments, substitute) allocator.ident = process_##ident;
+#define ENTRY_NOTHING ENTRY_POINTER
+#define ENTRY_OUT ENTRY_POINTER
+#include "replay/calls/entry.def"
+  /* Where another library provides malloc, an entry point that only libc has belongs to another heap: its objects must
+     not be passed to that library's free. libc's reallocarray is the exception: it calls the process's realloc, even if
+     that is not libc's. */
+  void *libc = object_of((void *)getpid);
+  bool of_libc = libc == object_of((void *)allocator.malloc);
+  if (!of_libc) {
+#define ENTRY_POINTER(ident, symbol, types, arguments, plainer)                                                        \
+  if (CALL_##ident != CALL_reallocarray && object_of((void *)allocator.ident) == libc)                                 \
+    allocator.ident = NULL;
+#define ENTRY_NOTHING ENTRY_POINTER
+#define ENTRY_OUT ENTRY_POINTER
+#include "replay/calls/entry.def"
+    if (!allocator.realloc && object_of((void *)allocator.reallocarray) == libc)
+      allocator.reallocarray = NULL;
+  }
+  if (!allocator.malloc_usable_size)
+    allocator.malloc_usable_size = (void (*)(void *))(void *)no_usable_size;
+  make_plans(as_malloc, true);
+  return of_libc;
+}
+
+int call_setup_null(bool as_malloc) {
+  if (null_allocator_setup() != 0)
+    return -1;
+  allocator = (struct allocator){
+      .malloc = null_malloc,
+      .free = null_free,
+      .calloc = null_calloc,
+      .realloc = null_realloc,
+      .posix_memalign = null_posix_memalign,
+      .memalign = null_memalign,
+      .malloc_usable_size = null_free,
+  };
+  make_plans(as_malloc, false);
+  return 0;
+}

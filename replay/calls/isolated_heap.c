@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/calls/isolated_heap.h"
+
+#include "core/base/assert.h"
+#include "core/base/os.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+  BLOCK_BITS = 22,
+  BLOCK_BYTES = 1 << BLOCK_BITS,
+  RUN_BITS = 16,
+  RUN_BYTES = 1 << RUN_BITS,
+  RUNS = BLOCK_BYTES / RUN_BYTES,
+  CLASS_MAX_BYTES = 16 << 10,
+  LONG_CLASS_BYTES = 1 << 10, /* from this size on, runs of a class are long, so that the unused end weighs less */
+  LONG_RUNS = 4,
+  SPAN_MAX_BYTES = 2 << 20,
+  CLASS_STEP_BYTES = 16,
+  CLASSES = CLASS_MAX_BYTES / CLASS_STEP_BYTES,
+  ADDRESS_BITS = 47,
+  MOST_BLOCKS = 1 << 20, /* of one region: 4 TiB */
+};
+
+/* A run, or a span of several, as described in its block's first OS page. */
+struct run {
+  struct run *next, *previous; /* runs of the class with room */
+  void *freed;                 /* objects, each with the address of the next */
+  uint32_t class_bytes;        /* 0: a span */
+  uint32_t used, carved, room; /* objects: live; ever handed out; that fit */
+  uint32_t spans;              /* how many runs belong together: a span, or the long run of a class */
+  uint32_t back;               /* in a long run: how many before this one belong to it */
+  uint32_t unused[4];
+};
+_Static_assert(sizeof(struct run) * RUNS == 4096, "one OS page describes a block");
+
+struct block {
+  uint8_t *first;
+  uint64_t free_runs; /* a bit each; never run 0, which holds the descriptions */
+};
+
+struct region {
+  pthread_mutex_t lock;
+  struct run *with_room[CLASSES];
+  struct run *empty; /* the run that is kept although nothing lives in it; NULL: none */
+  struct block *blocks;
+  uint32_t block_count;
+  uint32_t first_with_room; /* no block below has a free run */
+};
+
+/* For each 4 MiB of address space: its region, and the OS pages of an object with its own mapping that begins there. */
+struct owner {
+  uint32_t region : 4;
+  uint32_t os_pages : 28; /* 0: a block */
+};
+
+static struct owner *owners;
+static struct region *regions; /* by number */
+
+static struct owner *owner_of(const void *object) {
+  return &owners[(uintptr_t)object >> BLOCK_BITS];
+}
+
+int region_setup(void) {
+  owners = os_map(sizeof *owners << (ADDRESS_BITS - BLOCK_BITS), true);
+  regions = os_map((REGION_LIMIT + 1) * sizeof *regions, true);
+  if (!owners || !regions)
+    return -1;
+  for (unsigned i = 1; i <= REGION_LIMIT; i++) {
+    regions[i].blocks = os_map(MOST_BLOCKS * sizeof(struct block), true);
+    if (!regions[i].blocks || pthread_mutex_init(&regions[i].lock, NULL) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+/* Maps whole blocks of address space, aligned to align_bytes or a block. Not with huge OS pages, which would make a
+   block resident at once. */
+static void *map_aligned(size_t bytes, size_t align_bytes) {
+  size_t align = align_bytes > BLOCK_BYTES ? align_bytes : BLOCK_BYTES;
+  if (bytes > SIZE_MAX / 4 || align > SIZE_MAX / 4)
+    return NULL;
+  uint8_t *memory = os_map(bytes + align, false);
+  if (!memory)
+    return NULL;
+  uint8_t *first = (uint8_t *)(((uintptr_t)memory + align - 1) & ~(uintptr_t)(align - 1));
+  os_unmap(first > memory ? memory : NULL, (size_t)(first - memory));
+  os_unmap(first + bytes, (size_t)(memory + align - first));
+  madvise(first, bytes, MADV_NOHUGEPAGE);
+  return first;
+}
+
+static struct run *run_of(const void *object) {
+  uintptr_t block = (uintptr_t)object & ~(uintptr_t)(BLOCK_BYTES - 1);
+  struct run *run = (struct run *)block + (((uintptr_t)object - block) >> RUN_BITS);
+  return run - run->back;
+}
+
+static uint8_t *memory_of(const struct run *run) {
+  uintptr_t block = (uintptr_t)run & ~(uintptr_t)(BLOCK_BYTES - 1);
+  return (uint8_t *)(block + (((uintptr_t)run - block) / sizeof *run << RUN_BITS));
+}
+
+static struct block *block_of(struct region *region, const struct run *run) {
+  /* Run 0 holds no objects, and so has room for the block's number. */
+  const struct run *first = (const struct run *)((uintptr_t)run & ~(uintptr_t)(BLOCK_BYTES - 1));
+  return &region->blocks[first->used];
+}
+
+static struct block *add_block(struct region *region) {
+  if (region->block_count == MOST_BLOCKS)
+    return NULL;
+  uint8_t *memory = map_aligned(BLOCK_BYTES, BLOCK_BYTES);
+  if (!memory)
+    return NULL;
+  *owner_of(memory) = (struct owner){.region = (uint32_t)(region - regions)};
+  struct block *block = &region->blocks[region->block_count];
+  ((struct run *)memory)->used = region->block_count++;
+  *block = (struct block){memory, ~(uint64_t)1};
+  return block;
+}
+
+/* Returns the first of `count` adjacent free runs; -1: none. */
+static int find_runs(uint64_t free_runs, unsigned count) {
+  for (unsigned i = 1; i < count && free_runs; i++)
+    free_runs &= free_runs >> 1;
+  return free_runs ? __builtin_ctzll(free_runs) : -1;
+}
+
+static uint64_t run_bits(unsigned first, unsigned count) {
+  return (((uint64_t)1 << count) - 1) << first; /* count is at most 32 */
+}
+
+/* count: 1 .. 32. */
+static struct run *take_runs(struct region *region, unsigned count) {
+  while (region->first_with_room < region->block_count && !region->blocks[region->first_with_room].free_runs)
+    region->first_with_room++;
+  struct block *block = NULL;
+  int first = -1;
+  for (uint32_t i = region->first_with_room; first < 0 && i < region->block_count; i++) {
+    block = &region->blocks[i];
+    first = find_runs(block->free_runs, count);
+  }
+  if (first < 0) {
+    block = add_block(region);
+    if (!block)
+      return NULL;
+    first = 1;
+  }
+  block->free_runs &= ~run_bits((unsigned)first, count);
+  return (struct run *)block->first + first;
+}
+
+static void give_runs(struct region *region, struct run *run) {
+  unsigned count = run->spans;
+  struct block *block = block_of(region, run);
+  unsigned first = (unsigned)(run - (struct run *)block->first);
+  madvise(memory_of(run), (size_t)count << RUN_BITS, MADV_DONTNEED);
+  block->free_runs |= run_bits(first, count);
+  if (block - region->blocks < region->first_with_room)
+    region->first_with_room = (uint32_t)(block - region->blocks);
+}
+
+static size_t class_of(size_t bytes) {
+  size_t steps = (bytes + CLASS_STEP_BYTES - 1) / CLASS_STEP_BYTES;
+  return steps ? steps * CLASS_STEP_BYTES : CLASS_STEP_BYTES;
+}
+
+static unsigned class_number(size_t class_bytes) {
+  return (unsigned)(class_bytes / CLASS_STEP_BYTES - 1);
+}
+
+static void put_with_room(struct region *region, unsigned class, struct run *run) {
+  struct run *next = region->with_room[class];
+  run->next = next;
+  run->previous = NULL;
+  if (next)
+    next->previous = run;
+  region->with_room[class] = run;
+}
+
+static void remove_with_room(struct region *region, unsigned class, struct run *run) {
+  if (run->next)
+    run->next->previous = run->previous;
+  if (run->previous)
+    run->previous->next = run->next;
+  else
+    region->with_room[class] = run->next;
+}
+
+static void *acquire_of_class(struct region *region, size_t class_bytes) {
+  unsigned class = class_number(class_bytes);
+  struct run *run = region->with_room[class];
+  if (!run) {
+    unsigned spans = class_bytes > LONG_CLASS_BYTES ? LONG_RUNS : 1;
+    run = take_runs(region, spans);
+    if (!run)
+      return NULL;
+    *run = (struct run){
+        .class_bytes = (uint32_t)class_bytes, .room = spans * RUN_BYTES / (uint32_t)class_bytes, .spans = spans};
+    for (unsigned i = 1; i < spans; i++)
+      run[i].back = i;
+    put_with_room(region, class, run);
+  }
+  void *object = run->freed;
+  if (object)
+    memcpy(&run->freed, object, sizeof run->freed);
+  else
+    object = memory_of(run) + (size_t)run->carved++ * class_bytes;
+  if (run == region->empty)
+    region->empty = NULL;
+  if (++run->used == run->room)
+    remove_with_room(region, class, run);
+  return object;
+}
+
+/* One empty run is kept: a lone object that comes and goes would cost two system calls each time. */
+static void keep_empty(struct region *region, struct run *run) {
+  struct run *before = region->empty;
+  region->empty = run;
+  if (!before)
+    return;
+  remove_with_room(region, class_number(before->class_bytes), before);
+  give_runs(region, before);
+}
+
+static void release_of_class(struct region *region, struct run *run, void *object) {
+  memcpy(object, &run->freed, sizeof run->freed);
+  run->freed = object;
+  if (run->used-- == run->room)
+    put_with_room(region, class_number(run->class_bytes), run);
+  if (run->used == 0)
+    keep_empty(region, run);
+}
+
+static void *acquire_span(struct region *region, size_t bytes) {
+  unsigned count = (unsigned)((bytes + RUN_BYTES - 1) >> RUN_BITS);
+  struct run *run = take_runs(region, count);
+  if (!run)
+    return NULL;
+  *run = (struct run){.spans = count};
+  return memory_of(run);
+}
+
+static size_t whole_os_pages(size_t bytes) {
+  return (bytes + os_page_bytes() - 1) & ~(os_page_bytes() - 1);
+}
+
+static void *acquire_mapping(unsigned region, size_t bytes, size_t align_bytes) {
+  if (bytes >= (size_t)1 << 38)
+    return NULL;
+  bytes = whole_os_pages(bytes);
+  void *memory = map_aligned(bytes, align_bytes);
+  if (memory)
+    *owner_of(memory) = (struct owner){.region = region, .os_pages = (uint32_t)(bytes / os_page_bytes())};
+  return memory;
+}
+
+void *region_acquire(unsigned number, const struct region_request *request) {
+  int saved_errno = errno;
+  size_t align = request->align_bytes, bytes = request->size_bytes;
+  if (align <= 16 || (align & (align - 1)) != 0)
+    align = 16;
+  if (bytes < align)
+    bytes = align;
+  if (bytes > SPAN_MAX_BYTES || align > RUN_BYTES) {
+    void *object = acquire_mapping(number, bytes, align);
+    errno = object ? saved_errno : ENOMEM;
+    return object;
+  }
+  size_t class_bytes = bytes <= CLASS_MAX_BYTES ? (class_of(bytes) + align - 1) & ~(align - 1) : 0;
+  if (class_bytes > CLASS_MAX_BYTES)
+    class_bytes = 0; /* a span */
+  struct region *region = &regions[number];
+  pthread_mutex_lock(&region->lock);
+  void *object = class_bytes ? acquire_of_class(region, class_bytes) : acquire_span(region, bytes);
+  pthread_mutex_unlock(&region->lock);
+  if (object && request->zeroed && class_bytes)
+    memset(object, 0, request->size_bytes); /* a span's memory comes from the kernel */
+  errno = object ? saved_errno : ENOMEM;
+  return object;
+}
+
+void region_release(void *object) {
+  if (!object)
+    return;
+  int saved_errno = errno;
+  struct owner *owner = owner_of(object);
+  HT_ASSERT(owner->region != 0);
+  struct region *region = &regions[owner->region];
+  if (owner->os_pages) {
+    size_t bytes = owner->os_pages * os_page_bytes();
+    *owner = (struct owner){0};
+    os_unmap(object, bytes);
+  } else {
+    struct run *run = run_of(object);
+    pthread_mutex_lock(&region->lock);
+    if (run->class_bytes)
+      release_of_class(region, run, object);
+    else
+      give_runs(region, run);
+    pthread_mutex_unlock(&region->lock);
+  }
+  errno = saved_errno;
+}
+
+size_t region_usable_bytes(const void *object) {
+  const struct owner *owner = owner_of(object);
+  if (owner->os_pages)
+    return owner->os_pages * os_page_bytes();
+  const struct run *run = run_of(object);
+  return run->class_bytes ? run->class_bytes : (size_t)run->spans << RUN_BITS;
+}
+
+/* In place only if a new object would be as large: else a region of objects that shrank would keep their old memory. */
+void *region_resize(void *object, size_t size_bytes) {
+  size_t old_bytes = region_usable_bytes(object);
+  size_t new_bytes = size_bytes <= CLASS_MAX_BYTES  ? class_of(size_bytes)
+                     : size_bytes <= SPAN_MAX_BYTES ? (size_bytes + RUN_BYTES - 1) & ~(size_t)(RUN_BYTES - 1)
+                                                    : whole_os_pages(size_bytes);
+  if (new_bytes == old_bytes)
+    return object;
+  void *moved = region_acquire(owner_of(object)->region, &(struct region_request){.size_bytes = size_bytes});
+  if (!moved)
+    return NULL;
+  memcpy(moved, object, old_bytes < size_bytes ? old_bytes : size_bytes);
+  region_release(object);
+  return moved;
+}
+
+bool region_owns(const void *object) {
+  return owners && (uintptr_t)object >> ADDRESS_BITS == 0 && owner_of(object)->region != 0;
+}

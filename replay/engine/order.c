@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/engine/order.h"
+
+#include "core/base/assert.h"
+#include "core/base/os.h"
+#include "replay/engine/turns.h"
+#include "replay/engine/wait.h"
+
+static enum replay_order order;
+static uint64_t window;
+
+/* Positions of the slowest live thread, as last found: only rises. Read at each MARK, therefore in a separate cache
+   line. */
+static struct { _Alignas(64) _Atomic uint64_t position; } slowest;
+
+/* Live threads, in no order. Read without the lock: missing a thread or reading it twice makes the window a little
+   wider for one search. */
+static struct {
+  pthread_mutex_t lock;
+  _Atomic uint32_t count;
+  _Atomic uint32_t *threads;
+} live = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+int order_setup(const struct replay_setup *setup) {
+  order = setup->order;
+  window = setup->window > WORKLOAD_MARK_INTERVAL ? setup->window : WORKLOAD_MARK_INTERVAL;
+  live.threads = os_map((engine.workload.header.threads + 1ull) * sizeof *live.threads, true);
+  return live.threads ? turns_setup(order, setup->seed) : -1;
+}
+
+void order_thread_starts(struct replay_thread *thread, uint64_t position) {
+  gate_init(&thread->position, position);
+  turns_thread_starts(thread);
+  pthread_mutex_lock(&live.lock);
+  thread->live_index = atomic_load(&live.count);
+  atomic_store(&live.threads[thread->live_index], thread->number);
+  atomic_store(&live.count, thread->live_index + 1);
+  pthread_mutex_unlock(&live.lock);
+}
+
+void order_thread_ends(struct replay_thread *thread) {
+  gate_publish(&thread->position, UINT64_MAX);
+  pthread_mutex_lock(&live.lock);
+  HT_ASSERT(atomic_load(&live.threads[thread->live_index]) == thread->number);
+  uint32_t last = atomic_load(&live.count) - 1;
+  uint32_t moved = atomic_load(&live.threads[last]);
+  atomic_store(&live.threads[thread->live_index], moved);
+  engine.threads[moved].live_index = thread->live_index;
+  atomic_store(&live.count, last);
+  pthread_mutex_unlock(&live.lock);
+}
+
+void order_wait(struct replay_thread *self, const uint64_t *word) {
+  uint64_t ops;
+  uint32_t thread = wait_target(word, &ops);
+  struct worker *worker = self->worker;
+  uint32_t entry = thread % SEEN_ENTRIES;
+  if (worker->seen[entry].thread == thread && worker->seen[entry].ops >= ops)
+    return;
+  struct gate *gate = &engine.completed[thread];
+  if (gate_value(gate) < ops)
+    wait_counted(self, gate, ops, false);
+  worker->seen[entry].thread = thread;
+  worker->seen[entry].ops = gate_value(gate);
+}
+
+/* Returns the live thread that is furthest behind; NULL if no thread is live. */
+static struct replay_thread *find_slowest(uint64_t *position) {
+  struct replay_thread *found = NULL;
+  *position = UINT64_MAX;
+  uint32_t count = atomic_load_explicit(&live.count, memory_order_relaxed);
+  for (uint32_t index = 0; index < count; index++) {
+    struct replay_thread *thread = &engine.threads[atomic_load_explicit(&live.threads[index], memory_order_relaxed)];
+    uint64_t at = gate_value(&thread->position);
+    if (at < *position) {
+      *position = at;
+      found = thread;
+    }
+  }
+  return found;
+}
+
+static void wait_for_window(struct replay_thread *self, uint64_t position) {
+  for (;;) {
+    uint64_t behind;
+    struct replay_thread *thread = find_slowest(&behind);
+    uint64_t known = atomic_load_explicit(&slowest.position, memory_order_relaxed);
+    while (behind > known && !atomic_compare_exchange_weak(&slowest.position, &known, behind))
+      ;
+    if (!thread || thread == self || position <= window || behind >= position - window)
+      return;
+    /* Waits until half the window is free again: if threads were woken at each step of the slowest, they would do
+       nothing else. Never until less than a MARK interval is left: the slowest thread's next op may be that far beyond
+       its MARK, hence beyond ours, and wait for one of our ops. */
+    uint64_t slack = window / 2 > WORKLOAD_MARK_INTERVAL ? window / 2 : WORKLOAD_MARK_INTERVAL;
+    wait_counted(self, &thread->position, position - slack, false);
+  }
+}
+
+void order_mark(struct replay_thread *self, uint64_t position) {
+  gate_publish(&self->position, position);
+  if (order == ORDER_WINDOW && position > atomic_load_explicit(&slowest.position, memory_order_relaxed) + window)
+    wait_for_window(self, position);
+}

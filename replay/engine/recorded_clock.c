@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/engine/recorded_clock.h"
+
+#include <dlfcn.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+_Atomic uint64_t recorded_clock_ns;
+
+typedef int clock_function(clockid_t, struct timespec *);
+
+enum { FOLLOWED = 8 }; /* clocks below that number may follow recorded time */
+
+static struct {
+  clock_function *real;
+  _Atomic bool follows;
+  struct timespec begin[FOLLOWED]; /* the real clocks when following began */
+} recorded;
+
+/* The recorder's; null where none is loaded. */
+__attribute__((weak, visibility("default"))) void heaptape_lib_mark(const char *text);
+
+/* From the linker: where the executable's code is. */
+extern const char __executable_start[], etext[];
+
+static int real_clock(clockid_t clock, struct timespec *now) {
+  if (recorded.real)
+    return recorded.real(clock, now);
+  return (int)syscall(SYS_clock_gettime, clock, now); /* before main: an allocator's constructor */
+}
+
+static bool may_follow(clockid_t clock) {
+  return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_RAW ||
+         clock == CLOCK_REALTIME_COARSE || clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_BOOTTIME;
+}
+
+/* Replaces the C library's function for all loaded objects. */
+__attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *now) {
+  const char *caller = __builtin_return_address(0);
+  if (!atomic_load_explicit(&recorded.follows, memory_order_acquire) || !may_follow(clock) ||
+      (caller >= __executable_start && caller < etext))
+    return real_clock(clock, now);
+  uint64_t ns =
+      (uint64_t)recorded.begin[clock].tv_nsec + atomic_load_explicit(&recorded_clock_ns, memory_order_relaxed);
+  *now = (struct timespec){recorded.begin[clock].tv_sec + (time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+  return 0;
+}
+
+void recorded_clock_setup(void) {
+  recorded.real = (clock_function *)dlsym(RTLD_NEXT, "clock_gettime");
+}
+
+bool recorded_clock_begin(void) {
+  if (heaptape_lib_mark)
+    return false;
+  for (clockid_t clock = 0; clock < FOLLOWED; clock++)
+    if (may_follow(clock))
+      real_clock(clock, &recorded.begin[clock]);
+  atomic_store_explicit(&recorded.follows, true, memory_order_release);
+  return true;
+}

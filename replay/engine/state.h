@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* The state of the engine's process while it replays: the workload, its objects, its threads, the shared result.
+
+   Job: the state that loop, orders, passes and memory figures share, and the common way to fail. Not its
+   job: filling it in (replay/engine/). Invariants: set up before the first op and not moved afterwards; a worker
+   belongs to one live thread at a time; an object's entry is changed only by the thread whose op is on its slot. */
+#pragma once
+
+#include "core/workload/workload_read.h"
+#include "replay/engine/result.h"
+
+#include <pthread.h>
+
+/* An object of the workload. Two words in one cache line: the size costs nothing once the pointer was fetched. */
+struct object {
+  void *pointer;
+  uint64_t size_bytes; /* requested; OBJECT_MISSING: its acquire failed */
+};
+#define OBJECT_MISSING UINT64_MAX
+
+enum { SEEN_ENTRIES = 64 };
+
+/* The data of a live thread, kept in a pool and passed on when the thread ends. */
+struct worker {
+  struct workload_stream stream;
+  uint64_t ops, skipped, failed_calls, waits, wait_cycles, wait_cpu_ns, start_cpu_ns, cpu_ns, engine_faults;
+  struct replay_pace pace;
+  bool prefaulted;                                            /* stack and buffer are */
+  uint64_t verified_objects, verified_bytes, verified_partly; /* verify.h */
+  uint64_t substituted[CALL_LIMIT];
+  /* What other threads are known to have completed: stays true, so it may be passed on, too. */
+  struct {
+    uint32_t thread;
+    uint64_t ops;
+  } seen[SEEN_ENTRIES];
+  uint64_t call_counts[CALL_LIMIT]; /* instructions.h */
+  struct timing *timing;            /* time pass only */
+};
+
+/* A thread of the workload. */
+struct replay_thread {
+  struct gate position; /* lower bound of its next op's; UINT64_MAX once it has ended */
+  struct gate
+      granted;    /* ORDER_RECORDED: ops that it may have completed before it passes the turn on; ORDER_RANDOM: turns */
+  uint64_t turns; /* ORDER_RANDOM: turns taken so far */
+  uint64_t awaited_ops; /* ORDER_RANDOM: its next op comes after this many of awaited_thread */
+  uint32_t awaited_thread;
+  uint32_t turn_index; /* ORDER_RANDOM: among the live threads (turns.c) */
+  struct worker *worker;
+  pthread_t handle;
+  uint32_t number;
+  uint32_t live_index; /* in engine.live */
+  _Atomic bool started;
+  struct replay_thread *next_ended;
+};
+
+struct engine {
+  struct replay_result *result;
+  struct gate *completed; /* result->completed */
+  struct workload workload;
+  struct object *objects;
+  struct replay_thread *threads;
+  enum touch_policy touch;
+  bool paced;
+  bool apart;        /* the workload has objects in memory apart */
+  uint64_t op_limit; /* UINT64_MAX: none */
+};
+
+extern struct engine engine;
+
+/* Fills in the result's error as "WORKLOAD: offset N: ..." and ends the process. word: where; NULL: no place. */
+__attribute__((noreturn, format(printf, 2, 3))) void engine_fail(const uint64_t *word, const char *format, ...);
+
+/* The calling thread replays self from now on; NULL: no thread. engine_fail uses this to name the place of a word. */
+void engine_runs(const struct replay_thread *self);
+
+/* Returns the number of the workload's thread that the calling thread replays, plus 1; 0: none. Async-signal-safe. */
+uint32_t engine_running_thread(void);

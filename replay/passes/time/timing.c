@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/passes/time/timing.h"
+
+#include "core/base/os_switch.h"
+#include "replay/calls/call.h"
+
+#include <sys/resource.h>
+
+uint64_t timing_switch_armed;
+
+bool timing_setup(void) {
+  timing_switch_armed = os_switch_armed();
+  if (timing_switch_armed != 0 && os_switch_word())
+    return true;
+  timing_switch_armed = 1; /* written to words that the kernel does not clear */
+  return false;
+}
+
+static uint64_t involuntary_switches(void) {
+  struct rusage usage = {0};
+  getrusage(RUSAGE_THREAD, &usage);
+  return (uint64_t)usage.ru_nivcsw;
+}
+
+void timing_begin_thread(struct timing *timing, uint32_t thread, const struct gate *completed) {
+  timing->thread = thread;
+  timing->completed = completed;
+  timing->switch_word = os_switch_word();
+  if (!timing->switch_word)
+    timing->switch_word = &timing->no_switch_word;
+  timing->involuntary = involuntary_switches();
+}
+
+void timing_take_empty(struct timing *timing) {
+  timing->until_empty = EMPTY_EVERY - 1;
+  uint64_t cycles = 0;
+  call_nothing(&cycles);
+  empty_calls_add(&timing->empty, cycles);
+}
+
+/* Between calls the thread was preempted, or slept until its turn. */
+void timing_was_off(struct timing *timing) {
+  timing->involuntary = involuntary_switches();
+}
+
+/* The word shows that the thread was off its processor, not why; the kernel counts involuntary switches separately. */
+bool timing_was_preempted(struct timing *timing, uint64_t cycles) {
+  uint64_t involuntary = involuntary_switches();
+  bool preempted = involuntary != timing->involuntary;
+  timing->involuntary = involuntary;
+  if (preempted) {
+    timing->preempted.calls++;
+    timing->preempted.cycles += cycles;
+  } else {
+    timing->preempted.slept++;
+  }
+  return preempted;
+}
+
+static uint32_t least_of(const struct slow_call slowest[SLOW_CALLS]) {
+  uint32_t least = 0;
+  for (uint32_t index = 1; index < SLOW_CALLS; index++) {
+    if (slowest[index].cycles < slowest[least].cycles)
+      least = index;
+  }
+  return least;
+}
+
+void timing_note_slow(struct timing *timing, uint8_t call, uint64_t bytes, uint64_t cycles) {
+  timing->slowest[timing->slow_least] = (struct slow_call){
+      .cycles = cycles,
+      .op = atomic_load_explicit(&timing->completed->value, memory_order_relaxed),
+      .size_bytes = bytes,
+      .thread = timing->thread,
+      .call = call,
+  };
+  timing->slow_least = least_of(timing->slowest);
+  timing->slow_limit = timing->slowest[timing->slow_least].cycles;
+}
+
+void timing_merge_slowest(struct slow_call into[SLOW_CALLS], const struct slow_call from[SLOW_CALLS]) {
+  for (uint32_t index = 0; index < SLOW_CALLS; index++) {
+    uint32_t least = least_of(into);
+    if (from[index].cycles > into[least].cycles)
+      into[least] = from[index];
+  }
+}

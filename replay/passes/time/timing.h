@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* What the time pass keeps of each call: histograms by kind of call and size class, the slowest calls, and the cost of
+   timing, measured all through the run.
+
+   Job: record the cycles of a call. Not its job: making and timing it (call.h), merging the threads' figures and
+   subtracting (engine.c, report_time.c). Invariants: one writer per struct timing; an empty call is timed right before
+   every EMPTY_EVERYth call, so that caches, clock rate and neighbours are the same; a call in which the thread was
+   preempted is counted separately, as other threads used its cycles; one in which the thread itself slept, in a lock of
+   the allocator, is not. All-zero memory is an empty struct. No allocation. */
+#pragma once
+
+#include "core/base/os.h"
+#include "replay/engine/result.h"
+#include "replay/passes/time/counter.h"
+
+/* Primes, so that they do not keep step with a workload that repeats itself. */
+enum { EMPTY_EVERY = 61, TOUCH_EVERY = 31 };
+
+struct timing {
+  struct replay_call calls[TIMED_CALLS][SIZE_CLASSES];
+  struct empty_calls empty;
+  struct replay_touching touching;
+  struct replay_preempted preempted;
+  struct slow_call slowest[SLOW_CALLS]; /* in no order; cycles 0: none yet */
+  uint64_t slow_limit;                  /* a call of more cycles is among the slowest so far */
+  uint32_t slow_least;                  /* index of the fastest of them */
+  uint32_t until_empty, until_touch;
+  volatile uint64_t *switch_word; /* of the current thread (core/base/os_switch.h) */
+  uint64_t no_switch_word;        /* used where the thread has none */
+  uint64_t involuntary;           /* context switches of the current thread, as last read */
+  const struct gate *completed;   /* ops that the thread has done */
+  uint32_t thread;
+};
+
+/* The value that arms a switch word; 0: no thread has one. Set by timing_setup. */
+extern uint64_t timing_switch_armed;
+
+/* Call once, before the first thread. Returns whether preemption can be detected. */
+bool timing_setup(void);
+
+/* The calling thread is the writer from now on, and replays that thread of the workload. */
+void timing_begin_thread(struct timing *timing, uint32_t thread, const struct gate *completed);
+
+/* Out of line, as they are rare. */
+void timing_take_empty(struct timing *timing);
+void timing_was_off(struct timing *timing);
+bool timing_was_preempted(struct timing *timing, uint64_t cycles);
+void timing_note_slow(struct timing *timing, uint8_t call, uint64_t bytes, uint64_t cycles);
+
+/* Call before each call of the allocator. */
+static inline void timing_arm(struct timing *timing) {
+  if (__builtin_expect(timing->until_empty-- == 0, 0))
+    timing_take_empty(timing);
+  if (__builtin_expect(*timing->switch_word == 0, 0))
+    timing_was_off(timing);
+  *timing->switch_word = timing_switch_armed;
+}
+
+/* Call after it. bytes: of the object that it acquired or released. */
+static inline void timing_add(struct timing *timing, uint8_t call, uint64_t bytes, uint64_t cycles) {
+  struct replay_call *kept = &timing->calls[call & CALL_ID_MASK][size_class(bytes)];
+  if (__builtin_expect(*timing->switch_word == 0, 0) && timing_was_preempted(timing, cycles)) {
+    kept->preempted++;
+    return;
+  }
+  kept->count++;
+  kept->cycles_total += cycles;
+  kept->cycles_max = cycles > kept->cycles_max ? cycles : kept->cycles_max;
+  histogram_add(&kept->histogram, cycles);
+  if (__builtin_expect(cycles > timing->slow_limit, 0))
+    timing_note_slow(timing, call, bytes, cycles);
+}
+
+/* Returns whether this object's touching is to be timed. */
+static inline bool timing_touch_due(struct timing *timing) {
+  timing->touching.objects++;
+  if (__builtin_expect(timing->until_touch-- > 0, 1))
+    return false;
+  timing->until_touch = TOUCH_EVERY - 1;
+  if (*timing->switch_word == 0)
+    timing_was_off(timing);
+  *timing->switch_word = timing_switch_armed;
+  return true;
+}
+
+static inline void timing_add_touch(struct timing *timing, uint64_t cycles) {
+  if (*timing->switch_word == 0)
+    return; /* other threads ran, which does not matter for this sample */
+  timing->touching.sampled++;
+  timing->touching.cycles += cycles;
+}
+
+/* Merges the slowest calls of both into the first. */
+void timing_merge_slowest(struct slow_call into[SLOW_CALLS], const struct slow_call from[SLOW_CALLS]);

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/passes/window_edges.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_BYTES = 32 };
+
+static bool is_position(const char *line, uint64_t *position) {
+  char *end;
+  errno = 0;
+  *position = strtoull(line, &end, 10);
+  return *line >= '0' && *line <= '9' && errno == 0 && (*end == '\0' || strcmp(end, "\n") == 0);
+}
+
+/* Returns what is wrong with the line; NULL: its position was added. */
+static const char *add_line(struct window_edges *edges, const char *line, uint64_t ops) {
+  uint64_t position;
+  if (!is_position(line, &position))
+    return "is not a position";
+  if (position > ops)
+    return "is behind the workload's end";
+  if (edges->count > 0 && position <= edges->positions[edges->count - 1])
+    return "is not above the line before it";
+  if (edges->count == WINDOW_EDGES_LIMIT)
+    return "is one position too many";
+  edges->positions[edges->count++] = position;
+  return NULL;
+}
+
+int window_edges_read(struct window_edges *edges, const char *path, uint64_t ops, struct error *error) {
+  FILE *file = fopen(path, "r");
+  if (!file)
+    return error_errno(error, path, "can't open");
+  char line[TEXT_BYTES];
+  const char *wrong = NULL;
+  uint64_t number = 0;
+  edges->count = 0;
+  while (!wrong && fgets(line, sizeof line, file)) {
+    wrong = add_line(edges, line, ops);
+    number++;
+  }
+  bool unread = ferror(file);
+  fclose(file);
+  if (unread)
+    return error_set(error, path, "can't be read");
+  if (wrong)
+    return error_set(error, path, "line %" PRIu64 " %s", number, wrong);
+  return edges->count >= 2 ? 0 : error_set(error, path, "has fewer than two positions");
+}
