@@ -22,9 +22,8 @@ from heaptape.common.version import __version__ as __version__
 if TYPE_CHECKING:
     from heaptape import fleet
     from heaptape.common.errors import FormatError, HeaptapeError
-    from heaptape.profile.data import profile
-    from heaptape.profile.trace import Trace
-    from heaptape.profile.trace import open_trace as open  # noqa: A004
+    from heaptape.profile.data import Trace, profile
+    from heaptape.profile.data import open_trace as open  # noqa: A004
     from heaptape.results import fragmentation
     from heaptape.results.comparing.compare import compared as compare
     from heaptape.results.model.words import in_words
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
     from heaptape.tape.workload_format import read_workload as open_workload
 
 _LAZY = {
-    "open": ("heaptape.profile.trace", "open_trace"),
-    "Trace": ("heaptape.profile.trace", "Trace"),
+    "open": ("heaptape.profile.data", "open_trace"),
+    "Trace": ("heaptape.profile.data", "Trace"),
     "open_workload": ("heaptape.tape.workload_format", "read_workload"),
     "all_results": ("heaptape.results.schema", "all_results"),
     "Results": ("heaptape.results.schema", "Results"),
