@@ -53,9 +53,6 @@ def mutant(source: random.Random, seed: bytes) -> bytes:
     return bytes(content)
 
 
-OLD_ARCHIVE = REPOSITORY / "convert" / "test" / "data" / "archive-columns-16-17.tape"
-
-
 def archive_of(tape: Path) -> Path:
     """Its archive, beside it."""
     out = tape.with_suffix(".archive.tape")
@@ -92,7 +89,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
     columns = {column.id: column.raw for column in block_of(rows[:60], 0).columns}
     cut = b"".join(bytes([len(columns.get(i, b""))]) + columns.get(i, b"") for i in range(1, 9))
     accesses = [b"\0" + with_accesses.read_bytes(), bytes([3, 59, 0, block_of(rows[:60], 0).last_stamp]) + cut]
-    archived = [column_seed(path) for path in (archive_of(with_accesses), OLD_ARCHIVE)]
+    archived = [column_seed(archive_of(with_accesses))]
     traces = (
         accesses + archived + [bytes([chooser]) + path.read_bytes() for path in (tape, archive) for chooser in range(4)]
     )

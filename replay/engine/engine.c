@@ -105,7 +105,7 @@ static void set_up(void) {
   disturb_lines = setup->disturb_lines;
   stream_loop = loop_for(setup->pass, order_by_turns(setup->order));
   map_objects();
-  engine.apart = engine.workload.header.version == WORKLOAD_VERSION_APART;
+  engine.apart = engine.workload.header.regions > 0;
   if (engine.apart && region_setup() != 0)
     engine_fail(NULL, "no address space for memory apart: %s", strerror(errno));
   if (setup->pass == PASS_TIME)

@@ -24,8 +24,9 @@ MAX_RAW, MAX_INFO, MAX_STACK_NODES = 1 << 26, 1 << 20, 1 << 28
 KNOWN_COLUMNS = {
     **dict.fromkeys((INFO, GAP, MODULES, MARKS, THREADS, BURSTS), {1}),
     **dict.fromkeys((TOUCHED, STACKS, FOOTER), {1, 2}),
-    **dict.fromkeys((SAMPLES, ACCESSES), set(range(1, 11))),
-    EVENTS: set(range(1, 20)) - {5},
+    SAMPLES: set(range(1, 11)),
+    ACCESSES: set(range(1, 11)) - {5, 7},
+    EVENTS: set(range(1, 20)) - {5, 16},
 }
 
 
@@ -203,7 +204,7 @@ def _check_columns(path: str, block: Block) -> None:
         if block.type in (ACCESSES, BURSTS):
             limit = 10 * block.rows + 64
         elif block.type == EVENTS:
-            limit = (10 * block.rows + 64) * {9: 2, 10: 2, 11: 2, 16: 4, 18: 4}.get(column.id, 1)
+            limit = (10 * block.rows + 64) * {9: 2, 10: 2, 11: 2, 18: 4}.get(column.id, 1)
         if usable and column.raw_bytes > limit:
             raise FormatError(
                 path, block.offset, f"column {column.id} has {column.raw_bytes} raw bytes, at most {limit} can be"

@@ -66,7 +66,7 @@ def decode_events(
 ) -> Events:
     """Decodes a block. Raises Malformed. `columns`, `shifts`: see Raw; `stack_nodes`: how many precede this block."""
     raw = Raw(columns, shifts)
-    archive = raw.has(16) or raw.has(18)
+    archive = raw.has(18)
     numbers = np.empty((3, rows), U64)
     deeds, meant = np.empty(rows, np.uint8), np.empty(rows, np.int32)
     call = (_archived_rows if archive else _plain_rows)(rows, raw, numbers, deeds, meant)
@@ -124,12 +124,10 @@ def _plain_rows(rows: int, raw: Raw, numbers: np.ndarray, deeds: np.ndarray, mea
 
 
 def _archived_rows(rows: int, raw: Raw, numbers: np.ndarray, deeds: np.ndarray, meant: np.ndarray) -> np.ndarray:
-    live = raw.has(18)
-    if any(raw.has(column) for column in (1, 2, 3, 4, 7, 8, 16 if live else 19)):
+    if any(raw.has(column) for column in (1, 2, 3, 4, 7, 8)):
         raise Malformed("columns of two forms")
     call = np.empty(rows, np.uint8)
-    row_bytes = raw.bytes_of(18 if live else 16)
-    tape_loops.archived_rows(row_bytes, raw.bytes_of(19), live, TRAITS, call, numbers, deeds, meant)
+    tape_loops.archived_rows(raw.bytes_of(18), raw.bytes_of(19), TRAITS, call, numbers, deeds, meant)
     return call
 
 

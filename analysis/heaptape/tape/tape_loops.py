@@ -135,20 +135,18 @@ def plain_rows(
 def archived_rows(
     rows: np.ndarray,
     far: np.ndarray,
-    live: bool,
     traits: np.ndarray,
     calls: np.ndarray,
     numbers: np.ndarray,
     deeds: np.ndarray,
     meant: np.ndarray,
 ) -> None:
-    """Decodes column 18 (`live`) with `far`, column 19; or column 16. Writes `calls`, and what `plain_rows` writes.
+    """Decodes column 18 with `far`, column 19. Writes `calls`, and what `plain_rows` writes.
     Raises Malformed.
     """
-    count = len(calls) if live else 0
-    links = np.zeros((count + 1, 2), np.int32)  # the list: the next older and next newer node of each node
+    links = np.zeros((len(calls) + 1, 2), np.int32)  # the list: the next older and next newer node of each node
     places, numbers_of = (0, 0, 0, 0), (0, 0, 0, 0)  # of the cursors
-    at = at_far = acquires = last = 0
+    at = at_far = acquires = 0
     for event in range(len(calls)):
         call, at = number_at(rows, at)
         if at < 0:
@@ -167,25 +165,21 @@ def archived_rows(
         numbers[0, event], numbers[1, event], numbers[2, event] = size, param, request
         if trait & TAKES and at >= 0:
             reference, at = number_at(rows, at)
-            if live:
-                entry = ZERO
-                if reference == FAR:
-                    entry, at_far = number_at(far, at_far)
-                    if at_far < 0:
-                        raise Malformed("column far: too few numbers, or one cut off or of more than 64 bits")
-                number = _live_object(reference, entry, acquires, links, places, numbers_of)
-                node = number + 1
-                if number >= 0 and links[node, OLDER] != NOT_LIVE:
-                    cursor = _cursor(I64(reference))
-                    after = I64(links[node, NEWER])
-                    places, numbers_of = _put_in_front(places, cursor, after), _put_in_front(numbers_of, cursor, number)
-                    if did & RELEASED:
-                        before = links[node, OLDER]
-                        links[before, NEWER], links[after, OLDER], links[node, OLDER] = after, before, NOT_LIVE
-                        places = _replaced(places, node, after)
-            else:
-                number = _by_number(reference, acquires, last)
-                last = number if number >= 0 else last
+            entry = ZERO
+            if reference == FAR:
+                entry, at_far = number_at(far, at_far)
+                if at_far < 0:
+                    raise Malformed("column far: too few numbers, or one cut off or of more than 64 bits")
+            number = _live_object(reference, entry, acquires, links, places, numbers_of)
+            node = number + 1
+            if number >= 0 and links[node, OLDER] != NOT_LIVE:
+                cursor = _cursor(I64(reference))
+                after = I64(links[node, NEWER])
+                places, numbers_of = _put_in_front(places, cursor, after), _put_in_front(numbers_of, cursor, number)
+                if did & RELEASED:
+                    before = links[node, OLDER]
+                    links[before, NEWER], links[after, OLDER], links[node, OLDER] = after, before, NOT_LIVE
+                    places = _replaced(places, node, after)
             if number == UNKNOWN:
                 raise Malformed("a release names no acquire of its block")
             meant[event] = number
@@ -193,25 +187,12 @@ def archived_rows(
             raise Malformed("column rows: the last row is cut off, or has a number of more than 64 bits")
         if trait & ACQUIRES:
             acquires += 1
-            if live:
-                newest = links[END, OLDER]
-                links[acquires, OLDER], links[newest, NEWER], links[END, OLDER] = newest, acquires, acquires
+            newest = links[END, OLDER]
+            links[acquires, OLDER], links[newest, NEWER], links[END, OLDER] = newest, acquires, acquires
     if at < len(rows):
         raise Malformed("column rows: more rows than the block has")
     if at_far < len(far):
         raise Malformed("column far: more entries than references to it")
-
-
-@part
-def _by_number(reference: np.uint64, acquires: int, last: int) -> int:
-    """The acquire that a reference of column 16 means."""
-    half = reference >> ONE
-    if reference & ONE:
-        number = I64(U64(last) + unzigzag(half))
-        return number if 0 <= number < acquires else UNKNOWN
-    if half > U64(acquires):
-        return UNKNOWN
-    return acquires - I64(half) if half else STORED
 
 
 @part

@@ -116,19 +116,19 @@ static bool skip_leb(struct byte_span *span, uint32_t count) {
 static const char *place_groups(struct access_decoder *decoder) {
   const uint8_t *codes = decoder->columns[ACCESS_COLUMN_WHAT].at;
   const uint32_t *groups = (const uint32_t *)decoder->groups.bytes;
-  struct byte_span *offsets = &decoder->columns[ACCESS_COLUMN_ENTRY_OFFSET];
-  struct byte_span *steps = &decoder->columns[ACCESS_COLUMN_PAGE_STEP];
+  struct byte_span *offsets = &decoder->columns[ACCESS_COLUMN_OFFSET];
+  struct byte_span *steps = &decoder->columns[ACCESS_COLUMN_STEP];
   for (uint32_t row = 0; row < decoder->rows; row++)
     if (is_other(codes[row]))
       page_at(decoder, groups[row])->rows++;
     else if (codes[row] > ACCESS_CODE_ACQUIRED)
       entry_at(decoder, groups[row])->rows++;
-  for (uint32_t entry = 0; decoder->by_entry && entry < decoder->entry_limit; entry++) {
+  for (uint32_t entry = 0; entry < decoder->entry_limit; entry++) {
     entry_at(decoder, entry)->at = offsets->at;
     if (!skip_leb(offsets, entry_at(decoder, entry)->rows))
       return "the column of offsets is too short or has a bad number";
   }
-  for (uint32_t page = 0; decoder->by_page && page < decoder->page_limit; page++) {
+  for (uint32_t page = 0; page < decoder->page_limit; page++) {
     page_at(decoder, page)->at = steps->at;
     if ((size_t)(steps->end - steps->at) < page_at(decoder, page)->rows)
       return "the column of places in OS pages is too short";
@@ -140,9 +140,6 @@ static const char *place_groups(struct access_decoder *decoder) {
 const char *access_decode_begin(struct access_decoder *decoder) {
   decoder->row = 0;
   decoder->stack = decoder->page = 0;
-  decoder->by_entry =
-      decoder->columns[ACCESS_COLUMN_ENTRY_OFFSET].at != decoder->columns[ACCESS_COLUMN_ENTRY_OFFSET].end;
-  decoder->by_page = decoder->columns[ACCESS_COLUMN_PAGE_STEP].at != decoder->columns[ACCESS_COLUMN_PAGE_STEP].end;
   if (decoder->last_acquired < decoder->acquired || decoder->last_acquired - decoder->acquired > decoder->rows)
     return "more calls that acquired than rows";
   if ((size_t)(decoder->columns[ACCESS_COLUMN_WHAT].end - decoder->columns[ACCESS_COLUMN_WHAT].at) != decoder->rows)
@@ -171,11 +168,6 @@ static const char *decode_call(struct access_decoder *decoder, uint8_t code, str
   return NULL;
 }
 
-static bool get_offset(struct access_decoder *decoder, struct access_entry *entry, uint64_t *offset) {
-  return decoder->by_entry ? leb_get(&entry->at, decoder->columns[ACCESS_COLUMN_ENTRY_OFFSET].end, offset)
-                           : get_leb(decoder, ACCESS_COLUMN_OFFSET, offset);
-}
-
 static const char *decode_object(struct access_decoder *decoder, uint8_t code, uint32_t group,
                                  struct access_item *item) {
   struct access_entry *entry = entry_at(decoder, group);
@@ -187,7 +179,7 @@ static const char *decode_object(struct access_decoder *decoder, uint8_t code, u
       return "object that no call before has acquired";
     entry->object = decoder->acquired - number;
   }
-  if (!get_offset(decoder, entry, &number))
+  if (!leb_get(&entry->at, decoder->columns[ACCESS_COLUMN_OFFSET].end, &number))
     return "the column of offsets is too short or has a bad number";
   uint64_t granule = (uint64_t)entry->granule + (uint64_t)unzigzag(number);
   if (granule + (uint64_t)ACCESS_OBJECT_GRANULES >= 2 * (uint64_t)ACCESS_OBJECT_GRANULES)
@@ -209,13 +201,10 @@ static const char *get_page(struct access_decoder *decoder, struct access_page *
 static const char *decode_other(struct access_decoder *decoder, uint8_t code, uint32_t group,
                                 struct access_item *item) {
   struct access_page *page = page_at(decoder, group);
-  struct byte_span *places = &decoder->columns[ACCESS_COLUMN_PLACE];
   const char *wrong = code == ACCESS_CODE_PAGE ? get_page(decoder, page) : NULL;
   if (wrong)
     return wrong;
-  if (!decoder->by_page && places->at == places->end)
-    return "the column of places in OS pages is too short";
-  page->place = decoder->by_page ? (uint8_t)(page->place + *page->at++) : *places->at++;
+  page->place = (uint8_t)(page->place + *page->at++);
   *item =
       (struct access_item){.kind = ACCESS_OTHER, .granule = (int64_t)(page->page * ACCESS_PAGE_GRANULES + page->place)};
   return NULL;

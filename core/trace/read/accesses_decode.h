@@ -16,7 +16,6 @@ struct access_decoder {
   uint32_t rows, row;
   uint64_t acquired, last_acquired; /* call rows that acquired: up to here; up to the block's end, by its header */
   uint64_t stack, page;             /* of earlier rows: stack pointer divided by 8, page put into the list last */
-  bool by_entry, by_page;           /* columns 9 and 10 in place of 5 and 7 */
   uint32_t entry_limit, page_limit; /* how many the block has */
   struct buffer groups;             /* uint32_t for each row: its entry of the list of objects, its OS page's number */
   struct buffer entries;            /* struct access_entry each: entries of the list of objects, as they were put in */

@@ -28,11 +28,9 @@ struct block_decoder {
   uint32_t stack_nodes; /* of the tree of stacks; events may name nodes up to this number */
   bool has_optional;    /* one of columns 12 to 15 is there */
   bool present[COLUMN_OTHER_STACK + 1 - COLUMN_LATENCY];
-  uint32_t previous_stack[2];   /* of the stack columns */
-  bool archive;                 /* columns 16 to 19 are in place of 1 to 4, 7 and 8 */
-  enum event_column row_column; /* 16 or 18 */
-  uint32_t last_reference;      /* of column 16: number of the last acquire referred to */
-  struct live_list live;        /* of column 18 */
+  uint32_t previous_stack[2]; /* of the stack columns */
+  bool archive;               /* columns 17 to 19 are in place of 1 to 4, 7 and 8 */
+  struct live_list live;      /* of column 18 */
   enum class_system classes;
   struct fresh *fresh;           /* PREDICTOR_CLASSES of them; NULL until the first block of an archive */
   struct buffer acquires, freed; /* struct acquire[rows], struct freed[rows] of block_decode.c */

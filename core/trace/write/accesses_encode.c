@@ -263,8 +263,8 @@ static void write_grouped(const struct grouped *from, bool is_leb, struct buffer
 
 const struct encoded_accesses *access_encoder_finish(struct access_encoder *encoder) {
   struct buffer *columns = encoder->block.columns;
-  write_grouped(&encoder->offsets, true, &encoder->starts, &columns[ACCESS_COLUMN_ENTRY_OFFSET]);
-  write_grouped(&encoder->steps, false, &encoder->starts, &columns[ACCESS_COLUMN_PAGE_STEP]);
+  write_grouped(&encoder->offsets, true, &encoder->starts, &columns[ACCESS_COLUMN_OFFSET]);
+  write_grouped(&encoder->steps, false, &encoder->starts, &columns[ACCESS_COLUMN_STEP]);
   return &encoder->block;
 }
 
