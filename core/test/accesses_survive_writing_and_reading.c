@@ -3,7 +3,7 @@
    totals and bursts. Items that the format can't hold are refused and change nothing. A recording without accesses is
    reported as such. Columns that break a rule are refused, each with its message. */
 #include "core/test/generate_accesses.h"
-#include "core/trace/read/accesses_decode.h"
+#include "core/trace/read/reader.h"
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/trace/read/block_decode.h"
+#include "core/trace/read/reader.h"
 
 #include "core/base/assert.h"
 #include "core/base/leb.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/trace/write/archive_encode.h"
+#include "core/trace/write/writer.h"
 
 #include "core/base/leb.h"
 #include "core/trace/live_list.h"
