@@ -187,18 +187,18 @@ FIDELITY_APPS ?=
 FIDELITY_REPEATS ?= 3
 fidelity: setup-test ## run programs live and replayed on every allocator; write docs/methods/FIDELITY.md (an hour on an idle machine)
 	+@$(BUILD) everything python-environment
-	-$(OUT)/bin/heaptape verify-fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/methods/fidelity
+	-HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.bench.fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/methods/fidelity
 	@$(MAKE) --no-print-directory fidelity-document
 fidelity-counted: setup-test ## the same by counts, on short programs under a simulation (about an hour of one processor)
 	+@$(BUILD) everything python-environment
-	-$(OUT)/bin/heaptape verify-fidelity --counted --accesses $(FIDELITY_APPS) -v --results docs/methods/fidelity/counted
+	-HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.bench.fidelity --counted --accesses $(FIDELITY_APPS) -v --results docs/methods/fidelity/counted
 	@$(MAKE) --no-print-directory fidelity-document
 fidelity-timed: setup-test ## CPU time predicted from counts, against alternating live runs (about 20 minutes on an idle machine)
 	+@$(BUILD) everything python-environment
-	-$(OUT)/bin/heaptape verify-fidelity --timed $(FIDELITY_APPS) -v --results docs/methods/fidelity/timed
+	-HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.bench.fidelity --timed $(FIDELITY_APPS) -v --results docs/methods/fidelity/timed
 	@$(MAKE) --no-print-directory fidelity-document
 fidelity-document: ## write docs/methods/FIDELITY.md and the errors that comparisons carry from docs/methods/fidelity/
-	$(OUT)/bin/heaptape verify-fidelity --read docs/methods/fidelity/*.json.zst $(wildcard docs/methods/fidelity/counted/*.json.zst docs/methods/fidelity/timed/*.json.zst) --write docs/methods/FIDELITY.md --table analysis/heaptape/results/fidelity.json
+	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.bench.fidelity --read docs/methods/fidelity/*.json.zst $(wildcard docs/methods/fidelity/counted/*.json.zst docs/methods/fidelity/timed/*.json.zst) --short --write docs/methods/FIDELITY.md --table analysis/heaptape/results/fidelity.json
 
 # With WERROR=-Werror, as .ci/run sets it, gcc's output is shared with the other targets.
 lint: lint-c lint-python ## formatting and warnings: clang-format, ruff, and both compilers with -Werror

@@ -193,7 +193,7 @@ def info(path: Path) -> dict[str, Any]:
 
 
 def published(name: str, text: str) -> dict[str, Any]:
-    """Parses JSON, which must have the shape that docs/formats/schemas/ publishes as NAME."""
+    """Parses JSON, which must have the shape that docs/formats/SCHEMAS.md names as NAME."""
     conforms(name, text.encode())
     return json.loads(text)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Refreshes the generated parts of the documents: `make golden`.
 
-core/trace/FORMAT.md section 8 from a trace of four lines; docs/formats/schemas/; README.md's tables and figures from
+core/trace/FORMAT.md section 8 from a trace of four lines; README.md's tables and figures from
 the demo's results, if there are any.
 """
 
@@ -15,8 +15,6 @@ from pathlib import Path
 
 import matplotlib
 import zstandard
-from heaptape.results.structs import json_schema
-from heaptape.show.outputs import published
 
 FOUR_LINES = """\
 # heaptape-text 1 clock=nanoseconds
@@ -138,8 +136,6 @@ def main(out: Path) -> None:
     """Refreshes everything that this build can refresh."""
     heaptape = (out / "bin" / "heaptape").resolve()
     replace_between(Path("core/trace/FORMAT.md"), "hexdump", annotated_trace(heaptape))
-    for name, schema in (published.schemas() | {"results": json_schema()}).items():
-        Path(f"docs/formats/schemas/{name}.schema.json").write_text(json.dumps(schema, indent=1) + "\n")
     if (out / "demo" / "redis.json").exists():
         Path("docs").mkdir(exist_ok=True)
         draw_demo(out / "demo" / "redis.json", Path("docs"))

@@ -63,7 +63,7 @@ struct history_options history_options_of(const struct options *options, struct 
                                   .progress_context = progress};
 }
 
-/* Version of the shapes that docs/formats/schemas/ publishes. */
+/* Version of the shapes that docs/formats/SCHEMAS.md names. */
 enum { OUTPUT_SCHEMA = 1 };
 
 int print_json(json_t *object) {

@@ -35,7 +35,7 @@ int failed(const struct error *error);
 /* Returns status, or EXIT_FAILED with a message if output was lost (a full disk, a closed pipe). */
 int finish_output(int status);
 
-/* Prints the object with its shape's version (docs/formats/schemas/) and takes its reference; returns the exit
+/* Prints the object with its shape's version (docs/formats/SCHEMAS.md) and takes its reference; returns the exit
    status. */
 int print_json(json_t *object);
 

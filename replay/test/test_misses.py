@@ -7,7 +7,7 @@ from functools import cache
 
 import heaptape
 import pytest
-from heaptape.fidelity.live import c_library
+from heaptape.run.live import c_library
 from heaptape.results.structs import json_schema
 from heaptape.run.rounds import DEFAULT_PASSES
 from hypothesis import Phase, given, settings

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from heaptape.common.home import Home
-from heaptape.fidelity import counted, live
-from heaptape.run import loaded, recipes
+from heaptape.run import live, loaded, recipes
 from heaptape.run.registry import Choice
 
+from tests.bench.fidelity import counted
 from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, RECORD, run, succeed
 
 OBSERVE = OUT / "libexec" / "heaptape-observe"

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.fidelity import certificate, counted, counted_certificate, timed
-from heaptape.fidelity.raw import read_results
-from heaptape.fidelity.verify import verify
 from heaptape.run import recipes, registry
+from heaptape.run.live_rounds import Session
 
+from tests.bench.fidelity import certificate, counted, counted_certificate, timed
+from tests.bench.fidelity.raw import read_results
+from tests.bench.fidelity.verify import verify
 from tests.support import OUT, run, succeed
 
 HOME = Home(OUT)
@@ -158,14 +159,14 @@ def test_a_programs_instructions_and_page_faults_on_another_allocator_are_predic
 def test_cpu_time_is_predicted_before_live_runs_and_later_sittings_add_to_them(tmp_path: Path) -> None:
     path, choices = tmp_path / "phases.json.zst", glibc_and_ours()
     program = timed.Program(phases(tmp_path, 1000, 4), choices, HOME, tmp_path / "cache")
-    counts = timed.judge(program, timed.Sitting(0), path)
+    counts = timed.judge(program, Session(0), path)
     assert not counts["failures"]
     assert not counts["live"]
     predicted = counts["predicted"]["reference"]
     assert predicted["low"] <= predicted["percent"] <= predicted["high"]
 
     for budget_s in (0.05, 0.1, 0.1):
-        assert not timed.judge(program, timed.Sitting(budget_s), path)["failures"]
+        assert not timed.judge(program, Session(budget_s), path)["failures"]
     (data,) = read_results([path])
     assert data["predicted"]["reference"] == predicted
     assert data["predicted_at"]["unix_s"] <= data["sittings"][0]["created_unix_s"]
@@ -174,7 +175,7 @@ def test_cpu_time_is_predicted_before_live_runs_and_later_sittings_add_to_them(t
 
     before = path.read_bytes()
     with pytest.raises(HeaptapeError, match="another --results folder"):
-        timed.judge(replace(program, choices=choices[:1]), timed.Sitting(1), path)
+        timed.judge(replace(program, choices=choices[:1]), Session(1), path)
     assert path.read_bytes() == before
 
 

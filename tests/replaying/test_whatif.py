@@ -9,9 +9,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from heaptape.fidelity.whatif_live import errors
 from heaptape.tape.workload_format import read_workload
 
+from tests.bench.fidelity import __main__ as fidelity
+from tests.bench.fidelity.whatif_live import errors
 from tests.support import CONVERT, OUT, call_heaptape, record, succeed
 
 PROGRAMS = OUT / "test-programs" / "whatif_programs"
@@ -181,10 +182,10 @@ def test_a_live_program_serves_a_functions_requests_from_separate_memory():
     assert "no_such_function" in unknown.stderr
 
 
-def test_verify_fidelity_whatif_compares_with_programs_that_do_it(tmp_path):
+def test_fidelity_of_whatif_compares_with_programs_that_do_it(tmp_path):
     """Removal, with glibc: the program's calls are the same each time, and so is its memory."""
-    done = call_heaptape("verify-fidelity", "--whatif", "lines", "-a", "glibc", "-n", "1", "--write", tmp_path / "f.md")
-    assert done.status == 0, done.stderr
+    done = fidelity.main(["--whatif", "lines", "-a", "glibc", "-n", "1", "--write", str(tmp_path / "f.md")])
+    assert done == 0
     rows = [line.split("|") for line in (tmp_path / "f.md").read_text().splitlines() if line.startswith("| lines |")]
     assert [row[2].strip() for row in rows] == ["remove", "arena", "pool"]
     assert abs(float(rows[0][8])) < 5

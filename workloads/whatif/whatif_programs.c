@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Six small programs, each with one group of objects that a switch really handles in another way. `heaptape
-   verify-fidelity --whatif` compares them with the predictions of `heaptape whatif` from a recording of the plain
+/* Six small programs, each with one group of objects that a switch really handles in another way. `python -m
+   tests.bench.fidelity --whatif` compares them with the predictions of `heaptape whatif` from a recording of the plain
    program.
 
    whatif_programs NAME MODE [SCALE]. Modes: plain (the group by malloc), remove (there is no group), arena (its objects

@@ -14,12 +14,12 @@ from heaptape.advise.tried import Bounds, Recorded, Tried, read_recorded, replay
 from heaptape.advise.words import Advice, environment
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.fidelity.live import c_library
 from heaptape.gate.condition import Condition
 from heaptape.results import margins, replay_errors
 from heaptape.results.model.penalties import penalties as checked_penalties
 from heaptape.run import penalties, registry, replay
 from heaptape.run.exact import Bench
+from heaptape.run.live import c_library
 from heaptape.run.registry import Choice
 from heaptape.tape.workload_format import read_workload
 
@@ -87,9 +87,9 @@ def advise(source: Source, wish: Wish, place: Place) -> Found:
     about = replay.describe_workload(workload, source.name)
     if not about["ops"]:
         raise HeaptapeError(f"{source.path}: contains no calls of malloc")
-    if one := margins.stand_in(about):
+    if margins.stand_in(about):
         raise HeaptapeError(
-            f"{source.path}: a {one.kind} has nothing of the program's own memory and CPU time, which advice needs; "
+            f"{source.path}: a distillate has nothing of the program's own memory and CPU time, which advice needs; "
             "'heaptape replay' and 'heaptape compare' compare allocators by it, with margins"
         )
     known = registry.load(home)

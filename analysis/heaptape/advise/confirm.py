@@ -14,8 +14,10 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.quantities import size
 from heaptape.common.scratch import scratch_folder
-from heaptape.fidelity import live, timed
-from heaptape.fidelity.sequential import DIFFERENT, UNDECIDED
+from heaptape.results.comparing.sequential import DIFFERENT, UNDECIDED
+from heaptape.run import live
+from heaptape.run.live_rounds import Session, add_rounds
+from heaptape.run.live_rounds import found as decided
 from heaptape.run.recipes import Finished, Recipe
 from heaptape.run.registry import Choice
 
@@ -127,10 +129,10 @@ def _cpu(advice: Advice, pick: Pick, peaks: Mapping[str, Sequence[float]], obser
     def run(label: str) -> float:
         return float(observe(advice.choices[label], memory=False)["cpu_ns"])
 
-    timed.add_rounds(data, run, timed.Sitting(observe.command.budget_s))
+    add_rounds(data, run, Session(observe.command.budget_s))
     if data["failures"]:
         raise HeaptapeError(next(iter(data["failures"].values())))
-    decision = timed.found(data)[pick.label]
+    decision = decided(data)[pick.label]
     held = None if decision.verdict == UNDECIDED else decision.verdict == DIFFERENT and decision.percent < 0
     span = f"{decision.percent:+.1f} % ({decision.low:+.1f} to {decision.high:+.1f})"
     rounds = f"{span} in {decision.rounds} rounds: {_verdict(held)}"

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.fidelity.prediction import Samples, mean_over_time, replayed
-from heaptape.fidelity.recorded import read_samples
 from heaptape.results.model.counts import Counts, counts
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.schema import Results
 from heaptape.run.exact import FIGURES, Bench
 from heaptape.run.registry import Choice
+from heaptape.run.samples import Samples, mean_over_time, read_samples, replayed
 from heaptape.tape.tape_format import open_trace
 
 

@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the advice. Returns 1 if live runs show that it does not hold."""
 
     from heaptape.advise import advise, programs, words
-    from heaptape.fidelity.live import c_library
+    from heaptape.run.live import c_library
 
     command = _checked(arguments)
     wish = _wish(arguments)

@@ -30,10 +30,8 @@ from heaptape.commands import (
     profile,
     replay,
     report,
-    synth,
     top,
     tune,
-    verify_fidelity,
     whatif,
     workloads,
 )
@@ -61,12 +59,10 @@ COMMANDS: dict[str, ModuleType] = {
     "tune": tune,
     "compare": compare,
     "report": report,
-    "synth": synth,
     "allocators": allocators,
     "machine": machine,
     "workloads": workloads,
     "fleet": fleet,
-    "verify-fidelity": verify_fidelity,
 }
 
 TAKE_ANOTHERS_OPTIONS = (("workloads", "write"), ("advise",), ("demo",), ("tune",))

@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _environment(choice: "Choice") -> dict[str, str]:
-    from heaptape.fidelity.live import c_library
+    from heaptape.run.live import c_library
 
     return dict(choice.environment) | {"LD_PRELOAD": choice.preload or c_library()}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Workloads that stand for another: a distillate of a trace, or one drawn from a profile.
+"""Workloads that stand for another: a distillate of a trace.
 
 Conclusions from their figures are about the whole that they stand for. Each figure carries a margin: by how many
 percent of the whole's figure it may be off, up or down, as half of a 95 % interval for an allocator that was not
@@ -26,8 +26,6 @@ FIGURES = {
 }
 # Figures that are known of the whole, not estimated.
 KNOWN = ("ideal_rss",)
-# Key of R.json's workload -> the name of such a workload.
-KINDS = {"distilled": "distillate", "synthetic": "synthetic workload"}
 UNBOUNDED = 100.0  # from this margin on, the whole's figure may be any number of times as large
 MARK = "†"  # of a figure without a margin
 FORBIDDEN = "‡"  # of a ratio of two figures with UNBOUNDED or more
@@ -35,12 +33,11 @@ FORBIDDEN = "‡"  # of a ratio of two figures with UNBOUNDED or more
 
 @dataclass(frozen=True)
 class StandIn:
-    """`kind`: one of KINDS; `made_of`: in words; `expected`: figure -> percent; `manifest`: of a distillate."""
+    """`made_of`: in words; `expected`: figure -> percent; `manifest`: R.json's workload.distilled."""
 
-    kind: str
     made_of: str
     expected: Mapping[str, float]
-    manifest: Mapping | None = None
+    manifest: Mapping
 
     def margin(self, metric: str) -> float:
         """Percent of the whole's figure by which its estimate may be off; NONE_KNOWN if that was not measured."""
@@ -48,7 +45,7 @@ class StandIn:
 
     def of_whole(self, metric: str, run: Mapping, value: float | None) -> tuple[float | None, float]:
         """The whole's figure, estimated from the run's, and its margin. NONE_KNOWN: the figure is the run's own."""
-        if self.manifest is None or self.margin(metric) == NONE_KNOWN:
+        if self.margin(metric) == NONE_KNOWN:
             return value, self.margin(metric)
         if metric in KNOWN:
             return (self.manifest.get("whole") or {}).get("peak_live_bytes") or value, 0.0
@@ -57,14 +54,14 @@ class StandIn:
 
     def as_json(self) -> dict:
         """For other programs; percent."""
-        return {"kind": self.kind, "expected": dict(self.expected)}
+        return {"kind": "distillate", "expected": dict(self.expected)}
 
     def of_itself(self, name: str) -> str:
         """The sentence for figures none of which is an estimate of the whole. `name`: the workload's."""
-        return f"{self._what(name)}: the figures are of the {self.kind} itself, not estimates of the whole's."
+        return f"{self._what(name)}: the figures are of the distillate itself, not estimates of the whole's."
 
     def _what(self, name: str) -> str:
-        return f"{name} is a {self.kind}, {self.made_of}"
+        return f"{name} is a distillate, {self.made_of}"
 
     def sentence(self, name: str) -> str:
         """The sentence about its figures, to be shown once. `name`: the workload's."""
@@ -77,19 +74,16 @@ class StandIn:
         return (
             f"{what}: its figures are expected to be within {known} of the whole's (95 %); a ratio of two has both "
             f"margins, and nothing is ranked within them{f', nor at all by {wide} (100 % or more)' if wide else ''}. "
-            f"Figures with {MARK} or no margin are of the {self.kind} itself."
+            f"Figures with {MARK} or no margin are of the distillate itself."
         )
 
 
 def stand_in(workload: Mapping) -> StandIn | None:
     """The stand-in that R.json's "workload" is; None if it is the whole itself."""
-    for key, kind in KINDS.items():
-        about = workload.get(key)
-        if isinstance(about, Mapping):
-            made_of = _distilled_of(about) if key == "distilled" else _drawn_from(about)
-            manifest = about if key == "distilled" else None
-            return StandIn(kind, made_of, dict(about.get("expected") or {}), manifest)
-    return None
+    about = workload.get("distilled")
+    if not isinstance(about, Mapping):
+        return None
+    return StandIn(_distilled_of(about), dict(about.get("expected") or {}), about)
 
 
 def _distilled_of(about: Mapping) -> str:
@@ -97,11 +91,6 @@ def _distilled_of(about: Mapping) -> str:
     name, ops, ratio = whole.get("name"), whole.get("ops"), about.get("ratio")
     share = f"{_digits(100 * ratio)} % of " if ratio else "of "
     return f"{share}the {ops:,} ops of {name or 'its whole'}" if ops else f"{share}{name or 'its whole'}"
-
-
-def _drawn_from(about: Mapping) -> str:
-    profile = about.get("profile") or {}
-    return f"drawn from the profile of {profile.get('program') or 'a program'}, not recorded"
 
 
 def sentences(files: Iterable) -> list[str]:

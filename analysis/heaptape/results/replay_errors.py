@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The last measured errors of replays against live programs, which other answers carry.
 
-`fidelity.json` beside this file is written by `heaptape verify-fidelity --table`, from the same runs as
+`fidelity.json` beside this file is written by `python -m tests.bench.fidelity --table`, from the same runs as
 docs/methods/FIDELITY.md. Without numpy, as every comparison needs this.
 """
 

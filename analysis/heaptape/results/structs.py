@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The shape of a results file (R.json), as types. `schema.py` checks files against them, and
-docs/formats/schemas/results.schema.json is generated from them (by `make golden`).
+A JSON Schema is generated from them (docs/formats/SCHEMAS.md).
 
 Every key except "runs" and a run's "allocator" may be missing or null, and unknown keys are allowed: a table published
 elsewhere can be written as results. A known key must have its type.
@@ -97,26 +97,6 @@ class Distilled(msgspec.Struct):
     ages: dict[str, Number] | None = None
 
 
-class DrawnFrom(msgspec.Struct):
-    """The profile that a synthetic workload was drawn from: its program, ops and threads."""
-
-    program: Text = None
-    ops: Count = None
-    threads: Count = None
-
-
-class Synthetic(msgspec.Struct):
-    """How a workload was drawn from a profile (core/trace/FORMAT.md). `lacks`: what the profile does not have.
-    `expected`: figure -> half of the 95 % interval, in percent of the profiled trace's.
-    """
-
-    version: Count = None
-    profile: DrawnFrom | None = None
-    seed: Count = None
-    lacks: list[str] | None = None
-    expected: dict[str, Margin] | None = None
-
-
 class Workload(msgspec.Struct):
     """What was replayed. `request_sizes`: rows of largest size in bytes, calls, bytes. `recorded`: rows of ops done,
     RssAnon, VmSize while it was recorded. `witness`: what compiling the trace found. `lacks`: what the trace does not
@@ -140,7 +120,6 @@ class Workload(msgspec.Struct):
     witness: dict[str, Any] | None = None
     lacks: list[str] | None = None
     distilled: Distilled | None = None
-    synthetic: Synthetic | None = None
 
 
 class Column(msgspec.Struct):

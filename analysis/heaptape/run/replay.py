@@ -174,8 +174,7 @@ def describe_workload(path: Path, name: str) -> dict:
         "peak_live_objects": workload.peak_live_objects,
         "live_objects_end": workload.live_at_end,
     }
-    kept = ["program", "source", "allocator", "calls", "request_sizes", "recorded", "witness", "lacks"]
-    kept += ["distilled", "synthetic"]
+    kept = ["program", "source", "allocator", "calls", "request_sizes", "recorded", "witness", "lacks", "distilled"]
     return about | {key: workload.info[key] for key in kept if key in workload.info}
 
 

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The Python interface: examples in docs/use/PYTHON.md and in docstrings run unchanged; notebooks run, too.
-Long: a notebook of results with odd names.
-"""
+"""The Python interface: examples in docs/use/PYTHON.md and in docstrings run unchanged."""
 
 import doctest
 import importlib
-import json
 import os
 import re
 import subprocess
@@ -13,20 +10,16 @@ import sys
 from pathlib import Path
 
 import heaptape as package
-import nbformat
 import pandas as pd
 import pytest
-from heaptape.common.errors import UsageError
 from heaptape.results.schema import results
-from heaptape.show.pages.notebook import notebook
 from synthetic_blame import make_run, planted
 from synthetic_results import make_results, write
 
-from tests.support import call_heaptape
-
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTED = (
-    "plots.axes", "profile.data", "profile.trace", "comparing.compare", "results.schema", "comparing.summary",
+    "show.figures.axes", "profile.data", "profile.trace", "results.comparing.compare", "results.schema",
+    "results.comparing.summary",
     "results.timeline",
 )  # fmt: skip
 
@@ -117,40 +110,3 @@ def test_results_give_timelines_and_maps_of_first_memory_passes_in_the_order_of_
     assert list(result.timelines()) == result.labels == list(result.memory_maps())
     assert result.timelines()["mimalloc"]["live_bytes"].to_list() == [row[3] for row in first["timeline"]]
     assert results(folder / "small.json").calls()["call"].nunique() == 4
-
-
-@pytest.mark.parametrize("kind", ["whole", pytest.param("published", marks=pytest.mark.long)])
-def test_a_notebook_runs_from_top_to_bottom(folder, kind):
-    nbclient = pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
-    sources = ["small.json"]
-    if kind == "published":
-        runs = [
-            {"allocator": name, "calls": {"malloc": {"mean": mean}}, "cycles_total": mean}
-            for name, mean in (("a", 9), ("b_*", 8))
-        ]
-        write(folder / "published.json", {"runs": runs, "workload": {"name": "pub_*lished"}})
-        sources = ["published.json", "published.json"]
-    done = call_heaptape("report", "--notebook", *(folder / name for name in sources), "-o", folder / f"{kind}.ipynb")
-    assert done.status == 0, done.stderr
-    made = nbformat.read(folder / f"{kind}.ipynb", 4)
-    nbclient.NotebookClient(made, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
-    outputs = [output for cell in made.cells if cell.cell_type == "code" for output in cell.outputs]
-    pictures = [output for output in outputs if "image/png" in output.get("data", {})]
-    assert len(pictures) == {"whole": 4, "published": 1}[kind]
-    assert "cycles" in "".join(output.get("text", "") for output in outputs)
-
-
-def test_a_notebook_uses_the_public_interface_only_and_is_the_same_each_time(folder):
-    made = (notebook([str(folder / "small.json")], "glibc", str(folder / "n.ipynb")) for _ in range(2))
-    text = next(made)
-    assert text == next(made)
-    code = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code")
-    assert "'small.json'" in code
-    assert set(re.findall(r"heaptape\.(\w+)", code)) <= set(package.__all__)
-    assert not re.search(r"import (?!heaptape$|matplotlib)", code, re.MULTILINE)
-
-
-def test_a_notebook_of_standard_input_is_wrong_use():
-    with pytest.raises(UsageError, match="standard input"):
-        notebook(["-"], "glibc", "n.ipynb")

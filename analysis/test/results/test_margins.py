@@ -36,7 +36,6 @@ MANIFEST = {
     "errors": [{"allocator": "glibc", "figure": "rss-peak", "error_percent": -0.4, "expected_percent": 1.7}],
     "expected": EXPECTED,
 }
-SYNTHETIC = {"version": 1, "profile": {"program": "server", "ops": 1000}, "seed": 3, "lacks": [], "expected": EXPECTED}
 # The ratio of two peaks, each within 2 % of the whole's.
 OF_PEAKS = 100 * (1.02 / 0.98 - 1)
 
@@ -58,9 +57,8 @@ def of_peaks(peaks: dict) -> dict:
     return frame.iloc[0].to_dict()
 
 
-@pytest.mark.parametrize("about", [{"distilled": MANIFEST}, {"synthetic": SYNTHETIC}])
-def test_every_figure_carries_its_margin(about: dict) -> None:
-    table = figures([distillate({"glibc": 100 << 20, "jemalloc": 90 << 20}, {"glibc": 10**9}, **about)])
+def test_every_figure_carries_its_margin() -> None:
+    table = figures([distillate({"glibc": 100 << 20, "jemalloc": 90 << 20}, {"glibc": 10**9})])
     found = table.groupby("metric")["margin_percent"].first()
     assert found["peak_rss"] == 2.0
     assert found["total_instructions"] == 1.0
@@ -274,11 +272,6 @@ def test_sentences_begin_with_what_the_workload_is_and_claim_nothing_within_it()
     assert "is a distillate" in text
     assert "needs 200" in text
     assert "more RSS" not in text
-
-
-def test_a_synthetic_workload_is_called_so() -> None:
-    file = distillate({"glibc": 1000, "jemalloc": 1500}, synthetic=SYNTHETIC)
-    assert "cut is a synthetic workload, drawn from the profile of server, not recorded" in margins.sentences([file])[0]
 
 
 @pytest.mark.parametrize(("ratio", "margin", "beyond"), [(0.8, 10.0, True), (0.83, 10.0, False), (0.01, 100.0, False)])

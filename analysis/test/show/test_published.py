@@ -4,22 +4,21 @@ to make are checked in their own tests: `tests.support.published`.
 """
 
 import json
-from pathlib import Path
 
 import msgspec
 import pytest
-from heaptape.show.outputs.published import OUTPUTS, conforms, schemas
+from heaptape.results.structs import json_schema
+from heaptape.show.outputs.published import OUTPUTS, conforms, schemas, write
 from jsonschema import Draft202012Validator
 
 from tests.support import CONVERT, call_heaptape, published, succeed
 
-FOLDER = Path(__file__).resolve().parents[3] / "docs/formats/schemas"
 
-
-def test_the_published_schemas_are_those_of_the_code():
-    assert {
-        path.name: json.loads(path.read_text()) for path in FOLDER.glob("*.json") if "results" not in path.name
-    } == {f"{name}.schema.json": schema for name, schema in schemas().items()}
+def test_the_published_schemas_are_those_of_the_code(tmp_path):
+    write(tmp_path)
+    assert {path.name: json.loads(path.read_text()) for path in tmp_path.iterdir()} == {
+        f"{name}.schema.json": schema for name, schema in (schemas() | {"results": json_schema()}).items()
+    }
 
 
 @pytest.mark.parametrize("name", OUTPUTS)

@@ -18,12 +18,11 @@ from pathlib import Path
 
 import pandas as pd
 from heaptape.common.home import Home, default_home
-from heaptape.fidelity import live
-from heaptape.fidelity.whatif_live import LEAST_CHANGE_PERCENT
 from heaptape.results.schema import Results
-from heaptape.run import capture, recipes, registry, replay, rounds, whatif
+from heaptape.run import capture, live, recipes, registry, replay, rounds, whatif
 from heaptape.run.registry import Choice
 
+from tests.bench.fidelity.whatif_live import LEAST_CHANGE_PERCENT
 from tests.support import OUT, REPOSITORY
 
 MIB = 1 << 20

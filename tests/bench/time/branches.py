@@ -13,12 +13,12 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
-from heaptape.fidelity import counted, live
-from heaptape.fidelity.certificate import BASELINE
-from heaptape.run import recipes, registry
+from heaptape.run import live, recipes, registry
 from heaptape.run.recipes import Recipe
 from heaptape.run.registry import Choice
 
+from tests.bench.fidelity import counted
+from tests.bench.fidelity.certificate import BASELINE
 from tests.bench.time.judge import ALLOCATORS
 
 CACHEGRIND = ("valgrind", "-q", "--tool=cachegrind", "--cache-sim=yes", "--branch-sim=yes", "--I1=32768,8,64")

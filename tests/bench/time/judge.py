@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`python -m tests.bench.time.judge`: is today's model of time right about live programs?
 
-Like `heaptape verify-fidelity --timed`, which makes the counts and the live runs, but it shows the predictions of
+Like `python -m tests.bench.fidelity --timed`, which makes the counts and the live runs, but it shows the predictions of
 today's model from the counts, so that a change of the model can be examined. It has the programs of workloads/counted
 and those that the model was made with. It is not the certificate, which has the predictions made before the live runs.
 """
@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pandas as pd
 from heaptape.common.home import default_home
-from heaptape.fidelity import counted, timed, timed_certificate, timed_document
-from heaptape.fidelity.sequential import DIFFERENT
+from heaptape.results.comparing.sequential import DIFFERENT
 from heaptape.results.schema import Results
 from heaptape.run import recipes, registry
+from heaptape.run.live_rounds import Session
 from heaptape.run.penalties import of_this_machine
 from heaptape.run.recipes import Recipe
 
+from tests.bench.fidelity import counted, timed, timed_certificate, timed_document
 from tests.bench.time import counts
 from tests.support import OUT
 
@@ -57,7 +58,7 @@ def judge(recipe: Recipe, folder: Path, seconds: float) -> dict:
     allocators = registry.load(home)
     choices = [registry.choose(name, allocators) for name in ALLOCATORS if allocators[name].found]
     program = timed.Program(recipe, choices, home, recipes.cache_directory() / "timed", print)
-    data = timed.judge(program, timed.Sitting(seconds), folder / f"{recipe.name}.json.zst")
+    data = timed.judge(program, Session(seconds), folder / f"{recipe.name}.json.zst")
     return timed.predict(data, of_this_machine(home))
 
 

@@ -141,7 +141,7 @@ def _with_stand_in_note(figure: Figure | None, results: Results, theme: Theme) -
     """The figure, with a note if its workload stands for another."""
     one = margins.stand_in(results.workload)
     if figure is not None and one is not None:
-        note = f"of the {one.kind} itself ({one.made_of}), not an estimate of the whole's"
+        note = f"of the distillate itself ({one.made_of}), not an estimate of the whole's"
         figure.text(0.995, 0.01, note, ha="right", va="bottom", fontsize=7, color=theme.ink)
     return figure
 

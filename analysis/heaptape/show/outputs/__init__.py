@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The shapes of commands' JSON output, as types. docs/formats/schemas/ is generated from them (`make golden`)."""
+"""The shapes of commands' JSON output, as types. JSON Schemas are generated from them (docs/formats/SCHEMAS.md)."""

@@ -11,7 +11,7 @@ Figures = dict[str, float | None]
 class Compared(Output, kw_only=True):
     """`heaptape compare --format json`. `rows`: the whole comparison, a row for each workload, allocator and metric;
     `tables`, with --table: rows of each table by its name. `level`: of the intervals; `stand_ins`: margins of
-    distillates and synthetic workloads.
+    distillates.
     """
 
     level: float

@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""The shape of each command's JSON, and its JSON Schema. R.json's are in heaptape.results.structs."""
+"""The shape of each command's JSON, and its JSON Schema. R.json's are in heaptape.results.structs.
+
+`python -m heaptape.show.outputs.published FOLDER` writes the schemas, and that of R.json.
+"""
+
+import json
+import sys
+from pathlib import Path
 
 import msgspec
 
+from heaptape.results.structs import json_schema
 from heaptape.show.outputs import decisions, fleets, lists, live, machines, tests, traces
 
 OUTPUTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
@@ -52,3 +60,14 @@ def conforms(name: str, data: bytes) -> None:
             continue
         return
     msgspec.json.decode(data, type=shapes[-1])
+
+
+def write(folder: Path) -> None:
+    """Writes NAME.schema.json for each output, and for R.json, into the folder, which is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, schema in (schemas() | {"results": json_schema()}).items():
+        folder.joinpath(f"{name}.schema.json").write_text(json.dumps(schema, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

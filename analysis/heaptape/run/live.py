@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""Live runs of recipes, observed from outside on an allocator. Only plain figures of them are kept."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.run import recipes, registry
+from heaptape.run.recipes import Finished, Recipe
+from heaptape.run.registry import Choice
+from heaptape.run.samples import mean_over_time
+
+Runner = Callable[[Sequence[str], Mapping[str, str], Path], Finished]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a recipe is run: its prepared input, and a scratch folder for the runs' files."""
+
+    prepared: Path
+    scratch: Path
+    home: Home
+
+
+@contextmanager
+def place_for(recipe: Recipe, home: Home, cache: Path) -> Iterator[Place]:
+    """Prepares the recipe's input. The scratch folder lasts as long as the context. Raises HeaptapeError where the
+    program can't run here.
+    """
+    missing = recipe.missing()
+    if missing:
+        raise HeaptapeError(f"{recipe.name}: {missing}")
+    prepared = recipes.prepare(recipe, cache)
+    with recipes.scratch_directory() as scratch:
+        yield Place(prepared, scratch, home)
+
+
+def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:
+    """`observed`, for a recipe in its prepared folder."""
+
+    def run(wrapper: Sequence[str], environment: Mapping[str, str], printed: Path) -> Finished:
+        finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, environment, printed)
+        return replace(finished, status=0) if recipe.ended_well(finished.status) else finished
+
+    return observed(recipe, place, choice, memory, run)
+
+
+def observed(recipe: Recipe, place: Place, choice: Choice, memory: bool, run: Runner) -> dict:
+    """One run on an allocator: figures of the recipe's program. `run`: runs it, behind a wrapper and in an
+    environment, with a file for its output; it returns status 0 where the program ended as it should.
+
+    With `memory`: rss_anon_peak_bytes, rss_anon_mean_bytes (over its processor time: on a busy machine wall time passes
+    while other programs run) and rss_anon_wall_mean_bytes, vm_size_peak_bytes, page_faults, syscalls {name: count},
+    timeline [[time_ns, cpu_ns, rss_anon_bytes, vm_size_bytes], ...], peaks ("exact" or "sampled"). Always: cpu_ns, user
+    and system (with `memory` about 5 us too much for each of the syscalls), and wall_s. Raises HeaptapeError where it
+    fails or the program is not among those seen.
+    """
+    output = place.scratch / "observed.json"
+    wrapper = [str(place.home.program("observe")), *([] if memory else ["--time-only"]), "-o", str(output), "--"]
+    environment = dict(choice.environment) | {"LD_PRELOAD": choice.preload or c_library()}
+    printed = place.scratch / "output"
+    finished = run(wrapper, environment, printed)
+    if finished.status:
+        raise HeaptapeError(f"{recipe.name} on {choice.label}: {_ended(finished.status)}{last_words(printed)}")
+    try:
+        data = json.loads(output.read_bytes())
+        return figures(meant(data["programs"], recipe), memory) | {"wall_s": round(finished.wall_s, 3)}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HeaptapeError(f"{recipe.name} on {choice.label}: the observer's output can't be read: {error}") from None
+
+
+def c_library() -> str:
+    """The C library's path. Preloaded, its malloc is used even where a program is linked with its own allocator:
+    Debian's redis-server is linked with jemalloc, and a run "on glibc" without this preload was a run on jemalloc.
+    """
+    path = registry.c_library()
+    if path is None:
+        raise HeaptapeError("the C library's file is not known here")
+    return str(path)
+
+
+def meant(programs: Sequence[dict], recipe: Recipe) -> dict:
+    """The recipe's program among those that ran; of several, the one with most memory, then most processor time.
+    Raises KeyError if there is none.
+    """
+    seen_as = [(one, (one["name"], Path(one["file"]).name)) for one in programs if one]
+    named = [one for one, names in seen_as if any(map(recipe.is_meant, names))]
+    if not named:
+        seen = ", ".join(sorted({one["name"] for one in programs if one}))
+        raise KeyError(f"no program {recipe.process} among {seen}")
+    return largest(named)
+
+
+def largest(programs: Sequence[dict]) -> dict:
+    """The program with most memory; of equals, most processor time."""
+    return max(programs, key=lambda one: (one.get("rss_anon_peak_bytes", 0), one["cpu_ns"]))
+
+
+def figures(program: dict, memory: bool) -> dict:
+    """The figures of one observed program, as `observe` returns them."""
+    if not memory:
+        return {"cpu_ns": program["cpu_ns"], "exited": program["exited"]}
+    kept = ("rss_anon_peak_bytes", "vm_size_peak_bytes", "page_faults", "syscalls", "peaks", "timeline", "cpu_ns")
+    found = {key: program[key] for key in kept}
+    rows = np.array(program["timeline"], dtype=float).reshape(-1, 4)
+    if len(rows):
+        found["rss_anon_mean_bytes"] = round(mean_over_time(rows[:, 1], rows[:, 2]))
+        found["rss_anon_wall_mean_bytes"] = round(mean_over_time(rows[:, 0], rows[:, 2]))
+    return found
+
+
+def _ended(status: int) -> str:
+    return f"ended by signal {-status}" if status < 0 else f"exit status {status}"
+
+
+def last_words(path: Path) -> str:
+    """The last line of what a program printed, in brackets; empty if there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(os.fstat(file.fileno()).st_size - 300, 0))
+            last = file.read().decode(errors="replace").strip().rpartition("\n")[2]
+    except OSError:
+        return ""
+    return f" ({last[:200]})" if last else ""

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""When a recorded program was sampled, and a replay's memory at the same points of the program.
+
+Time lines are arrays of equal length. Positions are ops of the workload, times nanoseconds, sizes bytes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from heaptape.tape.tape_format import open_trace
+from heaptape.tape.tape_times import times_ns
+from heaptape.tape.workload_format import read_workload
+
+
+@dataclass(frozen=True)
+class Samples:
+    """When a recorded run was sampled: in wall time, in the process's processor time, and in ops done by then."""
+
+    time_ns: np.ndarray
+    cpu_ns: np.ndarray
+    position: np.ndarray
+    ops: int = 0
+
+    @property
+    def share(self) -> np.ndarray:
+        """Progress of the program, 0 to 1. Runs that make different numbers of calls are compared by it."""
+        return (self.position + 1) / (self.ops + 2)
+
+
+def samples_at(
+    time_ns: np.ndarray, cpu_ns: np.ndarray, line_ns: np.ndarray, line_position: np.ndarray, ops: int
+) -> Samples:
+    """Samples from their times and processor times (in ticks). `line_ns`, `line_position`: how many ops of the
+    recording were done when. Between two ops the position rises with time. The time before the first op is position -1
+    to 0, the time after the last op is `ops` to `ops` + 1, so that a comparison by position includes both.
+    """
+    if len(time_ns) and len(line_ns):
+        if time_ns[0] < line_ns[0]:
+            line_ns, line_position = np.insert(line_ns, 0, time_ns[0]), np.insert(line_position, 0, -1.0)
+        if time_ns[-1] > line_ns[-1]:
+            line_ns, line_position = np.append(line_ns, time_ns[-1]), np.append(line_position, ops + 1.0)
+    return Samples(time_ns, smooth(time_ns, cpu_ns), np.interp(time_ns, line_ns, line_position), ops)
+
+
+def replayed(run: Mapping, samples: Samples) -> dict[str, float]:
+    """Figures of a memory run of a result: its peaks, and its means over the recorded run's processor and wall time."""
+    rss = rss_at(run, samples.position)
+    mean = mean_over_time(samples.cpu_ns, rss)
+    return {
+        "rss_anon_peak_bytes": run["rss_anon_peak_bytes"],
+        "vm_size_peak_bytes": run["vm_size_peak_bytes"],
+        "rss_anon_mean_bytes": mean,
+        "rss_anon_wall_mean_bytes": mean_over_time(samples.time_ns, rss),
+        "rss_anon_aligned_mean_bytes": mean,
+    }
+
+
+def rss_at(run: Mapping, position: np.ndarray) -> np.ndarray:
+    """RssAnon of a memory run at each position: from the last row at or before it. The exact peak
+    (`rss_anon_peak_position`) is a separate row.
+    """
+    rows, rss = np.array([row[:2] for row in run["timeline"]], dtype=float).reshape(-1, 2).T
+    at, peak = float(run.get("rss_anon_peak_position", -1)), float(run["rss_anon_peak_bytes"])
+    if at >= 0 and len(rows) and peak > rss.max():
+        place = int(np.searchsorted(rows, at, "right"))
+        rows, rss = np.insert(rows, place, at), np.insert(rss, place, peak)
+    return rss[np.clip(np.searchsorted(rows, position, "right") - 1, 0, len(rss) - 1)]
+
+
+def read_samples(tape: Path, workload: Path) -> tuple[Samples, np.ndarray]:
+    """When the recorded program was sampled, and its RssAnon in bytes then."""
+    compiled = read_workload(workload)
+    line = compiled.timeline()
+    with open_trace(tape) as trace:
+        rows = trace.samples()
+        times = times_ns(trace, rows["stamp"].to_numpy(np.uint64)).astype(float)
+    cpu = (rows["user_ns"] + rows["system_ns"]).to_numpy(float)
+    line_ns, position = line["time_ns"].to_numpy(float), line["position"].to_numpy(float)
+    samples = samples_at(times, cpu, line_ns, position, compiled.ops)
+    return samples, rows["rss_anon_bytes"].to_numpy(float)
+
+
+def smooth(time_ns: np.ndarray, cpu_ns: np.ndarray) -> np.ndarray:
+    """Processor time that was read in whole ticks (10 ms): straight lines between the moments at which it changed."""
+    if len(cpu_ns) == 0:
+        return cpu_ns
+    changed = np.append(True, np.diff(cpu_ns) > 0)
+    return np.interp(time_ns, time_ns[changed], cpu_ns[changed])
+
+
+def mean_over_time(time: np.ndarray, values: np.ndarray) -> float:
+    """Mean of values that each hold until the next time. The values' plain mean where no time passes."""
+    spans = np.diff(time)
+    total = float(spans.sum())
+    return float((values[:-1] * spans).sum() / total) if total > 0 else float(np.mean(values))

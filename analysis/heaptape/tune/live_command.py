@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""A command run live with two settings alternately (A B A B): do the replays' predictions for the second hold?"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.common.scratch import scratch_folder
+from heaptape.results.comparing.intervals import log_ratio
+from heaptape.run import live
+from heaptape.run.registry import Choice
+
+# figure of a replay -> the live program's figure that it stands for
+COUNTERPARTS = {
+    "rss-peak": "rss_anon_peak_bytes",
+    "rss-mean": "rss_anon_mean_bytes",
+    "vmsize-peak": "vm_size_peak_bytes",
+    "faults": "page_faults",
+    "syscalls": "syscalls",
+    "instructions": "cpu_ns",
+    "misses": "cpu_ns",
+    "cpu": "cpu_ns",
+}
+CPU = "cpu_ns"
+
+
+@dataclass(frozen=True)
+class Turns:
+    """`runs` runs of each choice, for each kind of figure. Memory and CPU time need separate runs: sampling memory
+    costs CPU time.
+    """
+
+    command: Sequence[str]
+    before: Choice
+    after: Choice
+    runs: int
+    home: Home
+
+
+def take(turns: Turns, tell: Callable[[str, float], None] = lambda what, share: None) -> pd.DataFrame:
+    """One row for each run: side ("before", "after"), round, and the figures of COUNTERPARTS that it has. Raises
+    HeaptapeError where the command fails.
+    """
+    rows, plan = [], list(_order(turns))
+    with scratch_folder() as scratch:
+        for done, (round_, memory, side, choice) in enumerate(plan):
+            tell(f"live: {choice.label}", done / len(plan))
+            figures = _observe(turns, choice, memory, scratch)
+            rows.append({"side": side, "round": round_} | figures)
+    return pd.DataFrame(rows)
+
+
+def ratios(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """figure -> "ratio" of after to before, and its 95 % interval, "low" and "high"."""
+    found = {}
+    for figure in dict.fromkeys(COUNTERPARTS.values()):
+        if figure not in rows:
+            continue
+        sides = rows.dropna(subset=[figure]).set_index("round").groupby("side")[figure]
+        given = dict(iter(sides))
+        ratio = log_ratio(given["before"], given["after"])
+        if ratio is not None:
+            low, high = ratio.interval()
+            found[figure] = {"ratio": ratio.ratio, "low": float(low), "high": float(high)}
+    return found
+
+
+def judge(rows: pd.DataFrame, objectives: Sequence[str], limits: Mapping[str, float]) -> list[dict]:
+    """For each objective (must be less than before) and each limit (figure -> largest allowed ratio, after to before):
+    "figure", "live" (the live figure it is compared with), "most", "ratio", "low", "high", "verdict": "held", "did not
+    hold", or "undecided" where the interval contains both. CPU time is added without a verdict if it is not among them.
+    """
+    known = ratios(rows)
+    wanted = [(name, 1.0, True) for name in objectives] + [(name, most, False) for name, most in limits.items()]
+    found = []
+    for name, most, less in wanted:
+        if (here := known.get(COUNTERPARTS[name])) is not None:
+            about = {"figure": name, "live": COUNTERPARTS[name], "most": most}
+            found.append({**about, **here, "verdict": _verdict(here, most, less)})
+    if CPU in known and all(one["live"] != CPU for one in found):
+        found.append({"figure": "cpu", "live": CPU, "most": None, **known[CPU], "verdict": None})
+    return found
+
+
+def _verdict(found: Mapping[str, float], most: float, less: bool) -> str:
+    if found["high"] < most or (not less and found["high"] == most):
+        return "held"
+    beyond = found["low"] >= most if less else found["low"] > most
+    return "did not hold" if beyond else "undecided"
+
+
+def _order(turns: Turns) -> Iterator[tuple[int, bool, str, Choice]]:
+    for memory in (True, False):
+        for round_ in range(turns.runs):
+            yield round_, memory, "before", turns.before
+            yield round_, memory, "after", turns.after
+
+
+def _observe(turns: Turns, choice: Choice, memory: bool, scratch: Path) -> dict[str, float]:
+    output, printed = scratch / "observed.json", scratch / "output"
+    options = [] if memory else ["--time-only"]
+    command = [str(turns.home.program("observe")), *options, "-o", str(output), "--", *turns.command]
+    other = {**turns.before.environment, **turns.after.environment}
+    inherited = {name: value for name, value in os.environ.items() if name not in other}
+    environment = inherited | choice.environment | {"LD_PRELOAD": choice.preload or live.c_library()}
+    with printed.open("wb") as log:
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    name = Path(turns.command[0]).name
+    if done.returncode != 0:
+        raise HeaptapeError(f"{name} on {choice.label}: exit status {done.returncode}{live.last_words(printed)}")
+    try:
+        found = live.figures(_meant(json.loads(output.read_bytes())["programs"], turns.command[0]), memory)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HeaptapeError(f"{name} on {choice.label}: the observer's output can't be read: {error}") from None
+    if not memory:
+        return {CPU: found[CPU]}
+    kept = {key: found[key] for key in COUNTERPARTS.values() if key in found and key not in (CPU, "syscalls")}
+    return {**kept, "syscalls": sum(found["syscalls"].values())}
+
+
+def _meant(programs: Sequence[Mapping], command: str) -> dict:
+    """The command itself, where it is among those seen, or the program it executed (env, nice); else the program with
+    most memory or processor time.
+    """
+    path = shutil.which(command)
+    seen = [dict(one) for one in programs if one]
+    last = {one["pid"]: one for one in seen}  # a process that calls exec has one entry per program
+    named = [last[one["pid"]] for one in seen if path and Path(one["file"]).resolve() == Path(path).resolve()] or seen
+    if not named:
+        raise KeyError("no program")
+    return live.largest(named)

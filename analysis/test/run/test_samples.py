@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""The arithmetic of predictions, on time lines made by hand."""
+
+import numpy as np
+import pytest
+from heaptape.run.samples import Samples, mean_over_time, replayed, rss_at, samples_at
+
+from tests.bench.fidelity.prediction import aligned_mean, thinned
+
+MS = 1e6
+
+
+def run_of(*rows: tuple[float, float], **more: float) -> dict:
+    """A memory run of a result: rows of position, RssAnon."""
+    timeline = [[position, rss, 10 * rss, 0] for position, rss in rows]
+    peak = max(rss for _, rss in rows)
+    return {"timeline": timeline, "rss_anon_peak_bytes": peak, "vm_size_peak_bytes": 10 * peak} | more
+
+
+def test_a_value_stands_until_the_next_row() -> None:
+    run = run_of((0, 100), (50, 700), (100, 300))
+    assert rss_at(run, np.array([0.0, 49, 50, 99, 100])).tolist() == [100, 100, 700, 700, 300]
+
+
+def test_a_peak_between_rows_counts() -> None:
+    run = run_of((0, 10), (100, 20), rss_anon_peak_bytes=9000, rss_anon_peak_position=55)
+    assert rss_at(run, np.array([54.0, 55, 99, 100])).tolist() == [10, 9000, 9000, 20]
+    samples = Samples(*[np.array([0.0, 100])] * 3)
+    assert replayed(run, samples)["rss_anon_peak_bytes"] == 9000
+
+
+def test_mean_is_over_time_not_over_samples() -> None:
+    assert mean_over_time(np.array([0.0, 90, 100]), np.array([10.0, 110, 0])) == pytest.approx(20)
+    assert mean_over_time(np.array([5.0, 5]), np.array([10.0, 30])) == 20
+
+
+def test_mean_is_over_the_programs_own_processor_time() -> None:
+    """It waits for half of the time, while others run, with little memory."""
+    times = np.array([0.0, 50, 100]) * MS
+    samples = Samples(times, np.array([0.0, 1, 50]) * MS, np.array([0.0, 50, 100]))
+    figures = replayed(run_of((0, 100), (50, 1000), (100, 1000)), samples)
+    assert figures["rss_anon_wall_mean_bytes"] == pytest.approx(550)
+    assert figures["rss_anon_mean_bytes"] == pytest.approx((100 + 49 * 1000) / 50)
+
+
+def test_thinned_line_keeps_the_highest_of_each_span() -> None:
+    time = np.arange(1000, dtype=float)
+    values = np.zeros(1000)
+    values[437] = 8
+    line = thinned(time, values, 10)
+    assert len(line) == 10
+    assert [value for _, value in line] == [0, 0, 0, 0, 8, 0, 0, 0, 0, 0]
+
+
+def ramp(turning_ns: float) -> Samples:
+    """100 ops in 100 ms of processor time, the first 50 by turning_ns."""
+    times = np.linspace(0, 100 * MS, 1001)
+    line_ns, line_position = np.array([0, turning_ns, 100 * MS]), np.array([0.0, 50, 100])
+    return samples_at(times, times, line_ns, line_position, 100)
+
+
+def test_aligned_mean_does_not_depend_on_how_fast_the_live_run_was() -> None:
+    """The same memory at each op: 1 below op 50, 3 from there on. By the recording's clock the shares are 80 to 20."""
+    clock, slow, fast = ramp(80 * MS), ramp(80 * MS), ramp(5 * MS)
+    own_means = []
+    for live in (slow, fast):
+        rss = np.where(live.position < 50, 1.0, 3.0)
+        assert aligned_mean(live, rss, clock) == pytest.approx(0.8 * 1 + 0.2 * 3, rel=0.02)
+        own_means.append(mean_over_time(live.cpu_ns, rss))
+    assert own_means == pytest.approx([1.4, 2.9], rel=0.01)
+
+
+def test_runs_with_more_calls_are_aligned_by_the_share_of_their_calls() -> None:
+    times = np.linspace(0, 100 * MS, 1001)
+    longer = samples_at(times, times, np.array([0, 100 * MS]), np.array([0.0, 4000]), 4000)
+    rss = longer.position / 4000
+    assert aligned_mean(longer, rss, ramp(50 * MS)) == pytest.approx(0.5, rel=0.01)
+
+
+def test_time_before_the_first_and_after_the_last_op_counts() -> None:
+    """Memory that is held after the last op, for half of the run, in the live program and in the clock's."""
+    times = np.linspace(0, 100 * MS, 1001)
+    run = samples_at(times, times, np.array([25, 50]) * MS, np.array([0.0, 10]), 10)
+    assert (run.position[0], run.position[-1]) == (-1, 11)
+    assert np.all(np.diff(run.share) > 0)
+    assert (run.share[0], run.share[-1]) == (0, 1)
+    rss = np.where(times >= 75 * MS, 8.0, 0.0)
+    assert aligned_mean(run, rss, run) == pytest.approx(2, rel=0.01)
+
+
+def test_calls_that_an_allocator_makes_at_its_start_move_no_point_of_the_program() -> None:
+    """Ten ops of 10 ms; the memory is there in the last five. The other run has 14 more ops in its first ms."""
+    times = np.linspace(0, 100 * MS, 1001)
+    clock = samples_at(times, times, np.linspace(0, 100, 11) * MS, np.arange(11.0), 10)
+    line_ns = np.concatenate([np.linspace(0, 0.9, 14) * MS, np.linspace(1, 100, 11) * MS])
+    live = samples_at(times, times, line_ns, np.arange(25.0), 24)
+    rss = np.where(live.position - 14 >= 5, 4.0, 0.0)
+    assert aligned_mean(live, rss, clock) == pytest.approx(2, rel=0.02)

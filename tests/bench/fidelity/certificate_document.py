@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: MIT
+"""The certificate as a document (docs/methods/FIDELITY.md): every figure in it is made from raw results."""
+
+import time
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from tests.bench.fidelity import counted_document, timed_document
+from tests.bench.fidelity.certificate import BASELINE, FIGURES, errors, pairs, summary, too_noisy_to_show
+
+MIB = 1 << 20
+HALVES = {"tuned": "tuned on", "held-out": "held out: never used for tuning"}
+# The targets: median and 90th percentile in percent; for rankings the share that is right.
+TARGETS = {
+    "peak": (1, 3), "peak_part": (3, 8), "mean": (1, 3), "mean_part": (3, 8), "aligned_mean": (1, 3),
+    "aligned_mean_part": (3, 8), "vm_size": (None, None), "cpu_change": (None, None),
+}  # fmt: skip
+RANKINGS = {
+    "peak": (FIGURES["peak"], 95), "mean": (FIGURES["mean"], 95), "aligned_mean": (FIGURES["aligned_mean"], 95),
+    "cpu": ("CPU time, by calls alone", None),
+}  # fmt: skip
+METHOD = """\
+Each program runs live on every allocator (`LD_PRELOAD`), observed from outside: its RssAnon and VmSize every 2 ms and
+before each system call that may shrink it, so that the peak of a program of one thread is exact; its user and system
+time at its exit. It is then recorded **once, on glibc**, and the recording is replayed on every allocator: the
+memory pass gives RssAnon and VmSize at each position of the recording, the bare pass the CPU time.
+
+- **Prediction.** The program's own part is what the live run on glibc had above the glibc replay: one number for the
+  peak, one for the mean. It is added to the replay's peak or mean on another allocator. The prediction uses no live
+  run on that other allocator. glibc's own row is not a prediction: its error is 0 by construction, so summaries leave
+  it out; pairs may contain glibc. Means are over processor time, as wall time depends on what else runs.
+- **Mean over each run's own time**: live, over the processor time of that run; predicted, over the recording's.
+- **Mean over the recording's time**: the program also runs live on every allocator under the recorder, which sees its
+  RssAnon every 2 ms and how many of its calls were made by then. Its memory and the replay's are compared at the
+  same points of the program (a share of its calls; between two calls, of the time). Both are weighted with the
+  processor time from each point to the next in the recording that was replayed. So a run that was slower in one phase
+  because the machine was busy changes nothing: only differences in memory remain.
+- **Error**: predicted less live, in percent of live (median of the repetitions). *Allocator's part*: both less the
+  program's own part. The baseline is the process before the allocator exists, so start-up memory is the allocator's.
+- **CPU time, by calls alone**: live, the user and system time on the allocator less that on glibc; predicted, the same
+  difference of the bare replays, which lack the program's own misses. Both in percent of the live program's
+  CPU time on glibc. An error is given only where the live change exceeds the spread of its repetitions (±). *Too
+  noisy*: with its spread the ratio spans a factor of two. Predictions from counts are judged separately (`--timed`).
+- **Pairs**: every two allocators of a program, where the ranges of their live repetitions do not overlap (memory: and
+  are 64 KiB apart). *Right*: the prediction has the sign of the live difference.
+"""
+
+
+def document(
+    results: Sequence[dict],
+    command: str,
+    counts: Sequence[dict] = (),
+    times: Sequence[dict] = (),
+    programs: bool = True,
+) -> str:
+    """The whole document. `results`: raw results (verify.py); `counts`, `times`: raw results of kind "counted"
+    and "timed"; `command`: the command that writes the document; `programs`: with the tables of each program.
+    """
+    sections = [*counted_document.section(counts, programs), *timed_document.section(times, programs)]
+    if not results:
+        return "\n".join(["# How far replays are from live programs", "", *sections]) + "\n"
+    table, timed = errors(results), timed_document.short_rows(times)
+    parts = [
+        "# How far replays are from live programs",
+        "",
+        *_head(results, command),
+        "## In short",
+        "",
+        *_summary_table(table, timed),
+        "",
+        *_ranking_table(results, timed),
+        "",
+        *_noise(table),
+        "",
+        "## How it is measured",
+        "",
+        METHOD,
+        *sections,
+        *(["## Every program and allocator", "", *_app_tables(results, table)] if programs else []),
+        "## What failed",
+        "",
+        *_failures(results),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _head(results: Sequence[dict], command: str) -> Iterable[str]:
+    machine = results[0]["machine"]
+    days = sorted({time.strftime("%Y-%m-%d", time.gmtime(data["created_unix_s"])) for data in results})
+    commits = sorted({(data.get("heaptape") or {}).get("commit") or "unknown" for data in results})
+    loads = [data["machine"]["load_before"][0] for data in results if data.get("machine", {}).get("load_before")]
+    minutes = sum(data.get("elapsed_s", 0) for data in results) / 60
+    allocators: dict[str, str] = {}
+    for data in results:
+        for one in data.get("allocators", []):
+            allocators[one["name"]] = one.get("version") or "built here"
+    yield f"Written by `{command}` from the raw results in `docs/methods/fidelity/`; `make fidelity` repeats all runs."
+    yield ""
+    yield f"- {', '.join(days)}; heaptape {', '.join(commits)}; the runs took {minutes:.0f} minutes"
+    yield (
+        f"- {machine.get('cpu')}, {machine.get('cores')} processors, Linux {machine.get('kernel')}, "
+        f"{machine.get('os')}, {machine.get('libc')}; transparent huge pages: {machine.get('transparent_huge_pages')}"
+    )
+    counts = sorted({run["repeat"] + 1 for data in results for run in data["live"] if "repeat" in run})
+    if counts:
+        yield f"- {counts[-1]} live runs of each program on each allocator at most, one recording of each program"
+    if loads:
+        yield (
+            f"- load of the machine before each program: {min(loads):.1f} to {max(loads):.1f}"
+            + (", so CPU times are noisy" if max(loads) > (machine.get("cores") or 1) else "")
+        )
+    yield f"- {', '.join(f'{name} {version}' for name, version in allocators.items())}"
+    yield ""
+
+
+def _summary_table(table: pd.DataFrame, timed: Sequence[dict]) -> Iterable[str]:
+    """`timed`: rows of the predictions from counts, which replace the predictions by calls alone."""
+    yield "Errors in percent, by size; every app on every allocator but the one recorded on:"
+    yield ""
+    yield "| figure | programs | pairs | median | 90th percentile | worst | | target |"
+    yield "|---|---|---:|---:|---:|---:|---|---|"
+    for figure, name in FIGURES.items():
+        if figure == "cpu_change" and timed:
+            continue
+        median, ninth = TARGETS[figure]
+        promised = " and ".join(f"{value} %" for value in (median, ninth) if value)
+        for half in ("all", *HALVES):
+            part = table if half == "all" else table[table["set"] == half]
+            found = summary(part[part["figure"] == figure])
+            if found.empty:
+                continue
+            row = found.iloc[0]
+            apps = part[part["figure"] == figure]["app"].nunique()
+            about = f"{name} (of the mean)" if figure in ("mean_part", "aligned_mean_part") else name
+            cells = [about if half == "all" else "", f"{half}, {apps}", str(row["count"])]
+            cells += [_amount(row[column]) for column in ("median", "p90", "worst")]
+            cells += [row["worst_at"], promised if half == "all" else ""]
+            yield "| " + " | ".join(cells) + " |"
+    for row in timed:
+        first = row["group"] == "all"
+        cells = ["change of CPU time" if first else "", f"{row['group']}, {row['apps']}", str(row["different"])]
+        cells += [*(_amount(row[column]) for column in ("median", "p90", "worst")), row["worst_at"]]
+        yield "| " + " | ".join([*cells, "30 %" if first else ""]) + " |"
+
+
+def _ranking_table(results: Sequence[dict], timed: Sequence[dict]) -> Iterable[str]:
+    yield "Pairs of allocators in the same order live and replayed, of those whose live difference exceeds its noise:"
+    yield ""
+    yield "| figure | programs | pairs beyond noise | of | right | error of the difference, median | target |"
+    yield "|---|---|---:|---:|---:|---:|---|"
+    for figure, (name, target) in RANKINGS.items():
+        if figure == "cpu" and timed:
+            continue
+        found = pairs(results, figure)
+        for half in ("all", *HALVES):
+            part = found if half == "all" else found[found["set"] == half]
+            clear = part[part["beyond_noise"]]
+            if clear.empty:
+                continue
+            off = 100 * (clear["predicted"] / clear["live"] - 1).abs().median()
+            promised = f"{target} %" if target and half == "all" else ""
+            yield (
+                f"| {name if half == 'all' else ''} | {half} | {len(clear)} | {len(part)} | "
+                f"{100 * clear['right'].mean():.0f} % | {off:.0f} % | {promised} |"
+            )
+    for row in timed:
+        first = row["group"] == "all"
+        yield (
+            f"| {'CPU time' if first else ''} | {row['group']} | {row['different']} | {row['pairs']} | "
+            f"{row['right_percent']:.0f} % | {row['median']:.0f} % | {'90 %' if first else ''} |"
+        )
+
+
+def _noise(table: pd.DataFrame) -> Iterable[str]:
+    """The spread of the live runs of one program on one allocator: no prediction can be more accurate."""
+    yield "Live runs of the same program on the same allocator, largest less smallest, in percent:"
+    yield ""
+    yield "| figure | programs | median | 90th percentile |"
+    yield "|---|---|---:|---:|"
+    for figure in ("peak", "mean", "aligned_mean"):
+        part = table[(table["figure"] == figure) & table["noise"].notna()]
+        if not part.empty:
+            values = part["noise"]
+            amounts = f"{_amount(values.median())} | {_amount(values.quantile(0.9))}"
+            yield f"| {FIGURES[figure]} | {part['app'].nunique()} | {amounts} |"
+
+
+def _app_tables(results: Sequence[dict], table: pd.DataFrame) -> Iterable[str]:
+    for half in (*HALVES, ""):
+        chosen = [data for data in results if data["app"].get("set", "") == half]
+        if not chosen:
+            continue
+        yield f"### Programs {HALVES.get(half, 'of neither half')}"
+        yield ""
+        for data in chosen:
+            yield from _app_table(data, table[table["app"] == data["app"]["name"]])
+            yield ""
+
+
+def _app_table(data: dict, table: pd.DataFrame) -> Iterable[str]:
+    app = data["app"]
+    yield (
+        f"**{app['name']}** ({app.get('program_version') or 'version unknown'}; {app.get('threads', '?')} threads, "
+        f"{app.get('ops', 0):,} calls): {app.get('summary', '')}"
+    )
+    yield ""
+    row = "| allocator | live peak, MiB | ± | peak | its part | own mean | its part | mean | its part | VmSize | "
+    yield row + "CPU live | by calls alone | ± |"
+    yield "|---|" + "---:|" * 12
+    for allocator, part in table.groupby("allocator", sort=False):
+        rows = part.set_index("figure")
+        name = f"{allocator} (calibrated on)" if allocator == BASELINE else allocator
+        cells = [name, _cell(rows, "peak", "live", MIB), _cell(rows, "peak", "noise")]
+        means = ("mean", "mean_part", "aligned_mean", "aligned_mean_part")
+        cells += [_cell(rows, figure, "error", sign=True) for figure in ("peak", "peak_part", *means)]
+        cells += [_cell(rows, "vm_size", "error", sign=True)]
+        cells += [
+            _cell(rows, "cpu_change", column, sign=column != "noise") for column in ("live", "predicted", "noise")
+        ]
+        yield "| " + " | ".join(cells) + " |"
+
+
+def _cell(rows: pd.DataFrame, figure: str, column: str, divisor: float = 1, sign: bool = False) -> str:
+    if figure not in rows.index or pd.isna(rows.loc[figure, column]):
+        return "–"
+    if (figure, column) == ("cpu_change", "live") and too_noisy_to_show(rows.loc[figure]):
+        return "too noisy"
+    value = rows.loc[figure, column] / divisor
+    return f"{value:+.1f}".replace("-", "−") if sign else _amount(value)
+
+
+def _failures(results: Sequence[dict]) -> Iterable[str]:
+    rows = [(data["app"]["name"], label, why) for data in results for label, why in data["failures"].items()]
+    if not rows:
+        yield "Nothing: every program above ran on every allocator, and every replay ended."
+        return
+    yield "| program | allocator | why there are no figures |"
+    yield "|---|---|---|"
+    for app, label, why in rows:
+        plain = why.replace("|", "\\|").replace("\n", " ")
+        yield f"| {app} | {label} | {plain} |"
+
+
+def _amount(value: float) -> str:
+    if np.isnan(value):
+        return "–"
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 0.05 or value == 0 else f"{value:.2f}"

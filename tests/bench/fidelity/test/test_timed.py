@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: MIT
+"""Live rounds with a runner whose times are made up, and the certificate of their results."""
+
+import random
+
+import pytest
+from heaptape.common.errors import HeaptapeError
+from heaptape.results.comparing.sequential import DIFFERENT, SAME, UNDECIDED
+from heaptape.run import live_rounds
+from heaptape.run.live_rounds import Session, add_rounds
+
+from tests.bench.fidelity import timed_certificate, timed_document
+from tests.bench.fidelity.certificate_document import document
+from tests.bench.fidelity.raw import read_results, write_results
+
+LABELS = ("faster", "same", "noisy")
+RATIOS = {"glibc": 1.0, "faster": 0.8, "same": 1.0, "noisy": 0.97}
+NOISE = {"glibc": 0.002, "faster": 0.002, "same": 0.002, "noisy": 0.4}
+GLIBC_NS = 1e8
+
+
+def planted(name="plant", half="tuned", predicted=None):
+    """Predictions: "faster" −15 % outright, "same" +5 % outright, "noisy" nothing certain."""
+    predicted = predicted or {
+        "faster": {"percent": -15.0, "low": -25.0, "high": -5.0},
+        "same": {"percent": 5.0, "low": 3.0, "high": 9.0},
+        "noisy": {"percent": 0.5, "low": -9.0, "high": 12.0},
+    }
+    return {
+        "schema": 1, "kind": "timed", "created_unix_s": 1700000000, "elapsed_s": 1, "machine": {},
+        "app": {"name": name, "set": half, "threads": 1, "ops": 1000, "summary": "a plant", "recipe_sha256": "00"},
+        "settings": {}, "allocators": [], "replays": [], "predicted": predicted, "failures": {},
+        "live": [], "looks": [], "sittings": [],
+    }  # fmt: skip
+
+
+class Runner:
+    """Runs with made-up times; counts the runs of each label."""
+
+    def __init__(self, fails=(), breaks_after=None):
+        self.random, self.runs, self.fails, self.breaks_after = random.Random(5), [], set(fails), breaks_after
+
+    def __call__(self, label):
+        if len(self.runs) == self.breaks_after:
+            raise KeyboardInterrupt
+        self.runs.append(label)
+        if label in self.fails:
+            raise HeaptapeError(f"{label} does not start")
+        return GLIBC_NS * RATIOS[label] * self.random.lognormvariate(0, NOISE[label])
+
+
+def run_planted(budget_s=20.0, **named):
+    data, runner = planted(**named), Runner()
+    add_rounds(data, runner, Session(budget_s))
+    return data, runner
+
+
+def test_a_pair_that_is_decided_runs_no_more():
+    data, runner = run_planted()
+    verdicts = {label: one.verdict for label, one in live_rounds.found(data).items()}
+    assert verdicts == {"faster": DIFFERENT, "same": SAME, "noisy": UNDECIDED}
+    assert runner.runs.count("faster") == runner.runs.count("same") == data["looks"][0] == 8
+    assert runner.runs.count("noisy") == runner.runs.count("glibc") == len(data["live"]) > 8
+
+
+def test_rounds_end_where_the_budget_does_and_are_looked_at_there():
+    data, _ = run_planted(budget_s=11)
+    assert 11 <= live_rounds.spent_s(data) < 11.6
+    assert data["looks"][-1] == len(data["live"])
+
+
+def test_each_round_has_each_allocator_once_in_random_order():
+    data, _ = run_planted(budget_s=3)
+    orders = {tuple(one["cpu_ns"]) for one in data["live"][: data["looks"][0]]}
+    assert all(sorted(order) == sorted(RATIOS) for order in orders)
+    assert len(orders) > 3
+
+
+def test_a_later_sitting_with_more_time_continues_and_one_with_as_much_does_nothing():
+    data, _ = run_planted(budget_s=6)
+    before = list(data["live"])
+    idle, runner = Runner(), Runner()
+    assert live_rounds.is_done(data, 6)
+    add_rounds(data, idle, Session(6))
+    assert not idle.runs
+    add_rounds(data, runner, Session(9))
+    assert data["live"][: len(before)] == before
+    assert set(runner.runs) == {"glibc", "noisy"}
+    assert [one["rounds"] for one in data["sittings"]] == [len(before), 0, len(data["live"]) - len(before)]
+
+
+def test_a_sitting_whose_time_is_up_runs_nothing_more():
+    data, runner = planted(), Runner()
+    add_rounds(data, runner, Session(9, until=0))
+    assert not runner.runs
+
+
+def test_whole_rounds_are_kept_when_a_sitting_is_broken_off():
+    data, saved = planted(), []
+    with pytest.raises(KeyboardInterrupt):
+        add_rounds(data, Runner(breaks_after=14), Session(9), save=lambda: saved.append(len(data["live"])))
+    assert saved == [3]
+
+
+def test_an_allocator_that_fails_is_reported_and_the_others_continue():
+    data = planted()
+    add_rounds(data, Runner(fails=["same"]), Session(6))
+    assert data["failures"] == {"same": "live: same does not start"}
+    assert live_rounds.found(data)["faster"].verdict == DIFFERENT
+    assert any("same does not start" in line for line in timed_document.section([data]))
+
+
+def test_a_baseline_that_fails_ends_the_sitting_and_loses_nothing():
+    data, _ = run_planted(budget_s=3)
+    rounds = len(data["live"])
+    add_rounds(data, Runner(fails=["glibc"]), Session(9))
+    assert len(data["live"]) == rounds
+    assert data["failures"]["glibc"] == "live: glibc does not start"
+
+
+def row(table, label):
+    (found,) = table[table["allocator"] == label].to_dict("records")
+    return found
+
+
+def test_a_prediction_is_judged_by_pairs_that_are_decided_and_by_no_others():
+    data, _ = run_planted()
+    table = timed_certificate.pairs([data])
+    faster, same, noisy = (row(table, label) for label in LABELS)
+    assert (faster["right"], faster["outright"], faster["holds"]) == (True, True, True)
+    assert faster["error"] == pytest.approx(25, abs=1)  # -15 for -20
+    assert (same["right"], same["contradicted"], same["holds"]) == (False, True, False)
+    assert not any(noisy[key] for key in ("right", "holds", "contradicted"))
+    found = timed_certificate.summary(table).set_index("group").loc["all"]
+    assert tuple(found[["pairs", "different", "same", "undecided", "right", "holds", "contradicted"]]) == (
+        3, 1, 1, 1, 1, 1, 1,
+    )  # fmt: skip
+
+
+def test_a_wrong_sign_is_reported():
+    data, _ = run_planted(predicted={"faster": {"percent": 4.0, "low": -1.0, "high": 9.0}})
+    found = row(timed_certificate.pairs([data]), "faster")
+    assert (found["right"], found["outright"]) == (False, False)
+    assert found["error"] == pytest.approx(120, abs=2)
+    assert "wrong" in timed_document.text([data])
+
+
+def test_a_program_that_did_not_run_live_is_predicted_and_judges_nothing():
+    table = timed_certificate.pairs([planted()])
+    assert set(table["verdict"]) == {timed_certificate.NOT_RUN}
+    assert timed_certificate.summary(table).empty
+    assert "none ran live yet" in "\n".join(timed_document.section([planted()]))
+
+
+def test_a_program_of_which_nothing_is_predicted_is_reported():
+    data = planted() | {"predicted": {}, "failures": {"all": "gawk not found"}}
+    assert "- plant, all: gawk not found" in timed_document.section([data])
+    assert timed_document.text([data]) == "no predictions\n"
+    assert timed_document.one_line(data) == "plant: no prediction"
+    assert timed_document.section([]) == []
+
+
+def test_a_machine_that_is_not_quiet_is_reported():
+    data, _ = run_planted()
+    for share, reported in ((1.0, False), (12.0, True)):
+        for one in data["live"]:
+            one["noise"] = {"other_load_percent": share, "steal_percent": 0.5}
+        assert timed_certificate.disturbance(data) == share + 0.5
+        assert ("was not quiet" in "\n".join(timed_document.section([data]))) == reported
+
+
+def test_an_interval_that_spans_a_factor_of_two_is_not_shown_as_numbers():
+    data, _ = run_planted(budget_s=1.5)
+    lines = {line.split(" | ")[0]: line for line in timed_document.section([data]) if line.startswith("| ")}
+    assert "too noisy" in lines["| noisy"]
+    assert "too noisy" not in lines["| faster"]
+
+
+def test_the_certificate_has_predictions_from_counts_where_pairs_were_decided():
+    data, _ = run_planted()
+    text = document([], "made by a test", times=[data])
+    assert "## CPU time: live pairs against counts" in text
+    assert "| faster | −15 (−25 to −5.0) | −20 (" in text
+
+
+def test_raw_results_are_read_back_as_they_were_written(tmp_path):
+    data, _ = run_planted()
+    path = tmp_path / "plant.json.zst"
+    write_results(data, path)
+    (again,) = read_results([path])
+    assert timed_certificate.pairs([again]).equals(timed_certificate.pairs([data]))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data: data["live"][0]["cpu_ns"].pop("glibc"),
+        lambda data: data["live"][0]["cpu_ns"].update(faster=0),
+        lambda data: data["looks"].append(10**6),
+        lambda data: data["looks"].reverse(),
+        lambda data: data["predicted"]["faster"].pop("low"),
+        lambda data: data.pop("sittings"),
+        lambda data: data.update(kind=["timed"]),
+    ],
+)
+def test_raw_results_that_are_spoiled_are_refused_by_name(tmp_path, spoil):
+    data, _ = run_planted()
+    spoil(data)
+    path = tmp_path / "plant.json"
+    write_results(data, path)
+    with pytest.raises(HeaptapeError, match=r"plant\.json"):
+        read_results([path])
