@@ -326,7 +326,6 @@ PUSHED_TWICE = {
     "plain": [
         column(1, b"\0\1\1\0\0"), column(2, b"\x10" * 3), column(4, b"\1\1"), column(7, b"\6"), column(8, b"\x20"),
     ],
-
     "rows by live object": [column(18, b"\0\x10\1\1\1\x29\0\x10\0\x10"), column(17, b"\0\x60\0\0"), column(19, b"\0")],
 }  # fmt: skip
 
