@@ -37,7 +37,7 @@ install-files: all $(REFERENCE)
 	install -m 755 $(OUT)/libexec/heaptape-* $(INSTALLED)/libexec/heaptape/
 	[ ! -d $(OUT)/libexec/valgrind ] || cp -RP $(OUT)/libexec/valgrind $(INSTALLED)/libexec/heaptape/
 	install -m 755 $(OUT)/workloads/* $(INSTALLED)/libexec/heaptape/workloads/
-	install -m 755 $(OUT)/lib/libheaptape.so $(OUT)/lib/libheaptape-attach.so $(OUT)/lib/libheaptape-unwind.so $(ALLOCATOR_LIBRARIES) $(INSTALLED)/lib/heaptape/
+	install -m 755 $(OUT)/lib/libheaptape.so $(OUT)/lib/libheaptape-attach.so $(OUT)/lib/libheaptape-unwind.so $(OUT)/lib/libheaptape-reader.so $(ALLOCATOR_LIBRARIES) $(INSTALLED)/lib/heaptape/
 	install -m 644 capture/wire/heaptape.h $(INSTALLED)/include/
 	install -m 644 allocators/allocators.toml allocators/candidates.toml $(INSTALLED)/share/heaptape/allocators/
 	cp -R workloads/apps workloads/counted workloads/suites $(INSTALLED)/share/heaptape/workloads/

@@ -18,7 +18,7 @@ from convert.test.models.history_maker import legal
 from convert.test.models.history_model import text as history_text
 from convert.test.models.tape_maker import EVENTS, Tape
 from replay.fuzz import fuzz_seeds
-from tests.support import CONVERT, OUT, REPOSITORY, import_text, record, succeed, workload
+from tests.support import CONVERT, OUT, import_text, record, succeed, workload
 
 TARGETS = sorted(path.name for path in (OUT / "fuzz-corpus").glob("fuzz_*"))
 pytestmark = pytest.mark.long

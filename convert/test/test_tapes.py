@@ -13,8 +13,6 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
-from heaptape.tape.tape_blocks import EVENTS, GAP, TOUCHED
-from heaptape.tape.tape_format import Trace, open_trace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +21,8 @@ from convert.test.models.history_model import Event, judge, text
 from convert.test.models.workload_ops import streams_of
 from convert.test.test_history import compiled, used_threads
 from tests.examples import examples
+from tests.oracle.blocks import EVENTS, GAP, TOUCHED
+from tests.oracle.reader import Trace, open_trace
 from tests.support import CONVERT, OUT, check, import_text, info, record, refused, run, succeed
 
 PROPERTY = examples(40)

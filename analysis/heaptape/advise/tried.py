@@ -14,7 +14,7 @@ from heaptape.results.schema import Results
 from heaptape.run.exact import FIGURES, Bench
 from heaptape.run.registry import Choice
 from heaptape.run.samples import Samples, mean_over_time, read_samples, replayed
-from heaptape.tape.tape_format import open_trace
+from heaptape.tape.trace import open_trace
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from heaptape.common.home import Home
 from heaptape.common.output import whole_path
 
 if TYPE_CHECKING:
-    from heaptape.tape.tape_format import Trace
+    from heaptape.tape.trace import Trace
 
 SUFFIXES = {".parquet": "parquet", ".h5": "hdf5", ".hdf5": "hdf5", ".pb.gz": "pprof", ".folded": "folded"}
 
@@ -66,7 +66,7 @@ def convert(arguments: Sequence[str], home: Home) -> int:
     """Runs the command. For options and input that it does not handle (--slice, foreign input), heaptape-convert runs
     first.
     """
-    from heaptape.tape.tape_format import open_trace
+    from heaptape.tape.trace import open_trace
 
     parser = argparse.ArgumentParser(prog="heaptape convert", add_help=False)
     parser.add_argument("--to")

@@ -4,11 +4,11 @@
 from pathlib import Path
 
 from heaptape.profile.data import Profile, profile
-from heaptape.tape import tape_format
+from heaptape.tape import trace as tape
 
 
-class Trace(tape_format.Trace):
-    """An open trace: see `heaptape.tape.tape_format.Trace`, whose methods it has."""
+class Trace(tape.Trace):
+    """An open trace: see `heaptape.tape.trace.Trace`, whose methods it has."""
 
     def profile(self) -> Profile:
         """The profile of the whole trace, counted by the C program: `heaptape.profile`."""
@@ -28,4 +28,4 @@ def open_trace(path: str | Path) -> Trace:
     >>> frame["call"].iloc[0], int(frame["request_bytes"].iloc[0])
     ('malloc', 16)
     """
-    return tape_format.opened(path, Trace)
+    return Trace(path)

@@ -136,7 +136,7 @@ void access_decoder_free(struct access_decoder *decoder);
 /* One block, as found by the walk over the headers. */
 struct block_place {
   uint64_t offset;
-  uint64_t first_stamp;
+  uint64_t first_stamp, last_stamp;
   uint32_t thread, rows, sequence;
   uint32_t stack_nodes; /* in the blocks before it */
   uint8_t type;
@@ -173,3 +173,7 @@ typedef int (*block_visit)(const struct block *block, const struct block_place *
                            void *context, struct error *error);
 int reader_visit_blocks(const struct trace_reader *reader, enum block_type type, block_visit visit, void *context,
                         struct error *error);
+
+/* Reads an EVENTS block and begins its decoding; memory must live as long as that. Returns 0, or -1 with error. */
+int reader_begin_events(const struct trace_reader *reader, const struct block_place *place,
+                        struct block_decoder *decoder, struct block_memory *memory, struct error *error);

@@ -145,6 +145,7 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
   const struct block_header *header = &block->header;
   struct block_place place = {.offset = offset,
                               .first_stamp = header->first_stamp,
+                              .last_stamp = header->last_stamp,
                               .thread = header->thread,
                               .rows = header->rows,
                               .sequence = header->sequence,
@@ -392,24 +393,11 @@ void trace_cursor_close(struct trace_cursor *cursor) {
   free(cursor);
 }
 
-/* Loads the thread's next EVENTS block. Returns 1, 0 at the end, -1 on error. */
-static int cursor_load(struct trace_cursor *cursor) {
-  struct trace_reader *reader = cursor->reader;
-  const struct block_place *place;
-  do {
-    if (cursor->next_place >= place_count(&reader->places) ||
-        (place = place_at(&reader->places, cursor->next_place))->thread != cursor->thread) {
-      cursor_drop_memory(cursor);
-      return 0;
-    }
-    cursor->next_place++;
-  } while (place->type != BLOCK_EVENTS);
+int reader_begin_events(const struct trace_reader *reader, const struct block_place *place,
+                        struct block_decoder *decoder, struct block_memory *memory, struct error *error) {
   struct block block;
-  cursor->block_offset = place->offset;
-  if (reader_block(reader, place, &block, cursor->error) != 0)
-    return -1;
-  struct block_decoder *decoder = &cursor->decoder;
-  if (block_read_columns(&block, EVENT_COLUMNS, decoder->columns, &cursor->memory, cursor->error) != 0)
+  if (reader_block(reader, place, &block, error) != 0 ||
+      block_read_columns(&block, EVENT_COLUMNS, decoder->columns, memory, error) != 0)
     return -1;
   decoder->rows = block.header.rows;
   decoder->steps = block.header.steps;
@@ -424,11 +412,27 @@ static int cursor_load(struct trace_cursor *cursor) {
       decoder->acquire_shift = block.directory[i].shift;
   }
   const char *wrong = block_decode_begin(decoder);
-  if (!wrong && block.header.first_stamp < cursor->last_stamp)
-    wrong = "stamps go back between blocks of a thread";
-  if (wrong)
-    return error_at(cursor->error, reader->path, place->offset, "%s", wrong);
-  cursor->last_stamp = block.header.last_stamp;
+  return wrong ? error_at(error, reader->path, place->offset, "%s", wrong) : 0;
+}
+
+/* Loads the thread's next EVENTS block. Returns 1, 0 at the end, -1 on error. */
+static int cursor_load(struct trace_cursor *cursor) {
+  struct trace_reader *reader = cursor->reader;
+  const struct block_place *place;
+  do {
+    if (cursor->next_place >= place_count(&reader->places) ||
+        (place = place_at(&reader->places, cursor->next_place))->thread != cursor->thread) {
+      cursor_drop_memory(cursor);
+      return 0;
+    }
+    cursor->next_place++;
+  } while (place->type != BLOCK_EVENTS);
+  cursor->block_offset = place->offset;
+  if (reader_begin_events(reader, place, &cursor->decoder, &cursor->memory, cursor->error) != 0)
+    return -1;
+  if (place->first_stamp < cursor->last_stamp)
+    return error_at(cursor->error, reader->path, place->offset, "stamps go back between blocks of a thread");
+  cursor->last_stamp = cursor->decoder.last_stamp;
   return 1;
 }
 

@@ -22,7 +22,7 @@ RUNS, PROGRAMS, SYNTHETIC_EVENTS = 3, ("python3", "perl", "redis", "git"), 1_000
 READ = """
 import sys, time
 began = time.process_time()
-from heaptape.tape.tape_format import open_trace
+from heaptape.tape.trace import open_trace
 times = [time.process_time() - began]
 for _ in range(2):
     began = time.process_time()

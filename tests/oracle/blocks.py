@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: MIT
 """The container of core/trace/FORMAT.md: headers of file and blocks, directories, columns decompressed. The
-columns are decoded by tape_format.py, tape_columns.py and tape_annotations.py.
+columns are decoded by the modules beside.
 """
 
 import json
 import os
 import struct
-import threading
 import zlib
 from dataclasses import dataclass, field
 from typing import Self
 
 import zstandard
-
 from heaptape.common.errors import FormatError
 
 FILE_HEADER, TRAILER = struct.Struct("<8sHHI"), struct.Struct("<Q8s")
@@ -216,14 +214,7 @@ def usable_columns(block: Block) -> list[Column]:
     return [c for c in block.columns if c.id in KNOWN_COLUMNS[block.type] and c.encoding == 1]
 
 
-class _OfThread(threading.local):
-    """A thread's decompressor: making one takes ten times as long as decompressing a small column."""
-
-    def __init__(self) -> None:
-        self.zstd = zstandard.ZstdDecompressor()
-
-
-_of_thread = _OfThread()
+_zstd = zstandard.ZstdDecompressor()
 
 
 def _decompress(path: str, block: Block, column: Column, stored: bytes) -> bytes:
@@ -238,7 +229,7 @@ def _decompress(path: str, block: Block, column: Column, stored: bytes) -> bytes
             raise bad("the frame's content size is not the column's raw bytes")
         if not frame.has_checksum or frame.dict_id or frame.window_size > MAX_WINDOW:
             raise bad("the frame has no checksum, or a dictionary, or too large a window")
-        raw = _of_thread.zstd.decompress(stored, max_output_size=column.raw_bytes, allow_extra_data=False)
+        raw = _zstd.decompress(stored, max_output_size=column.raw_bytes, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise bad(f"not a sound zstd frame: {error}") from error
     if len(raw) != column.raw_bytes:

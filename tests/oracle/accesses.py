@@ -2,13 +2,13 @@
 """Data accesses of a trace (core/trace/FORMAT.md, section 6a): one ACCESSES block to a DataFrame.
 
 Only one step loops over rows: which entry of the move-to-front list a row names depends on all rows before it. Used
-through heaptape.tape.tape_format.Trace.
+through tests.oracle.reader.Trace.
 """
 
 import numpy as np
 import pandas as pd
 
-from heaptape.tape.tape_numbers import U64, Malformed, exactly, leb, zigzag
+from tests.oracle.numbers import U64, Malformed, exactly, leb, zigzag
 
 KINDS = ("call", "object", "other")
 ACCESSES_COLUMNS = ("kind", "thread", "acquires", "stack_pointer", "object", "granule")
