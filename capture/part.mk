@@ -3,16 +3,15 @@
 HT_LIB := $(OUT)/lib/libheaptape.so
 # attach.c first: constructors run in this order, and a process attaches before it describes itself to the recorder.
 HT_HOST_SOURCES := capture/host/attach.c $(filter-out %/attach.c %/libunwind.c,$(wildcard $(addprefix capture/host/,*.c real/*.c stacks/*.c))) core/base/os.c
-HT_LIB_SOURCES := $(filter-out %/redirected_by_attach.c,$(HT_HOST_SOURCES))
+HT_LIB_SOURCES := $(filter-out %/redirected.c,$(HT_HOST_SOURCES))
 ALL += $(HT_LIB)
 # initfirst: an allocator in the executable must be recorded from the first constructor of any library on.
 # The compiler must not know the malloc API where we define it. now: no lazy binding inside a signal handler.
 $(addprefix $(OUT)/pic/capture/host/,hooks.o real/real.o real/operators.o): HT_CFLAGS += -fno-builtin
-HT_PRODUCER := producer.o producer_pool.o ring_room.o stamping.o
 # Exceptions go through our operators new; walks of the stack begin in producer.c.
 $(addprefix $(OUT)/pic/capture/host/,hooks.o linked_hooks.o producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
 # Code that hooks of an allocator in the executable run in the common cases leaves the vector registers alone.
-$(addprefix $(OUT)/pic/capture/host/,linked_hooks.o $(HT_PRODUCER) accesses.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
+$(addprefix $(OUT)/pic/capture/host/,linked_hooks.o producer.o producer_state.o accesses.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
 # Only the called functions of core/base/os.c: each further one would need more of the C library (allowed_symbols.txt).
 $(OUT)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
@@ -22,10 +21,9 @@ $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 # For record --attach: the same, loaded into a running program. It exports its redirect table and nothing else, so that
 # no reference is bound to its hooks but those that the recorder redirects.
 HT_ATTACH_LIB := $(OUT)/lib/libheaptape-attach.so
-HT_ATTACH_LIB_SOURCES := $(filter-out %/redirected_by_preload.c,$(HT_HOST_SOURCES))
 ALL += $(HT_ATTACH_LIB)
-$(OUT)/pic/capture/host/redirected_by_attach.o: HT_CFLAGS += -fno-builtin
-$(HT_ATTACH_LIB): $(call c_pic_objects,$(HT_ATTACH_LIB_SOURCES)) capture/host/redirected.map
+$(OUT)/pic/capture/host/redirected.o: HT_CFLAGS += -fno-builtin
+$(HT_ATTACH_LIB): $(call c_pic_objects,$(HT_HOST_SOURCES)) capture/host/redirected.map
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,--gc-sections -Wl,-z,defs -Wl,--version-script=capture/host/redirected.map -Wl,-soname,libheaptape-attach.so -o $@ $(filter %.o,$^) -ldl
 

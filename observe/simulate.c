@@ -87,7 +87,7 @@ int simulate(const struct simulation *simulation, struct error *error) {
   struct simulation own = *simulation;
   char why[384];
   int status = -1;
-  if (valgrind_find_tool(&command.valgrind, why, sizeof why) != 0)
+  if (valgrind_find(&command.valgrind, why, sizeof why) != 0)
     error_set(error, simulation->command[0], "%s", why);
   else if (valgrind_command_open(&command, error) == 0) {
     if (!own.output)

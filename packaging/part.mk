@@ -35,7 +35,8 @@ install-files: all $(REFERENCE)
 	install -d $(addprefix $(INSTALLED)/,libexec/heaptape/workloads lib/heaptape include share/heaptape/tools)
 	install -d $(addprefix $(INSTALLED)/share/heaptape/,allocators workloads/corpus)
 	install -m 755 $(OUT)/libexec/heaptape-* $(INSTALLED)/libexec/heaptape/
-	[ ! -d $(OUT)/libexec/valgrind ] || cp -RP $(OUT)/libexec/valgrind $(INSTALLED)/libexec/heaptape/
+	[ ! -d $(OUT)/libexec/valgrind ] || { cp -RP $(OUT)/libexec/valgrind $(INSTALLED)/libexec/heaptape/ && \
+	  find $(INSTALLED)/libexec/heaptape/valgrind -type l -delete; } # links: what only tests use
 	install -m 755 $(OUT)/workloads/* $(INSTALLED)/libexec/heaptape/workloads/
 	install -m 755 $(OUT)/lib/libheaptape.so $(OUT)/lib/libheaptape-attach.so $(OUT)/lib/libheaptape-unwind.so $(OUT)/lib/libheaptape-reader.so $(ALLOCATOR_LIBRARIES) $(INSTALLED)/lib/heaptape/
 	install -m 644 capture/wire/heaptape.h $(INSTALLED)/include/
@@ -71,7 +72,6 @@ $(PACKAGE_VENV)/.stamp: packaging/requirements.lock
 	$(PACKAGE_VENV)/bin/pip --disable-pip-version-check -q install --require-hashes -r packaging/requirements.lock
 	@touch $@
 
-# In Valgrind's folder the wheel has files, not links: a wheel can't hold links, and its machine need not be Debian's.
 WHEEL_STAGE := $(OUT)/wheel/stage
 WHEEL_PREFIX := $(WHEEL_STAGE)/analysis/heaptape/prefix
 wheel: setup-package $(PACKAGE_VENV)/.stamp ## out/wheel/heaptape-*.whl: all of heaptape, for pip

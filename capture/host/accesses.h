@@ -7,7 +7,7 @@
    report. Keeps errno. */
 #pragma once
 
-#include "capture/host/host_state.h"
+#include "capture/host/process.h"
 #include "core/system/valgrind_requests.h"
 
 static inline bool accesses_are_recorded(void) {

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/attach.h"
+#include "capture/host/process.h"
 
-#include "capture/host/host_state.h"
-#include "capture/host/messages.h"
-#include "capture/host/signals.h"
-#include "capture/host/real/linked.h"
-#include "capture/host/real/real.h"
-#include "capture/host/real/redirected.h"
 #include "capture/host/accesses.h"
 #include "capture/host/ownership.h"
+#include "capture/host/real/real.h"
 #include "capture/host/stacks/stack.h"
 #include "capture/host/stacks/stack_rules.h"
 #include "capture/wire/heaptape.h"

@@ -2,15 +2,14 @@
 /* The entry points. Each one decides whether its call is to be recorded, and records a release or touch before the real
    call, an acquire after it. errno stays as the real call left it. Compiled with -fno-builtin, so that the compiler
    assumes nothing about functions of these names. */
-#include "capture/host/real/entry_points.h"
-
-#include "capture/host/process.h"
-#include "capture/host/real/operators.h"
 #include "capture/host/real/real.h"
+
 #include "capture/host/large.h"
+#include "capture/host/process.h"
 #include "capture/host/producer.h"
-#include "capture/host/steps.h"
+#include "capture/host/real/operators.h"
 #include "capture/host/stacks/stack.h"
+#include "capture/host/steps.h"
 #include "core/base/assert.h"
 
 #include <errno.h>

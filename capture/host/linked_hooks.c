@@ -7,7 +7,7 @@
    linked_before and linked_after, change only general registers (-mgeneral-regs-only here and in the code that they
    call; capture/test/linked/test_linked_registers.py checks the code). All other code runs between saving and restoring
    the vector state, about 200 cycles, as it is not known which registers the C library's functions use. */
-#include "capture/host/real/linked.h"
+#include "capture/host/real/real.h"
 
 #if defined(__x86_64__)
 

@@ -10,7 +10,7 @@
    (docs/methods/ORDERING.md, On real processors). */
 #pragma once
 
-#include "capture/host/host_state.h"
+#include "capture/host/process.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"
 

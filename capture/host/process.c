@@ -1,13 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/host/process.h"
 
-#include "capture/host/host_state.h"
-#include "capture/host/messages.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"
 
 #include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct host_state host_state;
+
+bool host_collector_died(void) {
+  return atomic_load_explicit(&host_state.tables->control.collector_futex, memory_order_relaxed) & FUTEX_OWNER_DIED;
+}
+
+void host_wake_collector(void) {
+  struct control *control = &host_state.tables->control;
+  if (host_sandboxed()) /* the collector wakes on its own, but later */
+    return;
+  if (atomic_load_explicit(&control->sleeping, memory_order_relaxed) && atomic_exchange(&control->sleeping, 0)) {
+    atomic_fetch_add(&control->wake, 1);
+    os_futex_wake((const uint32_t *)&control->wake, 1, true);
+  }
+}
+
+static struct stat first_stderr;
+
+/* Not by fstat(): other preloaded libraries define it, too (libfakeroot), and allocate in it. */
+static bool look_at_stderr(struct stat *status) {
+  return syscall(SYS_fstat, 2, status) == 0;
+}
+
+void message_note_stderr(void) {
+  look_at_stderr(&first_stderr);
+}
+
+void message_print(const char *text) {
+  struct stat now;
+  if (host_sandboxed() || !look_at_stderr(&now) || now.st_dev != first_stderr.st_dev ||
+      now.st_ino != first_stderr.st_ino)
+    return;
+  char line[256] = "heaptape: ";
+  size_t used = strlen(line), length = strlen(text);
+  if (length > sizeof line - used - 1)
+    length = sizeof line - used - 1;
+  memcpy(line + used, text, length);
+  line[used + length] = '\n';
+  syscall(SYS_write, 2, line, used + length + 1); /* not write(), which is a cancellation point */
+}
 
 static struct process *_Atomic own;
 
@@ -68,4 +113,22 @@ void *process_map_wiped(size_t bytes) {
     return NULL;
   }
   return memory;
+}
+
+/* The value of *mask where nothing was blocked. */
+#define NOT_BLOCKED (~(uint64_t)0)
+
+void signals_block(uint64_t *mask) {
+  if (host_sandboxed()) {
+    *mask = NOT_BLOCKED;
+    return;
+  }
+  uint64_t all = ~(uint64_t)0;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, mask, sizeof all);
+}
+
+void signals_restore(const uint64_t *mask) {
+  if (host_sandboxed() && *mask == NOT_BLOCKED)
+    return;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, sizeof *mask);
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/host/producer.h"
 
-#include "capture/host/signals.h"
+#include "capture/host/process.h"
+#include "capture/host/producer_state.h"
 #include "capture/host/real/operators.h"
 #include "capture/host/real/real.h"
-#include "capture/host/real/redirected.h"
-#include "capture/host/attach.h"
-#include "capture/host/producer_pool.h"
-#include "capture/host/ring_room.h"
 #include "capture/host/stacks/stack.h"
 #include "capture/wire/heaptape.h"
 

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* A producer: one thread's recording state, and the few instructions of the fast path.
 
-   Not its job: which calls exist (hooks.c), attaching to the collector (attach.c), room in the ring (ring_room.h), when
-   a thread stamps each event (stamping.h). Invariants: a producer belongs to one running thread. Its memory is wiped in
-   a fork child, where state 0 means that it is the parent's. In the common case a call takes slots of the ring by one
-   instruction, which advances next, so that a handler that interrupts at any time takes other slots; then the call
-   fills its slots. In all other cases the producer is in state RECORDING and holds next, so that no slots can be taken:
-   cursor is where it writes, and a signal handler that interrupts that state puts its records into the side buffer.
-   Slots are not taken further behind limit than PRODUCER_RESERVE records, and the JUMP record always fits behind them.
-   Nothing here allocates, prints, changes errno or may be cancelled. */
+   Not its job: which calls exist (hooks.c), attaching to the collector (process.h), room in
+   the ring and when a thread stamps each event (producer_state.h). Invariants: a producer belongs to one running
+   thread. Its memory is wiped in a fork child, where state 0 means that it is the parent's. In the common case a call
+   takes slots of the ring by one instruction, which advances next, so that a handler that interrupts at any time takes
+   other slots; then the call fills its slots. In all other cases the producer is in state RECORDING and holds next, so
+   that no slots can be taken: cursor is where it writes, and a signal handler that interrupts that state puts its
+   records into the side buffer. Slots are not taken further behind limit than PRODUCER_RESERVE records, and the JUMP
+   record always fits behind them. Nothing here allocates, prints, changes errno or may be cancelled. */
 #pragma once
 
-#include "capture/host/real/operators.h"
 #include "capture/host/accesses.h"
 #include "capture/host/ownership.h"
 #include "capture/host/producer_state.h"
-#include "capture/host/stamping.h"
+#include "capture/host/real/operators.h"
 #include "capture/wire/redirect.h"
 #include "core/trace/event.h"
 

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The fields of a thread's recording state: only for producer.h and its parts.
+/* A thread's recording state, below producer.h: its fields; where the thread may write in its ring (laps, slots that
+   were given up, waiting for the collector); the stamp of a step, and whether the thread exchanges tags, so that few
+   steps need one, or stamps each event; the process's producers, which outlive their threads.
 
-   Its invariants are those of producer.h. */
+   Not its job: what is written, and which producer is the calling thread's (producer.h); what tags mean (ownership.h).
+   Invariants: those of producer.h; slots are free from the cursor to limit, and PRODUCER_RESERVE records behind it; a
+   producer keeps its ring forever. Precondition of ring_room_* and stamping_*: the thread's own producer, in state
+   RECORDING; they keep errno, except ring_room_wait. producer_pool_*: the caller has locked the process; they may
+   change errno. */
 #pragma once
 
+#include "capture/host/process.h"
 #include "capture/wire/ring.h"
 #include "core/base/assert.h"
 
@@ -86,3 +93,48 @@ static inline bool producer_fits(const struct producer *producer, const uint64_t
   return at % PRODUCER_RECORD_BYTES == 0 && at + PRODUCER_RECORD_BYTES <= producer->lap &&
          producer->lap <= RING_RECORDS_BYTES;
 }
+
+enum { RING_ROOM_FIRST_LAP_BYTES = 16 << 10 }; /* memory of an idle thread */
+
+/* Bytes from the ring's beginning to the cursor. */
+static inline uint32_t ring_room_position(const struct producer *producer) {
+  return (uint32_t)((char *)producer->cursor - producer->memory);
+}
+
+void ring_room_begin_lap(struct producer *producer);
+
+/* Counts events that have found no room; the next DROPPED record reports them. */
+void ring_room_count_dropped(struct producer *producer, uint64_t events);
+
+/* Advances limit, into the next lap if need be. False: the ring is full. use_reserve: the reserve may be used then. */
+bool ring_room_find(struct producer *producer, bool use_reserve);
+
+/* Waits until the collector has read some of the ring, for 20 ms at most. */
+void ring_room_wait(struct producer *producer);
+
+/* Resets the counts: a thread takes the producer, or has just chosen. */
+void stamping_begin_window(struct producer *producer);
+
+/* Chooses how the thread stamps, after a slow event; sampled: at a sampled tag entry, whose previous value is
+   before. */
+void stamping_choose(struct producer *producer, bool sampled, uint16_t before);
+
+/* Orders the step at address (NULL: a step without an object). Returns its stamp; 0: it inherits one. */
+uint64_t stamping_stamp(struct producer *producer, const void *address);
+
+/* For slow events at entries that are not sampled, stamping_choose is called once per this many slow events. */
+enum { STAMPING_SLOW_EVENTS = 16384 };
+
+/* Counts a slow event of a thread, and lets the thread choose how it stamps. before: what the entry held. */
+static inline void stamping_count_slow(struct producer *producer, bool sampled, uint16_t before) {
+  producer->window_slow++;
+  if (sampled || __builtin_expect(producer->window_slow % STAMPING_SLOW_EVENTS == 0, 0))
+    stamping_choose(producer, sampled, before);
+}
+
+/* The producer of a thread that has ended, among the next `looks` producers; NULL: there is none. me: the calling
+   thread's id. */
+struct producer *producer_pool_find_dead(struct process *process, uint32_t looks, int me);
+
+/* A new producer with its ring, not owned yet; NULL: there is no more memory, or no ring. */
+struct producer *producer_pool_add(struct process *process);

@@ -4,7 +4,7 @@
 
    Only for that, prctl, and syscall, which libseccomp uses, are our entry points; they do the same as without us. A
    program that makes the system call by its own instruction is not noticed here. */
-#include "capture/host/host_state.h"
+#include "capture/host/process.h"
 
 #include <errno.h>
 #include <linux/seccomp.h>

@@ -29,7 +29,7 @@ int simulator_open(struct simulator **out, const struct collector_settings *sett
     return error_set(error, "--accesses", "out of memory");
   simulator->settings = settings;
   struct valgrind_command *command = &simulator->command;
-  int result = valgrind_find_tool(&command->valgrind, why, sizeof why);
+  int result = valgrind_find(&command->valgrind, why, sizeof why);
   if (result != 0)
     error_set(error, "--accesses", "%s", why);
   else

@@ -1,33 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* The commands of heaptape-convert: a table of entries, one per file, and what these files share.
+/* The commands of heaptape-convert, and what they share.
 
-   Only the files of this folder print diagnostics, and only main exits. A command returns the exit status: 0 done, 1
-   failed, 2 wrong usage. */
+   Each file owns the table of options, the help and the work of one command, or of two of a kind. Only the files of
+   this folder print diagnostics. A command returns the exit status: 0 done, 1 failed, 2 wrong usage. */
 #pragma once
 
-#include "convert/commands/inputs.h"
-#include "convert/commands/options.h"
 #include "convert/history/history.h"
+#include "convert/whatif/rewriter.h"
+#include "core/base/cli.h"
 #include "core/base/diagnostics.h"
 
 #include <jansson.h>
 
 #define CONVERT "heaptape-convert"
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+enum { EXIT_DONE = CLI_DONE, EXIT_FAILED = CLI_FAILED, EXIT_USAGE = CLI_WRONG_USAGE };
 
-struct command {
-  const char *name;
-  const char *help; /* synopsis, what it does, its options: `heaptape COMMAND --help` */
-  int (*run)(const struct options *options);
-};
-
-/* Each is in command_NAME.c. */
-extern const struct command command_compile, command_check, command_info, command_profile, command_dump,
+extern const struct cli_program convert_program;
+extern const struct cli_command command_compile, command_check, command_info, command_profile, command_dump,
     command_convert, command_reduce, command_distil, command_windows, command_names, command_spans;
 
-/* Prints what is wrong with the command line; returns EXIT_USAGE. */
-__attribute__((format(printf, 1, 2))) int usage_error(const char *format, ...);
+/* What a command that reads one file says of it. */
+#define ABOUT_FILES                                                                                                    \
+  "F: a trace (.tape), a workload (.work; check, dump and info), or any format that 'heaptape convert --list' shows, " \
+  "detected by content. - is standard input or output."
 
 /* Prints the error; returns EXIT_FAILED. */
 int failed(const struct error *error);
@@ -39,18 +35,20 @@ int finish_output(int status);
    status. */
 int print_json(json_t *object);
 
-/* Prints on stderr what an import left out or guessed, if anything. */
-void print_import_report(const char *in, const struct import_report *report);
+/* The default options for a history, with progress under that label; call progress_end when it is over. */
+struct history_options history_with_progress(struct progress *progress, const char *label,
+                                             const struct trace_reader *reader);
 
-/* input_open; prints the report of an import on stderr. */
-int open_input(struct trace_reader **reader, const char *in, const struct format *format, const struct options *options,
-               struct error *error);
+/* What `compile` makes of a trace. */
+struct compile_job {
+  const char *in;                       /* the name in warnings */
+  const char *out, *accesses, *origins; /* accesses, origins: NULL where they are not wanted */
+  double horizon_ns;
+  struct groups groups; /* none: the history as it is; not together with accesses */
+  struct positions positions;
+};
 
-/* The options for a history, with progress under that label; call progress_end when it is over. */
-struct history_options history_options_of(const struct options *options, struct progress *progress, const char *label,
-                                          const struct trace_reader *reader);
-
-/* Compiles into files that appear whole or not at all: the workload, and options->accesses if it is given. Accesses
-   that are missing are reported on stderr. Returns 0, or -1 with error. */
-int compile_to(struct trace_reader *reader, const char *out, const struct options *options, struct witness *witness,
+/* Compiles into files that appear whole or not at all. Accesses that are missing are reported on stderr. Returns 0, or
+   -1 with error. */
+int compile_to(struct trace_reader *reader, const struct compile_job *job, struct witness *witness,
                struct error *error);

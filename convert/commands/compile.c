@@ -1,12 +1,183 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/commands.h"
 
+#include "convert/commands/inputs.h"
+#include "convert/compile/compile.h"
+#include "convert/origins/origins_write.h"
+#include "convert/whatif/rewriter.h"
+#include "core/base/files.h"
 #include "core/workload/witness.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+typedef VECTOR(struct group) group_list;
+typedef VECTOR(uint64_t) position_list;
+
+struct settings {
+  struct input_settings input;
+  const char *out, *accesses, *origins;
+  group_list groups;
+  position_list positions;
+  bool json;
+  double horizon_ns;
+};
+
+static const char *take_group(void *field, const char *value) {
+  group_list *groups = field;
+  struct group *group = vector_add(groups);
+  return group ? group_parse(group, value) : "out of memory";
+}
+
+/* Positions rise, so that one comparison per op finds them. */
+static const char *take_position(void *field, const char *value) {
+  position_list *positions = field;
+  uint64_t position;
+  if (cli_count(&position, value))
+    return "needs a number of ops";
+  if (positions->count && positions->at[positions->count - 1] >= position)
+    return "needs rising positions";
+  uint64_t *added = vector_add(positions);
+  if (!added)
+    return "out of memory";
+  *added = position;
+  return NULL;
+}
+
+static const struct cli_option options[] = {
+    {.name = "output",
+     .letter = 'o',
+     .value = "OUT.work",
+     .take = cli_text,
+     .field = offsetof(struct settings, out),
+     .help = "where the workload goes",
+     .fallback = "F, ending in .work instead of .tape"},
+    {.name = "accesses",
+     .value = "OUT.accesses",
+     .take = cli_text,
+     .field = offsetof(struct settings, accesses),
+     .help = "write the trace's data accesses for the replay pass misses (record --accesses)"},
+    {.name = "origins",
+     .value = "OUT.origins",
+     .take = cli_text,
+     .field = offsetof(struct settings, origins),
+     .help = "write which call stack acquired each object, for the replay pass blame"},
+    {.name = "group",
+     .value = "EXPR=ACTION",
+     .take = take_group,
+     .field = offsetof(struct settings, groups),
+     .help = "treat a group of objects differently, as 'heaptape whatif' describes: ACTION is remove, segregate, "
+             "pool=BYTES, early or late. Repeatable, for groups that have no objects in common",
+     .repeats = true},
+    {.name = "position",
+     .value = "N",
+     .take = take_position,
+     .field = offsetof(struct settings, positions),
+     .help = "with --group: the workload's info JSON gives the position in it of that position of the trace. "
+             "Repeatable, rising",
+     .repeats = true},
+    {.name = "json", .take = cli_flag, .field = offsetof(struct settings, json), .help = "the result as JSON"},
+    {.name = "horizon",
+     .value = "NS",
+     .take = cli_decimal,
+     .field = offsetof(struct settings, horizon_ns),
+     .help = "as for 'heaptape check'"},
+    {.name = "", .rows = input_options, .field = offsetof(struct settings, input)},
+    {.name = NULL},
+};
+
+/* Reports accesses that the replay will not make. */
+static void print_lost_accesses(const char *in, const struct trace_reader *reader,
+                                const struct access_order_counts *compiled) {
+  uint64_t lost = compiled->lost, all = compiled->objects + compiled->other + lost;
+  uint64_t lost_before = trace_reader_summary(reader)->accesses.lost;
+  if (lost)
+    diagnostics_warning(
+        CONVERT, "%s: %" PRIu64 " of %" PRIu64 " data accesses left out, as their objects are not live at that point",
+        in, lost, all);
+  if (compiled->ops_without_call)
+    diagnostics_warning(CONVERT, "%s: the data accesses end %" PRIu64 " calls before the events", in,
+                        compiled->ops_without_call);
+  if (lost_before)
+    diagnostics_warning(CONVERT, "%s: %" PRIu64 " data accesses were lost when the trace was made", in, lost_before);
+}
+
+/* The workload, and the files beside it that are wanted. */
+struct compiled_files {
+  struct output_file workload, accesses, origins;
+};
+
+static int end_files(struct compiled_files *files, const struct compile_job *job, int result, struct error *error) {
+  if (job->accesses && files->accesses.path)
+    result = output_file_end(&files->accesses, result, error);
+  if (job->origins && files->origins.path)
+    result = output_file_end(&files->origins, result, error);
+  return files->workload.path ? output_file_end(&files->workload, result, error) : result;
+}
+
+static int begin_files(struct compiled_files *files, const struct compile_job *job, struct error *error) {
+  *files = (struct compiled_files){.workload.path = NULL};
+  if (output_file_begin(&files->workload, job->out, error) != 0 ||
+      (job->accesses && output_file_begin(&files->accesses, job->accesses, error) != 0) ||
+      (job->origins && output_file_begin(&files->origins, job->origins, error) != 0))
+    return end_files(files, job, -1, error);
+  return 0;
+}
+
+/* Compiles the trace into its outputs, including origins if requested. */
+static int compile_with_origins(struct trace_reader *reader, struct compile_outputs *outputs,
+                                const struct history_options *history, struct witness *witness, struct error *error) {
+  if (!outputs->origins)
+    return compile_trace(reader, outputs, history, witness, error);
+  struct origins_writer *writer;
+  int result = origins_writer_open(&writer, reader, outputs->origins, error);
+  if (result == 0) {
+    const struct compile_observer observer = origins_writer_observer(writer);
+    outputs->observer = &observer;
+    result = compile_trace(reader, outputs, history, witness, error);
+    outputs->observer = NULL;
+  }
+  if (result == 0)
+    result = origins_writer_finish(writer, outputs->workload, error);
+  origins_writer_free(writer);
+  return result;
+}
+
+static int run_rewriting(void *context, const struct history_consumer *consumer, struct witness *witness,
+                         struct error *error) {
+  return rewriting_run(context, consumer, witness, error);
+}
+
+static json_t *about_rewriting(void *context) {
+  return ((struct rewriting *)context)->about;
+}
+
+int compile_to(struct trace_reader *reader, const struct compile_job *job, struct witness *witness,
+               struct error *error) {
+  struct compiled_files files;
+  struct progress progress;
+  if (begin_files(&files, job, error) != 0)
+    return -1;
+  struct history_options history = history_with_progress(&progress, "compile", reader);
+  history.horizon_ns = job->horizon_ns;
+  struct rewriting rewriting = {
+      .reader = reader, .options = &history, .groups = job->groups, .positions = job->positions};
+  const struct compile_rewriting rewritten = {&rewriting, run_rewriting, about_rewriting};
+  struct compile_outputs outputs = {.workload = files.workload.temporary,
+                                    .accesses = job->accesses ? files.accesses.temporary : NULL,
+                                    .origins = job->origins ? files.origins.temporary : NULL,
+                                    .rewriting = job->groups.count ? &rewritten : NULL};
+  int result = compile_with_origins(reader, &outputs, &history, witness, error);
+  json_decref(rewriting.about);
+  progress_end(&progress);
+  result = end_files(&files, job, result, error);
+  if (result == 0 && job->accesses)
+    print_lost_accesses(job->in, reader, &outputs.compiled);
+  return result;
+}
 
 /* IN.tape becomes IN.work, other names get .work appended. The caller frees it. */
 static char *default_workload_path(const char *in) {
@@ -20,54 +191,63 @@ static char *default_workload_path(const char *in) {
   return strcat(path, ".work");
 }
 
-static int run(const struct options *options) {
+static int print_result(const char *out, const struct witness *witness, bool json) {
+  if (json)
+    return print_json(json_pack("{ss so}", "out", out, "witness", witness_json(witness)));
+  if (!diagnostics_quiet())
+    fprintf(stderr, "%s: %" PRIu64 " ops of %" PRIu32 " threads, peak %" PRIu64 " live bytes\n", out, witness->ops,
+            witness->threads, witness->peak_live_bytes);
+  return EXIT_DONE;
+}
+
+static int compile(const char *in, const struct settings *settings) {
   struct error error = {""};
-  struct trace_reader *reader = NULL;
+  struct trace_reader *reader;
   struct witness witness;
-  if (!options->out && strcmp(options->in, "-") == 0)
-    return usage_error("compile - needs -o OUT.work");
-  if (options->out && strcmp(options->out, "-") == 0)
-    return usage_error("a work file can't be written to a stream");
-  if (options->groups.count && options->accesses)
-    return usage_error("compile --accesses: a rewritten history (--group) has no data accesses");
-  if (options->positions.count && !options->groups.count)
-    return usage_error("compile --position needs --group");
-  const struct format *format = input_format(options->in, options->from, &error);
-  if (!format || open_input(&reader, options->in, format, options, &error) != 0)
+  if (input_open_trace(&reader, in, &settings->input, &error) != 0)
     return failed(&error);
-  char *out = options->out ? strdup(options->out) : default_workload_path(options->in);
-  int result = out ? compile_to(reader, out, options, &witness, &error) : -1;
+  char *out = settings->out ? strdup(settings->out) : default_workload_path(in);
+  const struct compile_job job = {.in = in,
+                                  .out = out,
+                                  .accesses = settings->accesses,
+                                  .origins = settings->origins,
+                                  .horizon_ns = settings->horizon_ns,
+                                  .groups = {settings->groups.at, settings->groups.count},
+                                  .positions = {settings->positions.at, settings->positions.count}};
+  int result = out ? compile_to(reader, &job, &witness, &error) : -1;
   trace_reader_close(reader);
-  int status = EXIT_DONE;
-  if (result != 0) {
-    status = failed(&error);
-  } else {
-    if (!witness_ok(&witness))
-      diagnostics_warning(CONVERT, "%s: not a legal history: see 'heaptape check'", options->in);
-    if (options->json)
-      status = print_json(json_pack("{ss so}", "out", out, "witness", witness_json(&witness)));
-    else if (!diagnostics_quiet())
-      fprintf(stderr, "%s: %" PRIu64 " ops of %" PRIu32 " threads, peak %" PRIu64 " live bytes\n", out, witness.ops,
-              witness.threads, witness.peak_live_bytes);
-  }
+  if (result == 0 && !witness_ok(&witness))
+    diagnostics_warning(CONVERT, "%s: not a legal history: see 'heaptape check'", in);
+  int status = result == 0 ? print_result(out, &witness, settings->json) : failed(&error);
   free(out);
   return status;
 }
 
-const struct command command_compile = {
-    .name = "compile",
-    .help =
-        "usage: heaptape compile IN [-o OUT.work] [--accesses OUT.accesses] [--origins OUT.origins] [--group "
-        "EXPR=ACTION]...\n"
-        "                        [--position N]... [--json] [--horizon NS]\n"
-        "\n"
-        "Orders the events, proves the history legal, and writes the program that the replay engine runs. `heaptape replay` does\n"
-        "this automatically for a trace.\n"
-        "--accesses writes the trace's data accesses for the replay pass `misses` (record --accesses).\n"
-        "--origins writes which call stack acquired each object, for the replay pass `blame`.\n"
-        "--group treats a group of objects differently, as 'heaptape whatif' describes: ACTION is remove, segregate,\n"
-        "pool=BYTES, early or late. Repeatable, for groups that have no objects in common.\n"
-        "--position, with --group: the workload's info JSON gives the position in it of that position of the trace. Repeatable,\n"
-        "rising.\n"
-        "--horizon: as for 'heaptape check'.\n",
+static int run(struct cli_words words) {
+  struct settings settings = {.horizon_ns = -1};
+  int status = cli_parse(&convert_program, &command_compile, &settings, &words);
+  if (status != CLI_RUN)
+    return status;
+  const char *wrong = NULL;
+  if (!settings.out && strcmp(words.at[0], "-") == 0)
+    wrong = "compile - needs -o OUT.work";
+  else if (settings.out && strcmp(settings.out, "-") == 0)
+    wrong = "a work file can't be written to a stream";
+  else if (settings.groups.count && settings.accesses)
+    wrong = "compile --accesses: a rewritten history (--group) has no data accesses";
+  else if (settings.positions.count && !settings.groups.count)
+    wrong = "compile --position needs --group";
+  return wrong ? cli_wrong(&convert_program, &command_compile, "%s", wrong) : compile(words.at[0], &settings);
+}
+
+const struct cli_command command_compile = {
+    .called = "heaptape compile",
+    .summary = "make a workload from a trace",
+    .synopsis = "[OPTION...] F",
+    .details =
+        "Orders the events, proves the history legal, and writes the program that the replay engine runs. 'heaptape "
+        "replay' does this automatically for a trace.\n\n" ABOUT_FILES,
+    .options = options,
+    .least = 1,
+    .most = 1,
     .run = run};

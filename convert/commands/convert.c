@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/commands.h"
 
+#include "convert/commands/inputs.h"
 #include "convert/history/merge.h"
 #include "convert/history/trace_info.h"
 #include "convert/inspect/dump.h"
@@ -8,9 +9,71 @@
 #include "core/base/files.h"
 #include "core/workload/witness.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct slicing {
+  struct slice_spec spec;
+  json_t *texts; /* as given; NULL: none */
+};
+
+struct settings {
+  struct input_settings input;
+  const struct format *to;
+  struct slicing slicing;
+  bool merge, anonymise, archive, list;
+};
+
+static const char *take_slice(void *field, const char *value) {
+  struct slicing *slicing = field;
+  const char *problem = slice_spec_parse(&slicing->spec, value);
+  if (!slicing->texts)
+    slicing->texts = json_array();
+  json_array_append_new(slicing->texts, json_string(value));
+  return problem;
+}
+
+static const struct cli_option options[] = {
+    {.name = "to",
+     .value = "FMT",
+     .take = take_format,
+     .field = offsetof(struct settings, to),
+     .help = "the format of the output, where its name does not tell"},
+    {.name = "slice",
+     .value = "SPEC",
+     .take = take_slice,
+     .field = offsetof(struct settings, slicing),
+     .help = "a part that is itself a legal history: time=1.5s..3s, progress=10%..20%, progress=1000..5000 (events), "
+             "mark=FROM..TO, thread=0,3..5, size=1k..64k. Either side may be left out; several specs are the "
+             "intersection. Objects that are live where the part begins are acquired in a prologue",
+     .repeats = true},
+    {.name = "merge",
+     .take = cli_flag,
+     .field = offsetof(struct settings, merge),
+     .help = "traces of several processes as one process with all their threads"},
+    {.name = "anonymise",
+     .take = cli_flag,
+     .field = offsetof(struct settings, anonymise),
+     .help = "only what a replay needs: no addresses, times, names, stacks, marks"},
+    {.name = "archive",
+     .take = cli_flag,
+     .field = offsetof(struct settings, archive),
+     .help = "the smallest form; everything that reads traces reads it"},
+    {.name = "list", .take = cli_flag, .field = offsetof(struct settings, list), .help = "the formats"},
+    {.name = "", .rows = input_options, .field = offsetof(struct settings, input)},
+    {.name = NULL},
+};
+
+/* One conversion. */
+struct conversion {
+  const struct settings *settings;
+  char **in;
+  uint32_t in_count;
+  const char *out;
+  const struct format *to;
+};
 
 static int list_formats(void) {
   for (const struct format *format = formats; format->name; format++) {
@@ -25,13 +88,13 @@ static int list_formats(void) {
 }
 
 static int write_format(struct trace_reader *reader, const struct format *to, struct output_stream out,
-                        const struct options *options, struct error *error) {
+                        struct error *error) {
   struct progress progress;
   struct export_report report = {""};
   if (!to->export)
     return dump_trace(reader, &(struct dump_options){dump_format_by_name(to->name), DUMP_NO_STACKS, MERGE_ALL_THREADS},
                       out, error);
-  struct history_options history = history_options_of(options, &progress, "convert", reader);
+  struct history_options history = history_with_progress(&progress, "convert", reader);
   struct export_job job = {to->export, reader, out, &history};
   int result = export_trace(&job, &report, error);
   progress_end(&progress);
@@ -40,31 +103,17 @@ static int write_format(struct trace_reader *reader, const struct format *to, st
   return result;
 }
 
-static int write_to(struct trace_reader *reader, const struct format *to, const struct options *options,
-                    struct error *error) {
+static int write_to(struct trace_reader *reader, const struct conversion *conversion, struct error *error) {
   struct output_file file;
   struct output_stream stream;
-  if (output_stream_begin(&stream, &file, options->out, error) != 0)
+  if (output_stream_begin(&stream, &file, conversion->out, error) != 0)
     return -1;
-  int result = write_format(reader, to, stream, options, error);
+  int result = write_format(reader, conversion->to, stream, error);
   return output_stream_end(&stream, &file, result, error);
 }
 
-static int import_to(const struct format *from, const struct options *options, struct error *error) {
-  struct output_file file;
-  struct import_report report = {""};
-  if (output_file_begin(&file, options->out, error) != 0)
-    return -1;
-  struct import_options import = options->import;
-  import.report = &report;
-  int result = import_file(from->import, options->in, &import, file.temporary, error);
-  if (result == 0)
-    print_import_report(options->in, &report);
-  return output_file_end(&file, result, error);
-}
-
-static bool rewrites(const struct options *options) {
-  return options->merge || options->slices || options->anonymise || options->archive;
+static bool rewrites(const struct settings *settings) {
+  return settings->merge || settings->slicing.texts || settings->anonymise || settings->archive;
 }
 
 static bool is_distilled(const struct trace_summary *summary) {
@@ -75,137 +124,157 @@ static bool is_distilled(const struct trace_summary *summary) {
   return distilled;
 }
 
-/* Merges, slices and so on into the file at path. Closes the readers. */
-static int rewrite_to(struct trace_reader **readers, const char *path, const struct options *options, bool archive,
-                      struct error *error) {
-  struct progress progress;
-  struct rewrite rewrite = {.slice = options->slice,
-                            .merge = options->merge,
-                            .anonymise = options->anonymise,
-                            .archive = archive,
-                            .history = history_options_of(options, &progress, "convert", readers[0])};
-  bool drops = false, drops_manifest = false;
-  for (uint32_t i = 0; i < options->input_count; i++) {
+static void warn_of_lost_parts(struct trace_reader **readers, const struct conversion *conversion) {
+  const struct settings *settings = conversion->settings;
+  bool partial = settings->merge || settings->slicing.texts, drops = false, drops_manifest = false;
+  for (uint32_t i = 0; i < conversion->in_count; i++) {
     const struct trace_summary *summary = trace_reader_summary(readers[i]);
-    drops |= (options->merge || options->slices) && summary->accesses.recorded;
-    drops_manifest |= (options->merge || options->slices) && is_distilled(summary);
+    drops |= partial && summary->accesses.recorded;
+    drops_manifest |= partial && is_distilled(summary);
   }
-  rewrite.slice.texts = options->slices;
-  int result = rewrite_trace(&rewrite, readers, options->input_count, path, error);
-  progress_end(&progress);
-  if (result == 0 && drops)
-    diagnostics_warning(CONVERT, "%s: data accesses are left out: a slice or a merged trace has none", options->out);
-  if (result == 0 && drops_manifest)
+  if (drops)
+    diagnostics_warning(CONVERT, "%s: data accesses are left out: a slice or a merged trace has none", conversion->out);
+  if (drops_manifest)
     diagnostics_warning(CONVERT, "%s: is not a distillate any more: a slice or merged trace says nothing of the whole",
-                        options->out);
+                        conversion->out);
+}
+
+/* Merges, slices and so on into the file at path. */
+static int rewrite_to(struct trace_reader **readers, const char *path, const struct conversion *conversion,
+                      bool archive, struct error *error) {
+  const struct settings *settings = conversion->settings;
+  struct progress progress;
+  struct rewrite rewrite = {.slice = settings->slicing.spec,
+                            .merge = settings->merge,
+                            .anonymise = settings->anonymise,
+                            .archive = archive,
+                            .history = history_with_progress(&progress, "convert", readers[0])};
+  rewrite.slice.texts = settings->slicing.texts;
+  int result = rewrite_trace(&rewrite, readers, conversion->in_count, path, error);
+  progress_end(&progress);
+  if (result == 0)
+    warn_of_lost_parts(readers, conversion);
   return result;
 }
 
-static int open_inputs(struct trace_reader **readers, const struct options *options, struct error *error) {
-  for (uint32_t i = 0; i < options->input_count; i++) {
-    const struct format *format = input_format(options->inputs[i], options->from, error);
-    if (!format || open_input(&readers[i], options->inputs[i], format, options, error) != 0) {
-      while (i > 0)
-        trace_reader_close(readers[--i]);
-      return -1;
+static void close_inputs(struct trace_reader **readers, uint32_t count) {
+  for (uint32_t i = 0; readers && i < count; i++)
+    trace_reader_close(readers[i]);
+  free(readers);
+}
+
+/* NULL with error. */
+static struct trace_reader **open_inputs(const struct conversion *conversion, struct error *error) {
+  struct trace_reader **readers = calloc(conversion->in_count, sizeof *readers);
+  if (!readers)
+    error_set(error, conversion->in[0], "out of memory");
+  for (uint32_t i = 0; readers && i < conversion->in_count; i++)
+    if (input_open_trace(&readers[i], conversion->in[i], &conversion->settings->input, error) != 0) {
+      readers[i] = NULL;
+      close_inputs(readers, conversion->in_count);
+      return NULL;
     }
-  }
-  return 0;
+  return readers;
 }
 
-/* The input as one trace: rewritten, if requested, through a temporary one. */
-static int open_rewritten(struct trace_reader **reader, const struct options *options, struct error *error) {
-  struct trace_reader **readers = calloc(options->input_count, sizeof *readers);
-  struct temporary_file temporary = {.fd = -1};
-  int result = readers ? open_inputs(readers, options, error) : error_set(error, options->in, "out of memory");
-  if (result == 0 && !rewrites(options)) {
-    *reader = readers[0];
-  } else if (result == 0) {
-    result = temporary_file_open(&temporary, error);
-    if (result == 0)
-      result = rewrite_to(readers, temporary.path, options, false, error);
-    if (result == 0)
-      result = trace_reader_open(reader, temporary.path, error);
-  }
-  temporary_file_close(&temporary);
-  free(readers);
-  return result;
-}
-
-static int convert_to_tape(const struct format *from, const struct options *options, struct error *error) {
-  if (from->import && !rewrites(options))
-    return import_to(from, options, error);
+static int write_tape(struct trace_reader **readers, const struct conversion *conversion, struct error *error) {
   struct output_file file;
-  struct trace_reader **readers = calloc(options->input_count, sizeof *readers);
-  int result = readers ? open_inputs(readers, options, error) : error_set(error, options->in, "out of memory");
+  if (output_file_begin(&file, conversion->out, error) != 0)
+    return -1;
+  int result = rewrite_to(readers, file.temporary, conversion, conversion->settings->archive, error);
+  return output_file_end(&file, result, error);
+}
+
+static int write_other(struct trace_reader *reader, const struct conversion *conversion, struct error *error) {
+  struct witness witness;
+  const struct compile_job job = {.in = conversion->in[0], .out = conversion->out, .horizon_ns = -1};
+  return strcmp(conversion->to->name, "work") == 0 ? compile_to(reader, &job, &witness, error)
+                                                   : write_to(reader, conversion, error);
+}
+
+/* The same, of the rewritten trace. */
+static int write_other_rewritten(struct trace_reader **readers, const struct conversion *conversion,
+                                 struct error *error) {
+  struct trace_reader *reader = NULL;
+  struct temporary_file temporary;
+  if (temporary_file_open(&temporary, error) != 0)
+    return -1;
+  int result = rewrite_to(readers, temporary.path, conversion, false, error);
   if (result == 0)
-    result = output_file_begin(&file, options->out, error);
+    result = trace_reader_open(&reader, temporary.path, error);
+  temporary_file_close(&temporary);
   if (result == 0)
-    result = output_file_end(&file, rewrite_to(readers, file.temporary, options, options->archive, error), error);
-  free(readers);
+    result = write_other(reader, conversion, error);
+  trace_reader_close(reader);
   return result;
 }
 
-static int convert_trace(const struct format *from, const struct format *to, const struct options *options) {
+static int import_to(const struct format *from, const struct conversion *conversion, struct error *error) {
+  struct output_file file;
+  if (output_file_begin(&file, conversion->out, error) != 0)
+    return -1;
+  int result = input_import(conversion->in[0], from, &conversion->settings->input, file.temporary, error);
+  return output_file_end(&file, result, error);
+}
+
+static int convert(const struct conversion *conversion) {
   struct error error = {""};
-  struct trace_reader *reader = NULL;
-  struct witness witness;
-  int result;
-  if (strcmp(to->name, "tape") == 0) {
-    result = convert_to_tape(from, options, &error);
-    return result == 0 ? EXIT_DONE : failed(&error);
-  }
-  if (open_rewritten(&reader, options, &error) != 0)
+  bool to_tape = strcmp(conversion->to->name, "tape") == 0, rewritten = rewrites(conversion->settings);
+  const struct format *from = input_format(conversion->in[0], &conversion->settings->input, &error);
+  if (!from)
     return failed(&error);
-  if (strcmp(to->name, "work") == 0)
-    result = compile_to(reader, options->out, options, &witness, &error);
-  else
-    result = write_to(reader, to, options, &error);
-  trace_reader_close(reader);
+  if (to_tape && from->import && !rewritten)
+    return import_to(from, conversion, &error) == 0 ? EXIT_DONE : failed(&error);
+  struct trace_reader **readers = open_inputs(conversion, &error);
+  if (!readers)
+    return failed(&error);
+  int result = to_tape     ? write_tape(readers, conversion, &error)
+               : rewritten ? write_other_rewritten(readers, conversion, &error)
+                           : write_other(readers[0], conversion, &error);
+  close_inputs(readers, conversion->in_count);
   return result == 0 ? EXIT_DONE : failed(&error);
 }
 
-static int run(const struct options *options) {
-  struct error error = {""};
-  if (options->list)
-    return list_formats();
-  if (!options->out)
-    return usage_error("convert needs IN and OUT");
-  if (options->from && !format_by_name(options->from))
-    return usage_error("unknown format '%s': convert --list shows those known", options->from);
-  const struct format *to = options->to ? format_by_name(options->to) : format_by_suffix(options->out);
-  if (options->to && !to)
-    return usage_error("unknown format '%s': convert --list shows those known", options->to);
-  if (!to && strcmp(options->out, "-") == 0)
-    to = format_by_name("text");
+/* Chooses the output's format. Returns CLI_RUN, or the exit status for wrong usage. */
+static int choose_format(struct conversion *conversion) {
+  const char *out = conversion->out;
+  conversion->to = conversion->settings->to ? conversion->settings->to : format_by_suffix(out);
+  if (!conversion->to && strcmp(out, "-") == 0)
+    conversion->to = format_by_name("text");
+  const struct format *to = conversion->to;
   if (!to)
-    return usage_error("can't tell the format from the name %s: give it with --to", options->out);
+    return cli_wrong(&convert_program, &command_convert, "can't tell the format from the name %s: give it with --to",
+                     out);
   if (!to->suffix)
-    return usage_error("format '%s' can only be read", to->name);
-  if (strcmp(options->out, "-") == 0 && dump_format_by_name(to->name) < 0 && !to->export)
-    return usage_error("a %s file can't be written to a stream", to->name);
-  if (options->archive && strcmp(to->name, "tape") != 0)
-    return usage_error("--archive is a form of the tape format, not of %s", to->name);
-  const struct format *from = input_format(options->in, options->from, &error);
-  return from ? convert_trace(from, to, options) : failed(&error);
+    return cli_wrong(&convert_program, &command_convert, "format '%s' can only be read", to->name);
+  if (strcmp(out, "-") == 0 && dump_format_by_name(to->name) < 0 && !to->export)
+    return cli_wrong(&convert_program, &command_convert, "a %s file can't be written to a stream", to->name);
+  if (conversion->settings->archive && strcmp(to->name, "tape") != 0)
+    return cli_wrong(&convert_program, &command_convert, "--archive is a form of the tape format, not of %s", to->name);
+  return CLI_RUN;
 }
 
-const struct command command_convert = {
-    .name = "convert",
-    .help =
-        "usage: heaptape convert [--from FMT] [--allow-gaps] [--process PID] [--slice SPEC]... [--anonymise]\n"
-        "                        [--archive] IN [--to FMT] OUT\n"
-        "       heaptape convert --merge [--slice SPEC]... [--anonymise] [--archive] IN... OUT\n"
-        "       heaptape convert --list\n"
-        "\n"
-        "Formats are detected or named; --list prints those known.\n"
-        "\n"
-        "  --slice SPEC   a part that is itself a legal history: time=1.5s..3s, progress=10%..20%, progress=1000..5000\n"
-        "                 (events), mark=FROM..TO, thread=0,3..5, size=1k..64k. Either side may be left out; several specs are\n"
-        "                 the intersection. Objects that are live where the part begins are acquired in a prologue.\n"
-        "  --merge        traces of several processes as one process with all their threads\n"
-        "  --anonymise    only what a replay needs: no addresses, times, names, stacks, marks\n"
-        "  --archive      the smallest form; everything that reads traces reads it\n"
-        "  --allow-gaps   accept a recording that reports lost events; each loss becomes a gap in the trace\n"
-        "  --process PID  of a recording of several processes, take this one\n",
+static int run(struct cli_words words) {
+  struct settings settings = {.slicing.spec = slice_everything()};
+  int status = cli_parse(&convert_program, &command_convert, &settings, &words);
+  if (status != CLI_RUN)
+    return status;
+  if (settings.list)
+    return list_formats();
+  if (words.count < 2)
+    return cli_wrong(&convert_program, &command_convert, "convert needs IN and OUT");
+  if (words.count > 2 && !settings.merge)
+    return cli_wrong(&convert_program, &command_convert, "too many arguments: %s", words.at[2]);
+  struct conversion conversion = {
+      .settings = &settings, .in = words.at, .in_count = (uint32_t)words.count - 1, .out = words.at[words.count - 1]};
+  status = choose_format(&conversion);
+  return status == CLI_RUN ? convert(&conversion) : status;
+}
+
+const struct cli_command command_convert = {
+    .called = "heaptape convert",
+    .summary = "translate between formats",
+    .synopsis = "[OPTION...] IN OUT\n--merge [OPTION...] IN... OUT\n--list",
+    .details = "Formats are detected or named; --list prints those known. - is standard input or output.",
+    .options = options,
     .run = run};

@@ -1,61 +1,54 @@
 /* SPDX-License-Identifier: MIT */
-/* heaptape-convert: its table of commands. */
+/* heaptape-convert: its table of commands, and what they share. */
 #include "convert/commands/commands.h"
 
-#include "core/base/diagnostics.h"
 #include "core/base/files.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-static const struct command *const commands[] = {&command_compile, &command_check,   &command_info,   &command_profile,
-                                                 &command_dump,    &command_convert, &command_reduce, &command_distil,
-                                                 &command_windows, &command_names,   &command_spans};
-enum { COMMANDS = sizeof commands / sizeof *commands };
+static const struct cli_command *const commands[] = {
+    &command_compile, &command_check,   &command_info,   &command_profile, &command_dump,  &command_convert,
+    &command_reduce,  &command_windows, &command_distil, &command_names,   &command_spans, NULL};
+const struct cli_program convert_program = {CONVERT, commands};
 
-static const char about_files[] = "IN and F: a trace (.tape), a workload (.work; check and info), or any format that "
-                                  "'heaptape convert --list' shows, detected\n"
-                                  "by content. - is standard input or output.\n\n" DIAGNOSTICS_HELP;
+int failed(const struct error *error) {
+  diagnostics_error(CONVERT, "%s", error->text[0] ? error->text : "failed");
+  return EXIT_FAILED;
+}
 
-/* The help of that command, or of all commands if there is none of that name. */
-static int print_help(const char *name) {
-  bool named = false;
-  for (size_t i = 0; i < COMMANDS; i++)
-    named = named || strcmp(commands[i]->name, name) == 0;
-  for (size_t i = 0; i < COMMANDS; i++)
-    if (!named || strcmp(commands[i]->name, name) == 0)
-      printf("%s\n", commands[i]->help);
-  fputs(about_files, stdout);
+int finish_output(int status) {
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return status;
+  diagnostics_error(CONVERT, "standard output: can't write: %s", strerror(errno));
+  return EXIT_FAILED;
+}
+
+/* Version of the shapes that docs/formats/SCHEMAS.md names. */
+enum { OUTPUT_SCHEMA = 1 };
+
+int print_json(json_t *object) {
+  json_t *whole = json_pack("{s:i}", "schema", OUTPUT_SCHEMA);
+  json_object_update(whole, object);
+  json_dumpf(whole, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+  printf("\n");
+  json_decref(whole);
+  json_decref(object);
   return finish_output(EXIT_DONE);
 }
 
-static const struct command *find(const char *name) {
-  for (size_t i = 0; i < COMMANDS; i++)
-    if (strcmp(name, commands[i]->name) == 0)
-      return commands[i];
-  return NULL;
+static void show_progress(void *context, uint64_t events) {
+  progress_show(context, events);
 }
 
-static int refuse(const char *name) {
-  const char *names[COMMANDS + 1] = {NULL};
-  for (size_t i = 0; i < COMMANDS; i++)
-    names[i] = commands[i]->name;
-  const char *near = near_word(name, names);
-  if (near)
-    return usage_error("unknown command '%s': did you mean '%s'?", name, near);
-  return usage_error("unknown command '%s'", name);
+struct history_options history_with_progress(struct progress *progress, const char *label,
+                                             const struct trace_reader *reader) {
+  progress_begin(progress, label, trace_reader_summary(reader)->events);
+  return (struct history_options){.horizon_ns = -1, .progress = show_progress, .progress_context = progress};
 }
 
 int main(int argc, char **argv) {
-  struct options options;
-  struct options_error error;
-  int parsed = options_parse(&options, argc, argv, &error);
-  if (options.command && !find(options.command))
-    return refuse(options.command);
-  if (parsed != 0)
-    return usage_error("%s", error.text);
-  if (options.help)
-    return print_help(argv[1]);
   output_file_guard();
-  return find(options.command)->run(&options);
+  return cli_main(&convert_program, argc, argv);
 }

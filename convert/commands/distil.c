@@ -1,14 +1,101 @@
 /* SPDX-License-Identifier: MIT */
+/* windows and distil: windows of a workload, as figures and as a trace that stands for the whole. */
 #include "convert/commands/commands.h"
 
-#include "convert/commands/workload_input.h"
+#include "convert/commands/inputs.h"
 #include "convert/distil/distil.h"
+#include "convert/distil/window_features.h"
 #include "core/base/files.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct settings {
+  struct input_settings input;
+  const char *out, *plan, *accesses;
+  uint64_t ops;
+  bool json;
+};
+
+static const struct cli_option windows_options[] = {
+    {.name = "ops",
+     .value = "N",
+     .take = cli_count_above_0,
+     .field = offsetof(struct settings, ops),
+     .help = "the size of a window"},
+    {.name = "output",
+     .letter = 'o',
+     .value = "OUT",
+     .take = cli_text,
+     .field = offsetof(struct settings, out),
+     .help = "where the table goes",
+     .fallback = "standard output"},
+    {.name = "", .rows = input_options, .field = offsetof(struct settings, input)},
+    {.name = NULL},
+};
+
+static int write_windows(const struct workload *workload, const struct settings *settings, struct error *error) {
+  struct output_file file;
+  struct output_stream stream;
+  if (output_stream_begin(&stream, &file, settings->out, error) != 0)
+    return -1;
+  int result = window_features_write(workload, settings->ops, stream, error);
+  return output_stream_end(&stream, &file, result, error);
+}
+
+static int run_windows(struct cli_words words) {
+  struct settings settings = {.out = "-"};
+  struct error error = {""};
+  struct input input;
+  int status = cli_parse(&convert_program, &command_windows, &settings, &words);
+  if (status != CLI_RUN)
+    return status;
+  if (settings.ops == 0)
+    return cli_wrong(&convert_program, &command_windows, "windows needs --ops N");
+  int result = input_open_workload(&input, words.at[0], &settings.input, &error);
+  if (result == 0)
+    result = write_windows(&input.workload, &settings, &error);
+  input_close(&input);
+  return result == 0 ? EXIT_DONE : failed(&error);
+}
+
+const struct cli_command command_windows = {
+    .called = "heaptape-convert windows",
+    .summary = "counts of each window of N ops",
+    .synopsis = "--ops N [OPTION...] F",
+    .details =
+        "Describes each window of N ops of a trace or workload: a line of JSON that names the columns, then a row "
+        "of 64-bit counts for each window (convert/distil/README.md).",
+    .options = windows_options,
+    .least = 1,
+    .most = 1,
+    .run = run_windows};
+
+static const struct cli_option distil_options[] = {
+    {.name = "plan",
+     .value = "PLAN.json",
+     .take = cli_text,
+     .field = offsetof(struct settings, plan),
+     .help = "what the distillate holds; 'heaptape distil' makes plans"},
+    {.name = "output",
+     .letter = 'o',
+     .value = "OUT.tape",
+     .take = cli_text,
+     .field = offsetof(struct settings, out),
+     .help = "where the distillate goes; without it, only report how many ops it would have (--json)"},
+    {.name = "accesses",
+     .value = "W.accesses",
+     .take = cli_text,
+     .field = offsetof(struct settings, accesses),
+     .help = "for a workload: the file that 'compile --accesses' wrote beside it; the windows then include their data "
+             "accesses"},
+    {.name = "json", .take = cli_flag, .field = offsetof(struct settings, json), .help = "the result as JSON"},
+    {.name = "", .rows = input_options, .field = offsetof(struct settings, input)},
+    {.name = NULL},
+};
 
 enum { PLAN_BYTES = 16 << 20 };
 
@@ -42,49 +129,53 @@ static int distil_to(const struct workload *workload, const struct distil_plan *
   return output_file_end(&file, distil_write(workload, plan, file.temporary, counts, error), error);
 }
 
-static int distil(const struct options *options, struct distil_counts *counts, struct error *error) {
-  struct workload_input input;
+static int distil(const char *in, const struct settings *settings, struct distil_counts *counts, struct error *error) {
+  struct input input;
   struct distil_plan plan = {.manifest = NULL};
-  int result = read_plan(options->plan, &plan, error);
-  plan.accesses = options->accesses;
+  int result = read_plan(settings->plan, &plan, error);
+  plan.accesses = settings->accesses;
   if (result == 0) {
-    result = workload_input_open(&input, options, error);
+    result = input_open_workload(&input, in, &settings->input, error);
     if (result == 0)
-      result = distil_to(&input.workload, &plan, options->out, counts, error);
-    workload_input_close(&input);
+      result = distil_to(&input.workload, &plan, settings->out, counts, error);
+    input_close(&input);
   }
   distil_plan_free(&plan);
   return result;
 }
 
-static int run(const struct options *options) {
+static int run_distil(struct cli_words words) {
+  struct settings settings = {.out = NULL};
   struct error error = {""};
   struct distil_counts counts;
-  if (!options->plan)
-    return usage_error("distil needs --plan PLAN.json");
-  if (options->out ? strcmp(options->out, "-") == 0 : !options->json)
-    return usage_error("distil needs -o OUT.tape, or --json alone");
-  if (distil(options, &counts, &error) != 0)
+  int status = cli_parse(&convert_program, &command_distil, &settings, &words);
+  if (status != CLI_RUN)
+    return status;
+  if (!settings.plan)
+    return cli_wrong(&convert_program, &command_distil, "distil needs --plan PLAN.json");
+  if (settings.out ? strcmp(settings.out, "-") == 0 : !settings.json)
+    return cli_wrong(&convert_program, &command_distil, "distil needs -o OUT.tape, or --json alone");
+  if (distil(words.at[0], &settings, &counts, &error) != 0)
     return failed(&error);
-  if (options->json)
-    return print_json(json_pack("{s:s? s:I s:I s:I s:I s:I}", "out", options->out, "ops", (json_int_t)counts.ops,
+  if (settings.json)
+    return print_json(json_pack("{s:s? s:I s:I s:I s:I s:I}", "out", settings.out, "ops", (json_int_t)counts.ops,
                                 "whole_ops", (json_int_t)counts.whole_ops, "counted_ops",
                                 (json_int_t)counts.counted_ops, "warm_up_ops", (json_int_t)counts.warm_up_ops,
                                 "objects", (json_int_t)counts.objects));
   if (!diagnostics_quiet())
-    fprintf(stderr, "%s: %" PRIu64 " ops of %" PRIu64 ": %" PRIu64 " count, %" PRIu64 " warm up\n", options->out,
+    fprintf(stderr, "%s: %" PRIu64 " ops of %" PRIu64 ": %" PRIu64 " count, %" PRIu64 " warm up\n", settings.out,
             counts.ops, counts.whole_ops, counts.counted_ops, counts.warm_up_ops);
   return EXIT_DONE;
 }
 
-const struct command command_distil = {
-    .name = "distil",
-    .help =
-        "usage: heaptape-convert distil F --plan PLAN.json [--accesses W.accesses] -o OUT.tape [--json]\n"
-        "       heaptape-convert distil F --plan PLAN.json [--accesses W.accesses] --json\n"
-        "\n"
-        "Makes the distillate that a plan describes (convert/distil/plan.h) of a trace or workload: windows of its ops and\n"
-        "objects that make up its memory, with the manifest by which figures of the whole are estimated. 'heaptape distil'\n"
-        "makes plans. Without -o: only reports how many ops it would have. --accesses: for a workload, the file that 'compile\n"
-        "--accesses' wrote beside it; the windows then include their data accesses.\n",
-    .run = run};
+const struct cli_command command_distil = {
+    .called = "heaptape-convert distil",
+    .summary = "the distillate that a plan describes",
+    .synopsis = "--plan PLAN.json [OPTION...] -o OUT.tape F\n--plan PLAN.json [OPTION...] --json F",
+    .details =
+        "Makes the distillate that a plan describes (convert/distil/plan.h) of a trace or workload: windows of its "
+        "ops and objects that make up its memory, with the manifest by which figures of the whole are estimated.",
+    .options = distil_options,
+    .least = 1,
+    .most = 1,
+    .run = run_distil};

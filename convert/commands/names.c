@@ -73,23 +73,28 @@ static int print_names(const json_t *request, const char *in, struct error *erro
   return result;
 }
 
-static int run(const struct options *options) {
+static int run(struct cli_words words) {
   struct error error = {""};
   json_error_t reason;
-  bool standard = strcmp(options->in, "-") == 0;
-  json_t *request = standard ? json_loadf(stdin, 0, &reason) : json_load_file(options->in, 0, &reason);
-  int result = request ? print_names(request, options->in, &error)
-                       : error_set(&error, options->in, "offset %d: %s", reason.position, reason.text);
+  int status = cli_parse(&convert_program, &command_names, NULL, &words);
+  if (status != CLI_RUN)
+    return status;
+  const char *in = words.at[0];
+  json_t *request = strcmp(in, "-") == 0 ? json_loadf(stdin, 0, &reason) : json_load_file(in, 0, &reason);
+  int result =
+      request ? print_names(request, in, &error) : error_set(&error, in, "offset %d: %s", reason.position, reason.text);
   json_decref(request);
   return result == 0 ? EXIT_DONE : result > 0 ? EXIT_FAILED : failed(&error);
 }
 
-const struct command command_names = {
-    .name = "names",
-    .help =
-        "usage: heaptape-convert names F\n"
-        "\n"
-        "Names instructions of a process. F, or standard input for -, has {\"modules\": [{\"name\", \"path\", \"build_id\",\n"
-        "\"start\", \"end\", \"bias\"}], \"instructions\": [N]}. Prints {\"names\": [[{\"function\", \"file\",\n"
-        "\"line\", \"module\", \"offset\", \"wrapper\"}]]}: for each instruction its functions, innermost first.\n",
+const struct cli_command command_names = {
+    .called = "heaptape-convert names",
+    .summary = "names of instructions of a process",
+    .synopsis = "F",
+    .details = "Names instructions of a process. F, or standard input for -, has {\"modules\": [{\"name\", \"path\", "
+               "\"build_id\", \"start\", \"end\", \"bias\"}], \"instructions\": [N]}. Prints {\"names\": "
+               "[[{\"function\", \"file\", \"line\", \"module\", \"offset\", \"wrapper\"}]]}: for each instruction its "
+               "functions, innermost first.",
+    .least = 1,
+    .most = 1,
     .run = run};

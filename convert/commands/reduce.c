@@ -1,15 +1,60 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/commands.h"
 
+#include "convert/commands/inputs.h"
 #include "convert/rewrite/workload_trace.h"
 #include "core/base/files.h"
+#include "core/base/vector.h"
 
 #include <fcntl.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+typedef VECTOR(uint32_t) thread_list;
+
+struct settings {
+  const char *out, *keep;
+  uint64_t end;
+  thread_list joined;
+  bool json;
+};
+
+static const char *take_thread(void *field, const char *value) {
+  thread_list *threads = field;
+  uint32_t *added = vector_add(threads);
+  return added ? cli_count_32(added, value) : "out of memory";
+}
+
+static const struct cli_option options[] = {
+    {.name = "output",
+     .letter = 'o',
+     .value = "OUT.tape",
+     .take = cli_text,
+     .field = offsetof(struct settings, out),
+     .help = "where the trace goes"},
+    {.name = "keep",
+     .value = "FILE",
+     .take = cli_text,
+     .field = offsetof(struct settings, keep),
+     .help = "a file of one byte for each object, in the order of their births; 0 leaves the object out, with all its "
+             "calls. A call that is given NULL and acquires nothing counts as an object"},
+    {.name = "end",
+     .value = "POSITION",
+     .take = cli_count,
+     .field = offsetof(struct settings, end),
+     .help = "leave out the op at that position of the total order and all after it"},
+    {.name = "join",
+     .value = "THREAD",
+     .take = take_thread,
+     .field = offsetof(struct settings, joined),
+     .help = "thread 0 makes that thread's calls. Repeatable",
+     .repeats = true},
+    {.name = "json", .take = cli_flag, .field = offsetof(struct settings, json), .help = "the result as JSON"},
+    {.name = NULL},
+};
 
 /* Maps the file of --keep: one byte for each object. */
 static int map_kept(const char *path, struct workload_trace_wanted *wanted, struct error *error) {
@@ -32,17 +77,17 @@ static int map_kept(const char *path, struct workload_trace_wanted *wanted, stru
   return 0;
 }
 
-static int reduce(const struct options *options, struct workload_trace_counts *counts, struct error *error) {
+static int reduce(const char *in, const struct settings *settings, struct workload_trace_counts *counts,
+                  struct error *error) {
   struct workload workload;
-  struct workload_trace_wanted wanted = {.end = options->has_end ? options->end : UINT64_MAX,
-                                         .joined = options->joined.at,
-                                         .joined_count = options->joined.count};
+  struct workload_trace_wanted wanted = {
+      .end = settings->end, .joined = settings->joined.at, .joined_count = (uint32_t)settings->joined.count};
   struct output_file file;
-  if (workload_open(&workload, input_path(options->in), error) != 0)
+  if (workload_open(&workload, input_path(in), error) != 0)
     return -1;
-  int result = options->keep ? map_kept(options->keep, &wanted, error) : 0;
+  int result = settings->keep ? map_kept(settings->keep, &wanted, error) : 0;
   if (result == 0)
-    result = output_file_begin(&file, options->out, error);
+    result = output_file_begin(&file, settings->out, error);
   if (result == 0)
     result = output_file_end(&file, workload_trace_write(&workload, &wanted, file.temporary, counts, error), error);
   if (wanted.object_count)
@@ -51,27 +96,32 @@ static int reduce(const struct options *options, struct workload_trace_counts *c
   return result;
 }
 
-static int run(const struct options *options) {
+static int run(struct cli_words words) {
+  struct settings settings = {.end = UINT64_MAX};
   struct error error = {""};
   struct workload_trace_counts counts;
-  if (!options->out || strcmp(options->out, "-") == 0)
-    return usage_error("reduce needs -o OUT.tape");
-  if (reduce(options, &counts, &error) != 0)
+  int status = cli_parse(&convert_program, &command_reduce, &settings, &words);
+  if (status != CLI_RUN)
+    return status;
+  if (!settings.out || strcmp(settings.out, "-") == 0)
+    return cli_wrong(&convert_program, &command_reduce, "reduce needs -o OUT.tape");
+  int result = reduce(words.at[0], &settings, &counts, &error);
+  free(settings.joined.at);
+  if (result != 0)
     return failed(&error);
-  if (options->json)
-    return print_json(json_pack("{ss sI sI}", "out", options->out, "objects", (json_int_t)counts.objects, "events",
+  if (settings.json)
+    return print_json(json_pack("{ss sI sI}", "out", settings.out, "objects", (json_int_t)counts.objects, "events",
                                 (json_int_t)counts.events));
   return EXIT_DONE;
 }
 
-const struct command command_reduce = {
-    .name = "reduce",
-    .help =
-        "usage: heaptape-convert reduce W.work -o OUT.tape [--keep FILE] [--end POSITION] [--join THREAD]... [--json]\n"
-        "\n"
-        "Makes a trace of a workload or of a part of it; 'heaptape minimise' tries its candidates with such traces.\n"
-        "--keep: a file of one byte for each object, in the order of their births; 0 leaves the object out, with all its\n"
-        "calls. A call that is given NULL and acquires nothing counts as an object.\n"
-        "--end: leaves out the op at that position of the total order and all after it.\n"
-        "--join: thread 0 makes that thread's calls. Repeatable.\n",
+const struct cli_command command_reduce = {
+    .called = "heaptape-convert reduce",
+    .summary = "a trace of a workload or of a part of it",
+    .synopsis = "[OPTION...] -o OUT.tape W.work",
+    .details =
+        "Makes a trace of a workload or of a part of it; 'heaptape minimise' tries its candidates with such traces.",
+    .options = options,
+    .least = 1,
+    .most = 1,
     .run = run};

@@ -3,30 +3,55 @@
 
 #include "convert/spans/spans.h"
 
-static int run(const struct options *options) {
+#include <stddef.h>
+
+struct settings {
+  uint64_t from_byte;
+  uint32_t sites;
+};
+
+static const struct cli_option options[] = {
+    {.name = "from-byte",
+     .value = "N",
+     .take = cli_count,
+     .field = offsetof(struct settings, from_byte),
+     .help = "leave out the events in blocks that begin before that byte of the file"},
+    {.name = "sites",
+     .value = "N",
+     .take = cli_count_32,
+     .field = offsetof(struct settings, sites),
+     .help = "also where the objects were acquired: N lines for the peak, N for the objects left"},
+    {.name = NULL},
+};
+
+static int run(struct cli_words words) {
+  struct settings settings = {.sites = 0};
   struct error error = {""};
-  struct trace_reader *reader = NULL;
+  struct trace_reader *reader;
   struct progress progress;
-  if (trace_reader_open(&reader, options->in, &error) != 0)
+  int status = cli_parse(&convert_program, &command_spans, &settings, &words);
+  if (status != CLI_RUN)
+    return status;
+  if (trace_reader_open(&reader, words.at[0], &error) != 0)
     return failed(&error);
-  struct history_options history = history_options_of(options, &progress, "spans", reader);
-  if (options->from_byte) /* as for any trace that lacks its start */
+  struct history_options history = history_with_progress(&progress, "spans", reader);
+  if (settings.from_byte) /* as for any trace that lacks its start */
     history.horizon_ns = 0;
-  const struct spans_options wanted = {&history, options->from_byte, options->sites};
+  const struct spans_options wanted = {&history, settings.from_byte, settings.sites};
   json_t *spans = spans_of_trace(reader, &wanted, &error);
   progress_end(&progress);
   trace_reader_close(reader);
   return spans ? print_json(spans) : failed(&error);
 }
 
-const struct command command_spans = {
-    .name = "spans",
-    .help =
-        "usage: heaptape-convert spans F.tape [--from-byte N] [--sites N]\n"
-        "\n"
-        "What a program acquired in the spans that it marked in its recording, as JSON (convert/spans/README.md). The trace may\n"
-        "still be being written.\n"
-        "\n"
-        "  --from-byte N  leave out the events in blocks that begin before that byte of the file\n"
-        "  --sites N      also where the objects were acquired: N lines for the peak, N for the objects left\n",
+const struct cli_command command_spans = {
+    .called = "heaptape-convert spans",
+    .summary = "what a program acquired in the spans that it marked",
+    .synopsis = "[OPTION...] F.tape",
+    .details =
+        "What a program acquired in the spans that it marked in its recording, as JSON (convert/spans/README.md). "
+        "The trace may still be being written.",
+    .options = options,
+    .least = 1,
+    .most = 1,
     .run = run};

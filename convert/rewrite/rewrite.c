@@ -30,11 +30,6 @@ static int run_step(const struct step_run *run, const struct slice_spec *spec, s
   }
 }
 
-static void close_all(struct trace_reader **readers, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++)
-    trace_reader_close(readers[i]);
-}
-
 int rewrite_trace(const struct rewrite *rewrite, struct trace_reader **readers, uint32_t count, const char *path,
                   struct error *error) {
   bool wanted[STEPS] = {rewrite->merge, rewrite->slice.texts != NULL, rewrite->anonymise, false};
@@ -65,6 +60,5 @@ int rewrite_trace(const struct rewrite *rewrite, struct trace_reader **readers, 
     temporary_file_close(&temporary);
   }
   trace_reader_close(reader);
-  close_all(readers, count);
   return result;
 }

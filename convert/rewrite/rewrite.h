@@ -13,6 +13,6 @@ struct rewrite {
   struct history_options history;
 };
 
-/* Writes path from the readers (one, unless it is a merge), and closes them. Returns 0, or -1 with error. */
+/* Writes path from the readers (one, unless it is a merge). Returns 0, or -1 with error. */
 int rewrite_trace(const struct rewrite *rewrite, struct trace_reader **readers, uint32_t count, const char *path,
                   struct error *error);

@@ -52,6 +52,24 @@ def test_wrong_usage_exits_with_2(arguments):
     one_line(result)
 
 
+COMMANDS = {
+    command["called"].split()[-1]: [option["flags"][-1] for option in command["options"]]
+    for command in json.loads(succeed(CONVERT, "--describe-options").stdout)["commands"]
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_refuses_the_options_of_the_others(command):
+    foreign = {flag for flags in COMMANDS.values() for flag in flags} - set(COMMANDS[command])
+    assert foreign
+    for flag in foreign:
+        # Except where it is the beginning of one of the command's own: getopt_long takes an abbreviation.
+        if not any(own.startswith(flag) for own in COMMANDS[command]):
+            result = run(CONVERT, command, "a", flag)
+            assert result.status == 2
+            assert f"unknown option {flag}" in one_line(result)
+
+
 @pytest.mark.parametrize("command", ["check", "info", "dump", "compile"])
 @pytest.mark.parametrize(
     "content",

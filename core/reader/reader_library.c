@@ -104,71 +104,103 @@ EXPORTED void heaptape_trace_summary(const struct heaptape_trace *trace, struct 
 
 EXPORTED void heaptape_trace_block(const struct heaptape_trace *trace, uint64_t number, struct heaptape_block *block) {
   const struct event_block *found = &trace->blocks[number];
-  *block = (struct heaptape_block){found->first_event, found->place.thread, found->place.rows};
+  *block = (struct heaptape_block){found->first_event, found->place.thread, found->place.rows, found->place.columns};
 }
 
-/* The bits of up to 64 rows. */
-struct bits {
-  uint64_t failed, null, releases, has_size, has_param, takes, acquires, acquire_stamped, has_touched, has_latency,
-      has_usable, has_stack;
+/* Places of the bits of a row, in the order of struct heaptape_events. */
+enum row_bit {
+  ROW_FAILED = 1,
+  ROW_NULL_IN = 2,
+  ROW_RELEASES = 4,
+  ROW_HAS_SIZE = 8,
+  ROW_HAS_PARAM = 16,
+  ROW_TAKES = 32,
+  ROW_ACQUIRES = 64,
+  ROW_STAMPED = 128
 };
 
-static ALWAYS_INLINE void put_row(const struct heaptape_events *to, uint32_t row, const struct trace_event *event,
-                                  struct bits *bits) {
-  uint8_t traits = trace_event_traits(event), both = traits & EVENT_TWO_STEPS;
-  bool takes = traits & EVENT_TAKES, stamped = !takes || both == EVENT_TWO_STEPS;
-  uint64_t bit = 1ull << row % 64;
-  to->call[row] = event->call;
-  to->request_bytes[row] = trace_event_request_bytes(event);
-  to->size[row] = event->size_bytes;
-  to->param[row] = event->param;
-  to->released[row] = event->released;
-  to->acquired[row] = event->acquired;
-  to->release_stamp[row] = takes ? event->release_stamp : 0;
-  to->acquire_stamp[row] = stamped ? event->acquire_stamp : 0;
-  to->latency[row] = event->latency - (event->latency != 0);
-  to->usable_bytes[row] = trace_event_usable_bytes(event);
-  to->touched_os_pages[row] = event->touched_os_pages - (event->touched_os_pages != 0);
-  to->stack[row] = event->stack;
-  bits->failed |= event->call & CALL_NULL_OUT ? bit : 0;
-  bits->null |= event->call & CALL_NULL_IN ? bit : 0;
-  bits->releases |= traits & EVENT_RELEASES ? bit : 0;
-  bits->has_size |= traits & CALL_HAS_SIZE ? bit : 0;
-  bits->has_param |= traits & CALL_HAS_PARAM ? bit : 0;
-  bits->takes |= takes ? bit : 0;
-  bits->acquires |= traits & EVENT_ACQUIRES ? bit : 0;
-  bits->acquire_stamped |= stamped ? bit : 0;
-  bits->has_touched |= event->touched_os_pages ? bit : 0;
-  bits->has_latency |= event->latency ? bit : 0;
-  bits->has_usable |= event->slack_bytes ? bit : 0;
-  bits->has_stack |= event->stack ? bit : 0;
+static uint8_t row_bits(const struct trace_event *event) {
+  uint8_t traits = trace_event_traits(event);
+  bool takes = traits & EVENT_TAKES, stamped = !takes || (traits & EVENT_TWO_STEPS) == EVENT_TWO_STEPS;
+  return (uint8_t)((event->call & CALL_NULL_OUT ? ROW_FAILED : 0) | (event->call & CALL_NULL_IN ? ROW_NULL_IN : 0) |
+                   (traits & EVENT_RELEASES ? ROW_RELEASES : 0) | (traits & CALL_HAS_SIZE ? ROW_HAS_SIZE : 0) |
+                   (traits & CALL_HAS_PARAM ? ROW_HAS_PARAM : 0) | (takes ? ROW_TAKES : 0) |
+                   (traits & EVENT_ACQUIRES ? ROW_ACQUIRES : 0) | (stamped ? ROW_STAMPED : 0));
 }
 
-static void put_bits(const struct heaptape_events *to, uint32_t word, const struct bits *bits) {
-  to->failed[word] = bits->failed;
-  to->null[word] = bits->null;
-  to->releases[word] = bits->releases;
-  to->has_size[word] = bits->has_size;
-  to->has_param[word] = bits->has_param;
-  to->takes[word] = bits->takes;
-  to->acquires[word] = bits->acquires;
-  to->acquire_stamped[word] = bits->acquire_stamped;
-  to->has_touched[word] = bits->has_touched;
-  to->has_latency[word] = bits->has_latency;
-  to->has_usable[word] = bits->has_usable;
-  to->has_stack[word] = bits->has_stack;
+/* A matrix of 8 x 8 bits, a row in each byte, with rows and columns exchanged (Warren, Hacker's Delight, 7-3). */
+static uint64_t transposed(uint64_t bits) {
+  uint64_t swap = (bits ^ bits >> 7) & 0x00aa00aa00aa00aau;
+  bits ^= swap ^ swap << 7;
+  swap = (bits ^ bits >> 14) & 0x0000cccc0000ccccu;
+  bits ^= swap ^ swap << 14;
+  swap = (bits ^ bits >> 28) & 0x00000000f0f0f0f0u;
+  return bits ^ swap ^ swap << 28;
+}
+
+enum { ROWS_AT_ONCE = 64 };
+
+/* Writes count rows from row first, a multiple of ROWS_AT_ONCE. */
+static void put_rows(const struct heaptape_events *to, uint32_t first, const struct trace_event *events,
+                     uint32_t count) {
+  uint8_t bits[ROWS_AT_ONCE] = {0};
+  for (uint32_t i = 0; i < count; i++) {
+    const struct trace_event *event = &events[i];
+    uint32_t row = first + i;
+    bits[i] = row_bits(event);
+    to->call[row] = event->call;
+    to->request_bytes[row] = trace_event_request_bytes(event);
+    to->size[row] = event->size_bytes;
+    to->param[row] = event->param;
+    to->released[row] = event->released;
+    to->acquired[row] = event->acquired;
+    to->release_stamp[row] = event->release_stamp;
+    to->acquire_stamp[row] = event->acquire_stamp;
+  }
+  uint8_t *const columns[] = {to->failed,    to->null,  to->releases, to->has_size,
+                              to->has_param, to->takes, to->acquires, to->acquire_stamped};
+  for (uint32_t i = 0; i < count; i += 8) {
+    uint64_t eight;
+    memcpy(&eight, &bits[i], sizeof eight);
+    eight = transposed(eight);
+    for (int column = 0; column < 8; column++)
+      columns[column][(first + i) / 8] = (uint8_t)(eight >> 8 * column);
+  }
+}
+
+static void put_bit(uint8_t *bits, uint32_t row, bool bit) {
+  bits[row / 8] = (uint8_t)((row % 8 ? bits[row / 8] : 0) | bit << row % 8);
+}
+
+/* The columns that most blocks lack. */
+static void put_optional(const struct heaptape_events *to, uint32_t first, const struct trace_event *events,
+                         uint32_t count) {
+  for (uint32_t i = 0; to->touched_os_pages && i < count; i++) {
+    to->touched_os_pages[first + i] = events[i].touched_os_pages - 1;
+    put_bit(to->has_touched, first + i, events[i].touched_os_pages);
+  }
+  for (uint32_t i = 0; to->latency && i < count; i++) {
+    to->latency[first + i] = events[i].latency - 1;
+    put_bit(to->has_latency, first + i, events[i].latency);
+  }
+  for (uint32_t i = 0; to->usable_bytes && i < count; i++) {
+    to->usable_bytes[first + i] = trace_event_usable_bytes(&events[i]);
+    put_bit(to->has_usable, first + i, events[i].slack_bytes);
+  }
+  for (uint32_t i = 0; to->stack && i < count; i++) {
+    to->stack[first + i] = events[i].stack;
+    put_bit(to->has_stack, first + i, events[i].stack);
+  }
 }
 
 /* Returns NULL, or what is wrong with row decoder->row. */
-static const char *put_rows(struct block_decoder *decoder, const struct heaptape_events *to) {
-  struct trace_event events[64];
+static const char *decode_block(struct block_decoder *decoder, const struct heaptape_events *to) {
+  struct trace_event events[ROWS_AT_ONCE];
   const char *wrong = NULL;
   while (decoder->row < decoder->rows && !wrong) {
-    struct bits bits = {0};
-    uint32_t first = decoder->row, count = block_decode_rows(decoder, events, 64, &wrong);
-    for (uint32_t i = 0; i < count; i++)
-      put_row(to, first + i, &events[i], &bits);
-    put_bits(to, first / 64, &bits);
+    uint32_t first = decoder->row, count = block_decode_rows(decoder, events, ROWS_AT_ONCE, &wrong);
+    put_rows(to, first, events, count);
+    put_optional(to, first, events, count);
   }
   return wrong;
 }
@@ -184,7 +216,7 @@ EXPORTED int heaptape_trace_events(const struct heaptape_trace *trace, uint64_t 
   } else if (place->first_stamp < trace->blocks[number].stamp) {
     error_at(&error, trace->reader->path, place->offset, "stamps go back between blocks of a thread");
   } else if (reader_begin_events(trace->reader, place, decoder, &memory, &error) == 0) {
-    const char *wrong = put_rows(decoder, columns);
+    const char *wrong = decode_block(decoder, columns);
     if (wrong)
       error_at(&error, trace->reader->path, place->offset, "row %u: %s", decoder->row, wrong);
   }

@@ -38,20 +38,27 @@ void heaptape_trace_summary(const struct heaptape_trace *trace, struct heaptape_
 struct heaptape_block {
   uint64_t first_event; /* number of its first event in its thread */
   uint32_t thread, rows;
+  uint32_t columns; /* bit i: it has column i of FORMAT.md section 4, of 11 to 15 */
 };
 void heaptape_trace_block(const struct heaptape_trace *trace, uint64_t number, struct heaptape_block *block);
 
-/* Columns of one block, each of `rows` entries. Values are 0 where a bit of the column's validity (below) is 0. */
+/* Columns of one block, each of `rows` entries. Where a bit of a column's validity is 0, its entry means nothing. The
+   last eight may be NULL: those of columns that the block lacks are not worth their memory. */
 struct heaptape_events {
   uint8_t *call; /* id and flags */
-  uint64_t *request_bytes, *size, *param, *released, *acquired, *release_stamp, *acquire_stamp, *latency, *usable_bytes;
-  uint32_t *touched_os_pages, *stack;
-  /* Bit i of byte i / 8, least significant first, as Arrow stores it. Room: rows rounded up to a multiple of 64. */
-  uint64_t *failed, *null, *releases;                                  /* these are columns themselves */
-  uint64_t *has_size, *has_param, *takes, *acquires, *acquire_stamped; /* validity: of request_bytes and size; of param;
-                                                                          of released and release_stamp; of acquired; of
-                                                                          acquire_stamp */
-  uint64_t *has_touched, *has_latency, *has_usable, *has_stack;        /* validity: of the column of that name */
+  uint64_t *request_bytes, *size, *param, *released, *acquired, *release_stamp, *acquire_stamp;
+  /* Bit i of byte i / 8, least significant first, as Arrow stores it. Room: rows rounded up to a multiple of 8. The
+     first three are columns themselves; then validity: of request_bytes and size; of param; of released and
+     release_stamp; of acquired; of acquire_stamp. */
+  uint8_t *failed, *null, *releases, *has_size, *has_param, *takes, *acquires, *acquire_stamped;
+  uint32_t *touched_os_pages; /* and its validity; likewise the next three */
+  uint8_t *has_touched;
+  uint64_t *latency;
+  uint8_t *has_latency;
+  uint64_t *usable_bytes;
+  uint8_t *has_usable;
+  uint32_t *stack;
+  uint8_t *has_stack;
 };
 int heaptape_trace_events(const struct heaptape_trace *trace, uint64_t number, const struct heaptape_events *columns,
                           char *error);

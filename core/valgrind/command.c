@@ -58,8 +58,7 @@ void valgrind_command_add_live(struct valgrind_command *command, const char *mod
 }
 
 void valgrind_command_set_environment(const struct valgrind_command *command) {
-  if (command->valgrind.library[0])
-    setenv("VALGRIND_LIB", command->valgrind.library, 1);
+  setenv("VALGRIND_LIB", command->valgrind.library, 1);
 }
 
 /* The caller owns the program's name and arguments: they are after the options, and are not counted. */

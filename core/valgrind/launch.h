@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds Valgrind and our tool for it (observe/valgrind).
+/* Finds our Valgrind tool (observe/valgrind) and the launcher of the Valgrind that it is linked with.
 
-   Job: where both are, and whether their versions match: the tool is linked against one version of Valgrind's core, and
-   needs the files of that version. Not its job: starting the program, reading results. Reads the environment; otherwise
-   any thread. */
+   Job: where both are. `make` and every package put them into valgrind/ beside heaptape's programs, with the files that
+   the tool needs: neither depends on the Valgrind of the system, which may be missing or of another version. Not its
+   job: starting the program, reading results. Any thread. */
 #pragma once
 
 #include <stddef.h>
 
 struct valgrind {
-  char program[4096]; /* what to execute: Valgrind's launcher itself, not a shell script around it */
-  char library[4096]; /* VALGRIND_LIB for our tool; empty: the tool is not there, or of another version */
+  char program[4096]; /* what to execute: Valgrind's launcher itself. Not a shell script around it, as Debian's is: a
+                         shell must not run with the allocator under test preloaded */
+  char library[4096]; /* VALGRIND_LIB: the folder of the tool */
 };
 
-/* Finds Valgrind in PATH. Returns 0, or -1 with a line in why if there is none. */
+/* Returns 0, or -1 with a line in why: the tool was not built, or is not for this processor. */
 int valgrind_find(struct valgrind *valgrind, char *why, size_t why_bytes);
-
-/* The same, and finds our tool in valgrind/ beside this program; if that folder has a launcher of Valgrind's, it is
-   used instead of the one in PATH. Returns 0, or -1 with a line in why: Valgrind is missing, the tool was not built, or
-   it was built for another version. Runs `valgrind --version`. */
-int valgrind_find_tool(struct valgrind *valgrind, char *why, size_t why_bytes);

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The Valgrind tool `heaptape`, a separate program (GPL-2): built where the headers and libraries of Valgrind are installed,
-# left out elsewhere, and for other processors. Valgrind uses out/libexec/valgrind/ as its own folder (VALGRIND_LIB): it has the tool, links to the
-# installed files that it needs, and links to the tools that tests compare it with, so that all start from paths of one
-# length: the place of the client's stack depends on it.
+# left out elsewhere, and for other processors. Valgrind uses out/libexec/valgrind/ as its own folder (VALGRIND_LIB): it has the tool and copies of
+# the installed files that the tool needs, the launcher among them, so that it runs wherever heaptape does. And links to the tools that tests
+# compare it with, so that all start from paths of one length: the place of the client's stack depends on it.
 VALGRIND_INCLUDE ?= /usr/include/valgrind
 VALGRIND_LIBRARIES ?= /usr/lib/x86_64-linux-gnu/valgrind
 VALGRIND_LIBEXEC ?= /usr/libexec/valgrind
 VALGRIND_TOOL := $(OUT)/libexec/valgrind/heaptape-amd64-linux
-VALGRIND_LINKED := $(wildcard $(VALGRIND_LIBEXEC)/default.supp $(VALGRIND_LIBEXEC)/vgpreload_core-amd64-linux.so \
-  $(addprefix $(VALGRIND_LIBEXEC)/,none-amd64-linux cachegrind-amd64-linux callgrind-amd64-linux))
+# Valgrind's own launcher; Debian's `valgrind` is a shell script around it.
+VALGRIND_LAUNCHER ?= $(firstword $(wildcard /usr/bin/valgrind.bin /usr/bin/valgrind))
+VALGRIND_COPIED := default.supp vgpreload_core-amd64-linux.so
+VALGRIND_COMPARED := $(wildcard $(addprefix $(VALGRIND_LIBEXEC)/,none-amd64-linux cachegrind-amd64-linux callgrind-amd64-linux))
 VALGRIND_NEEDS := $(VALGRIND_INCLUDE)/pub_tool_tooliface.h $(VALGRIND_LIBRARIES)/libcoregrind-amd64-linux.a \
-  $(VALGRIND_LIBRARIES)/libvex-amd64-linux.a $(VALGRIND_LIBEXEC)/vgpreload_core-amd64-linux.so
+  $(VALGRIND_LIBRARIES)/libvex-amd64-linux.a $(addprefix $(VALGRIND_LIBEXEC)/,$(VALGRIND_COPIED)) $(or $(VALGRIND_LAUNCHER),none)
 
 ifeq ($(CROSS)$(words $(wildcard $(VALGRIND_NEEDS))),$(words $(VALGRIND_NEEDS)))
-ALL += $(VALGRIND_TOOL)
+ALL += $(VALGRIND_TOOL) $(dir $(VALGRIND_TOOL))valgrind
 VALGRIND_OBJECTS := $(patsubst %.c,$(OUT)/valgrind/%.o,$(call c_component_sources,observe/valgrind $(addprefix observe/valgrind/,simulate accesses common)))
 # As Valgrind compiles its own tools: without a C library. Valgrind reads the debug information of
 # its own tools, and 3.19 can't read clang's DWARF 5. The client's flags (sanitizers) do not apply to it.
@@ -25,15 +27,19 @@ $(OUT)/valgrind/%.o: %.c
 	$(CC) $(VALGRIND_CFLAGS) -MMD -MP -c -o $@ $<
 -include $(VALGRIND_OBJECTS:.o=.d)
 
-# At a separate address, away from those of programs. The version is read again at each use.
+# At a separate address, away from those of programs.
 $(VALGRIND_TOOL): $(VALGRIND_OBJECTS) $(VALGRIND_LIBRARIES)/libcoregrind-amd64-linux.a
 	@mkdir -p $(@D)
-	ln -sf $(VALGRIND_LINKED) $(@D)/
-	sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' $(VALGRIND_INCLUDE)/config.h >$(@D)/built-for
 	$(CC) -static -nodefaultlibs -nostartfiles -u _start -Wl,--build-id=none -Wl,-Ttext-segment=0x58000000 -m64 \
 	  -Wl,--wrap=vgModuleLocal_read_debuginfo_dwarf3 -o $@ \
 	  $(VALGRIND_OBJECTS) $(addprefix $(VALGRIND_LIBRARIES)/,libcoregrind-amd64-linux.a libvex-amd64-linux.a) -lgcc \
 	  $(VALGRIND_LIBRARIES)/libgcc-sup-amd64-linux.a
+
+$(dir $(VALGRIND_TOOL))valgrind: $(VALGRIND_LAUNCHER) $(addprefix $(VALGRIND_LIBEXEC)/,$(VALGRIND_COPIED))
+	@mkdir -p $(@D)
+	install -m 644 $(addprefix $(VALGRIND_LIBEXEC)/,$(VALGRIND_COPIED)) $(@D)/
+	ln -sf $(VALGRIND_COMPARED) $(@D)/
+	install -m 755 $(VALGRIND_LAUNCHER) $@
 endif
 
 # The programs that tests run under the tool.

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""A page for each command, from its own help: from its parser where it is Python, from its --help if it is a C program.
+"""A page for each command: from its parser where it is Python, from its table of options (--describe-options) if it is
+a C program; from its --help if that has no table yet (record, observe).
 
 Both man pages (man_pages.py) and completions (__main__.py) are made from this, so neither can differ from the command.
 """
 
 import argparse
+import json
 import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from heaptape.commands.main import make_parser, parsers_of_commands
 from heaptape.commands.programs import PROGRAMS
+from heaptape.export.targets import DESCRIPTIONS
 
 USAGE_FLAG = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)(?:(\[=| |=)([^\[\]\s-][^\]\s]*))?")
 HELP_OPTION = re.compile(r"  (-.*?)(?:  +(.*))?$")
@@ -42,7 +46,8 @@ def whole_parser(command: Path) -> argparse.ArgumentParser:
     parser = make_parser()
     for name, sub in parsers_of_commands(parser).items():
         if name in PROGRAMS:
-            _add_flags(sub, _help(command, name))
+            table = described(command, name)
+            _add_table(sub, table) if table else _add_flags(sub, _help(command, name))
     return parser
 
 
@@ -54,7 +59,7 @@ def pages(command: Path) -> list[Page]:
     top.groups["commands"] = [Option(name, text) for name, text in summaries.items()]
     found = [top]
     for name, sub in parsers_of_commands(parser).items():
-        page = _from_help(name, _help(command, name)) if name in PROGRAMS else _parsed(f"heaptape-{name}", "", sub)
+        page = _of_program(command, name) if name in PROGRAMS else _parsed(f"heaptape-{name}", "", sub)
         page.summary = summaries[name]
         found.append(page)
         found += _inner(page, sub)
@@ -77,6 +82,43 @@ def _inner(page: Page, parser: argparse.ArgumentParser) -> list[Page]:
 def _listed(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     action = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     return list(action._choices_actions)
+
+
+def described(command: Path, name: str) -> dict[str, Any] | None:
+    """A C program's description of its command (core/base/cli.h). None: it has none."""
+    done = subprocess.run([command, name, "--describe-options"], capture_output=True, text=True)
+    commands = json.loads(done.stdout)["commands"] if done.returncode == 0 else []
+    return next((table for table in commands if table["called"] == f"heaptape {name}"), None)
+
+
+def _of_program(command: Path, name: str) -> Page:
+    table = described(command, name)
+    if table is None:
+        return _from_help(name, _help(command, name))
+    page = Page(f"heaptape-{name}", "", [f"{table['called']} {form}" for form in table["synopsis"]], table["details"])
+    for option in table["options"]:
+        text = option["help"] + (f" (default {option['default']})" if option["default"] else "")
+        page.groups.setdefault(option["group"], []).append(Option(_term(option), text))
+    if name == "convert":
+        page.groups["formats that --to also takes"] = [Option(*format_) for format_ in DESCRIPTIONS.items()]
+    return page
+
+
+def _term(option: dict[str, Any]) -> str:
+    value = option["value"] or ""
+    shown = f"[={value}]" if option["value_optional"] else f" {value}" if value else ""
+    return ", ".join(option["flags"]) + shown
+
+
+def _add_table(parser: argparse.ArgumentParser, table: dict[str, Any]) -> None:
+    for option in table["options"]:
+        how: dict[str, Any] = {"action": "store_true"}
+        if option["value"]:
+            how = {"choices": option["choices"], "nargs": "?" if option["value_optional"] else None}
+            how["metavar"] = None if option["choices"] else option["value"]
+        if option["group"] != "messages":  # which every parser has
+            parser.add_argument(*option["flags"], help=option["help"].replace("%", "%%"), **how)
+    parser.add_argument("files", metavar="F", nargs="*")
 
 
 def _help(command: Path, name: str) -> str:

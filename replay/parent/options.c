@@ -20,7 +20,7 @@ const char options_usage[] =
     "usage: heaptape-replay --pass time|memory|bare|verify|instructions|sharing|misses|blame|contention\n"
     "                       [--order recorded|causal|window[=N]|paced[=SPEED]|random=SEED]\n"
     "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env NAME=VALUE]... [--null] [--as-malloc] [--threads-to-cores]\n"
-    "                       [--clock recorded|real] [--disturb LINES] [--counter heaptape|callgrind] [--windows FILE]\n"
+    "                       [--clock recorded|real] [--disturb LINES] [--windows FILE]\n"
     "                       [--accesses F.accesses] [--caches BYTES:WAYS,...] [--tlbs ENTRIES:WAYS,...]\n"
     "                       [--origins W.origins] [--at POSITION|peak|live-peak|end|mark=TEXT]... [--positions N]\n"
     "                       [--baseline-rss-anon-bytes N] [--baseline-vm-size-bytes N] [--engine-cycles-per-op X]\n"
@@ -39,16 +39,6 @@ static bool parse_pass(const char *text, struct options *options) {
     if (strcmp(text, pass_name(pass)) == 0) {
       options->request.pass = pass;
       return options->have_pass = true;
-    }
-  }
-  return false;
-}
-
-static bool parse_counter(const char *text, struct options *options) {
-  for (int by = COUNTED_BY_HEAPTAPE; by <= COUNTED_BY_CALLGRIND; by++) {
-    if (strcmp(text, counted_by_name(by)) == 0) {
-      options->request.counted_by = by;
-      return true;
     }
   }
   return false;
@@ -140,7 +130,6 @@ enum option_code {
   OPTION_TO_CORES,
   OPTION_CLOCK,
   OPTION_DISTURB,
-  OPTION_COUNTER,
   OPTION_WINDOWS,
   OPTION_ACCESSES,
   OPTION_CACHES,
@@ -179,8 +168,6 @@ static bool take_option(int code, struct options *options) {
     return options->request.real_clock || strcmp(optarg, "recorded") == 0;
   case OPTION_DISTURB:
     return parse_number(optarg, &options->request.disturb_lines) && options->request.disturb_lines <= 1 << 20;
-  case OPTION_COUNTER:
-    return parse_counter(optarg, options);
   case OPTION_WINDOWS:
     options->windows = optarg;
     return *optarg;
@@ -260,18 +247,15 @@ static enum options_verdict check_blame(struct options *options) {
                                           : OPTIONS_RUN;
 }
 
-/* Counting between positions needs an order in which each op has its own, and the counter that can stop there. */
+/* Counting between positions needs an order in which each op has its own. */
 static enum options_verdict check_windows(struct options *options) {
-  struct run_request *request = &options->request;
+  const struct run_request *request = &options->request;
   if (!options->windows)
     return OPTIONS_RUN;
   if (!pass_counts_by_windows(request->pass))
     return wrong(options, "--windows is for the passes instructions and misses", NULL);
   if (request->order != ORDER_RECORDED)
     return wrong(options, "--windows needs the recorded order", NULL);
-  if (request->counted_by == COUNTED_BY_CALLGRIND)
-    return wrong(options, "--windows: callgrind can't count by windows", NULL);
-  request->counted_by = COUNTED_BY_HEAPTAPE;
   return OPTIONS_RUN;
 }
 
@@ -316,7 +300,6 @@ enum options_verdict options_parse(int count, char **arguments, struct options *
       {"threads-to-cores", no_argument, NULL, OPTION_TO_CORES},
       {"clock", required_argument, NULL, OPTION_CLOCK},
       {"disturb", required_argument, NULL, OPTION_DISTURB},
-      {"counter", required_argument, NULL, OPTION_COUNTER},
       {"windows", required_argument, NULL, OPTION_WINDOWS},
       {"accesses", required_argument, NULL, OPTION_ACCESSES},
       {"caches", required_argument, NULL, OPTION_CACHES},

@@ -303,17 +303,16 @@ static int run_process(struct run *run, const struct run_request *request, struc
 }
 
 static int count_instructions(struct run *run, const struct run_request *request, struct error *error) {
-  struct instruction_counter counter = {.by = request->counted_by};
-  const struct window_edges *edges = request->edges;
-  int status = instruction_counter_begin(&counter, request->counted_by, request->path, error);
+  struct valgrind_command command = {.failed = false};
+  int status = instruction_counter_begin(&command, request->path, error);
   if (status == 0) {
-    valgrind_command_threads(&counter.command, request->threads);
-    status = run_process(run, request, &counter.command, error);
+    valgrind_command_threads(&command, request->threads);
+    status = run_process(run, request, &command, error);
   }
   if (status == 0)
-    status = instruction_counter_read(&counter, edges ? edges->count : 0, &run->instructions, error);
-  run->counted_by = counter.by;
-  valgrind_command_close(&counter.command);
+    status =
+        instruction_counter_read(command.output, request->edges ? request->edges->count : 0, &run->instructions, error);
+  valgrind_command_close(&command);
   return status;
 }
 
@@ -337,16 +336,90 @@ static int count_misses(struct run *run, const struct run_request *request, stru
   return status;
 }
 
+/* What the pass counted of the calls that were made, and each of them adds to. */
+static uint64_t counted_by_time(const struct replay_result *result) {
+  uint64_t counted = 0;
+  for (int id = 0; id < TIMED_CALLS; id++)
+    for (unsigned class = 0; class < SIZE_CLASSES; class ++)
+      counted += result->calls[id][class].cycles_total + result->calls[id][class].preempted;
+  return counted;
+}
+
+static uint64_t counted_by_memory(const struct replay_result *result) {
+  uint64_t most = 0;
+  for (uint64_t row = 0; row < result->rows; row++)
+    most = result->timeline[row].rss_anon_bytes > most ? result->timeline[row].rss_anon_bytes : most;
+  return most;
+}
+
+/* 0 if there are no instructions below one kind of call. */
+static uint64_t counted_by_instructions(const struct run *run) {
+  for (int id = 0; id < CALL_LIMIT; id++)
+    if (run->result->call_counts[id] > 0 && run->instructions.calls[id] == 0)
+      return 0;
+  return 1;
+}
+
+/* Bursts may have no calls. */
+static uint64_t counted_by_misses(const struct run *run) {
+  const json_t *allocator = json_object_get(run->simulated, "allocator");
+  return run->accesses.has_bursts || json_integer_value(json_object_get(allocator, "instructions")) > 0;
+}
+
+/* A pass that counted 0 where calls were made did not count at all. Its figures would say that the calls are free.
+   Those of the null allocator are. */
+static int check_counted(const struct run *run, const struct run_request *request, struct error *error) {
+  const struct replay_result *result = run->result;
+  uint64_t counted = 1;
+  const char *what = "";
+  switch (request->pass) {
+  case PASS_TIME:
+    what = "cycles";
+    counted = counted_by_time(result);
+    break;
+  case PASS_BARE:
+    what = "nanoseconds of CPU time";
+    counted = result->cpu_ns;
+    break;
+  case PASS_MEMORY:
+  case PASS_BLAME:
+    what = "resident bytes";
+    counted = counted_by_memory(result);
+    break;
+  case PASS_INSTRUCTIONS:
+    what = "instructions";
+    counted = counted_by_instructions(run);
+    break;
+  case PASS_MISSES:
+    what = "instructions of the allocator";
+    counted = counted_by_misses(run);
+    break;
+  case PASS_SHARING:
+    what = "ops with their lines";
+    counted = result->sharing.ops;
+    break;
+  case PASS_VERIFY:
+    what = "verified objects";
+    counted = result->verified_objects + result->failed_calls + result->skipped;
+    break;
+  case PASS_CONTENTION: /* no wait is a figure */
+    break;
+  }
+  if (counted > 0 || result->ops == 0 || request->baseline_only || request->null_allocator)
+    return 0;
+  return error_set(error, request->path, "0 %s counted for %" PRIu64 " ops: the pass has no figure", what, result->ops);
+}
+
 int run_engine(struct run *run, const struct run_request *request, struct error *error) {
   *run = (struct run){.syscalls.listener = -1};
-  switch (request->pass) {
-  case PASS_INSTRUCTIONS:
-    return count_instructions(run, request, error);
-  case PASS_MISSES:
-    return count_misses(run, request, error);
-  default:
-    return run_process(run, request, NULL, error);
-  }
+  int status;
+  if (request->pass == PASS_INSTRUCTIONS)
+    status = count_instructions(run, request, error);
+  else if (request->pass == PASS_MISSES)
+    status = count_misses(run, request, error);
+  else
+    status = run_process(run, request, NULL, error);
+  return status == 0 ? check_counted(run, request, error) : status;
 }
 
 void run_free(struct run *run) {

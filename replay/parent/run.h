@@ -21,7 +21,6 @@ struct run_request {
   enum replay_pass pass;
   enum replay_order order;
   enum touch_policy touch;
-  enum counted_by counted_by;       /* instructions pass */
   const struct window_edges *edges; /* instructions and misses pass; NULL: none */
   /* Misses pass: the file of recorded accesses; NULL: none. Caches and TLBs in the tool's syntax; NULL: its defaults.
    */
@@ -45,7 +44,6 @@ struct run {
   uint64_t result_bytes;
   struct syscalls syscalls;
   struct instruction_counts instructions; /* instructions pass */
-  enum counted_by counted_by;             /* instructions pass */
   struct access_stream accesses;          /* misses pass */
   json_t *simulated;                      /* misses pass: the tool's result; NULL: none */
 };

@@ -1,33 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* The parent's half of the instructions pass: the engine under Valgrind.
+/* The parent's half of the instructions pass: the engine under our Valgrind tool.
 
-   Job: choose the counter (our tool where it was built and fits the installed Valgrind, callgrind otherwise), start the
-   engine under it, and read its counts. Both count the same instructions; ours takes a fraction of
-   callgrind's time. Not its job: what the engine does (replay/passes/instructions.h). Single-threaded. */
+   Job: start the engine under the tool, and read its counts. Not its job: what the engine does
+   (replay/passes/instructions.h). Single-threaded. */
 #pragma once
 
 #include "core/trace/event.h"
 #include "core/valgrind/command.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
-enum counted_by { COUNTED_BY_WHAT_IS_THERE, COUNTED_BY_HEAPTAPE, COUNTED_BY_CALLGRIND };
-
-struct instruction_counter {
-  enum counted_by by; /* heaptape or callgrind */
-  struct valgrind_command command;
-};
-
-/* workload: named in errors. Returns 0, or -1 with error filled in: no Valgrind, or not the wanted counter. The caller
-   closes the command in either case. */
-int instruction_counter_begin(struct instruction_counter *counter, enum counted_by wanted, const char *workload,
-                              struct error *error);
+/* workload: named in errors. Returns 0, or -1 with error filled in: there is no tool here. The caller closes the
+   command in either case. */
+int instruction_counter_begin(struct valgrind_command *command, const char *workload, struct error *error);
 
 /* Instructions counted below each kind of call, and before the first op. */
 struct instruction_counts {
   uint64_t calls[CALL_LIMIT];
-  bool startup_known;       /* by our tool only */
   uint64_t startup;         /* while the allocator ran: its constructors, and calls of the dynamic linker's and the
                                libraries' constructors */
   uint64_t startup_process; /* with what the dynamic linker and the libraries' constructors executed until main began;
@@ -38,11 +27,7 @@ struct instruction_counts {
   } * windows;
 };
 
-/* Fills in counts. edges: number of window edges that the engine should have noted; 0: none, as always under callgrind.
+/* Fills in counts from the tool's result. edges: number of window edges that the engine should have noted; 0: none.
    Returns 0, or -1 with error filled in; call instruction_counts_free in either case. */
-int instruction_counter_read(const struct instruction_counter *counter, uint32_t edges,
-                             struct instruction_counts *counts, struct error *error);
+int instruction_counter_read(const char *path, uint32_t edges, struct instruction_counts *counts, struct error *error);
 void instruction_counts_free(struct instruction_counts *counts);
-
-/* Returns the name in results: "heaptape" or "callgrind". */
-const char *counted_by_name(enum counted_by by);

@@ -3,7 +3,7 @@
 
 #include "core/system/valgrind_requests.h"
 
-/* Callgrind distinguishes callers by name, our tool by address: one function for each kind of call, in its own section,
+/* The tool distinguishes callers by address: one function for each kind of call, in its own section,
    whose first and last address the linker defines. The text in the assembly keeps the compiler from merging these
    functions, and is behind the call so that the call does not become a jump. */
 #define CALL(id, ident, name, acquires, released, size, param)                                                         \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The instructions pass, in the engine: it runs under Valgrind, which counts the instructions of each call exactly and
-   repeatably: under our tool (observe/valgrind) if it is there, under callgrind otherwise.
+   repeatably, by our tool (observe/valgrind).
 
    Job: make each kind of call from a separate function, so that the figures can be attributed by caller. Not its job:
    starting the engine under Valgrind and reading what it counted (replay/passes/instruction_counter.h); subtracting

@@ -44,11 +44,8 @@ void report_instructions(json_t *into, const struct run *run) {
   }
   json_object_set_new(into, "calls", calls);
   json_set_count(into, "instructions_total", total);
-  json_object_set_new(into, "instructions_counted_by", json_string(counted_by_name(run->counted_by)));
   if (run->instructions.windows)
     json_object_set_new(into, "windows", windows_json(run, &run->result->setup.edges));
-  if (!run->instructions.startup_known)
-    return;
   json_set_count(into, "startup_instructions", run->instructions.startup);
   json_set_count(into, "startup_process_instructions", run->instructions.startup_process);
 }

@@ -8,8 +8,8 @@ int miss_counter_begin(struct miss_counter *counter, const struct miss_request *
   char why[sizeof error->text - 128];
   if (!request->accesses)
     return error_set(error, workload, "the misses pass simulates recorded accesses, but none were given");
-  if (valgrind_find_tool(&counter->command.valgrind, why, sizeof why) != 0)
-    return error_set(error, workload, "misses can't be counted: %s", why);
+  if (valgrind_find(&counter->command.valgrind, why, sizeof why) != 0)
+    return error_set(error, workload, "misses can't be counted here: %s", why);
   if (access_stream_check(&counter->stream, request->accesses, request->ops, request->slots, error) != 0)
     return -1;
   struct valgrind_command *command = &counter->command;

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,15 @@ from typing import Any
 OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[2] / "out"))
 ENGINE = OUT / "libexec/heaptape-replay"
 PLANTED = OUT / "test-programs/libplanted.so"
+TOOL = OUT / "libexec/valgrind/heaptape-amd64-linux"
+# In place of Valgrind's launcher (install): runs the engine without Valgrind, and writes a given result.
+COUNTED = """#!/bin/sh
+for word; do
+  case $word in --out-file=*) output=${{word#*=}} ;; --*) ;; *) break ;; esac
+  shift
+done
+"$@" && printf '%s' '{result}' >"$output"
+"""
 
 
 def make(path: Path, **shape: int) -> dict:
@@ -42,3 +52,12 @@ def memory_pass(path: Path, *arguments: object, preload: Path | str | None = PLA
     """The same for the memory pass; preload None: the C library's allocator."""
     preloads = ["--preload", preload] if preload else []
     return replay("--pass", "memory", *preloads, *arguments, path, **plants)
+
+
+def install(folder: Path, launcher: str | None = None) -> Path:
+    """A copy of the engine. launcher: a program in place of Valgrind's launcher beside it; None: without the tool."""
+    shutil.copy(ENGINE, folder / "heaptape-replay")
+    if launcher is not None:
+        shutil.copytree(TOOL.parent, folder / "valgrind", symlinks=True)
+        (folder / "valgrind/valgrind").write_text(launcher)
+    return folder / "heaptape-replay"

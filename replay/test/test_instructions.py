@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""The instructions pass: our Valgrind tool and callgrind count what was planted, instruction by instruction."""
+"""The instructions pass: our Valgrind tool counts what was planted, and what callgrind counts, instruction by
+instruction, wherever heaptape runs.
+"""
 
 import functools
 import itertools
 import json
+import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from heaptape.tape import calls
 
 from convert.test.models.workload_ops import ops_of
-from tests.support import refused, succeed, workload
+from tests.support import REPOSITORY, refused, succeed, workload
 
-from .engine import ENGINE, OUT, PLANTED, engine, make, replay
+from .engine import COUNTED, ENGINE, PLANTED, TOOL, engine, install, make, replay
 
-TOOL = OUT / "libexec/valgrind/heaptape-amd64-linux"
-
-needs_valgrind = pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
 needs_tool = pytest.mark.skipif(not TOOL.exists(), reason="the Valgrind tool was not built: no headers of Valgrind's")
-both_counters = pytest.mark.parametrize("counter", [pytest.param("heaptape", marks=needs_tool), "callgrind"])
+needs_valgrind = pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
 
 
 def count(path, *arguments, **plants):
@@ -40,12 +43,10 @@ def threads(tmp_path_factory):
     return path, make(path, ops=5000, threads=5, live_objects=200, remote_percent=30)
 
 
-@needs_valgrind
-@both_counters
-def test_planted_instructions_are_counted_exactly(single, counter):
+@needs_tool
+def test_planted_instructions_are_counted_exactly(single):
     path, made = single
-    arguments = ("--counter", counter, "--preload", PLANTED)
-    some, more = (count(path, *arguments, LOOPS=loops)["calls"] for loops in (1000, 3000))
+    some, more = (count(path, "--preload", PLANTED, LOOPS=loops)["calls"] for loops in (1000, 3000))
     for name, number in made["calls"].items():
         assert some[name]["count"] == number
         extra = more[name]["instructions_total"] - some[name]["instructions_total"]
@@ -54,7 +55,6 @@ def test_planted_instructions_are_counted_exactly(single, counter):
         assert per_loop in ((1, 2, 3, 4) if name in ("malloc", "operator new") else (0,)), name
 
 
-@needs_valgrind
 @needs_tool
 def test_planted_startup_is_counted_exactly_and_is_no_calls(single):
     """Executed by the constructor, before the first op."""
@@ -67,7 +67,6 @@ def test_planted_startup_is_counted_exactly_and_is_no_calls(single):
     assert few["calls"] == many["calls"]
 
 
-@needs_valgrind
 @needs_tool
 def test_glibcs_startup_is_nothing_but_the_calls_made_before_the_first_op(single):
     """glibc has no constructor; no library that the engine needs allocates when it is loaded."""
@@ -76,42 +75,56 @@ def test_glibcs_startup_is_nothing_but_the_calls_made_before_the_first_op(single
     assert run["startup_process_instructions"] > 10000
 
 
-@needs_valgrind
-def test_callgrind_does_not_report_the_startup(single):
-    assert "startup_instructions" not in count_once(single[0], "--counter", "callgrind")
-
-
-@needs_valgrind
-@both_counters
-def test_instructions_of_each_call_are_the_same_twice(single, counter):
+@needs_tool
+def test_instructions_of_each_call_are_the_same_twice(single):
     path, _ = single
-    first, second = (counting(path, "--counter", counter) for counting in (count_once, count))
+    first, second = (counting(path) for counting in (count_once, count))
     assert first["calls"] == second["calls"]
-    assert first["instructions_counted_by"] == counter
     assert first["instructions_total"] == sum(call["instructions_total"] for call in first["calls"].values())
+
+
+# In place of Valgrind's launcher (install): callgrind's counts below the engine's callers, by their names.
+CALLGRIND = """#!{python}
+import itertools, json, os, re, subprocess, sys
+options = list(itertools.takewhile(lambda word: word.startswith("--"), sys.argv[1:]))
+program = sys.argv[1 + len(options):]
+output = next(word for word in options if word.startswith("--out-file=")).partition("=")[2]
+del os.environ["VALGRIND_LIB"]
+subprocess.run(
+    ["valgrind", "--tool=callgrind", "--callgrind-out-file=" + output, "--toggle-collect=heaptape_calls_*",
+     "--compress-strings=no", "--compress-pos=no", "--log-file=/dev/null", *program],
+    check=True, close_fds=False,
+)
+counts, caller, below = {{}}, None, False
+for line in open(output):
+    if line.startswith("fn="):
+        caller = re.match("fn=heaptape_calls_([a-z_0-9]*)", line)
+    elif below and caller:  # the line behind "calls=": the instructions of all that is below the call
+        counts[caller[1]] = counts.get(caller[1], 0) + int(line.split()[1])
+    below = line.startswith("calls=")
+kinds = {kinds}
+rows = [{{"kind": kinds[name], "instructions": count}} for name, count in counts.items()]
+json.dump({{"kinds": rows}}, open(output, "w"))
+"""
 
 
 @needs_valgrind
 @needs_tool
 @pytest.mark.parametrize(("which", "order"), [("single", ()), ("threads", ("--order", "recorded"))])
-def test_the_tool_counts_what_callgrind_counts(which, order, request):
+def test_the_tool_counts_what_callgrind_counts(which, order, request, tmp_path):
     """With threads, too, if they take turns."""
     path, _ = request.getfixturevalue(which)
-    ours, theirs = (count_once(path, *order, "--counter", counter) for counter in ("heaptape", "callgrind"))
-    assert ours["calls"] == theirs["calls"]
+    defined = (REPOSITORY / "core/trace/calls.def").read_text()
+    kinds = {ident: int(number) for number, ident in re.findall(r"^CALL\((\d+), (\w+),", defined, re.M)}
+    program = install(tmp_path, CALLGRIND.format(python=sys.executable, kinds=kinds))
+    theirs = json.loads(succeed(program, "--pass", "instructions", *order, path).stdout)
+    assert count_once(path, *order)["calls"] == theirs["calls"]
 
 
-@needs_valgrind
 @needs_tool
-def test_the_tool_counts_where_it_is_there(single):
-    assert count_once(single[0])["instructions_counted_by"] == "heaptape"
-
-
-@needs_valgrind
-@both_counters
-def test_threads_are_counted_too(threads, counter):
+def test_threads_are_counted_too(threads):
     path, made = threads
-    run = count_once(path, "--counter", counter)
+    run = count_once(path)
     assert {name: call["count"] for name, call in run["calls"].items()} == made["calls"]
     assert all(call["instructions_mean"] > 5 for name, call in run["calls"].items() if name != "free")
 
@@ -122,7 +135,6 @@ def edges(folder, *positions):
     return "--windows", path
 
 
-@needs_valgrind
 @needs_tool
 def test_windows_of_threads_have_each_call_of_the_total_order_in_its_place(threads, tmp_path):
     positions = [0, 1, 2, 999, 1000, 4321, 5000]
@@ -134,7 +146,6 @@ def test_windows_of_threads_have_each_call_of_the_total_order_in_its_place(threa
         assert counts == [names[first:end].count(name) for first, end in itertools.pairwise(positions)], name
 
 
-@needs_valgrind
 @needs_tool
 def test_windows_add_up_to_the_whole_and_finer_ones_to_coarser(threads, tmp_path):
     fine = [0, 17, 1000, 1001, 3000, 4000, 5000]
@@ -145,7 +156,6 @@ def test_windows_add_up_to_the_whole_and_finer_ones_to_coarser(threads, tmp_path
         assert coarse[name] == [totals[2] + totals[3], totals[4]], name
 
 
-@needs_valgrind
 @needs_tool
 def test_planted_instructions_are_found_in_the_window_in_which_they_were_executed(threads, tmp_path):
     arguments = (*edges(tmp_path, 100, 200, 5000), "--preload", PLANTED)
@@ -184,7 +194,6 @@ def test_wrong_positions_are_one_clear_error(threads, tmp_path, text, message):
     [
         ("--pass", "memory"),
         ("--pass", "instructions", "--order", "window"),
-        ("--pass", "instructions", "--counter", "callgrind"),
     ],
 )
 def test_windows_that_no_counter_can_distinguish_are_refused(threads, tmp_path, arguments):
@@ -193,13 +202,7 @@ def test_windows_that_no_counter_can_distinguish_are_refused(threads, tmp_path, 
     assert "--windows" in run.stderr.splitlines()[0]
 
 
-@needs_valgrind
-def test_windows_without_our_tool_are_one_clear_error(threads, tmp_path):
-    program = install(tmp_path, None)
-    refused(program, "--pass", "instructions", threads[0], *edges(tmp_path, 0, 10), says="was not built")
-
-
-@needs_valgrind
+@needs_tool
 def test_a_prefix_is_reported_as_one(single):
     path, made = single
     run = count(path, "--op-limit", 1000)
@@ -213,33 +216,48 @@ def test_recorded_order_has_no_prefix(single):
     assert result.returncode == 2
 
 
-def test_missing_valgrind_is_one_clear_error(single, tmp_path):
-    result = engine("--pass", "instructions", single[0], environment={"PATH": str(tmp_path)})
-    assert result.returncode == 1
-    assert "valgrind, which is not installed here" in result.stderr
+def test_a_tool_that_was_not_built_is_one_clear_error(single, threads, tmp_path):
+    program = install(tmp_path)
+    message = "instructions can't be counted here: heaptape's Valgrind tool was not built"
+    refused(program, "--pass", "instructions", single[0], says=message)
+    refused(program, "--pass", "instructions", threads[0], *edges(tmp_path, 0, 10), says=message)
 
 
-def install(folder, built_for):
-    """A copy of the engine, with a tool beside it that was built for that version of Valgrind; None: without a tool."""
-    shutil.copy(ENGINE, folder / "heaptape-replay")
-    if built_for:
-        shutil.copytree(TOOL.parent, folder / "valgrind", symlinks=True)
-        (folder / "valgrind/built-for").write_text(built_for + "\n")
-    return folder / "heaptape-replay"
-
-
-@needs_valgrind
 @needs_tool
-@pytest.mark.parametrize(("built_for", "message"), [(None, "was not built"), ("3.0.0", "was built for version 3.0.0")])
-def test_a_tool_that_is_missing_or_does_not_fit_is_one_clear_error_and_callgrind_stands_in(
-    single, tmp_path, built_for, message
-):
-    command = [install(tmp_path, built_for), "--pass", "instructions", single[0]]
-    refused(*command, "--counter", "heaptape", says=message)
-    assert json.loads(succeed(*command).stdout)["instructions_counted_by"] == "callgrind"
+@pytest.mark.parametrize("version", [None, "3.24.0"])
+def test_the_systems_valgrind_is_not_needed(single, tmp_path, version):
+    """There is none, or one of another version, which ends the run if it is started."""
+    elsewhere = tmp_path / "bin"
+    elsewhere.mkdir()
+    for name in ("valgrind", "valgrind.bin") if version else ():
+        (elsewhere / name).write_text(
+            f"#!/bin/sh\n[ $# = 1 ] && [ $1 = --version ] && echo valgrind-{version}\nexit 1\n"
+        )
+        (elsewhere / name).chmod(0o755)
+    command = [ENGINE, "--pass", "instructions", single[0]]
+    hidden = f'mount --bind {elsewhere} /usr/libexec/valgrind && exec env -u VALGRIND_LIB PATH={elsewhere} "$@"'
+    isolated = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", hidden, "sh"]
+    if (
+        subprocess.run([*isolated[:4], "true"], capture_output=True).returncode
+        or not Path("/usr/libexec/valgrind").is_dir()
+    ):
+        isolated = ["env", "-u", "VALGRIND_LIB", f"PATH={elsewhere}"]
+    assert json.loads(succeed(*isolated, *command).stdout)["calls"] == count_once(single[0])["calls"]
 
 
-@needs_valgrind
+@needs_tool
+@pytest.mark.parametrize("counted", [{}, {"malloc": 1000, "free": 0}], ids=["nothing", "nothing for one kind of call"])
+def test_a_count_of_0_for_calls_that_were_made_is_one_clear_error(single, tmp_path, counted):
+    path, made = single
+    kinds = [
+        {"kind": number, "instructions": counted.get(name, 10)}
+        for number, (name, *_) in (calls.CALLS.items() if counted else ())
+    ]
+    program = install(tmp_path, COUNTED.format(result=json.dumps({"kinds": kinds})))
+    message = f"0 instructions counted for {made['ops']} ops: the pass has no figure"
+    refused(program, "--pass", "instructions", path, says=message)
+
+
 @needs_tool
 def test_more_threads_at_a_time_than_valgrinds_own_500_are_counted(tmp_path):
     path, threads, turns = tmp_path / "many.work", 600, 2

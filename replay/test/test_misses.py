@@ -28,7 +28,8 @@ from tests.examples import examples
 from tests.line_sharing_model import Step, history
 from tests.support import CONVERT, HEAPTAPE_HERE, OUT, REPLAY, refused, run, succeed
 
-TOOL = OUT / "libexec/valgrind/heaptape-amd64-linux"
+from .engine import COUNTED, TOOL, install
+
 PLANTED, PLACING = OUT / "test-programs/libplanted.so", OUT / "test-programs/libplacing.so"
 
 pytestmark = [
@@ -274,11 +275,17 @@ def test_what_the_pass_can_not_do_is_refused_before_it_starts(tmp_path, wrong):
     assert result.status == 2
 
 
-def test_missing_valgrind_is_one_clear_error(tmp_path):
+@pytest.mark.parametrize("left", ["no tool", "a tool that counts nothing"])
+def test_a_pass_that_can_count_nothing_is_one_clear_error(tmp_path, left):
     work, _ = compiled(tmp_path, mallocs([64]))
     (tmp_path / "h.accesses").write_bytes(file([("event", STACK)]))
-    command = [REPLAY, "--pass", "misses", "--accesses", tmp_path / "h.accesses", work]
-    refused(*command, says="valgrind is not installed", env={"PATH": str(tmp_path)})
+    program = install(tmp_path)
+    message = "misses can't be counted here: heaptape's Valgrind tool was not built"
+    if left != "no tool":
+        nothing = {"events": 1, "caches": [{"snapshots": []}], "allocator": {"instructions": 0}}
+        program = install(tmp_path, COUNTED.format(result=json.dumps(nothing)))
+        message = "0 instructions of the allocator counted for 1 ops: the pass has no figure"
+    refused(program, "--pass", "misses", "--accesses", tmp_path / "h.accesses", work, says=message)
 
 
 def test_heaptape_replay_has_the_pass_where_accesses_are_beside_the_workload(tmp_path):

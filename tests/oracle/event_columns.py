@@ -119,9 +119,9 @@ def decode_events(block: Block) -> list[Event]:
     _stamps(block, events)
     _touched(block, events)
     _optional(block, events)
-    for column in block.open.values():
-        if column.has_more():
-            raise Malformed(f"column {column.name}: more entries than events that have one")
+    for number, name in NAMES.items():
+        if number != 7 and block.column(number).has_more():
+            raise Malformed(f"column {name}: more entries than events that have one")
     return events
 
 
@@ -354,8 +354,6 @@ def _optional(block: Block, events: list[Event]) -> None:
             if not 0 <= node[stack] <= block.nodes:
                 raise Malformed(f"column {NAMES[stack]}: node {node[stack]} of {block.nodes}")
             event.stack = node[stack] or None
-    for number in (12, 13, 14, 15):
-        block.column(number)
 
 
 def _known(plus_one: int) -> int | None:

@@ -182,7 +182,7 @@ class Trace(BlockFile):
                 "param": event.param, "released_address": event.released, "acquired_address": event.acquired,
                 "release_stamp": event.release_stamp, "acquire_stamp": event.acquire_stamp,
                 "releases": event.releases, "touched_os_pages": event.touched, "latency": event.latency,
-                "usable_bytes": None if event.slack is None else event.request_bytes + event.slack,
+                "usable_bytes": None if event.slack is None else event.request_bytes + event.slack & event_columns.MASK,
                 "stack": event.stack,
             }
             for number, event in enumerate(events, begin)

@@ -17,10 +17,10 @@ from heaptape.common.progress import WorkProgress
 if TYPE_CHECKING:
     import pandas as pd
 
-    from heaptape.fleet.dataset.ingest import Batch
-    from heaptape.fleet.reading.choose import Chosen
-    from heaptape.fleet.running.outcome import Outcome
-    from heaptape.fleet.store.store import Store
+    from heaptape.fleet.choose import Chosen
+    from heaptape.fleet.ingest import Batch
+    from heaptape.fleet.store import Store
+    from heaptape.fleet.worker import Outcome
 
 ERRORS_SHOWN = 20
 DEFAULT_BASELINE = "glibc"
@@ -28,7 +28,7 @@ DEFAULT_BASELINE = "glibc"
 
 def needed() -> None:
     """Raises HeaptapeError if a Python package is missing. Called before anything is done."""
-    from heaptape.fleet.store.files import MISSING
+    from heaptape.fleet.files import MISSING
 
     try:
         import duckdb  # noqa: F401
@@ -68,8 +68,8 @@ def _ingest_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _ingest(arguments: argparse.Namespace) -> int:
     needed()
-    from heaptape.fleet.dataset import ingest
-    from heaptape.fleet.store.store import open_store
+    from heaptape.fleet import ingest
+    from heaptape.fleet.store import open_store
 
     workers = local_workers(arguments.scheduler)
     if arguments.retries < 0:
@@ -106,8 +106,9 @@ def _here(outcomes: "Iterator[Outcome]", count: int, progress: WorkProgress) -> 
 def _by_scheduler(
     arguments: argparse.Namespace, store: "Store", todo: "list[Batch]", progress: WorkProgress
 ) -> tuple[int, dict[str, str]]:
-    from heaptape.fleet.cluster.dispatch import Dispatch
-    from heaptape.fleet.running.outcome import Ended
+    from heaptape.fleet.cluster import security_of
+    from heaptape.fleet.dispatch import Dispatch
+    from heaptape.fleet.worker import Ended
 
     taken = 0
 
@@ -116,10 +117,11 @@ def _by_scheduler(
         taken += 1
         progress.update(f"{ended.done:,} traces", taken / len(todo))
 
-    dispatch = Dispatch(
-        arguments.scheduler, arguments.keys, store.id, arguments.retries, SCHEDULER_WAIT_S, progress.note, on_done
-    )
-    ended = dispatch.run(todo)
+    security = security_of(arguments.scheduler, arguments.keys)
+    from heaptape.fleet.dask_worker import run_batch
+
+    dispatch = Dispatch(run_batch, store.id, arguments.retries, SCHEDULER_WAIT_S, progress.note, on_done)
+    ended = dispatch.run(todo, arguments.scheduler, security)
     return ended.done, ended.failed
 
 
@@ -136,8 +138,8 @@ def _query(arguments: argparse.Namespace) -> int:
     needed()
     import sys
 
-    from heaptape.fleet.dataset.query import query
-    from heaptape.fleet.store.store import open_store
+    from heaptape.fleet.query import query
+    from heaptape.fleet.store import open_store
 
     sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
     found = query(open_store(arguments.store, tell=console.note), sql)
@@ -176,10 +178,9 @@ def _choose_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _choose(arguments: argparse.Namespace) -> int:
     needed()
-    from heaptape.fleet.dataset import dataset
-    from heaptape.fleet.plans.planfile import chosen_plan
-    from heaptape.fleet.reading import choose
-    from heaptape.fleet.store.store import open_store
+    from heaptape.fleet import choose, dataset
+    from heaptape.fleet.plan import chosen_plan
+    from heaptape.fleet.store import open_store
 
     if arguments.count < 1 or arguments.seed < 0:
         raise UsageError("fleet choose: --n is 1 at least, --seed not negative")
@@ -236,8 +237,8 @@ def _report(arguments: argparse.Namespace) -> int:
     needed()
     import math
 
-    from heaptape.fleet.reading.matrix import matrix
-    from heaptape.fleet.store.store import open_store
+    from heaptape.fleet.matrix import matrix
+    from heaptape.fleet.store import open_store
     from heaptape.show.pages import fleet_page
 
     if not (math.isfinite(arguments.worst) and arguments.worst >= 0):

@@ -2,8 +2,6 @@
 """`heaptape fleet keys`, `scheduler` and `worker`: the processes of a fleet, and their TLS keys."""
 
 import argparse
-import os
-import signal
 from pathlib import Path
 
 from heaptape.commands.fleet_subcommand import Subcommand
@@ -32,9 +30,9 @@ def _keys_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _keys(arguments: argparse.Namespace) -> int:
-    from heaptape.fleet.cluster import keys
+    from heaptape.fleet.cluster import make_keys
 
-    keys.make(Path(arguments.folder))
+    make_keys(Path(arguments.folder))
     print(f"keys in {arguments.folder}: whoever has them may submit work; copy the folder to each machine of the fleet")
     return 0
 
@@ -42,13 +40,11 @@ def _keys(arguments: argparse.Namespace) -> int:
 def _scheduler_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("address", metavar="ADDRESS", help="where to listen: tls://HOST:PORT, or tcp://127.0.0.1:PORT")
     add_keys(parser)
-    _add_until_input_ends(parser)
 
 
 def _scheduler(arguments: argparse.Namespace) -> int:
-    from heaptape.fleet.cluster.servers import serve_scheduler
+    from heaptape.fleet.cluster import serve_scheduler
 
-    _end_with_input(arguments)
     serve_scheduler(arguments.address, arguments.keys, lambda address: print(address, flush=True))
     return 0
 
@@ -67,42 +63,23 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--machine", default="", metavar="NAME", help="counts as a separate machine of that name")
     add_store_wait(parser)
-    _add_until_input_ends(parser)
 
 
 def _worker(arguments: argparse.Namespace) -> int:
     if arguments.threads < 0 or arguments.memory < 0:
         raise UsageError("fleet worker: --threads and --memory must not be negative")
     from heaptape.common.processors import processors
-    from heaptape.fleet import worker
-    from heaptape.fleet.cluster.servers import check_address, serve_worker
-    from heaptape.fleet.running import scratch
-    from heaptape.fleet.running.execute import worker_here
-    from heaptape.fleet.store.store import open_store
+    from heaptape.fleet.cluster import security_of
     from heaptape.run import machine
 
-    check_address(arguments.address, arguments.keys)
-    _end_with_input(arguments)
-    store = open_store(arguments.store, create=True, patience_s=arguments.store_wait, tell=console.note)
-    here = worker_here(store, arguments.home, arguments.machine)
-    worker.runs(here)
+    security = security_of(arguments.address, arguments.keys)
+    from heaptape.fleet.dask_worker import WorkerStart, serve_worker
+
+    start = WorkerStart(arguments.store, arguments.home, arguments.store_wait, arguments.machine)
     threads = arguments.threads or processors()
     memory_bytes = arguments.memory or machine.available_bytes()
-    with scratch.of_worker(here.name), here.signs_of_life():
-        tell = (lambda line: None) if arguments.until_input_ends else console.note
-        serve_worker(arguments.address, arguments.keys, here.name, threads, memory_bytes, tell)
+    serve_worker(arguments.address, security, start, threads, memory_bytes, console.note)
     return 0
-
-
-def _add_until_input_ends(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--until-input-ends", action="store_true", help="end when standard input does")
-
-
-def _end_with_input(arguments: argparse.Namespace) -> None:
-    from heaptape.fleet.cluster.local import end_with_input
-
-    if arguments.until_input_ends:
-        end_with_input(lambda: os.kill(os.getpid(), signal.SIGTERM))
 
 
 KEYS = Subcommand(
@@ -114,13 +91,13 @@ KEYS = Subcommand(
 )
 SCHEDULER = Subcommand(
     "run a scheduler",
-    "Runs a Dask scheduler that hands out nothing but cells, until it is ended. Prints its address.",
+    "Runs a Dask scheduler until it is ended. Prints its address.",
     _scheduler_arguments,
     _scheduler,
 )
 WORKER = Subcommand(
     "run a worker",
-    "Runs a worker for a scheduler, until it is ended: cells of one store, and nothing else.",
+    "Runs a worker for a scheduler, until it is ended: it takes the cells of one store.",
     _worker_arguments,
     _worker,
 )

@@ -16,11 +16,10 @@ from heaptape.common.output import STANDARD_OUTPUT, write_text
 from heaptape.common.progress import WorkProgress
 
 if TYPE_CHECKING:
-    from heaptape.fleet.plans.done import Left
-    from heaptape.fleet.plans.plan import Plan, Task
-    from heaptape.fleet.plans.planfile import PlanFile
-    from heaptape.fleet.running.outcome import Ended
-    from heaptape.fleet.store.store import Store
+    from heaptape.fleet.plan import Plan, PlanFile, Task
+    from heaptape.fleet.status import Left
+    from heaptape.fleet.store import Store
+    from heaptape.fleet.worker import Ended
 
 FAILURES_SHOWN = 20
 DEFAULT_SHARES = 100
@@ -72,18 +71,18 @@ def _replay_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from heaptape.fleet.plans import planfile
-    from heaptape.fleet.plans.prepare import prepare
-    from heaptape.fleet.store.store import open_store
+    from heaptape.fleet.plan import requested
+    from heaptape.fleet.prepare import prepare
+    from heaptape.fleet.store import open_store
 
     workers = local_workers(arguments.scheduler)
     if workers is None:
-        from heaptape.fleet.cluster.servers import check_address
+        from heaptape.fleet.cluster import check_address
 
         check_address(arguments.scheduler, arguments.keys)
     if arguments.shares < 0 or arguments.retries < 0 or arguments.timeout < 0:
         raise UsageError("fleet replay: --shares, --retries and --timeout are not negative")
-    wanted = _wanted(arguments, planfile.of_inputs(arguments.inputs))
+    wanted = _wanted(arguments, requested(arguments.inputs))
     store = open_store(arguments.store, create=True, patience_s=arguments.store_wait, tell=console.note)
     prepared = prepare(wanted, store, arguments.home, arguments.timeout, arguments.curves, console.note)
     for line in prepared.plan.left_out():
@@ -127,7 +126,7 @@ def local_workers(scheduler: str) -> int | None:
 
 
 def _run_plan(arguments: argparse.Namespace, plan: "Plan", store: "Store", workers: int | None) -> int:
-    from heaptape.fleet.plans.done import left
+    from heaptape.fleet.status import left
 
     first = left(list(plan.tasks()), store, again=arguments.again)
     if not first.tasks:
@@ -152,19 +151,21 @@ def _dispatched(
     on_done: "Callable[[Task, Ended], None]",
 ) -> "Ended":
     """Has the tasks run by the scheduler's workers, or by workers on this machine."""
-    from heaptape.fleet.cluster.dispatch import Dispatch
-    from heaptape.fleet.cluster.local import cluster
+    from heaptape.fleet.cluster import configure, local_cluster, security_of
+    from heaptape.fleet.dispatch import Dispatch
     from heaptape.run import machine
 
-    def dispatch(address: str, keys: str | None) -> "Ended":
-        return Dispatch(address, keys, store.id, arguments.retries, SCHEDULER_WAIT_S, tell, on_done).run(tasks)
+    configure()
+    from heaptape.fleet.dask_worker import WorkerStart, run_cells
 
+    wait_s = SCHEDULER_WAIT_S if workers is None else None
+    dispatch = Dispatch(run_cells, store.id, arguments.retries, wait_s, tell, on_done)
     if workers is None:
-        return dispatch(arguments.scheduler, arguments.keys)
-    memory = str(machine.available_bytes() // workers)
-    options = ["--threads", "1", "--memory", memory, "--store-wait", str(arguments.store_wait)]
-    with cluster(arguments.home, store.url, workers, options, tell) as (address, keys):
-        return dispatch(address, keys)
+        return dispatch.run(tasks, arguments.scheduler, security_of(arguments.scheduler, arguments.keys))
+    start = WorkerStart(store.url, arguments.home, arguments.store_wait)
+    resources = start.resources(1, machine.available_bytes() // workers)
+    with local_cluster(start, resources, workers, tell) as (address, security):
+        return dispatch.run(tasks, address, security)
 
 
 def _progress(progress: WorkProgress, first: "Left") -> "Callable[[Task, Ended], None]":
@@ -196,7 +197,7 @@ def _report(plan: "Plan", first: "Left", last: "Left", failed: dict[str, str], s
 
 
 def _write_slurm(arguments: argparse.Namespace, plan: "Plan") -> None:
-    from heaptape.fleet.running.slurm import script
+    from heaptape.fleet.batch import script
 
     shares = arguments.shares or min(DEFAULT_SHARES, sum(1 for _ in plan.tasks()))
     options = ["--retries", str(arguments.retries), "--store-wait", f"{arguments.store_wait:g}"]
@@ -221,21 +222,22 @@ def _work_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    from heaptape.fleet.plans.done import left
-    from heaptape.fleet.plans.plan import plans_of, share, tasks_of
-    from heaptape.fleet.running import scratch, shares
-    from heaptape.fleet.running.execute import worker_here
-    from heaptape.fleet.store.store import open_store
+    from heaptape.fleet import batch
+    from heaptape.fleet.machine import scratch_of
+    from heaptape.fleet.plan import plans_of, share, tasks_of
+    from heaptape.fleet.status import left
+    from heaptape.fleet.store import open_store
+    from heaptape.fleet.worker import new_worker
 
     index, number = _share(arguments.share)
     if arguments.jobs < 0 or arguments.retries < 0:
         raise UsageError("fleet work: --jobs and --retries are not negative")
     store = open_store(arguments.store, patience_s=arguments.store_wait, tell=console.note)
     found = left(share(tasks_of(plans_of(store)), index, number), store, again=arguments.again)
-    here = worker_here(store, arguments.home, arguments.machine)
-    with scratch.of_worker(here.name), here.signs_of_life(), WorkProgress() as progress:
+    worker = new_worker(store, arguments.home, arguments.machine)
+    with scratch_of(worker.name), worker.heartbeat(), WorkProgress() as progress:
         on_done = _progress(progress, found)
-        ended = shares.run(found.tasks, here, arguments.jobs, arguments.retries, console.note, on_done)
+        ended = batch.run(found.tasks, worker, arguments.jobs, arguments.retries, console.note, on_done)
     failed = len(ended.failed) + len(found.failed)
     print(f"{ended.done:,} cells done here, {found.done:,} were there, {failed:,} failed. Store {store.url}")
     return 1 if failed else 0
@@ -252,7 +254,7 @@ REPLAY = Subcommand(
     "replay a plan's workloads on allocators, on many machines",
     "Replays each workload on each allocator, by as many workers as there are. Cells that the store has are not run "
     "again, so the same command continues where it was stopped. Exact passes (instructions, memory, misses, ...) are "
-    "one cell each; passes that read the clock (time, bare, accesses) are run in blocks: baseline and candidates "
+    "one cell each; passes that read the clock (time, bare, contention) are run in blocks: baseline and candidates "
     "alternately on one machine, alone there.",
     _replay_arguments,
     _replay,

@@ -18,8 +18,8 @@ def _status_arguments(parser: argparse.ArgumentParser) -> None:
 def _status(arguments: argparse.Namespace) -> int:
     import msgspec
 
-    from heaptape.fleet.plans.status import in_words, status
-    from heaptape.fleet.store.store import open_store
+    from heaptape.fleet.status import in_words, status
+    from heaptape.fleet.store import open_store
 
     found = status(open_store(arguments.store, tell=console.note), time.time())
     if arguments.json:
@@ -37,7 +37,7 @@ def _merge_arguments(parser: argparse.ArgumentParser) -> None:
 def _merge(arguments: argparse.Namespace) -> int:
     needed()
     from heaptape.fleet.merge import merge
-    from heaptape.fleet.store.store import open_store
+    from heaptape.fleet.store import open_store
 
     source = open_store(arguments.source, tell=console.note)
     merged = merge(source, open_store(arguments.into, create=True, tell=console.note))

@@ -112,7 +112,7 @@ def _add_passes(parser: argparse.ArgumentParser) -> None:
         "--passes",
         metavar="LIST",
         help="instructions (exact, counted under Valgrind), time, memory, bare (default: these; instructions only "
-        "where heaptape's Valgrind tool is, else by name, under callgrind), verify, sharing (cache lines that threads "
+        "where heaptape's Valgrind tool is), verify, sharing (cache lines that threads "
         "share), misses (cache and TLB misses of program and allocator, simulated; default where the trace has data "
         "accesses: record --accesses), accesses (performs those accesses on the processor and measures CPU time: for "
         "quiet machines), blame (who holds the memory, for 'heaptape blame R.json' and the report), contention (waits "

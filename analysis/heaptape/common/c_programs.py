@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 from heaptape.common.errors import HeaptapeError
@@ -34,4 +35,4 @@ def convert_output(home: Home, *arguments: str) -> bytes:
 def last_message(stderr: str, program: str) -> str:
     """A program's last line on stderr, without its name, as the user did not call it."""
     last = (stderr.strip().splitlines() or [""])[-1]
-    return last.removeprefix(f"heaptape-{program}: ").removesuffix(f" (heaptape-{program} --help)")
+    return re.sub(r" \(heaptape[a-z -]* --help\)$", "", last.removeprefix(f"heaptape-{program}: "))

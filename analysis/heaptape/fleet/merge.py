@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from heaptape.fleet.dataset import dataset
-from heaptape.fleet.store.store import Store
+from heaptape.fleet import dataset
+from heaptape.fleet.store import Store
 
 BY_HASH = ("workloads", "libraries")  # files whose names are their hashes; .json beside them is sealed
 SEALED = ("workloads", "sources", "machines", "plans", "failures")

@@ -538,7 +538,6 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     blame: Blame | None = None
     left_out: list[str] | None = None
     instructions_total: Number = None
-    instructions_counted_by: Text = None
     startup_instructions: Number = None
     startup_process_instructions: Number = None
     windows: Windows | None = None

@@ -17,6 +17,7 @@ from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.run import installed
+from heaptape.run.proof import Proof
 from heaptape.run.tunables import Tunables
 
 DEFAULT_VARIANT = "default"
@@ -39,11 +40,13 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One table of the file. `library` is empty for the C library's own malloc. `candidate`: not in a package, but
-    `heaptape allocators install` has it. `by_name`: used only if it is named, by `heaptape advise` or always.
+    """One table of the file. `library` is empty for the C library's own malloc. `proof`: how its library differs from
+    others of the same file name. `candidate`: not in a package, but `heaptape allocators install` has it. `by_name`:
+    used only if it is named, by `heaptape advise` or always.
     """
 
     library: str
+    proof: Proof = Proof()
     package: str = ""
     summary: str = ""
     candidate: bool = False
@@ -53,12 +56,13 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Allocator(Entry, frozen=True, kw_only=True):
-    """An allocator of the registry, and its place on this machine. `variants`: those that the library found knows;
-    `other_variants`: those of other versions.
+    """An allocator of the registry, and its place on this machine. `look_alike`: another library of the same file name,
+    if only that is here. `variants`: those that the library found knows; `other_variants`: those of other versions.
     """
 
     name: str
     path: Path | None = None
+    look_alike: Path | None = None
     version: str = ""
     other_variants: dict[str, Variant] = {}
 
@@ -96,15 +100,21 @@ def load(home: Home) -> dict[str, Allocator]:
     """The registry in its file's order, each allocator with its path (None: not found here) and version."""
     file = home.registry_file()
     entries = {name: checked(f"{file}: {name}", table, Entry) for name, table in read_toml(file).items()}
-    paths = _find_libraries([entry.library for entry in entries.values() if entry.library], home.library_directories())
-    located = {name: paths.get(entry.library) if entry.library else c_library() for name, entry in entries.items()}
-    versions = package_versions(tuple(path for path in located.values() if path))
-    return {
-        name: _found(
-            entry, entry.variants, name, located[name], versions.get(located[name]) or _version_of(located[name])
-        )
+    places = _places([entry.library for entry in entries.values() if entry.library], home.library_directories())
+    own = c_library()
+    places[""] = [own] if own else []
+    located = {
+        name: next((path for path in places[entry.library] if entry.proof.holds(path)), None)
         for name, entry in entries.items()
     }
+    versions = package_versions(tuple(path for path in located.values() if path))
+    known = {}
+    for name, entry in entries.items():
+        path = located[name]
+        one = _found(entry, entry.variants, name, path, versions.get(path) or _version_of(path))
+        look_alike = None if path else next(iter(places[entry.library]), None)
+        known[name] = msgspec.structs.replace(one, look_alike=look_alike)
+    return known
 
 
 def choose(name: str, registry: dict[str, Allocator]) -> Choice:
@@ -126,7 +136,10 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
     allocator = named(base, registry, ", or the path of a library")
     base = allocator.name
     if allocator.path is None:
-        raise HeaptapeError(f"{base} is not installed ({allocator.library} not found): {allocator.how_to_get}")
+        why = (
+            f"{allocator.look_alike} is another allocator" if allocator.look_alike else f"{allocator.library} not found"
+        )
+        raise HeaptapeError(f"{base} is not installed ({why}): {allocator.how_to_get}")
     if not setting or setting == DEFAULT_VARIANT:
         return _choice_of(allocator, allocator.path, DEFAULT_VARIANT, {})
     if setting in allocator.variants:
@@ -276,21 +289,21 @@ def _settings(name: str, text: str) -> dict[str, str]:
     return settings
 
 
-def _find_libraries(names: list[str], own: list[Path]) -> dict[str, Path]:
-    """Library file name -> path: our own directories first, then the linker's cache, then the standard directories."""
-    found = {}
+def _places(names: list[str], own: list[Path]) -> dict[str, list[Path]]:
+    """Library file name -> the files of that name: in our own directories, then the one in the linker's cache, then in
+    the standard directories.
+    """
     cache = _linker_cache()
     standard = [
         Path(p)
         for p in ("/usr/local/lib", "/usr/lib", "/lib", "/usr/lib64", f"/usr/lib/{os.uname().machine}-linux-gnu")
     ]
+    found = {}
     for name in names:
-        candidates = [directory / name for directory in own]
-        candidates += [cache[name]] if name in cache else []
-        candidates += [directory / name for directory in standard]
-        path = next((p for p in candidates if p.is_file()), None)
-        if path:
-            found[name] = path
+        files = [directory / name for directory in own]
+        files += [cache[name]] if name in cache else []
+        files += [directory / name for directory in standard]
+        found[name] = [file for file in files if file.is_file()]
     return found
 
 

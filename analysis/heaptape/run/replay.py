@@ -392,12 +392,12 @@ def _without_impossible(engine: Engine) -> tuple[Settings, dict[str, str]]:
     # Nothing preloaded: an allocator that Valgrind can't run fails later, in its own run.
     bare = replace(engine, settings=replace(settings, also_loaded=()))
     run = Run(Choice("", "default", Path(), "", {}), "instructions", -1)
-    arguments = ["--counter", "heaptape", "--order", "window", "--op-limit", "1"]
+    arguments = ["--order", "window", "--op-limit", "1"]
     why = _measure_with(bare, run, arguments, lambda share: None).get("error")
     if why is None:
         return settings, {}
     kept = tuple(pass_ for pass_ in settings.passes if pass_ != "instructions")
-    about = (f"{engine.workload.name}: ", "instructions can't be counted: ")
+    about = (f"{engine.workload.name}: ", "instructions can't be counted here: ")
     return replace(settings, passes=kept), {"instructions": str(why).removeprefix(about[0]).removeprefix(about[1])}
 
 

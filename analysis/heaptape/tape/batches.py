@@ -57,6 +57,8 @@ def batch_of(block: Block, columns: dict[str, np.ndarray]) -> pa.RecordBatch:
         if field.name not in VALUES:
             return pa.Array.from_buffers(field.type, rows, [None, pa.py_buffer(columns[field.name])])
         values, valid = VALUES[field.name]
+        if values not in columns:
+            return pa.nulls(rows, field.type)
         return pa.Array.from_buffers(field.type, rows, [pa.py_buffer(columns[valid]), pa.py_buffer(columns[values])])
 
     return pa.RecordBatch.from_arrays([column(field) for field in SCHEMA], schema=SCHEMA)

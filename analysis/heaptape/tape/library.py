@@ -8,7 +8,7 @@ import ctypes
 import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,22 +36,26 @@ class Summary(ctypes.Structure):
 class Block(ctypes.Structure):
     """struct heaptape_block."""
 
-    _fields_ = (("first_event", _U64), ("thread", _U32), ("rows", _U32))
+    _fields_ = (("first_event", _U64), ("thread", _U32), ("rows", _U32), ("columns", _U32))
 
 
 # The columns of struct heaptape_events, in its order. None: bits.
 EVENT_COLUMNS: dict[str, type[np.generic] | None] = {
     "call": np.uint8,
     **dict.fromkeys(
-        ("request_bytes", "size", "param", "released", "acquired", "release_stamp", "acquire_stamp", "latency",
-         "usable_bytes"), np.uint64,
+        ("request_bytes", "size", "param", "released", "acquired", "release_stamp", "acquire_stamp"), np.uint64
     ),
-    **dict.fromkeys(("touched_os_pages", "stack"), np.uint32),
     **dict.fromkeys(
-        ("failed", "null", "releases", "has_size", "has_param", "takes", "acquires", "acquire_stamped", "has_touched",
-         "has_latency", "has_usable", "has_stack"),
+        ("failed", "null", "releases", "has_size", "has_param", "takes", "acquires", "acquire_stamped"),
     ),
 }  # fmt: skip
+# The rest: column, its validity, and the columns of FORMAT.md of which a block has at least one if it has this.
+OPTIONAL_COLUMNS: dict[str, tuple[str, type[np.generic], int]] = {
+    "touched_os_pages": ("has_touched", np.uint32, 1 << 11),
+    "latency": ("has_latency", np.uint64, 1 << 12),
+    "usable_bytes": ("has_usable", np.uint64, 1 << 13),
+    "stack": ("has_stack", np.uint32, 1 << 14 | 1 << 15),
+}
 # Those of struct heaptape_access_columns.
 ACCESS_COLUMNS: dict[str, type[np.generic]] = {
     "kind": np.uint8, "acquires": np.uint8, "thread": np.uint32, "stack_pointer": np.uint64, "object": np.uint64,
@@ -93,9 +97,10 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-def _array(columns: list[np.ndarray]) -> ctypes.Array:
+def _array(columns: Sequence[np.ndarray | None]) -> ctypes.Array:
     """The columns' addresses, as C's array or struct of pointers."""
-    return (ctypes.c_void_p * len(columns))(*(column.ctypes.data for column in columns))
+    addresses = (None if column is None else column.ctypes.data for column in columns)
+    return (ctypes.c_void_p * len(columns))(*addresses)
 
 
 class OpenTrace:
@@ -144,15 +149,19 @@ class OpenTrace:
         self._library.heaptape_trace_block(self._handle, number, ctypes.byref(block))
         return block
 
-    def events(self, number: int, rows: int) -> dict[str, np.ndarray]:
-        """The columns of EVENT_COLUMNS of a block; bits as uint64 words."""
-        words = (rows + 63) // 64
-        columns = {
-            name: np.empty(words, np.uint64) if kind is None else np.empty(rows, kind)
+    def events(self, number: int, block: Block) -> dict[str, np.ndarray]:
+        """The columns of EVENT_COLUMNS of a block, and those of OPTIONAL_COLUMNS that it has; bits as uint8."""
+        rows, octets = block.rows, (block.rows + 7) // 8
+        columns: dict[str, np.ndarray | None] = {
+            name: np.empty(octets, np.uint8) if kind is None else np.empty(rows, kind)
             for name, kind in EVENT_COLUMNS.items()
         }
+        for name, (valid, kind, stored) in OPTIONAL_COLUMNS.items():
+            has = block.columns & stored
+            columns[name] = np.empty(rows, kind) if has else None
+            columns[valid] = np.empty(octets, np.uint8) if has else None
         self._call("heaptape_trace_events", self._handle, number, _array(list(columns.values())))
-        return columns
+        return {name: column for name, column in columns.items() if column is not None}
 
     def samples(self) -> list[np.ndarray]:
         """SAMPLE_COLUMNS columns, uint64; the largest number: not recorded."""

@@ -80,7 +80,7 @@ class Trace:
         for number in range(self._opened.summary.event_blocks):
             block = self._opened.block(number)
             if thread is None or thread == block.thread:
-                yield batch_of(block, self._opened.events(number, block.rows))
+                yield batch_of(block, self._opened.events(number, block))
 
     def frames(self, thread: int | None = None) -> Iterator[pd.DataFrame]:
         """`events` as DataFrames. Numbers keep pandas' nullable types: 64-bit addresses don't survive being floats."""

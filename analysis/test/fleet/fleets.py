@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import psutil
-from heaptape.fleet.store.store import Store, open_store
+from heaptape.fleet.store import Store, open_store
 from heaptape.results.comparing.intervals import log_ratio
 
 from analysis.test.gate.pieces import make_workload
@@ -72,15 +72,15 @@ def started(*arguments: object, **options: object) -> Iterator[subprocess.Popen]
         process.communicate()
 
 
-def workers_of(process: subprocess.Popen) -> list[psutil.Process]:
-    """The process's workers: those that already have their command line."""
+def workers_of(process: subprocess.Popen | psutil.Process) -> list[psutil.Process]:
+    """The process's workers, which Dask's nannies spawn."""
     found = []
     for child in psutil.Process(process.pid).children(recursive=True):
         try:
             words = child.cmdline()
         except psutil.Error:
             continue
-        if "worker" in words and "fleet" in words:
+        if any("spawn_main" in word for word in words):
             found.append(child)
     return found
 

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from heaptape.fleet.reading.blocks import against_baseline, effect
-from heaptape.fleet.store.store import COLUMNS
+from heaptape.fleet.matrix import against_baseline, effect
+from heaptape.fleet.store import COLUMNS
 from heaptape.results.comparing.intervals import log_ratio
 
 

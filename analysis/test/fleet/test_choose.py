@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from heaptape.common.errors import UsageError
-from heaptape.fleet.dataset.features import FEATURES
-from heaptape.fleet.reading import choose as module
-from heaptape.fleet.reading.choose import choose, errors, standardised
+from heaptape.fleet import choose as module
+from heaptape.fleet.choose import choose, errors, standardised
+from heaptape.fleet.dataset import FEATURES
 
 
 def made_up(count, groups, programs=1, seed=0):

@@ -7,28 +7,25 @@ import shutil
 from pathlib import Path
 
 import heaptape
-import msgspec
 import pandas as pd
 import pyarrow.parquet
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.fleet import worker
-from heaptape.fleet.cluster import tasks
-from heaptape.fleet.cluster.dispatch import Request
-from heaptape.fleet.cluster.local import cluster
-from heaptape.fleet.dataset import dataset, ingest
-from heaptape.fleet.dataset.query import query
-from heaptape.fleet.plans.planfile import read
-from heaptape.fleet.running.cache import Cache
-from heaptape.fleet.running.execute import Here
-from heaptape.fleet.running.outcome import Outcome
-from heaptape.fleet.store.files import StoreError
-from heaptape.fleet.store.store import open_store
+from heaptape.fleet import dask_worker, dataset, ingest
+from heaptape.fleet.cluster import local_cluster
+from heaptape.fleet.dask_worker import WorkerStart, run_batch
+from heaptape.fleet.dispatch import Dispatch
+from heaptape.fleet.files import StoreError
+from heaptape.fleet.machine import Cache
+from heaptape.fleet.plan import read_plan_file
+from heaptape.fleet.query import query
+from heaptape.fleet.store import open_store
+from heaptape.fleet.worker import Worker
 from heaptape.gate import corpus
 from heaptape.profile.data import profile
 
-from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, compile_c, import_text, published, record, refused, run, succeed
+from tests.support import HEAPTAPE_HERE, OUT, compile_c, import_text, published, record, refused, run, succeed
 
 HERE = Home(OUT)
 
@@ -222,16 +219,11 @@ def test_a_recording_has_its_program_build_machine_day_and_sites(tmp_path):
 
 def test_a_worker_takes_a_batch_of_its_own_store_only(tapes, tmp_path, monkeypatch):
     store = open_store(str(tmp_path / "s"), create=True)
-    monkeypatch.setattr(tasks, "_table", {})
-    worker.runs(Here(store, HERE, Cache(tmp_path / "cache"), "worker"))
+    monkeypatch.setattr(dask_worker, "_worker", Worker(store, HERE, Cache(tmp_path / "cache"), "worker"))
     (batch,) = ingest.batches([str(one) for one in tapes[:2]], ingest.Labels())
-
-    def asked(of):
-        text = msgspec.json.encode(Request(of, batch)).decode()
-        return msgspec.json.decode(tasks.run("ingest", text), type=Outcome)
-
-    assert asked("another").retry
-    assert asked(store.id).done == [str(one) for one in tapes[:2]]
+    with pytest.raises(HeaptapeError, match="another store"):
+        run_batch("another", batch)
+    assert run_batch(store.id, batch).done == [str(one) for one in tapes[:2]]
     assert names(store) == ["t0.tape", "t1.tape"]
 
 
@@ -297,7 +289,7 @@ def test_a_choice_becomes_a_plan_that_replay_reads(tapes, tmp_path):
     output = published("fleet-choose", text)
     assert sum(row["recordings"] for row in output["chosen"]) == 7
     assert output["errors"] == []
-    found = read(plan)
+    found = read_plan_file(plan)
     assert sorted(found.tapes) == sorted(row["source"] for row in output["chosen"])
     files = corpus.find(found.tapes)
     assert {str(files[name]): weight for name, weight in found.weights.items()} == {
@@ -312,10 +304,12 @@ def test_workers_of_a_scheduler_ingest_what_one_process_does(tapes, tmp_path):
     take(alone, tapes)
     broken = tmp_path / "broken.tape"
     broken.write_bytes(b"heaptape")
-    with cluster(HERE, store.url, 1, ["--threads", "2"], print) as (address, keys):
-        command = [HEAPTAPE, "fleet", "ingest", *tapes, broken, "--store", store.url]
-        result = run(*command, "--scheduler", address, "--keys", keys)
-    assert result.stdout.startswith("7 traces ingested, 0 were there before, 1 not.")
-    assert result.status == 1
-    assert str(broken) in result.stderr
+    todo = ingest.batches([str(one) for one in (*tapes, broken)], ingest.Labels())
+    told: list[str] = []
+    start = WorkerStart(store.url, HERE, 0)
+    with local_cluster(start, start.resources(1, 1 << 30), 1, told.append) as (address, security):
+        ended = Dispatch(run_batch, store.id, 0, None, told.append).run(todo, address, security)
+    assert ended.done == 7
+    assert list(ended.failed) == [str(broken)]
+    assert str(broken) in told[0]
     pd.testing.assert_frame_equal(dataset.traces(store), dataset.traces(alone))

@@ -7,8 +7,8 @@ Times are from a clock of the tests; tests/bench/fleet/unequal.py does the same 
 import random
 
 import pytest
-from heaptape.fleet.reading.blocks import against_baseline
-from heaptape.fleet.store.store import open_store
+from heaptape.fleet.matrix import against_baseline
+from heaptape.fleet.store import open_store
 from heaptape.run import replay
 
 from analysis.test.fleet.fleets import ALLOCATORS, make_workloads, plan, pooled

@@ -6,8 +6,8 @@ import re
 import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.reading.matrix import BEST, OUTLIERS, SINGLE, TOTALS, matrix
-from heaptape.fleet.store.store import COLUMNS, Store
+from heaptape.fleet.matrix import BEST, OUTLIERS, SINGLE, TOTALS, matrix
+from heaptape.fleet.store import COLUMNS, Store
 from heaptape.show.pages import fleet_page
 
 from tests.support import HEAPTAPE_HERE, succeed
@@ -118,7 +118,7 @@ def test_the_page_needs_nothing_else_and_shows_intervals_and_chance():
 
 
 def test_the_command_writes_the_page_and_all_tables(tmp_path, monkeypatch):
-    from heaptape.fleet.store.store import open_store
+    from heaptape.fleet.store import open_store
 
     open_store(str(tmp_path / "s"), create=True)
     monkeypatch.setattr(Store, "results", lambda self: results())

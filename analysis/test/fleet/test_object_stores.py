@@ -16,15 +16,14 @@ import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
-from heaptape.fleet import frames
+from heaptape.fleet import batch, frames
+from heaptape.fleet.files import Files, StoreError
+from heaptape.fleet.machine import machine_id
 from heaptape.fleet.merge import merge
-from heaptape.fleet.plans.engine import machine_id
-from heaptape.fleet.plans.plan import plans_of, tasks_of
-from heaptape.fleet.plans.status import status
-from heaptape.fleet.running import shares
-from heaptape.fleet.running.execute import worker_here
-from heaptape.fleet.store.files import Files, StoreError
-from heaptape.fleet.store.store import Running, Store, open_store
+from heaptape.fleet.plan import plans_of, tasks_of
+from heaptape.fleet.status import status
+from heaptape.fleet.store import Running, Store, open_store
+from heaptape.fleet.worker import new_worker
 
 from analysis.test.fleet.fleets import ALLOCATORS, figures, make_workloads, plan, started
 from analysis.test.fleet.object_stores import SECRETS, serving
@@ -220,10 +219,10 @@ def test_a_worker_that_stood_still_while_another_did_its_task_changes_nothing_of
         brought.append(record)
         if len(brought) == stops_at:
             assert plan(store, workloads[0], "--reps", 1, *others, passes=passes).status == 0
-            here = worker_here(open_store(store), default_home(), "another")
-            ended = shares.run(list(tasks_of(plans_of(here.store))), here)
+            worker = new_worker(open_store(store), default_home(), "another")
+            ended = batch.run(list(tasks_of(plans_of(worker.store))), worker)
             assert (ended.done, ended.failed) == (2, {})
-            before.update({record.cell.key: record for record in here.store.records()})
+            before.update({record.cell.key: record for record in worker.store.records()})
         return brings(self, record)
 
     before = {}
@@ -309,7 +308,7 @@ def test_a_store_is_used_by_a_process_and_those_that_it_forks(s3):
     """Connections and their threads do not survive a fork: each process has its own."""
     code = f"""
 import os
-from heaptape.fleet.store.store import Running, open_store
+from heaptape.fleet.store import Running, open_store
 store = open_store({s3.bucket() + "/s"!r}, create=True)
 child = os.fork()
 store.files.write(f"plans/{{'parent' if child else 'child'}}.json", b"x")

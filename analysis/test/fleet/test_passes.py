@@ -7,8 +7,8 @@ import tempfile
 import pandas as pd
 import pytest
 from heaptape.common.home import default_home
-from heaptape.fleet.plans.plan import plans_of
-from heaptape.fleet.store.store import open_store
+from heaptape.fleet.plan import plans_of
+from heaptape.fleet.store import open_store
 from heaptape.results.schema import figures as figures_of
 from heaptape.results.schema import results as read_results
 from heaptape.run import penalties, registry

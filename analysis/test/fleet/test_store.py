@@ -10,11 +10,10 @@ import subprocess
 import msgspec
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.cluster.keys import make as make_keys
-from heaptape.fleet.plans.planfile import of_inputs
-from heaptape.fleet.store.cell import Cell
-from heaptape.fleet.store.files import StoreError
-from heaptape.fleet.store.store import Record, open_store, sealed, unsealed
+from heaptape.fleet.cluster import make_keys
+from heaptape.fleet.files import StoreError
+from heaptape.fleet.plan import requested
+from heaptape.fleet.store import Cell, Record, open_store, sealed, unsealed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,14 +114,14 @@ def test_a_plan_leads_to_nothing_but_what_lies_beside_it(text, says, tmp_path):
     plan.write_text(text)
     (tmp_path / "link").symlink_to("/tmp")
     with pytest.raises(HeaptapeError) as error:
-        of_inputs([str(plan)])
+        requested([str(plan)])
     assert says in str(error.value)
 
 
 def test_a_plan_finds_what_lies_beside_it(tmp_path):
     plan = tmp_path / "plan.toml"
     plan.write_text('tapes = ["a/b.tape"]\nallocators = ["glibc", "a/lib.so:A=1"]\n[weights]\nb = 2\n')
-    found = of_inputs([str(plan)])
+    found = requested([str(plan)])
     assert found.tapes == (str(tmp_path / "a" / "b.tape"),)
     assert found.allocators == ("glibc", f"{tmp_path}/a/lib.so:A=1")
     assert found.weights == {"b": 2.0}

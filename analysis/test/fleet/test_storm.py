@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from heaptape.fleet.cluster.keys import make as make_keys
-from heaptape.fleet.store.store import open_store
+from heaptape.fleet.cluster import make_keys
+from heaptape.fleet.store import open_store
 
 from analysis.test.fleet.fleets import (
     ALLOCATORS,
@@ -157,7 +157,7 @@ def test_a_store_on_a_disk_that_is_full_now_and_then_has_the_same_figures_and_it
             out, _ = process.communicate(timeout=HANG_S)
         assert f"{CELLS} cells: {CELLS} done" in out, Path(errors.name).read_text()
         assert lines() >= 4
-        assert "died (signal 9): started again" in Path(errors.name).read_text()
+        assert "was killed by signal 9: started again" in Path(errors.name).read_text()
         pd.testing.assert_frame_equal(figures(store), figures(tmp_path / "undisturbed"), check_exact=True)
         assert not list(store.rglob("*.partial"))
         opened = open_store(str(store))

@@ -19,12 +19,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.fleet.plans.plan import plans_of, share, tasks_of
-from heaptape.fleet.plans.status import status
-from heaptape.fleet.running import scratch
-from heaptape.fleet.running.cache import Cache, locked, machine_for
-from heaptape.fleet.store.files import StoreError
-from heaptape.fleet.store.store import Running, Store, open_store
+from heaptape.fleet.files import StoreError
+from heaptape.fleet.machine import Cache, locked, machine_for, scratch_of
+from heaptape.fleet.plan import plans_of, share, tasks_of
+from heaptape.fleet.status import status
+from heaptape.fleet.store import Running, Store, open_store
 
 from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, fill, make_workloads, plan, started
 from tests.support import HEAPTAPE, OUT, call_heaptape, published, small_disk
@@ -311,7 +310,7 @@ def scratch_in(folder):
     """The temporary folder of one more worker of the machine, in this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(folder))
-        with scratch.of_worker("another"):
+        with scratch_of("another"):
             assert Path(tempfile.gettempdir()).name == "another"
             yield
 
@@ -320,7 +319,7 @@ def test_a_folder_for_temporary_files_that_is_another_s_is_refused(tmp_path, mon
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / f"heaptape-fleet.{os.getuid()}").mkdir(mode=0o777)
     (tmp_path / f"heaptape-fleet.{os.getuid()}").chmod(0o777)
-    with pytest.raises(HeaptapeError, match="is not this user's alone"), scratch.of_worker("w"):
+    with pytest.raises(HeaptapeError, match="is not this user's alone"), scratch_of("w"):
         pass
 
 

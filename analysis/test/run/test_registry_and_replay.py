@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The registry finds the allocators here and its settings are real; doubts of a recording's witness are reported."""
 
+import json
 import os
 import subprocess
 
@@ -9,9 +10,12 @@ from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import Home, default_home
 from heaptape.results.doubts import doubts
 from heaptape.run import registry
+from heaptape.run.proof import Proof
 from heaptape.tape.workload_format import END, SIZE_HIGH, read_workload
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.support import compile_c
 
 KNOWN = registry.load(default_home())
 
@@ -20,6 +24,47 @@ def run_true(allocator, environment):
     """Standard error of `true` under the allocator."""
     preload = {"LD_PRELOAD": str(allocator.path)} if allocator.library else {}
     return subprocess.run(["true"], env=os.environ | preload | environment, capture_output=True, text=True).stderr
+
+
+def library(path, exports, texts):
+    """A shared library that defines malloc and these functions, and contains these texts."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    functions = "".join(f"void {name}(void) {{}}\n" for name in ("malloc", *exports))
+    return compile_c(path, functions + f"const char texts[] = {json.dumps(' '.join(texts))};\n", "-shared", "-fPIC")
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_library_is_found_by_what_it_exports_and_contains_not_by_its_name_alone(name, tmp_path, monkeypatch):
+    """A look-alike has all that proves the other allocators."""
+    allocator, home = KNOWN[name], Home(tmp_path)
+    real = default_home().registry_file()
+    monkeypatch.setattr(Home, "registry_file", lambda self: real)
+    path = tmp_path / "lib" / (allocator.library or "libc.so.6")
+    monkeypatch.setattr(registry, "c_library", lambda: path)
+    others = [one.proof for one in KNOWN.values() if one.name != name]
+    proof = allocator.proof
+    assert proof.exports or proof.contains
+    exports = {name for one in others for name in one.exports} - ({*proof.exports} if not proof.contains else set())
+    library(path, exports, {text for one in others for text in one.contains} - {*proof.contains})
+    look_alike = registry.load(home)[name]
+    assert look_alike.path != path
+    if not look_alike.found:
+        with pytest.raises(HeaptapeError, match=f"{name} is not installed \\({path} is another allocator"):
+            registry.choose(name, {name: look_alike})
+    for also in proof.lacks:
+        library(path, (*proof.exports, also), proof.contains)
+        assert registry.load(home)[name].path != path
+    library(path, proof.exports, proof.contains)
+    assert registry.load(home)[name].path == path
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x7fELF", b"\x7fELF\2\1" + b"\xff" * 60, "cut", "not for this processor"])
+def test_what_is_no_shared_library_is_no_allocator(damage, tmp_path):
+    whole = library(tmp_path / "lib.so", ["mi_malloc"], []).read_bytes()
+    changed = {"cut": whole[:-200], "not for this processor": whole[:4] + b"\1" + whole[5:]}
+    (tmp_path / "lib.so").write_bytes(changed[damage] if isinstance(damage, str) else damage)
+    assert not Proof(exports=("mi_malloc",)).holds(tmp_path / "lib.so")
+    assert not Proof().holds(tmp_path)
 
 
 @pytest.mark.parametrize(("name", "variant"), [(a.name, v) for a in KNOWN.values() for v in a.variants])

@@ -6,6 +6,8 @@ uses and the oracle; the oracle survives any damage.
 import io
 import re
 import struct
+import subprocess
+import sys
 import zlib
 
 import numpy as np
@@ -13,7 +15,8 @@ import pandas as pd
 import pytest
 import zstandard
 from conftest import ROOT
-from heaptape.common.errors import FormatError
+from heaptape import tape
+from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.tape import calls, trace
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -376,6 +379,22 @@ def test_an_acquire_that_is_released_twice_is_twice_in_its_stack(form, tmp_path)
         (batch,) = trace.events()
     assert batch.column("acquired_address").to_pylist() == [16, None, None, 16, 16]
     assert batch.column("released_address").to_pylist() == [None, 16, 16, None, None]
+
+
+def test_without_pyarrow_one_line_says_what_is_missing(tmp_path, monkeypatch):
+    path = tmp_path / "b.tape"
+    path.write_bytes(blocks(events_of(*MALLOC_16)))
+    monkeypatch.delitem(sys.modules, "heaptape.tape.batches", raising=False)
+    monkeypatch.delattr(tape, "batches", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with trace.open_trace(path) as one, pytest.raises(HeaptapeError, match=r"pip install 'heaptape\[events\]'"):
+        next(one.events())
+
+
+def test_a_replay_needs_no_pyarrow():
+    """A wheel has it only with an extra."""
+    program = "import sys; sys.modules['pyarrow'] = None; import heaptape.run.replay, heaptape.fleet.status"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @given(st.lists(st.integers(0, 2**64 - 1)))

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/host/real/operators.h"
 
-#include "capture/host/real/entry_points.h"
 #include "capture/host/real/real.h"
-#include "capture/host/real/redirected.h"
 #include "capture/host/real/symbols.h"
 
 #include <dlfcn.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/host/real/real.h"
 
-#include "capture/host/real/entry_points.h"
-#include "capture/host/real/redirected.h"
 #include "capture/host/real/symbols.h"
 
 #include <dlfcn.h>
@@ -10,6 +8,7 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 
 _Alignas(16) char real_arena[REAL_ARENA_BYTES];
 static _Atomic size_t arena_used;
@@ -156,7 +155,8 @@ static struct code {
   uintptr_t from, to;
 } ours, allocators[ALLOCATORS_MAX + 1]; /* + 1: an executable with an allocator */
 static int allocator_count;
-static struct real_range executable, inner; /* see real_add_allocator */
+/* An executable with an allocator whose functions are redirected to our hooks, and the range that contains them. */
+static struct range { uintptr_t from, to; } executable, inner;
 static char allocator_name[64] = "unknown";
 static bool has_usable_size;
 static bool began_with_cpp;
@@ -301,8 +301,8 @@ static void take_from_recorder(const struct redirect_table *table) {
   const struct redirect_linked *linked = &table->linked;
   if (linked->done.functions) {
     libraries[count++] = (struct code){(const void *)linked->from, linked->from, linked->to};
-    executable = (struct real_range){linked->from, linked->to};
-    inner = (struct real_range){linked->done.code_from, linked->done.code_to};
+    executable = (struct range){linked->from, linked->to};
+    inner = (struct range){linked->done.code_from, linked->done.code_to};
   }
   memcpy(allocators, libraries, (size_t)count * sizeof *libraries);
   allocator_count = count;
@@ -366,11 +366,70 @@ bool real_resolve(void) {
   return true;
 }
 
-void real_add_allocator(struct real_range all, struct real_range among) {
+static struct linked_function functions[LINKED_MOST];
+
+struct executable_range {
+  uintptr_t bias;
+  struct range range;
+};
+
+/* The first object that the dynamic linker lists. */
+static int find_executable(struct dl_phdr_info *info, size_t bytes, void *context) {
+  struct executable_range *found = context;
+  (void)bytes;
+  *found = (struct executable_range){info->dlpi_addr, {UINTPTR_MAX, 0}};
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+    uintptr_t start = info->dlpi_addr + header->p_vaddr, end = start + header->p_memsz;
+    if (header->p_type != PT_LOAD)
+      continue;
+    found->range.from = start < found->range.from ? start : found->range.from;
+    found->range.to = end > found->range.to ? end : found->range.to;
+  }
+  return 1;
+}
+
+#if defined(__x86_64__)
+/* Below the executable, as the heap grows above it. */
+static void *map_below(uintptr_t address) {
+  enum { STEP = 1 << 20, STEPS = 1024, LOWEST = 1 << 16 };
+  uintptr_t step = address < 4 * STEP ? LINKED_ROOM_BYTES : STEP;
+  for (int i = 1; i <= STEPS && address > i * step + LOWEST; i++) {
+    void *wanted = (void *)((address - i * step) & ~(uintptr_t)(LINKED_ROOM_BYTES - 1));
+    void *memory = mmap(wanted, LINKED_ROOM_BYTES, PROT_READ | PROT_EXEC,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (memory == wanted)
+      return memory;
+    if (memory != MAP_FAILED) /* a kernel that does not know the flag */
+      munmap(memory, LINKED_ROOM_BYTES);
+  }
+  return NULL;
+}
+#endif
+
+void linked_offer(struct linked_place *place) {
+  *place = (struct linked_place){.table = (uintptr_t)functions};
+#if defined(__x86_64__)
+  struct executable_range found = {0};
+  place->hook = (uintptr_t)linked_hook;
+  if (dl_iterate_phdr(find_executable, &found) != 1 || found.range.from >= found.range.to)
+    return;
+  place->bias = found.bias;
+  place->room = (uintptr_t)map_below(found.range.from);
+#endif
+}
+
+void linked_take(const struct linked_place *place, const struct linked_done *done) {
+  struct executable_range found = {0};
+  if (!done->functions || dl_iterate_phdr(find_executable, &found) != 1) {
+    if (place->room)
+      munmap((void *)place->room, LINKED_ROOM_BYTES);
+    return;
+  }
+  executable = found.range;
+  inner = (struct range){done->code_from, done->code_to};
   if (allocator_count < ALLOCATORS_MAX)
-    allocators[allocator_count++] = (struct code){(const void *)all.from, all.from, all.to};
-  executable = all;
-  inner = among;
+    allocators[allocator_count++] = (struct code){(const void *)executable.from, executable.from, executable.to};
 }
 
 bool real_has_usable_size(void) {
@@ -393,7 +452,7 @@ bool real_may_call_back(void) {
   return allocator_count > 0;
 }
 
-static bool is_within(struct real_range range, const void *address) {
+static bool is_within(struct range range, const void *address) {
   return (uintptr_t)address - range.from < range.to - range.from;
 }
 
@@ -409,4 +468,8 @@ bool real_is_allocator_code(const void *address) {
     if (is_in(&allocators[i], address))
       return true;
   return false;
+}
+
+__attribute__((weak)) struct redirect_table *redirected_table(void) {
+  return NULL;
 }

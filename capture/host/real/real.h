@@ -2,13 +2,25 @@
 /* The real functions: those of the next library after ours, looked up on first use, and a small static arena for memory
    that dlsym itself allocates meanwhile.
 
-   Not its job: recording. Invariants: real.* can be called at any time, from the very first call on; an arena object is
-   never passed to a real function. Async-signal-safe after real_resolve has returned. */
+   Job, too: the prototypes of the entry points, for the compiler's checks (libc's headers lack some of them and mark
+   others with attributes), and how the library came into the program: preloaded (libheaptape.so), or loaded into a
+   running program (libheaptape-attach.so), where the recorder redirects references to our hooks and provides the real
+   functions (capture/redirect/). Not its job: recording. Invariants: real.* can be called at any time, from the very
+   first call on; an arena object is never passed to a real function. Async-signal-safe after real_resolve has returned.
+ */
 #pragma once
+
+#include "capture/wire/linked.h"
+#include "capture/wire/redirect.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#define HOOK(ident, kind, result, declaration, arguments, size, param) result ident declaration;
+#define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
+  result ident declaration __asm__(symbol);
+#include "capture/host/real/entry_points.def"
 
 struct real_calls {
 #define HOOK(ident, kind, result, declaration, arguments, size, param) result(*ident) declaration;
@@ -46,15 +58,9 @@ bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to);
    interrupted it. */
 bool real_is_allocator_code(const void *address);
 
-/* The executable has its own allocator, whose functions are redirected to our hooks: its addresses count as an
-   allocator's from now on. inner: the range that contains the functions. */
-struct real_range {
-  uintptr_t from, to;
-};
-void real_add_allocator(struct real_range executable, struct real_range inner);
-
-/* The same for an address from which an allocator's operator new calls, or a new-handler of the program: in an
-   executable with an allocator, only addresses among the allocator's functions are the allocator's. */
+/* The same as real_is_allocator_code for an address from which an allocator's operator new calls, or a new-handler of
+   the program: in an executable with an allocator, only addresses among the allocator's functions are the allocator's.
+ */
 bool real_is_operator_code(const void *address);
 
 /* May the real functions call ours? glibc's never do. Valid after real_resolve. */
@@ -74,3 +80,19 @@ size_t real_arena_used_bytes(void);
 
 /* realloc of an arena object: returns a real object with its content; the old one is never reused. */
 void *real_arena_move(const void *object, size_t size_bytes);
+
+/* The table in which the recorder has written the real functions; NULL: the library was preloaded. The same at all
+   times. Async-signal-safe. Defined here as NULL, and in redirected.c for libheaptape-attach.so. */
+struct redirect_table *redirected_table(void);
+
+/* Functions of an allocator that is linked into the executable, which the collector redirects to linked_hook. Called
+   with the process locked; may change errno. linked_offer, once per image: maps the memory near the executable, never
+   writable here, which the collector fills in, and gives the table of the functions; place->room is 0 where there is no
+   memory. A fork child has its parent's. linked_take, after the collector's reply: where no functions are redirected,
+   unmaps the memory; else the executable's addresses count as an allocator's from now on. */
+void linked_offer(struct linked_place *place);
+void linked_take(const struct linked_place *place, const struct linked_done *done);
+
+/* The hook, in linked_hooks.c: jumped to from a function's entry, by a stub that has pushed the address of its struct
+   linked_function. Leaves all registers, flags too, as the function would. Async-signal-safe. */
+void linked_hook(void);

@@ -4,7 +4,7 @@
 
    libunwind is loaded here by dlopen, with its symbols kept local, and is not a dependency of this library: it also
    defines backtrace and the _Unwind functions, which would then serve the program instead of libc's and libgcc's. */
-#include "capture/host/stacks/stack_unwinder.h"
+#include "capture/host/stacks/stack.h"
 #include "capture/wire/heaptape.h"
 
 #include <dlfcn.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/host/stacks/stack.h"
 
-#include "capture/host/host_state.h"
-#include "capture/host/messages.h"
-#include "capture/host/stacks/stack_unwinder.h"
+#include "capture/host/process.h"
 #include "capture/host/stacks/stack_walk.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"

@@ -29,7 +29,7 @@ extern struct stack_settings stack_settings;
    frame is searched. 0: the stack could not be taken, which is counted in the area. */
 uint32_t stack_take(struct stack_memo **memo, const void *caller, const void *hook);
 
-/* May stack_take walk by the library that host/unwinder/ loads? It may lock and allocate: then the caller blocks
+/* May stack_take walk by libunwind, which libunwind.c loads? It may lock and allocate: then the caller blocks
    signals, and ignores calls that the thread makes meanwhile, which are not the program's. */
 static inline bool stack_is_unwound(void) {
   return stack_settings.unwind == UNWIND_LIBUNWIND;
@@ -44,3 +44,13 @@ void stack_memo_reset(struct stack_memo *memo);
 /* Waits until the collector has read the stacks in the rings, so that it reads their modules while these are mapped. At
    most 0.1 s, and not at all where the recording may not wait. Keeps errno. */
 void stack_wait_for_collector(void);
+
+/* How the library that walks stacks in our place registers itself (libunwind.c, record --unwind libunwind): once, by
+   its constructor; walks before that use our own rules. */
+
+/* Writes the instructions of the stack's frames, innermost first, at most `most`, and returns their number. The first
+   is its caller's or one further in. It may lock and allocate: called with signals blocked. */
+typedef uint32_t stack_unwinder(uintptr_t *instructions, uint32_t most);
+
+/* Exported by libheaptape.so; a null pointer elsewhere. NULL: it cannot walk, which is printed. */
+__attribute__((weak, visibility("default"))) void heaptape_lib_set_unwinder(stack_unwinder *unwinder);

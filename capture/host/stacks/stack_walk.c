@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/host/stacks/stack_walk.h"
 
-#include "capture/host/host_state.h"
+#include "capture/host/process.h"
 #include "capture/host/stacks/stack_rules.h"
 #include "core/base/os.h"
 

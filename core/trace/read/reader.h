@@ -139,6 +139,7 @@ struct block_place {
   uint64_t first_stamp, last_stamp;
   uint32_t thread, rows, sequence;
   uint32_t stack_nodes; /* in the blocks before it */
+  uint32_t columns;     /* bit i: it has column i, of the first 32 */
   uint8_t type;
 };
 

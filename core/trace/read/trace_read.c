@@ -107,7 +107,7 @@ static int take_footer(struct trace_reader *reader, uint64_t offset, const struc
   return result;
 }
 
-static void count_events(struct trace_summary *summary, const struct block *block) {
+static void count_events(struct trace_summary *summary, const struct block *block, struct block_place *place) {
   const struct block_header *header = &block->header;
   if (summary->events == 0 || header->first_stamp < summary->first_stamp)
     summary->first_stamp = header->first_stamp;
@@ -117,6 +117,9 @@ static void count_events(struct trace_summary *summary, const struct block *bloc
   for (int i = 0; i < header->columns; i++)
     if (block->directory[i].id < TRACE_MAX_COLUMNS && block->directory[i].raw_bytes)
       summary->columns |= 1ull << block->directory[i].id;
+  for (int i = 0; i < header->columns; i++)
+    if (block->directory[i].id < 32 && block->directory[i].raw_bytes)
+      place->columns |= 1u << block->directory[i].id;
 }
 
 /* Objects are numbered over all blocks, so each block must continue where the one before ended. */
@@ -165,7 +168,7 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
   case BLOCK_EVENTS:
     if (header->rows == 0 || header->steps < header->rows)
       return error_at(error, reader->path, offset, "EVENTS block without rows, or with fewer steps than rows");
-    count_events(&reader->summary, block);
+    count_events(&reader->summary, block, &place);
     list = &reader->places;
     break;
   case BLOCK_STACKS:

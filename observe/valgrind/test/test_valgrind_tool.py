@@ -306,15 +306,11 @@ def test_a_program_that_valgrind_cannot_run_is_one_clear_line(tmp_path):
     assert "Valgrind can't run it: Unrecognised instruction" in result.stderr
 
 
-@pytest.mark.parametrize(("built_for", "message"), [(None, "was not built"), ("3.0.0", "was built for version 3.0.0")])
-def test_a_tool_that_is_missing_or_does_not_fit_is_one_clear_line(tmp_path, built_for, message):
+def test_a_tool_that_was_not_built_is_one_clear_line(tmp_path):
     shutil.copy(OBSERVE, tmp_path)
-    if built_for:
-        shutil.copytree(LIBRARY, tmp_path / "valgrind", symlinks=True)
-        (tmp_path / "valgrind/built-for").write_text(built_for + "\n")
     result = run(tmp_path / OBSERVE.name, "--simulate", "-o", tmp_path / "r", "--", "/bin/true", status=1)
     assert len(result.stderr.splitlines()) == 1
-    assert message in result.stderr
+    assert "was not built" in result.stderr
 
 
 def test_options_of_the_simulation_need_it():

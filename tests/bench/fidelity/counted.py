@@ -36,7 +36,7 @@ PASS_WITH_ACCESSES = "misses"
 KEPT_OF_SIDES = ("allocator", "program")
 KEPT_OF_COUNTS = ("instructions", "data_accesses", "page_faults", "syscalls", "syscalls_by_kind", "caches", "tlbs")
 KEPT_OF_REPLAYS = (
-    "pass", "order", "instructions_total", "instructions_counted_by", "startup_instructions",
+    "pass", "order", "instructions_total", "startup_instructions",
     "startup_process_instructions", "op_limit", "page_faults", "startup_page_faults", "syscalls", "misses",
 )  # fmt: skip
 

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-from heaptape.fleet.cluster.keys import make as make_keys
-from heaptape.fleet.store.store import open_store
+from heaptape.fleet.cluster import make_keys
+from heaptape.fleet.store import open_store
 
 from analysis.test.gate.pieces import make_workload
 from tests.support import HEAPTAPE, succeed

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 import msgspec
-from heaptape.fleet.store.store import Record, open_store, sealed
+from heaptape.fleet.store import Record, open_store, sealed
 
 
 def cpu_ms(work: Callable[[], object], cells: int) -> float:

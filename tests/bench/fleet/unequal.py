@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 
 import pandas as pd
-from heaptape.fleet.reading.blocks import against_baseline
-from heaptape.fleet.store.store import open_store
+from heaptape.fleet.matrix import against_baseline
+from heaptape.fleet.store import open_store
 
 from analysis.test.fleet.fleets import pooled
 from tests.support import HEAPTAPE, REPOSITORY, succeed

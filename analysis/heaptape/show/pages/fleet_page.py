@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from heaptape.common.quantities import size
 from heaptape.common.version import __version__
-from heaptape.fleet.reading.matrix import FIGURES, Matrix
+from heaptape.fleet.matrix import FIGURES, Matrix
 from heaptape.show.figures.fleet_plots import heat_map
 from heaptape.show.pages.figures import STYLE, WIDTH_IN, Picture, salt_of
 from heaptape.show.pages.profile_page import Part

@@ -185,12 +185,10 @@ def _counted_by(file: Results) -> list[tuple[str, object]]:
     """How instructions and misses were counted, or why they are missing."""
     missing = sorted({str(run["counters_missing_because"]) for run in file.runs if run.get("counters_missing_because")})
     there = sorted({name for run in file.runs for name, _ in _items(run.get("counters")) if name != "task_clock_ns"})
-    counters = sorted({str(run["instructions_counted_by"]) for run in file.runs if run.get("instructions_counted_by")})
     parts = [f"{', '.join(there)}: by the processor, in the bare pass"] if there else []
     parts += [f"{'others' if there else 'none by the processor'}: {reason}" for reason in missing]
-    if counters:
-        names = {"heaptape": "heaptape's Valgrind tool"}
-        parts.append(f"instructions per call: by {' and '.join(names.get(name, name) for name in counters)}")
+    if any(run.get("pass") == "instructions" for run in file.runs):
+        parts.append("instructions per call: by heaptape's Valgrind tool")
     elif missing and "instructions" not in there:
         parts.append("--passes instructions counts them under Valgrind; it was not run")
     return [("instructions and misses", "; ".join(parts))] if parts else []

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Cells run in this process: their files fetched, the replays run, and the results put into the store."""

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/host/process.h"
+#include "capture/host/producer.h"
+#include "capture/host/real/real.h"
+
+/* As in sandbox.c: we must notice the program's requests to the kernel for a sandbox. */
+int prctl(int option, ...);
+#if defined(__x86_64__)
+long syscall(long number, ...);
+#define SYSCALL_ENTRY {.name = "syscall", .hook = (const void *)syscall, .kind = REDIRECT_OTHER_CALL},
+#else
+#define SYSCALL_ENTRY
+#endif
+
+/* The recorder finds it by this name. */
+extern struct redirect_table REDIRECT_SYMBOL;
+
+__attribute__((visibility("default"))) struct redirect_table REDIRECT_SYMBOL = {
+    .magic = REDIRECT_MAGIC,
+    .version = REDIRECT_VERSION,
+    .call = {
+#define HOOK(ident, ...) {.name = #ident, .hook = (const void *)ident, .kind = REDIRECT_CALL},
+#define OPERATOR(ident, symbol, ...) {.name = symbol, .hook = (const void *)ident, .kind = REDIRECT_OPERATOR},
+#include "capture/host/real/entry_points.def"
+        {.name = "prctl", .hook = (const void *)prctl, .kind = REDIRECT_OTHER_CALL}, SYSCALL_ENTRY}};
+
+struct redirect_table *redirected_table(void) {
+  return &REDIRECT_SYMBOL;
+}
+
+/* Static TLS has the same place relative to each thread's pointer. */
+__attribute__((constructor)) static void describe(void) {
+  REDIRECT_SYMBOL.own = process_place();
+  REDIRECT_SYMBOL.thread_pointer = (uint64_t)(uintptr_t)__builtin_thread_pointer();
+  producer_describe_thread(REDIRECT_SYMBOL.thread);
+  REDIRECT_SYMBOL.linked.hook = (uintptr_t)linked_hook;
+}
