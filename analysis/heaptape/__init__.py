@@ -22,10 +22,9 @@ from heaptape.common.version import __version__ as __version__
 if TYPE_CHECKING:
     from heaptape import fleet
     from heaptape.common.errors import FormatError, HeaptapeError
-    from heaptape.profile.data import profile
-    from heaptape.profile.trace import Trace
-    from heaptape.profile.trace import open_trace as open  # noqa: A004
-    from heaptape.results import fragmentation
+    from heaptape.passes import fragmentation
+    from heaptape.profile.data import Trace, profile
+    from heaptape.profile.data import open_trace as open  # noqa: A004
     from heaptape.results.comparing.compare import compared as compare
     from heaptape.results.model.words import in_words
     from heaptape.results.schema import Results, all_results, results
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
     from heaptape.tape.workload_format import read_workload as open_workload
 
 _LAZY = {
-    "open": ("heaptape.profile.trace", "open_trace"),
-    "Trace": ("heaptape.profile.trace", "Trace"),
+    "open": ("heaptape.profile.data", "open_trace"),
+    "Trace": ("heaptape.profile.data", "Trace"),
     "open_workload": ("heaptape.tape.workload_format", "read_workload"),
     "all_results": ("heaptape.results.schema", "all_results"),
     "Results": ("heaptape.results.schema", "Results"),
@@ -46,7 +45,7 @@ _LAZY = {
 _MODULES = {
     "compare": "heaptape.compare",
     "fleet": "heaptape.fleet",
-    "fragmentation": "heaptape.results.fragmentation",
+    "fragmentation": "heaptape.passes.fragmentation",
     "memory_figures": "heaptape.show.figures.memory_figures",
     "plots": "heaptape.show.figures",
     "profile": "heaptape.profile",

@@ -7,10 +7,19 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from heaptape.advise.candidates import candidates, recorded_on, today
 from heaptape.advise.choose import AIMS, CPU, Judge, Pick, Row, decide
 from heaptape.advise.confirm import Confirmed
-from heaptape.advise.tried import Bounds, Recorded, Tried, read_recorded, replay_all, with_own_memory
+from heaptape.advise.tried import (
+    Bounds,
+    Recorded,
+    Tried,
+    candidates,
+    read_recorded,
+    recorded_on,
+    replay_all,
+    today,
+    with_own_memory,
+)
 from heaptape.advise.words import Advice, environment
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from heaptape.candidates import build, checks
+from heaptape.candidates import build
 from heaptape.candidates.sources import Plan
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, cache_folder
@@ -76,7 +76,7 @@ def _make(plan: Plan, room: Path, result: Path, home: Home, wishes: Wishes) -> R
     if not wishes.verify:
         return record
     choice = registry.Choice(plan.label, registry.DEFAULT_VARIANT, library, str(library), {})
-    return msgspec.structs.replace(record, verified=checks.verify(choice, home, wishes.tell))
+    return msgspec.structs.replace(record, verified=build.verify(choice, home, wishes.tell))
 
 
 def _build(plan: Plan, folder: Path, flags: str, log: Path, kept: Path) -> None:

@@ -208,8 +208,8 @@ def _print_tunables(allocator: "registry.Allocator", as_json: bool) -> int:
 def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Allocator"]) -> int:
     from heaptape.common.tables import render
     from heaptape.run import registry, replay
-    from heaptape.show.tables.tunables_table import effects_table
-    from heaptape.tune import effects
+    from heaptape.show.tables.tune_table import effects_table
+    from heaptape.tune import trials
 
     name, *inputs = arguments.check_tunables
     if not inputs:
@@ -221,8 +221,8 @@ def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Al
     with replaying.work() as work:
         workloads = {replaying.name_of(path): replay.prepare(path, arguments.home, work.scratch) for path in inputs}
         jobs = processors()
-        found = effects.effects(allocator, workloads, arguments.home, jobs, work.progress.update)
-    table = effects_table(name, found, effects.FIGURES, list(workloads), effects.silent(found))
+        found = trials.effects(allocator, workloads, arguments.home, jobs, work.progress.update)
+    table = effects_table(name, found, trials.FIGURES, list(workloads), trials.silent(found))
     write_text(STANDARD_OUTPUT, render([table], arguments.format))
     return 0
 

@@ -104,9 +104,9 @@ def _choices(arguments: argparse.Namespace) -> list["Choice"]:
 
 def _print(made: "Distilled", wanted: "Wanted", arguments: argparse.Namespace) -> None:
     from heaptape.common.output import flush_standard_output
-    from heaptape.distil import text
+    from heaptape.distil.distil import answer_lines, as_json, warnings
 
-    lines = text.as_json(made) if arguments.json else "\n".join(text.lines(made, wanted, arguments.output)) + "\n"
+    lines = as_json(made) if arguments.json else "\n".join(answer_lines(made, wanted, arguments.output)) + "\n"
     flush_standard_output(lines)
-    for line in text.warnings(made, wanted):
+    for line in warnings(made, wanted):
         console.warning(line)

@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _pairing(arguments: argparse.Namespace) -> "Pairing":
     from heaptape.gate.compared import Pairing
-    from heaptape.gate.tolerance import parse_tolerances
+    from heaptape.gate.condition import parse_tolerances
 
     old, new = choose_pair(arguments, "gate")
     return Pairing(old, new, parse_tolerances(arguments.tolerate), arguments.timeout)
@@ -138,13 +138,13 @@ def limits_of(arguments: argparse.Namespace, command: str) -> "Limits":
 
 def _write(data: dict, arguments: argparse.Namespace) -> None:
     from heaptape.common.tables import render
-    from heaptape.gate import junit
+    from heaptape.gate.artefact import junit_xml
     from heaptape.show.tables.gate_table import gate_tables
 
     if arguments.output:
         write_json(arguments.output, data)
     if arguments.junit:
-        write_text(arguments.junit, junit.xml(data))
+        write_text(arguments.junit, junit_xml(data))
     if STANDARD_OUTPUT not in (arguments.output, arguments.junit):
         write_text(STANDARD_OUTPUT, render(gate_tables(data), arguments.format))
     console.verdict(f"gate {'passed' if data['passed'] else 'failed'}", data["passed"])

@@ -16,9 +16,8 @@ from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, 
 from heaptape.common.processors import processors
 
 if TYPE_CHECKING:
-    from heaptape.tune.goals import Goals
+    from heaptape.tune.goals import Goals, Space
     from heaptape.tune.search import Budget, Search
-    from heaptape.tune.space import Space
 
 SUMMARY = "search an allocator's settings for those that suit workloads best"
 DESCRIPTION = (
@@ -140,7 +139,7 @@ def _budget(text: str) -> tuple[int | None, float]:
 def _request(arguments: argparse.Namespace) -> Request:
     from heaptape.run import registry
     from heaptape.tune import goals
-    from heaptape.tune.space import space_of
+    from heaptape.tune.goals import space_of
 
     names = [replaying.name_of(path) for path in arguments.inputs]
     twice = next((name for name in names if names.count(name) > 1), None)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Runs of the whole and of distillates: exact passes, each made once."""
+"""Runs of the whole and of distillates: exact passes, each made once; and which heaps age.
+
+A heap ages where RSS grows while live bytes do not, as objects are replaced by others many times. The calls that cause
+such growth are left out of a distillate, so its RSS is that of a younger heap than the whole's.
+"""
 
 import json
 import tempfile
@@ -13,13 +17,33 @@ import pandas as pd
 from heaptape.common.c_programs import convert_json
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.distil import ageing
 from heaptape.distil.plan import Cells, Plan, column
 from heaptape.results import distilled, misses
 from heaptape.results.timeline import timeline_frame
 from heaptape.run import exact, replay
 from heaptape.run.registry import Choice
 from heaptape.tape.workload_format import read_workload
+
+SAME_LIVE = 0.95  # share of the most live bytes, from which on live bytes count as the same
+AGES_PERCENT = 10  # growth from which on a heap counts as ageing
+FEWEST_FAMILIES = 2  # on which it has to grow this much: a single allocator may release late, or keep caches
+
+
+def growth_percent(timeline: pd.DataFrame) -> float:
+    """By how many percent RSS per live byte rose, from where live bytes are first at their most to its highest at the
+    same live bytes (SAME_LIVE). `timeline`: of results.timeline; 0 where it has no live bytes.
+    """
+    full = timeline[timeline["live_bytes"] >= SAME_LIVE * timeline["live_bytes"].max()]
+    per_byte = full["rss_anon_bytes"] / full["live_bytes"]
+    if not len(full) or not per_byte.iloc[0] > 0:
+        return 0.0
+    return float(100 * (per_byte.max() / per_byte.iloc[0] - 1))
+
+
+def ages(growth: Mapping[str, float], families: Mapping[str, str]) -> bool:
+    """Does the heap age, by the growth on each allocator (by label; `families`: label -> allocator)?"""
+    return len({families[label] for label, percent in growth.items() if percent >= AGES_PERCENT}) >= FEWEST_FAMILIES
+
 
 MISSES = "misses"  # in place of a figure's name: the misses of all caches and TLBs that are simulated
 MOST_CELLS = 20_000
@@ -33,7 +57,7 @@ Tell = Callable[[float], None]
 @dataclass(frozen=True, eq=False)
 class Whole:
     """The whole workload's `figures`, one row per choice (by label), one column per figure; its cells; `growth`: label
-    -> percent (ageing.py), empty where memory was not measured.
+    -> percent, empty where memory was not measured.
     """
 
     figures: pd.DataFrame
@@ -81,7 +105,7 @@ def whole(workload: Path, choices: Sequence[Choice], figures: Sequence[str], hom
             into = counts if figure in chosen_by else beside
             into[column(figure, label)] = np.diff(distilled.until(figure, of_choice[distilled.pass_of(figure)])[1])
     growth = {
-        label: ageing.growth_percent(timeline_frame(of_choice["memory"]))
+        label: growth_percent(timeline_frame(of_choice["memory"]))
         for label, of_choice in runs.items()
         if "memory" in of_choice
     }

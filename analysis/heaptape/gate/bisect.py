@@ -17,10 +17,9 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import write_json
-from heaptape.gate.builds import Build, Builds, Recipe, defines_malloc
+from heaptape.gate.builds import ABBREVIATED, Build, Builds, Clone, Recipe, defines_malloc
 from heaptape.gate.condition import Condition, parse
 from heaptape.gate.minimise import shown
-from heaptape.gate.revisions import ABBREVIATED, Clone
 from heaptape.run.exact import Bench
 from heaptape.run.registry import Choice, sha256_of
 

@@ -21,11 +21,8 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.processors import processors
 from heaptape.common.quantities import size
-from heaptape.gate import candidates
-from heaptape.gate.candidates import Candidate
 from heaptape.gate.condition import Condition
-from heaptape.gate.objects import Objects, read_objects
-from heaptape.gate.search import Search
+from heaptape.gate.search import Candidate, Objects, Search, read_objects, whole_history, write_candidate
 from heaptape.run import exact, replay
 from heaptape.run.engine_process import Processes, in_order
 from heaptape.run.registry import Choice
@@ -123,7 +120,7 @@ class Judge:
         self._workload, self._home, self._scratch = workload, home, scratch
         self._known: dict[tuple, bool] = {}
         self._least: float | None = None  # of the difference beyond start-up; None: start-up is ignored
-        whole = candidates.whole(objects)
+        whole = whole_history(objects)
         self.whole = self.measure(whole)
         self.pairs = {whole.key(): self.whole}  # of the candidates that hold
         if not question.holds(self.whole):
@@ -150,7 +147,7 @@ class Judge:
     def _set_up(self, candidate: Candidate, processes: Processes | None = None) -> Iterator[exact.Bench]:
         with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
             where = Path(folder) / "candidate.tape"
-            candidates.write(self._workload, candidate, where, self._home)
+            write_candidate(self._workload, candidate, where, self._home)
             workload = replay.prepare(str(where), self._home, Path(folder))
             yield exact.Bench(workload, self._home, [self.question.old, self.question.new], processes=processes)
 
@@ -233,7 +230,7 @@ class Minimiser:
         self._workload, self._home, self._limits = workload, home, limits or Limits()
         self._begin = time.monotonic()
         self._judge = Judge(workload, objects, question, home, scratch)
-        self._search = Search(objects, candidates.whole(objects), self._find)
+        self._search = Search(objects, whole_history(objects), self._find)
         self._tried, self._why = 0, "interrupted"
 
     def run(self) -> None:
@@ -260,7 +257,7 @@ class Minimiser:
 
     def write(self, tape: Path) -> None:
         """The result as a trace. Raises HeaptapeError."""
-        candidates.write(self._workload, self._search.best, tape, self._home)
+        write_candidate(self._workload, self._search.best, tape, self._home)
 
     def _find(self, wanted: Iterable[Candidate]) -> tuple[int, Candidate] | None:
         """The first candidate that holds, with its number; `jobs` are tried at once."""

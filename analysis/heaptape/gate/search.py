@@ -1,18 +1,164 @@
 # SPDX-License-Identifier: MIT
 """Delta debugging over pieces of a history: which pieces are tried, from the largest cut to the smallest.
 
+A piece has some of the workload's objects, numbered as by `heaptape-convert reduce`, up to a position, on fewer
+threads. Each is a legal history.
+
 Each step makes smaller candidates from the best one so far, and accepts the first that holds. Steps that cut along
 meaningful properties (time, threads, sizes, lifetimes) come before steps that cut anywhere (samples, single objects).
 The condition need not be monotone: a step that fails is tried again after other steps have succeeded.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from heaptape.gate.candidates import Candidate
-from heaptape.gate.objects import Objects
+from heaptape.common.c_programs import convert_json
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.tape import calls
+from heaptape.tape.workload_format import NO_SLOT, Workload, read_workload
+
+SIZE_CLASSES_PER_DOUBLING = 4
+
+
+@dataclass(frozen=True)
+class Objects:
+    """`of_op`: for each op, in the total order, the number of its object. `table`: one row per object, by number:
+    born and end (positions of its first and last op; end is the number of ops if it is never released), thread (that
+    acquired it), size_bytes (of its first request).
+    """
+
+    of_op: np.ndarray
+    table: pd.DataFrame
+
+    @property
+    def ops(self) -> int:
+        return len(self.of_op)
+
+    @property
+    def threads(self) -> list[int]:
+        """All threads that make calls, in the order of their first calls."""
+        return [int(thread) for thread in pd.unique(self.table["thread"])]
+
+    def events(self, keep: np.ndarray, end: int) -> int:
+        """Number of ops of the kept objects before position `end`."""
+        return int(np.count_nonzero(keep[self.of_op[:end]]))
+
+    def groups(self) -> dict[str, np.ndarray]:
+        """grouping -> a label for each object: objects of one label are similar."""
+        table = self.table
+        doublings = np.log2(np.maximum(table["size_bytes"].to_numpy(np.float64), 1))
+        life = np.log2((table["end"] - table["born"]).to_numpy(np.float64) + 1).astype(np.int64)
+        life[(table["end"] == self.ops).to_numpy()] = -1
+        return {
+            "thread": table["thread"].to_numpy(np.int64),
+            "size": (doublings * SIZE_CLASSES_PER_DOUBLING).astype(np.int64),
+            "lifetime": life,
+        }
+
+
+def read_objects(path: Path) -> Objects:
+    """The objects of a legal workload file. Raises FormatError."""
+    ops = _ops_in_order(read_workload(path))
+    call, slot = ops["call"].to_numpy(), ops["slot"].to_numpy()
+    number, passed_null = call & calls.ID_MASK, (call & calls.NULL_IN) != 0
+    births = calls.ACQUIRES[number] & ((calls.RELEASE_KIND[number] == calls.NOTHING) | passed_null)
+    nothing = slot == NO_SLOT
+    of_op = _object_of_each_op(births & ~nothing, nothing, slot)
+    first = np.flatnonzero(births | nothing)
+    last: np.ndarray = np.zeros(len(first), np.int64)
+    last[of_op] = np.arange(len(of_op))  # the last value written stays
+    # A death releases and hands out nothing.
+    dies = (calls.RELEASE_KIND[number] == calls.RELEASES) & ~(calls.ACQUIRES[number] & ((call & calls.NULL_OUT) == 0))
+    count = np.where(calls.PARAM_KIND[number] == calls.COUNT, ops["param"].to_numpy(), 1)
+    size = ops["size"].to_numpy().astype(np.float64) * count
+    table = pd.DataFrame(
+        {
+            "born": first,
+            "end": np.where(dies[last], last, len(of_op)),
+            "thread": ops["thread"].to_numpy()[first],
+            "size_bytes": size[first],
+        }
+    )
+    return Objects(of_op, table)
+
+
+def _ops_in_order(workload: Workload) -> pd.DataFrame:
+    """All threads' ops in the total order, with a column `thread`."""
+    schedule = workload.schedule()
+    runs = schedule["ops"].to_numpy().astype(np.int64)
+    thread = np.repeat(schedule["thread"].to_numpy().astype(np.int64), runs)
+    ops = pd.concat([workload.ops_of(number) for number in range(workload.threads)], ignore_index=True)
+    # The k-th op of all threads' streams, concatenated, belongs at the place of the k-th smallest thread.
+    place: np.ndarray = np.empty(len(thread), np.int64)
+    place[np.argsort(thread, kind="stable")] = np.arange(len(thread))
+    return ops.iloc[place].reset_index(drop=True).assign(thread=thread)
+
+
+def _object_of_each_op(births: np.ndarray, nothing: np.ndarray, slot: np.ndarray) -> np.ndarray:
+    """The number of each op's object: the last object born in its slot up to this op."""
+    numbers = np.cumsum(births | nothing) - 1
+    by_slot = np.argsort(slot, kind="stable")
+    born = np.where(births, numbers, -1)[by_slot]
+    # A slot's first op is a birth, so no number is carried over from another slot. Numbers rise only within a slot, so
+    # places, not numbers, are accumulated.
+    at = np.maximum.accumulate(np.where(born >= 0, np.arange(len(born)), 0))
+    of_op: np.ndarray = np.empty(len(born), np.int64)
+    of_op[by_slot] = born[at]
+    of_op[nothing] = numbers[nothing]
+    return of_op
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """`keep`: for each object, does it stay? `end`: position of the first op that is left out, with all later ones.
+    `joined`: threads whose calls thread 0 makes.
+    """
+
+    keep: np.ndarray
+    end: int
+    joined: frozenset[int] = frozenset()
+
+    def key(self) -> tuple:
+        """Equal for equal candidates."""
+        return (hashlib.sha256(np.packbits(self.keep).tobytes()).digest(), self.end, self.joined)
+
+    def without(self, objects: np.ndarray) -> "Candidate":
+        """The same without `objects` (a mask, or numbers)."""
+        keep = self.keep.copy()
+        keep[objects] = False
+        return replace(self, keep=keep)
+
+    def only(self, objects: np.ndarray) -> "Candidate":
+        """The same, restricted to `objects` (a mask)."""
+        return replace(self, keep=self.keep & objects)
+
+
+def whole_history(objects: Objects) -> Candidate:
+    return Candidate(np.ones(len(objects.table), bool), objects.ops)
+
+
+def write_candidate(workload: Path, candidate: Candidate, tape: Path, home: Home) -> int:
+    """Writes the candidate as a trace, and returns its number of events. Raises HeaptapeError."""
+    kept = tape.with_suffix(".kept")
+    arguments = ["--keep", str(kept), "--end", str(candidate.end)]
+    arguments += [word for thread in sorted(candidate.joined) for word in ("--join", str(thread))]
+    try:
+        born = candidate.keep.astype(np.uint8)
+        try:
+            kept.write_bytes(born.tobytes())
+        except OSError as error:
+            raise HeaptapeError(f"{kept}: can't be written: {error.strerror}") from error
+        done = convert_json(home, "reduce", str(workload), "-o", str(tape), *arguments)
+    finally:
+        kept.unlink(missing_ok=True)
+    return int(done["events"])
+
 
 # Returns the first of the candidates that holds, with its number; None: none holds.
 Find = Callable[[Iterable[Candidate]], tuple[int, Candidate] | None]

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, default_home
+from heaptape.results.structs import LineSharing
+from heaptape.tape import trace as tape
 
 YOUNG_BYTES = 64 << 10
 LARGE_BYTES = 128 << 10  # from this size on glibc uses mmap by default
@@ -35,6 +38,12 @@ class Profile:
     """The profile of one trace. `data` is the JSON object unchanged; the properties are its rows as DataFrames."""
 
     data: dict
+
+    @cached_property
+    def line_sharing(self) -> LineSharing | None:
+        """Cache lines that threads share, as recorded; None if the profile lacks it."""
+        found = self.data.get("line_sharing")
+        return msgspec.convert(found, LineSharing) if isinstance(found, dict) else None
 
     @property
     def name(self) -> str:
@@ -173,3 +182,27 @@ def swing(found: Profile) -> tuple[float, int]:
     peaks = np.maximum.accumulate(live)
     at = (peaks - live).argmax()
     return float(peaks[at] - live[at]) / max(int(peaks[at]), 1), int(peaks[at])
+
+
+class Trace(tape.Trace):
+    """An open trace: see `heaptape.tape.trace.Trace`, whose methods it has."""
+
+    def profile(self) -> Profile:
+        """The profile of the whole trace, counted by the C program: `heaptape.profile`."""
+        return profile(self.path)
+
+
+def open_trace(path: str | Path) -> Trace:
+    """Opens a trace: walks and checks all block headers, reads info and footer. Events are only decoded on demand.
+
+    Raises FormatError (path, offset, what) for a malformed file, OSError if it can't be read.
+
+    >>> import heaptape
+    >>> with heaptape.open("small.tape") as trace:
+    ...     print(trace.threads, trace.event_count, sum(batch.num_rows for batch in trace.events()))
+    ...     frame = next(trace.frames(thread=0))
+    2 6666 6666
+    >>> frame["call"].iloc[0], int(frame["request_bytes"].iloc[0])
+    ('malloc', 16)
+    """
+    return Trace(path)

@@ -15,12 +15,8 @@ import pytest
 from _pytest.runner import runtestprotocol  # pytest has no public name for it; pytest-rerunfailures uses it likewise
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.pytest_plugin import text
-from heaptape.pytest_plugin.limits import Limits, limits_of
-from heaptape.pytest_plugin.lines import Lines
-from heaptape.pytest_plugin.recording import Recording
-from heaptape.pytest_plugin.results import Collected
-from heaptape.pytest_plugin.spans import Span
+from heaptape.pytest_plugin.results import Collected, Recording, site_lines
+from heaptape.pytest_plugin.spans import Limits, Lines, Span, limits_of
 from heaptape.pytest_plugin.surroundings import CRASHED, RECORDED
 
 SITES = 8
@@ -156,7 +152,7 @@ class Measuring:
         except HeaptapeError as error:
             yield f"where: not known: {error}"
             return
-        yield from text.sites(exceeded, again, lines)
+        yield from site_lines(exceeded, again, lines)
 
     def _again(self, item: pytest.Item, nextitem: pytest.Item | None, lines: Lines | None) -> Span:
         if lines:

@@ -16,7 +16,7 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.common.quantities import size
-from heaptape.pytest_plugin import spans
+from heaptape.pytest_plugin.spans import read_spans
 from heaptape.pytest_plugin.surroundings import CRASHED, RECORDED, RECORDER_SAYS, STANDARD_ERROR
 
 # The recorder's lines where all went well; any other line is shown to the user.
@@ -105,7 +105,7 @@ def _tell_rest(status: int, tape: Path, folder: Path) -> None:
         return
     for path in sorted(tape.parent.glob(f"{tape.stem}*{tape.suffix}")):
         try:
-            found, dropped = spans.read(path)
+            found, dropped = read_spans(path)
         except HeaptapeError as error:
             print(f"heaptape: {error}", file=sys.stderr)
             continue

@@ -19,8 +19,7 @@ from rich.text import Text
 
 from heaptape.common.home import Home
 from heaptape.top.lines import History, View, lines
-from heaptape.top.names import Names
-from heaptape.top.recording import Recording, cpu_s, memory, thread_name
+from heaptape.top.recording import Names, Recording, cpu_s, memory, thread_name
 from heaptape.top.sample import Reading, sample
 
 PLAIN_WIDTH, PLAIN_HEIGHT = 120, 60  # where there is no terminal

@@ -8,11 +8,9 @@ from heaptape.common.version import __version__
 from heaptape.results import replay_errors
 from heaptape.run import machine, replay
 from heaptape.tune import confirm
-from heaptape.tune.goals import Goals
-from heaptape.tune.judged import Judged, by_key, front, judged
-from heaptape.tune.plan import trials
-from heaptape.tune.search import without
-from heaptape.tune.space import Key, Settings, Space, key_of
+from heaptape.tune.confirm import Judged, by_key, front, judged
+from heaptape.tune.goals import Goals, Key, Settings, Space, key_of
+from heaptape.tune.search import trials, without
 from heaptape.tune.trials import Point
 
 SCHEMA = 1

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.tune.space import Space
+from heaptape.tune.goals import Space
 from heaptape.tune.trials import Point
 
 if TYPE_CHECKING:

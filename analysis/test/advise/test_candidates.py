@@ -4,7 +4,7 @@
 from types import SimpleNamespace
 
 import pytest
-from heaptape.advise import candidates
+from heaptape.advise import tried as candidates
 from heaptape.common.home import default_home
 from heaptape.run import registry
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import planted_crates as planted
 import pytest
-from heaptape.candidates import checks, install
+from heaptape.candidates import build as building
+from heaptape.candidates import install
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, default_home
 from heaptape.run import installed, registry
@@ -387,7 +388,7 @@ def test_what_a_killed_installation_left_goes_with_the_next(place, checkout):
 
 
 def test_verifying_reports_what_a_candidate_breaks_and_the_list_repeats_it(place, monkeypatch):
-    monkeypatch.setattr(checks, "CORPUS", ("gs.tape",))
+    monkeypatch.setattr(building, "CORPUS", ("gs.tape",))
     done = call_heaptape("allocators", "install", "planted@1.0.0")
     assert done.status == 0, done.stderr
     assert "planted@1.0.0: installed, keeps the rules of malloc on 2 workloads" in done.stdout
@@ -401,7 +402,7 @@ def test_verifying_reports_what_a_candidate_breaks_and_the_list_repeats_it(place
 
 
 def test_a_candidate_without_aligned_functions_is_reported_by_install_and_list(place, monkeypatch):
-    monkeypatch.setattr(checks, "CORPUS", ("gs.tape",))
+    monkeypatch.setattr(building, "CORPUS", ("gs.tape",))
     (place / "mine").mkdir()
     compiled = f"cc -fno-builtin -shared -fPIC -DFREE -DREALLOC -o libplanted.so {LACKING}"
     from_it = ("--from", place / "mine", "--lib", "libplanted.so", "--name", "mine@1", "--build", compiled)

@@ -6,7 +6,7 @@ import tarfile
 
 import planted_crates as planted
 import pytest
-from heaptape.candidates import unpack
+from heaptape.candidates import sources
 from heaptape.common.errors import HeaptapeError
 
 
@@ -20,7 +20,7 @@ def unpacked(tmp_path, members):
     into = tmp_path / "into"
     into.mkdir()
     (tmp_path / "outside").write_text("untouched")
-    unpack.unpack("a.crate", io.BytesIO(planted.archive(members)), into)
+    sources.unpack("a.crate", io.BytesIO(planted.archive(members)), into)
     return into
 
 
@@ -53,8 +53,8 @@ def test_a_file_in_the_place_of_a_link_does_not_follow_it(tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     twice = planted.archive({"a": "first", "l": member("l", tarfile.SYMTYPE, "a")})
-    unpack.unpack("x", io.BytesIO(twice), other)
-    unpack.unpack("x", io.BytesIO(planted.archive({"l": "mine"})), other)
+    sources.unpack("x", io.BytesIO(twice), other)
+    sources.unpack("x", io.BytesIO(planted.archive({"l": "mine"})), other)
     assert (other / "a").read_text() == "first"
 
 
@@ -65,14 +65,14 @@ def test_devices_are_left_out_and_hard_links_copied(tmp_path):
 
 
 def test_too_much_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(unpack, "MOST_FILES", 2)
+    monkeypatch.setattr(sources, "MOST_FILES", 2)
     with pytest.raises(HeaptapeError, match="a.crate: has more than "):
         unpacked(tmp_path, {"a": "x", "b": "y", "c": "z"})
-    monkeypatch.setattr(unpack, "MOST_BYTES", 3)
+    monkeypatch.setattr(sources, "MOST_BYTES", 3)
     into = tmp_path / "more"
     into.mkdir()
     with pytest.raises(HeaptapeError, match="a.crate: has more than "):
-        unpack.unpack("a.crate", io.BytesIO(planted.archive({"a": "four"})), into)
+        sources.unpack("a.crate", io.BytesIO(planted.archive({"a": "four"})), into)
 
 
 @pytest.mark.parametrize("cut", [0, 10, 40, 100])
@@ -82,4 +82,4 @@ def test_what_is_cut_or_no_archive_is_one_line(tmp_path, cut):
         into = tmp_path / str(abs(hash(data)))
         into.mkdir()
         with pytest.raises(HeaptapeError, match="^a.crate: can't be unpacked: "):
-            unpack.unpack("a.crate", io.BytesIO(data), into)
+            sources.unpack("a.crate", io.BytesIO(data), into)

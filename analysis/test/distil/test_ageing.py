@@ -2,7 +2,7 @@
 """Heaps that age are distinguished from those that only grow."""
 
 import pytest
-from heaptape.distil import ageing
+from heaptape.distil import measured
 from heaptape.results.timeline import timeline_frame
 
 FAMILIES = {"glibc": "glibc", "glibc:no-tcache": "glibc", "reference": "reference"}
@@ -11,7 +11,7 @@ FAMILIES = {"glibc": "glibc", "glibc:no-tcache": "glibc", "reference": "referenc
 def growth(*rows):
     """Rows of RSS and live bytes."""
     timeline = [[position, rss, 0, live] for position, (rss, live) in enumerate(rows)]
-    return ageing.growth_percent(timeline_frame({"timeline": timeline}))
+    return measured.growth_percent(timeline_frame({"timeline": timeline}))
 
 
 def test_a_heap_whose_rss_follows_its_live_bytes_does_not_age():
@@ -31,4 +31,4 @@ def test_without_samples_or_live_bytes_there_is_no_growth():
     ("percents", "expected"), [((60, 60, 0), False), ((60, 0, 5), False), ((60, 0, 11), True), ((0, 12, 12), True)]
 )
 def test_a_heap_ages_if_it_does_on_two_allocators(percents, expected):
-    assert ageing.ages(dict(zip(FAMILIES, percents, strict=True)), FAMILIES) == expected
+    assert measured.ages(dict(zip(FAMILIES, percents, strict=True)), FAMILIES) == expected

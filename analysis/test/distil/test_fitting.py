@@ -3,16 +3,16 @@
 
 import numpy as np
 import pytest
-from heaptape.distil import corrections
-from heaptape.distil.errors import errors, expected
+from heaptape.distil import fit
+from heaptape.distil.fit import errors, expected
 from heaptape.results import distilled
 
 
-@pytest.mark.parametrize("model", corrections.MODELS)
+@pytest.mark.parametrize("model", fit.MODELS)
 def test_a_correction_that_fits_all_is_found(model):
     have = [100.0, 200.0, 300.0]
     want = {"none": have, "factor": [120.0, 240.0, 360.0], "shift": [150.0, 250.0, 350.0]}[model]
-    value = corrections.correction(model, have, want)
+    value = fit.correction(model, have, want)
     assert [distilled.corrected({"model": model, "value": value}, one) for one in have] == pytest.approx(want)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from heaptape.gate import compared
 from heaptape.gate.compared import MOST_RUNS, Compared, Pairing, Values
-from heaptape.gate.tolerance import DEFAULT, parse_tolerances
+from heaptape.gate.condition import DEFAULT, parse_tolerances
 from heaptape.run.registry import Choice
 
 OLD, NEW = (Choice(name, "default", Path(), "", {}) for name in ("old", "new"))

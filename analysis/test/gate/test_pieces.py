@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
-from heaptape.gate import candidates
-from heaptape.gate.objects import read_objects
-from heaptape.gate.search import Search
+from heaptape.gate.search import Candidate, Search, read_objects, whole_history, write_candidate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,7 +37,7 @@ def ops_of(workload):
 
 def test_the_whole_as_a_tape_compiles_to_the_workload_again(workload, objects, tmp_path):
     tape = tmp_path / "whole.tape"
-    assert candidates.write(workload, candidates.whole(objects), tape, HOME) == objects.ops
+    assert write_candidate(workload, whole_history(objects), tape, HOME) == objects.ops
     assert ops_of(compile_trace(tape)) == ops_of(workload)
 
 
@@ -48,13 +46,13 @@ def test_the_whole_as_a_tape_compiles_to_the_workload_again(workload, objects, t
 def test_every_piece_is_a_legal_history_of_the_calls_that_were_asked_for(data, workload, objects, tmp_path):
     share = data.draw(st.floats(0, 1))
     luck = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
-    piece = candidates.Candidate(
+    piece = Candidate(
         luck.random(len(objects.table)) < share,
         data.draw(st.integers(0, objects.ops)),
         frozenset(data.draw(st.sets(st.sampled_from([1, 2])))),
     )
     tape = tmp_path / "piece.tape"
-    events = candidates.write(workload, piece, tape, HOME)
+    events = write_candidate(workload, piece, tape, HOME)
     assert events == objects.events(piece.keep, piece.end)
     witness = check(tape)
     assert witness["ok"]
@@ -72,9 +70,9 @@ def test_every_piece_is_a_legal_history_of_the_calls_that_were_asked_for(data, w
 
 
 def test_a_keep_file_of_another_workload_is_refused(workload, objects, tmp_path):
-    piece = candidates.whole(objects)
+    piece = whole_history(objects)
     with pytest.raises(HeaptapeError, match=r"objects, the list has 1$"):
-        candidates.write(workload, replace(piece, keep=piece.keep[:1]), tmp_path / "piece.tape", HOME)
+        write_candidate(workload, replace(piece, keep=piece.keep[:1]), tmp_path / "piece.tape", HOME)
     assert not list(tmp_path.iterdir())
 
 
@@ -103,7 +101,7 @@ def test_the_search_leaves_just_the_objects_that_are_needed(data, objects):
     def holds(piece):
         return bool(piece.keep[needed].all()) and piece.end > born
 
-    search = Search(objects, candidates.whole(objects), first_that_holds(holds))
+    search = Search(objects, whole_history(objects), first_that_holds(holds))
     search.run()
     assert list(np.flatnonzero(search.best.keep)) == needed
     assert search.best.end <= objects.ops
@@ -119,7 +117,7 @@ def test_a_search_that_is_ended_has_the_best_so_far(objects):
             raise KeyboardInterrupt
         return True
 
-    search = Search(objects, candidates.whole(objects), first_that_holds(holds))
+    search = Search(objects, whole_history(objects), first_that_holds(holds))
     with pytest.raises(KeyboardInterrupt):
         search.run()
     assert search.best is tried[1]

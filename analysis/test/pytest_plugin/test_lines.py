@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from heaptape.pytest_plugin.lines import Lines
+from heaptape.pytest_plugin.spans import Lines
 
 
 def trace_of_threads(frame: FrameType, event: str, argument: Any) -> None:  # noqa: ANN401

@@ -3,8 +3,7 @@
 
 import pytest
 from heaptape.top.lines import History, View, count, lines, sparkline
-from heaptape.top.names import site_name
-from heaptape.top.recording import Memory
+from heaptape.top.recording import Memory, site_name
 from heaptape.top.sample import Reading, sample
 
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from heaptape.run.registry import Allocator
 from heaptape.run.tunables import Tunable, Tunables
 from heaptape.tune import store
-from heaptape.tune.goals import Goals
-from heaptape.tune.judged import Judged
+from heaptape.tune.confirm import Judged
+from heaptape.tune.goals import Goals, Settings, Space, space_of
 from heaptape.tune.search import Budget, Search
-from heaptape.tune.space import Settings, Space, space_of
 from heaptape.tune.trials import Point
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from functools import cache
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.tune import goals
-from heaptape.tune.judged import Judged, front, judged, winner
+from heaptape.tune.confirm import Judged, front, judged, winner
+from heaptape.tune.goals import key_of
 from heaptape.tune.search import without
-from heaptape.tune.space import key_of
 from heaptape.tune.trials import Point
 from hypothesis import given
 from hypothesis import strategies as st

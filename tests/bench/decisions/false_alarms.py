@@ -19,7 +19,7 @@ import pandas as pd
 from heaptape.common.home import default_home
 from heaptape.gate import corpus, gate
 from heaptape.gate.compared import Pairing
-from heaptape.gate.tolerance import DEFAULT, parse_tolerances
+from heaptape.gate.condition import DEFAULT, parse_tolerances
 from heaptape.run import registry
 
 from tests.support import CONVERT, REPOSITORY, succeed

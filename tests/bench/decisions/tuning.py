@@ -17,10 +17,9 @@ import pandas as pd
 from heaptape.common.home import default_home
 from heaptape.run import registry, replay
 from heaptape.tune import store
-from heaptape.tune.goals import Goals
-from heaptape.tune.judged import judged
+from heaptape.tune.confirm import judged
+from heaptape.tune.goals import UNSET, Goals, Settings, Space, space_of
 from heaptape.tune.search import Budget, Search
-from heaptape.tune.space import UNSET, Settings, Space, space_of
 from heaptape.tune.trials import Trials
 
 from tests.support import CONVERT, REPOSITORY, succeed
