@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: MIT
-# $(REWRITE): traces in, traces out.
-REWRITE := convert/rewrite convert/rewrite/copying
-CONVERT_COMPONENTS := convert/commands convert/inspect convert/distil $(REWRITE) convert/whatif convert/origins convert/spans convert/stacks convert/compile convert/formats convert/formats/exporters convert/formats/importers \
-  convert/formats/reading convert/history
+CONVERT_COMPONENTS := $(addprefix convert/,commands inspect distil rewrite whatif compile stacks formats history)
 $(call c_components,$(CONVERT_COMPONENTS))
 
 # $(COMPILE): traces in, workloads out. $(IMPORT): foreign formats in, traces out.
 HISTORY := convert/history core/workload/making core/workload $(TRACE)
 COMPILE := convert/compile $(HISTORY)
-IMPORT  := convert/formats convert/formats/exporters convert/formats/importers convert/formats/reading
+IMPORT  := convert/formats
 
 $(call c_program,convert,convert/commands/convert_main.c,$(CONVERT_COMPONENTS) core/workload/making core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf)
 $(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks $(TRACE),$(CORE_LIBS) -ldw -lelf)
@@ -21,8 +18,8 @@ $(call c_fuzzer,convert/fuzz/fuzz_workload.c,convert/fuzz/workload_fuzzing.c,con
 # One fuzzer for all text formats, one for each binary format; their seeds are the samples of the tests.
 $(foreach name,fuzz_import fuzz_import_heaptrack fuzz_import_dj fuzz_import_wl fuzz_import_bytehound,\
   $(call c_fuzzer,convert/fuzz/$(name).c,convert/fuzz/import_fuzzing.c,$(IMPORT) $(COMPILE),$(CORE_LIBS) -lzip))
-$(call c_fuzzer,convert/fuzz/fuzz_rewrite.c,,$(REWRITE) $(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip -lm)
-$(call c_fuzzer,convert/fuzz/fuzz_distil.c,convert/fuzz/workload_fuzzing.c,convert/distil $(REWRITE) $(HISTORY),$(CORE_LIBS) -lm)
+$(call c_fuzzer,convert/fuzz/fuzz_rewrite.c,,convert/rewrite $(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip -lm)
+$(call c_fuzzer,convert/fuzz/fuzz_distil.c,convert/fuzz/workload_fuzzing.c,convert/distil convert/rewrite $(HISTORY),$(CORE_LIBS) -lm)
 $(call c_fuzzer,convert/fuzz/fuzz_group.c,,convert/whatif core/base,$(CORE_LIBS))
 fuzzers: $(OUT)/corpus/.importers
 $(OUT)/corpus/.importers: convert/fuzz/importer_seeds.py convert/test/importer_samples.py $(wildcard convert/test/data/*) | $(VENV)/.stamp

@@ -2,8 +2,9 @@
 /* The recorder's work per event, to be counted by callgrind: drain_cost OBJECTS EVENTS F.tape fills a ring as a host
    would, by malloc and free of OBJECTS live objects in turn at some places, and drains it, until EVENTS have been
    written to F.tape. The sample of live objects is adapted as at 5 million events a second. */
-#include "capture/recorder/processes/process_regions.h"
+#include "capture/recorder/processes/process_state.h"
 #include "capture/recorder/processes/recorded_process.h"
+#include "capture/recorder/processes/ring_reading.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ int main(int argc, char **argv) {
   uint64_t objects = strtoull(argv[1], NULL, 10), events = strtoull(argv[2], NULL, 10), made = 0, adapted = 0;
   struct error error = {""};
   struct recorded_process *process = recorded_process_open(
-      &(struct recording_start){getpid(), -1, argv[3], "{\"order\":\"tags\"}", 1, false, false, false}, &error);
+      &(struct recording_start){getpid(), -1, argv[3], "{\"order\":\"tags\"}", 1, false, false}, &error);
   if (!process || process_regions_add(process, REGION_RINGS_FIRST) < 0) {
     fprintf(stderr, "%s\n", error.text);
     return 1;
@@ -49,7 +50,7 @@ int main(int argc, char **argv) {
   atomic_store(&process->region[0].memory->used, 1);
   while (trace_writer_totals(process->writer)->events < events) {
     fill(process, &made, objects);
-    recorded_process_drain(process, NULL, NULL);
+    ring_reading_drain_all(process, NULL, NULL);
     if (trace_writer_totals(process->writer)->events - adapted > EVENTS_PER_ADAPTION) {
       adapted = trace_writer_totals(process->writer)->events;
       recorded_process_sample(process, 2);

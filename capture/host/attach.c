@@ -320,7 +320,7 @@ static bool collector_has_gone(void) {
   return errno == ECONNREFUSED || errno == ECONNRESET;
 }
 
-static void tell_no_collector(void) {
+static void report_no_collector(void) {
   message_print(collector_has_gone()
                     ? "the collector has ended, or is in another network name space: this process is not recorded"
                 : errno == EAGAIN || errno == EWOULDBLOCK
@@ -364,7 +364,7 @@ static bool attach(struct process *process) {
   bool done = false;
   if (exchange(&request, &reply, fds) != 0) {
     if (!redirected_table() || !collector_has_gone())
-      tell_no_collector();
+      report_no_collector();
     reply = (struct attach_reply){.refused = 1};
   }
   linked_take(&request.linked, &reply.linked);

@@ -106,10 +106,10 @@ static void put_missing(struct producer *producer) {
   if (producer->dropped)
     put_control(producer, RECORD_DROPPED | (uint64_t)MISSING_RING_FULL << 8, producer->dropped);
   uint64_t skipped = atomic_load_explicit(&producer->ring->skipped, memory_order_relaxed);
-  if (skipped != producer->skipped_told)
-    put_control(producer, RECORD_DROPPED | (uint64_t)MISSING_PAUSED << 8, skipped - producer->skipped_told);
+  if (skipped != producer->skipped_reported)
+    put_control(producer, RECORD_DROPPED | (uint64_t)MISSING_PAUSED << 8, skipped - producer->skipped_reported);
   producer->dropped = 0;
-  producer->skipped_told = skipped;
+  producer->skipped_reported = skipped;
 }
 
 /* Makes room for one call; waits for room unless the recording drops events instead. False: there is no room, or the

@@ -64,7 +64,7 @@ struct producer {
   uint32_t open;              /* resizes begun and not ended: their ends may use the reserve */
   _Atomic uint32_t side_lost; /* events that found side full */
   uint64_t dropped;           /* events without room that no DROPPED record reports yet */
-  uint64_t skipped_told;      /* calls made in pauses that DROPPED records report; the ring has the total */
+  uint64_t skipped_reported;  /* calls made in pauses that DROPPED records report; the ring has the total */
   uint64_t passed_bytes;      /* of completed laps; with the position, it gives the records between two events */
   /* The window by which stamping_choose decides: where it began; its events that were not of the common case; of these,
      those at sampled tag entries; of these, those that another thread had touched last. */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/collector.h"
+#include "capture/recorder/processes/ring_reading.h"
 
-#include "capture/recorder/connections.h"
-#include "capture/recorder/control.h"
-#include "capture/recorder/upkeep.h"
-#include "capture/recorder/processes/shared_memory.h"
+#include "capture/recorder/collector_state.h"
+#include "capture/recorder/processes/process_state.h"
 #include "core/base/os.h"
 #include "core/system/process.h"
 
@@ -45,8 +44,8 @@ uint32_t collector_recorded(const struct collector *collector) {
   return collector->recorded;
 }
 
-bool collector_keeper_did(const struct collector *collector) {
-  return collector->keeper_did;
+bool collector_restorer_succeeded(const struct collector *collector) {
+  return collector->restorer_succeeded;
 }
 
 bool collector_budget_used(const struct collector *collector, double *percent, uint32_t *bursts) {
@@ -185,7 +184,7 @@ static bool reap(struct collector *collector) {
   while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
     int pid = info.si_pid, status;
     struct recorded_process *process = collector_find(collector, pid);
-    struct process_end how = process_end_look(-1, process ? process->sampler.stat_fd : -1);
+    struct process_end how = process_end_read(-1, process ? process->sampler.stat_fd : -1);
     struct rusage usage;
     if (wait4(pid, &status, WNOHANG, &usage) != pid)
       return true;
@@ -193,9 +192,9 @@ static bool reap(struct collector *collector) {
       collector->child_ended = true;
       collector->child_status = status;
     }
-    if (pid == collector->settings->keeper_pid) {
-      collector->keeper_ended = true;
-      collector->keeper_did = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (pid == collector->settings->restorer_pid) {
+      collector->restorer_ended = true;
+      collector->restorer_succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     }
     if (process)
       reaped_process(collector, process, &how, status, &usage);
@@ -215,7 +214,7 @@ static bool serve_ends(struct collector *collector) {
     int pid = process->pid;
     children = reap(collector); /* it may be our child, and have ended since */
     if (collector_find(collector, pid) == process) {
-      struct process_end how = process_end_look(process->pid_fd, process->sampler.stat_fd);
+      struct process_end how = process_end_read(process->pid_fd, process->sampler.stat_fd);
       collector_end_process(collector, process, end_of(&how), &how);
     }
   }
@@ -234,7 +233,7 @@ static void tick(void *context) {
 static uint64_t drain_all(struct collector *collector) {
   uint64_t records = 0;
   for (uint32_t i = 0; i < collector->processes.count; i++)
-    records += recorded_process_drain(collector->processes.at[i], tick, collector);
+    records += ring_reading_drain_all(collector->processes.at[i], tick, collector);
   return records;
 }
 
@@ -309,7 +308,7 @@ static bool nobody_comes(struct collector *collector, struct lingering *lingerin
 static bool attached_is_over(struct collector *collector) {
   if (atomic_load(&collector->stopping) && !collector->ended)
     collector_end_recording(collector, "the recorder was stopped: later events are not in the trace");
-  else if (collector->keeper_ended && !collector->ended)
+  else if (collector->restorer_ended && !collector->ended)
     collector_end_recording(collector, "the program has ended, or has executed another one");
   if (!collector->ended && collector->has_main && collector->processes.count == 0)
     connections_serve(collector); /* fork children that we don't know of yet */
@@ -352,7 +351,7 @@ int collector_serve(struct collector *collector) {
         lingering = (struct lingering){0};
       }
     }
-    if (collector->settings->keeper_pid && attached_is_over(collector))
+    if (collector->settings->restorer_pid && attached_is_over(collector))
       return 0;
     if (records > BUSY_RECORDS)
       continue;

@@ -41,8 +41,8 @@ bool collector_child_ended(const struct collector *collector);
 /* How many processes were recorded. */
 uint32_t collector_recorded(const struct collector *collector);
 
-/* Has the keeper ended on its own, and reported by its status that it did its work? */
-bool collector_keeper_did(const struct collector *collector);
+/* Has the restorer ended on its own, and reported by its status that it did its work? */
+bool collector_restorer_succeeded(const struct collector *collector);
 
 /* How many processes asked to be recorded and could not be; a complaint was reported for each. */
 uint32_t collector_refused(const struct collector *collector);

@@ -46,11 +46,11 @@ struct collector_settings {
   uint64_t budget_after_ns;  /* from the recorder's start; until then everything is recorded */
   uint64_t rotate_bytes;     /* a trace's next file begins at that size; 0: there is one file */
   uint32_t keep;             /* complete files of a trace to keep beside the current one; UINT32_MAX: all */
-  bool start_paused;         /* nothing is recorded until the operator starts it (control.h) */
+  bool start_paused;         /* nothing is recorded until the operator starts it (control.c) */
   bool follow;               /* record the processes that the first one starts */
   const char *describe_json; /* object for INFO's "describe", or NULL */
   int first_pid;
-  int keeper_pid; /* --attach: the child that redirects the process (keeper.h); 0: the first process is our child */
+  int restorer_pid; /* --attach: the child that redirects the process (restorer.h); 0: the first process is our child */
   /* A trace is complete (error empty) or was abandoned (error has the reason). */
   void (*report)(const struct process_summary *process, const struct error *error);
   /* A process could not be recorded. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/collector_state.h"
 
-#include "capture/recorder/processes/process_regions.h"
+#include "capture/recorder/processes/process_state.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"
 

@@ -12,6 +12,7 @@
 #include "core/base/os.h"
 #include "core/base/vector.h"
 
+#include <jansson.h>
 #include <linux/futex.h>
 #include <pthread.h>
 
@@ -47,8 +48,8 @@ struct collector {
   struct upkeep upkeep;
   bool ended;                /* no process is recorded any more */
   bool has_main;             /* a process has taken the trace name that was requested */
-  bool keeper_ended;         /* with --attach */
-  bool keeper_did;           /* ... and by its status, everything was put back */
+  bool restorer_ended;       /* with --attach */
+  bool restorer_succeeded;   /* ... and by its status, everything was put back */
   volatile bool child_ended; /* read by a signal handler */
   int child_status;
 };
@@ -78,3 +79,80 @@ void collector_advance_tick(struct collector *collector);
 /* Ends the recording of all processes at one time, so that each trace is a legal history; the processes keep running.
    why: static text, which goes into the traces. */
 void collector_end_recording(struct collector *collector, const char *why);
+
+/* The collector's socket: attaching processes, their other requests, and the operator's requests.
+
+   Not its job: when it is served (collector.c), what the operator's requests do (control.c). Invariant: nothing waits
+   for a process that has connected and not yet sent its request; requests of other users are refused. */
+
+/* Makes the socket and its address. Returns 0, or -1 with errno set. */
+int connections_open(struct collector *collector);
+
+/* Accepts connections, and serves those whose request has arrived. */
+void connections_serve(struct collector *collector);
+
+/* What the operator can do with a running recording: start, stop, flush, status, and limits of time and size.
+
+   Requests come over the collector's socket as one JSON object, {"verb": "start", "pid": N}, from a process of the same
+   user or of root; the reply is also one object, {"ok": true, ...} or {"ok": false, "error": "..."}. pid is a recorded
+   process, or the recorder, for all current and later processes. Verbs: those of `heaptape ctl`, and counts and modules
+   (counts.c) for `heaptape top`. Not its job: the socket. One thread, the serving one. */
+
+/* Carries out a request; returns the reply, to be freed, or NULL if there is no memory. */
+char *control_request(struct collector *collector, const char *text);
+
+/* Starts the recording of all processes if it is stopped, else stops it. */
+void control_toggle(struct collector *collector);
+
+/* Begins or ends a burst in all processes. */
+void control_burst(struct collector *collector, enum burst_request request);
+
+/* Ends the recording if its time is over or the traces have grown too large. Cheap. */
+void control_keep_limits(struct collector *collector);
+
+/* Called once, before anything is served. A limit of time runs from the first start. */
+void control_begin(struct collector *collector);
+
+/* Called when the first process is recorded: with --attach, the limit of time runs from then. */
+void control_first_process(struct collector *collector);
+
+/* What a running recording has counted so far, for `heaptape top`: replies of the control socket.
+
+   Job: counts of calls, requests and missing calls by process and thread; what lives, and which stacks acquire, as
+   estimates with their variances (estimates.h); the modules that contain the stacks' code. Not its
+   job: rates and names, which the watcher makes. Invariants: the rings are drained first, so a call that had returned
+   before the request is counted; nothing is changed in the trace. Allocates with malloc; one thread, the serving
+   one. */
+
+/* Counts of all processes (only: NULL), as many as fit into a reply, or of one. Threads and sites are given only where
+   one process is requested, or there is only one. NULL: no memory. */
+json_t *counts_of(struct collector *collector, struct recorded_process *only);
+
+/* The modules mapped in the process, as far as the trace has them. NULL: no memory. */
+json_t *counts_modules(const struct recorded_process *process);
+
+/* What a recording of several days needs: bursts within a budget of CPU time (--budget), and rotating files (--rotate).
+
+   Job: measuring what recording costs, pausing all processes between bursts, beginning each trace's next file in time,
+   deleting old ones. Not its job: when a burst is due (budget.h), names (process_upkeep.h), the files
+   (recorded_process.h). A part of the collector; one thread, the serving one. Allocates with malloc. */
+
+/* Called once, before anything is served. */
+void upkeep_begin(struct collector *collector);
+
+/* Enforces the budget and the file size. Cheap; called at each pass. */
+void upkeep_serve(struct collector *collector);
+
+/* How long the collector may sleep, and the time between samples of a program's memory; `otherwise`: their values
+   without upkeep. */
+uint64_t upkeep_sleep_ns(const struct collector *collector, uint64_t otherwise);
+uint64_t upkeep_sample_ns(const struct collector *collector, uint64_t otherwise);
+
+/* Replaces path, which has room for `bytes`, by the path of the trace's first file, and *info, which malloc returned,
+   by the INFO of this file. Returns 0, or -1: out of memory. */
+int upkeep_first_file(const struct collector *collector, struct process_upkeep **upkeep, char *path, size_t bytes,
+                      char **info);
+
+/* The process is recorded from now on; takes upkeep. */
+void upkeep_process_begins(struct collector *collector, struct recorded_process *process,
+                           struct process_upkeep *upkeep);

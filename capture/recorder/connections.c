@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/connections.h"
+#include "capture/recorder/collector_state.h"
 
-#include "capture/recorder/control.h"
 #include "capture/recorder/describe.h"
-#include "capture/recorder/upkeep.h"
-#include "capture/recorder/processes/process_regions.h"
+#include "capture/recorder/processes/process_state.h"
 #include "capture/redirect/linked.h"
 
 #include <errno.h>
@@ -67,7 +65,7 @@ static void redirect_linked(const struct collector *collector, int connection, s
 /* Is that the process whose trace gets the requested name: the first one, or with --attach the attached one, even if a
    fork child of it calls first? */
 static bool is_main(const struct collector *collector, int pid) {
-  return !collector->has_main && (!collector->settings->keeper_pid || pid == collector->settings->first_pid);
+  return !collector->has_main && (!collector->settings->restorer_pid || pid == collector->settings->first_pid);
 }
 
 static struct recorded_process *add_process(struct collector *collector, const struct attach_request *request,
@@ -87,7 +85,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
                                  collector_stamp(collector)};
   struct recorded_process *parent = request->forked ? collector_find(collector, request->parent_pid) : NULL;
   uint32_t paused = (parent ? parent->paused : collector->paused) & ~(uint32_t)PAUSED_BY_BUDGET;
-  bool late = paused != 0 || collector->settings->keeper_pid;
+  bool late = paused != 0 || collector->settings->restorer_pid;
   char *info = describe_info(collector->settings, request, &clock, late);
   struct error error = {""};
   struct recorded_process *process = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/control.h"
+#include "capture/recorder/collector_state.h"
+#include "capture/recorder/processes/ring_reading.h"
 
-#include "capture/recorder/counts.h"
-#include "capture/recorder/processes/process_regions.h"
+#include "capture/recorder/processes/process_state.h"
 #include "core/base/os.h"
 
 #include <jansson.h>
@@ -41,7 +41,7 @@ void control_begin(struct collector *collector) {
   collector->paused = collector->settings->start_paused ? PAUSED_FROM_START : 0;
   const struct collector_settings *settings = collector->settings;
   collector->bursts = settings->in_bursts && !settings->burst.from[0]; /* the first one begins with the program */
-  if (!settings->keeper_pid)
+  if (!settings->restorer_pid)
     control_first_process(collector);
 }
 
@@ -87,7 +87,7 @@ void control_burst(struct collector *collector, enum burst_request request) {
 static void flush(struct collector *collector, struct recorded_process *only) {
   for (uint32_t i = 0; i < collector->processes.count; i++)
     if (!only || only == collector->processes.at[i]) {
-      recorded_process_drain(collector->processes.at[i], NULL, NULL);
+      ring_reading_drain_all(collector->processes.at[i], NULL, NULL);
       recorded_process_flush(collector->processes.at[i]);
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/counts.h"
+#include "capture/recorder/collector_state.h"
+#include "capture/recorder/processes/ring_reading.h"
 
-#include "capture/recorder/processes/process_regions.h"
+#include "capture/recorder/processes/process_state.h"
 #include "core/base/json.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"
@@ -192,7 +193,7 @@ json_t *counts_of(struct collector *collector, struct recorded_process *only) {
     if (only && only != process)
       continue;
     bytes += PROCESS_BYTES + strlen(process->path);
-    recorded_process_drain(process, NULL, NULL);
+    ring_reading_drain_all(process, NULL, NULL);
     json_t *object = process_json(process);
     if (object && alone)
       json_object_set_new(object, "threads", threads_json(process));

@@ -41,5 +41,5 @@ void describe_first_path(const struct collector_settings *settings, char *path, 
 
 /* F.PID.tape beside the first trace's F.tape, with a further number if that name is taken. The file is created here, so
    that the name stays ours. Where the recording rotates, it is always F.PID.tape and not created: its files are
-   numbered (continuous/file_set.h). */
+   numbered (process_upkeep.h). */
 void describe_further_path(const struct collector_settings *settings, int pid, char *path, size_t bytes);

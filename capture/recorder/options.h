@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The command line of heaptape-record.
 
-   Part of the program, not of a library: wrong usage is printed on standard error and ends the process with status 2.
- */
+   Job: one table, from which words are parsed and refused, and --help and --describe-options are printed
+   (core/base/cli.h); which options exclude or need one another. Part of the program, not of a library. */
 #pragma once
 
 #include "capture/recorder/collector_settings.h"
+#include "core/base/cli.h"
 
 struct command {
   struct collector_settings settings; /* as the options set it; no callbacks */
@@ -17,5 +18,6 @@ struct command {
   char **arguments;  /* of the program to be recorded */
 };
 
-/* Fills in command from the options; argv is kept by reference. */
-void options_parse(struct command *command, int argc, char **argv);
+/* Fills in command, which has its defaults, from the options; argv is kept by reference. Returns CLI_RUN, or the exit
+   status: help was printed, or an error. */
+int options_parse(struct command *command, int argc, char **argv);

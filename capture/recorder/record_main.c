@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* heaptape-record: runs a program and records its calls of the malloc API. Launch, signals, and all printing. */
+/* heaptape-record: runs a program and records its calls of the malloc API. Launch, signals, and the final lines. */
 #include "capture/recorder/collector.h"
 #include "capture/recorder/describe.h"
-#include "capture/recorder/file_set.h"
-#include "capture/recorder/keeper.h"
 #include "capture/recorder/options.h"
 #include "capture/recorder/preflight.h"
-#include "capture/redirect/target.h"
+#include "capture/recorder/process_upkeep.h"
+#include "capture/recorder/report.h"
+#include "capture/recorder/restorer.h"
 #include "capture/recorder/simulator.h"
-#include "capture/recorder/tree.h"
+#include "capture/redirect/redirect.h"
 #include "core/base/diagnostics.h"
 #include "core/base/os.h"
 
@@ -24,8 +24,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define RECORD "heaptape-record"
 
 static struct collector *serving;
 static int child_pid;
@@ -63,73 +61,8 @@ static void child_changed(int signal) {
   errno = error;
 }
 
-static void complain(const struct error *error) {
-  diagnostics_error(RECORD, "%s", error->text);
-}
-
-/* The number of traces, and the one with most events: a program that starts a hundred processes leaves as many
-   files. */
-static struct {
-  uint32_t traces;
-  uint64_t events;
-  uint64_t bursts;
-  char path[4096];
-  struct tree *tree;
-} written;
-
-static void note_written(const struct process_summary *process) {
-  uint64_t events = process->totals->totals.events;
-  written.bursts += (process->totals->totals.accesses.switches + 1) / 2;
-  if (written.traces++ == 0 || events > written.events) {
-    written.events = events;
-    snprintf(written.path, sizeof written.path, "%s", process->path);
-  }
-  if (!process->goes_on)
-    tree_add(written.tree, process);
-}
-
-/* Prints a line for each process as it ends, but only for the first LINES: the tree at the end has all. */
-static void report(const struct process_summary *process, const struct error *error) {
-  enum { LINES = 8 };
-  const struct process_totals *totals = process->totals;
-  const struct trace_totals *t = &totals->totals;
-  if (error->text[0]) {
-    diagnostics_error(RECORD,
-                      "%s; the trace of process %d ends early: %llu events are in it, at least %llu more are not",
-                      error->text, process->pid, (unsigned long long)t->events, (unsigned long long)t->lost);
-    note_written(process);
-    return;
-  }
-  note_written(process);
-  if (totals->broken)
-    diagnostics_error(RECORD, "%s: %llu records are invalid: process %d has overwritten its rings", process->path,
-                      (unsigned long long)totals->broken, process->pid);
-  uint64_t dropped = t->dropped - totals->skipped;
-  if ((written.traces > LINES || diagnostics_quiet()) && !dropped && !totals->cut_why)
-    return;
-  fprintf(stderr, "heaptape: %s: %llu events, %u threads, %llu dropped, %.2f bytes/event, %.2f s", process->path,
-          (unsigned long long)t->events, t->threads, (unsigned long long)dropped,
-          t->events ? (double)t->file_bytes / (double)t->events : 0.0, totals->seconds);
-  if (totals->skipped)
-    fprintf(stderr, ", %llu not recorded in pauses", (unsigned long long)totals->skipped);
-  if (t->accesses.recorded)
-    fprintf(stderr, ", %llu accesses", (unsigned long long)(t->accesses.objects + t->accesses.other));
-  if (t->accesses.in_bursts)
-    fprintf(stderr, " in %llu burst%s%s", (unsigned long long)(t->accesses.switches + 1) / 2,
-            (t->accesses.switches + 1) / 2 == 1 ? "" : "s",
-            t->accesses.switches % 2 ? ", the last one up to the end" : "");
-  if (totals->cut_why)
-    fprintf(stderr, "; %s", totals->cut_why);
-  fputc('\n', stderr);
-  if (totals->accesses_over)
-    diagnostics_warning(RECORD, "%s: data accesses end before the events: %s", process->path, totals->accesses_over);
-  if (totals->stacks_lost)
-    diagnostics_warning(RECORD, "%s: %llu call stacks could not be taken; their events are in the trace without one",
-                        process->path, (unsigned long long)totals->stacks_lost);
-}
-
 static void fail(const struct error *error, int status) {
-  complain(error);
+  report_error(error);
   exit(status);
 }
 
@@ -297,8 +230,8 @@ static void conclude_upkeep(const struct command *command) {
             bursts == 0 && percent > 100 * command->settings.budget ? ": no burst began, as counting calls costs more"
                                                                     : "");
   if (deleted)
-    fprintf(stderr, "heaptape: %u files; %u are kept, the %u before them were deleted (--keep)\n", written.traces,
-            written.traces - deleted, deleted);
+    fprintf(stderr, "heaptape: %u files; %u are kept, the %u before them were deleted (--keep)\n",
+            report_written()->traces, report_written()->traces - deleted, deleted);
 }
 
 /* Prints the final lines. exec_error: 0 if the program ran. */
@@ -308,16 +241,14 @@ static void conclude(const struct command *command, int exec_error, const char *
   else if (collector_recorded(serving) == 0 && collector_refused(serving) == 0)
     diagnostics_warning(RECORD, "%s: nothing was recorded: the program did not load libheaptape.so",
                         command->arguments[0]);
-  else if (written.traces > 1 && !command->settings.rotate_bytes && !diagnostics_quiet())
-    fprintf(stderr, "heaptape: %u traces; most events are in %s\n", written.traces, written.path);
-  if (command->settings.in_bursts && written.bursts == 0 && collector_recorded(serving))
+  else if (report_written()->traces > 1 && !command->settings.rotate_bytes && !diagnostics_quiet())
+    fprintf(stderr, "heaptape: %u traces; most events are in %s\n", report_written()->traces, report_written()->path);
+  if (command->settings.in_bursts && report_written()->bursts == 0 && collector_recorded(serving))
     diagnostics_warning(RECORD, "no burst began, so there are no data accesses: \"%s\" did not occur",
                         command->settings.burst.from);
   if (collector_recorded(serving))
     conclude_upkeep(command);
-  if (!diagnostics_quiet())
-    tree_print(written.tree, stderr);
-  tree_free(written.tree);
+  report_tree();
   if (collector_recorded(serving) == 0 && made)
     unlink(output);
 }
@@ -339,11 +270,11 @@ static void choose_clock(struct collector_settings *settings) {
 
 /* --- a process that runs --- */
 
-static void report_keeper_waits(int pid) {
+static void report_restorer_waits(int pid) {
   diagnostics_warning(RECORD, "process %d: no thread has called malloc at a safe moment yet: waiting for one", pid);
 }
 
-static void report_keeper_began(int pid, const struct redirection *redirection) {
+static void report_restorer_began(int pid, const struct redirection *redirection) {
   if (diagnostics_quiet())
     return;
   char functions[64] = "";
@@ -358,23 +289,23 @@ static void report_keeper_began(int pid, const struct redirection *redirection) 
     diagnostics_warning(RECORD, "process %d: not recorded: %s", pid, why);
 }
 
-static void report_keeper_ended(int pid, uint32_t processes) {
+static void report_restorer_ended(int pid, uint32_t processes) {
   if (processes && !diagnostics_quiet())
     fprintf(stderr, "heaptape: process %d: everything is put back%s\n", pid,
             processes > 1 ? ", in its fork children too" : "");
 }
 
-/* Waits for the keeper's end. Where the keeper was killed, puts everything back in its place. */
-static bool keeper_did_its_work(struct keeper *keeper, int pid) {
+/* Waits for the restorer's end. Where the restorer was killed, puts everything back in its place. */
+static bool restorer_succeeded(struct restorer *restorer, int pid) {
   struct error error = {""};
   int status;
   uint32_t processes;
-  if (waitpid(keeper->pid, &status, 0) == keeper->pid)
+  if (waitpid(restorer->pid, &status, 0) == restorer->pid)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
   /* The collector has reaped it: it ended on its own. */
   if (redirect_undo(pid, collector_address(serving), &processes, &error) != 0 && error.text[0] && kill(pid, 0) == 0)
-    complain(&error);
-  return collector_recorded(serving) > 0 || collector_keeper_did(serving);
+    report_error(&error);
+  return collector_recorded(serving) > 0 || collector_restorer_succeeded(serving);
 }
 
 static void prepare_attached(struct command *command, char *library, char *name, size_t name_bytes) {
@@ -389,33 +320,32 @@ static void prepare_attached(struct command *command, char *library, char *name,
 }
 
 static int record_attached(struct command *command) {
-  static const struct keeper_voice voice = {report_keeper_waits, report_keeper_began, report_keeper_ended, complain};
+  static const struct restorer_callbacks callbacks = {report_restorer_waits, report_restorer_began,
+                                                      report_restorer_ended, report_error};
   struct collector_settings *settings = &command->settings;
   struct error error = {""};
   char library[PATH_MAX], output[PATH_MAX], name[256];
   bool made;
   prepare_attached(command, library, name, sizeof name);
   struct redirect_orders orders = {.pid = command->attach_pid, .loading = {.library = library}};
-  struct keeper keeper;
+  struct restorer restorer;
   if (try_output(settings, output, sizeof output, &made, &error) != 0 ||
-      keeper_start(&keeper, &orders, &voice, &error) != 0)
+      restorer_start(&restorer, &orders, &callbacks, &error) != 0)
     fail(&error, 1);
-  settings->keeper_pid = keeper.pid;
+  settings->restorer_pid = restorer.pid;
   if (collector_open(&serving, settings, &error) != 0)
     fail(&error, 1);
   served = settings;
   set_signals(command->toggle_signal, &settings->burst);
   raise_descriptor_limit();
-  keeper_begin(&keeper, collector_address(serving));
+  restorer_begin(&restorer, collector_address(serving));
   collector_serve(serving);
-  keeper_end(&keeper);
-  bool done = keeper_did_its_work(&keeper, command->attach_pid);
+  restorer_end(&restorer);
+  bool done = restorer_succeeded(&restorer, command->attach_pid);
   bool recorded = collector_recorded(serving) > 0;
   if (recorded)
     conclude_upkeep(command);
-  if (!diagnostics_quiet())
-    tree_print(written.tree, stderr);
-  tree_free(written.tree);
+  report_tree();
   if (done && !recorded)
     diagnostics_warning(RECORD, "process %d: nothing was recorded: it made no call", command->attach_pid);
   struct stat status;
@@ -426,9 +356,10 @@ static int record_attached(struct command *command) {
 }
 
 int main(int argc, char **argv) {
-  struct command command = {.settings = {.report = report, .complain = complain}};
-  options_parse(&command, argc, argv);
-  written.tree = tree_new();
+  struct command command = {.settings = {.report = report_process, .complain = report_error}};
+  int status = options_parse(&command, argc, argv);
+  if (status != CLI_RUN)
+    return status;
   if (command.attach_pid)
     return record_attached(&command);
   struct error error = {""};

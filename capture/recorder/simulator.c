@@ -62,14 +62,14 @@ static bool read_complaint(const struct simulator *simulator, int pid, char comp
 }
 
 void simulator_each_complaint(const struct simulator *simulator, int but_pid,
-                              void (*tell)(int pid, const char *words)) {
+                              void (*report)(int pid, const char *words)) {
   char complaint[COMPLAINT_BYTES];
   DIR *folder = opendir(simulator->command.directory);
   for (struct dirent *entry; folder && (entry = readdir(folder));) {
     const char *number = strrchr(entry->d_name, '.');
     int pid = atoi(number ? number + 1 : entry->d_name); /* 0: another file */
     if (pid > 0 && pid != but_pid && read_complaint(simulator, pid, complaint))
-      tell(pid, complaint);
+      report(pid, complaint);
   }
   if (folder)
     closedir(folder);

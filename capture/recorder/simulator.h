@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs the program under Valgrind, where its data accesses are recorded.
 
-   Job: Valgrind's command line, and Valgrind's own errors. Not its job: the accesses (process/access_stream.h): the
+   Job: Valgrind's command line, and Valgrind's own errors. Not its job: the accesses (access_stream.h): the
    recorded library asks the collector for a stream and hands it to the tool. Invariant: what Valgrind prints is kept
    out of the program's own output. */
 #pragma once
@@ -20,8 +20,9 @@ void simulator_become(struct simulator *simulator, const char *path, char **argu
 /* Returns whether Valgrind's log of the process says that Valgrind can't run it; error then has that message. */
 bool simulator_complained(const struct simulator *simulator, int pid, struct error *error);
 
-/* Calls tell for each process except but_pid that Valgrind can't run, with Valgrind's words. */
-void simulator_each_complaint(const struct simulator *simulator, int but_pid, void (*tell)(int pid, const char *words));
+/* Calls report for each process except but_pid that Valgrind can't run, with Valgrind's words. */
+void simulator_each_complaint(const struct simulator *simulator, int but_pid,
+                              void (*report)(int pid, const char *words));
 
 /* simulator may be NULL. */
 void simulator_close(struct simulator *simulator);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/upkeep.h"
+#include "capture/recorder/collector_state.h"
 
 #include "capture/recorder/describe.h"
-#include "capture/recorder/processes/process_regions.h"
+#include "capture/recorder/processes/process_state.h"
 #include "core/base/os.h"
 
 #include <jansson.h>

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The allocator that is linked into a process's executable: its functions are redirected to the hooks of
-   libheaptape.so.
+/* The allocator that is linked into a process's executable: redirects its functions to the hooks of libheaptape.so at
+   their entries, and puts them back.
 
-   Job: write the hooks' table, trampolines and patches into a process that begins. Not its job: their contents
-   (linked_patches.h), running processes (linked_running.h). Invariants: the process waits in its attaching meanwhile,
-   and has one thread; else nothing is written. The process may itself write anything at the addresses that it gave: the
-   memory is its own. Allocates with malloc; prints nothing. */
+   Not its job: how one is redirected, and their patches' contents (linked_patches.h), to which hooks (redirect.h).
+   Invariants: all functions of an allocator or none. Allocates with malloc; prints nothing.
+
+   In a process that begins (linked_redirect): it waits in its attaching meanwhile, and has one thread; else nothing is
+   written. It may itself write anything at the addresses that it gave: the memory is its own.
+
+   In a running process (linked_running): what is needed to put the functions back is in the process itself (struct
+   linked_room) before anything is redirected, so that any recorder can do it, at any time. That room stays forever,
+   unchanged except for where the stubs lead, as a thread may be in a trampoline, or return to one from a signal
+   handler. So the functions can be put back wherever threads are, and the next recording uses the same room. */
 #pragma once
 
+#include "capture/redirect/linked_patches.h"
+#include "capture/redirect/objects.h"
 #include "capture/wire/linked.h"
 
 #include <stdbool.h>
@@ -20,3 +28,47 @@ struct linked_result {
 
 /* connection: the one by which the process asked; the process closes it when it no longer waits. */
 void linked_redirect(int pid, int connection, const struct linked_place *place, struct linked_result *result);
+
+struct linked_running {
+  struct linked_patches patches; /* count 0: the executable has no allocator, and there is nothing to do */
+  uint64_t room;                 /* its address, present or planned */
+};
+
+/* Looks at the process; changes nothing. known_room: the room of an earlier recording; 0: none is known. -1: an
+   allocator's functions can't be redirected. Its patches are to be closed in any case. */
+int linked_running_open(struct linked_running *linked, const struct tracee *tracee, uint64_t known_room,
+                        struct error *error);
+
+/* Are malloc and the other functions of its API themselves among the functions, so that references to them need not be
+   redirected? */
+bool linked_running_has_malloc(const struct linked_running *linked);
+
+/* What is redirected. */
+struct linked_done linked_running_done(const struct linked_running *linked);
+
+#define LINKED_THREAD_IN_THE_WAY                                                                                       \
+  "a thread is at the first instructions of an allocator's function, and can't be moved (in a signal handler?)"
+
+/* While the threads are held: redirects all functions to the hook; already redirected functions now go to this hook.
+   Sets *again where a thread is at a place from which it can't be moved now; then nothing is redirected. */
+struct linked_orders {
+  uint64_t hook;
+  const char *setting;          /* of the recorder */
+  uint64_t syscall_instruction; /* in the process */
+};
+int linked_running_redirect(struct linked_running *linked, struct tracee *tracee, const struct linked_orders *orders,
+                            bool *again, struct error *error);
+
+/* Do the functions' code and the stack of a thread at an entry of the gate show that an allocator's function has called
+   another? */
+bool linked_running_calls_itself(const struct linked_running *linked, const struct tracee *tracee, uint64_t stack);
+
+/* While the threads are held: puts all functions back that a recorder with that setting has redirected. -1: some can't
+   be written. */
+int linked_put_back(const struct tracee *tracee, uint64_t room, const char *setting, struct error *error);
+
+/* The same in all processes except `except` that have such a room: fork children. They are held meanwhile. */
+int linked_put_back_copies(int except, uint64_t room, const char *setting, struct error *error);
+
+/* The room to which functions of that process's executable are redirected; 0: none are. */
+uint64_t linked_find_room(const struct tracee *tracee);

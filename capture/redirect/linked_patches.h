@@ -2,16 +2,39 @@
 /* The patches by which the functions of a process's linked allocator are redirected, or why they can't be.
 
    Job: finds the functions in the executable, makes a patch of each, decides which allocators can be redirected
-   completely. Not its job: which functions there are (linked_functions.h), how one is redirected (entry_patch.h),
-   writing (linked.h, linked_running.h). Invariants: only reads. Unless all functions of an allocator that acquire,
+   completely. Not its job: which functions there are (below), how one is redirected (entry_patch.h),
+   writing (linked.h). Invariants: only reads. Unless all functions of an allocator that acquire,
    release or resize can be redirected, it is left alone: a trace of some would not be a legal history. Allocates with
    malloc. */
 #pragma once
 
 #include "capture/redirect/entry_patch.h"
-#include "capture/redirect/linked_functions.h"
+#include "capture/wire/linked.h"
+#include "core/base/vector.h"
 
-/* The memory near the executable of a running process that is redirected (linked_running.h): what is needed to put
+#include <libelf.h>
+#include <stdbool.h>
+
+enum { LINKED_FAMILIES_MOST = 16 };
+
+struct linked_found {
+  const char *prefix, *name;    /* its name is both together; static text */
+  uint8_t family;               /* number in the table; 0: that of functions without a prefix */
+  bool chosen_at_run_time;      /* GNU_IFUNC: the function is not where the symbol is */
+  uint64_t address, bytes;      /* in the file's addresses */
+  struct linked_function means; /* real and usable are 0 */
+};
+
+struct linked_functions {
+  VECTOR(struct linked_found) found; /* in the table's order */
+};
+
+/* Finds none where the executable has no allocator. Returns 0, or -1: no memory. */
+int linked_functions_find(struct linked_functions *functions, Elf *elf);
+
+void linked_functions_free(struct linked_functions *functions);
+
+/* The memory near the executable of a running process that is redirected (linked.h): what is needed to put
    everything back, the hooks' table, and each function's stub and trampoline. At a multiple of LINKED_ROOM_BYTES. */
 #define LINKED_ROOM_MAGIC 0x6d6f6f7261706174u
 enum { LINKED_SETTING_BYTES = 128, LINKED_STUBS_AT = 16384 };

@@ -317,7 +317,7 @@ static int wait_for_thread(struct bringing *b, struct error *error) {
       wrote_ns = now_ns;
     }
     if (!reported && now_ns - since_ns > TELL_NS && state != GATE_LOADING) {
-      b->loading->tell_waiting(b->loading->context);
+      b->loading->report_waiting(b->loading->context);
       reported = true;
     }
     usleep(LOOK_US);

@@ -6,14 +6,14 @@
    references and functions are as they were. Allocates with malloc. */
 #pragma once
 
-#include "capture/redirect/linked_running.h"
+#include "capture/redirect/linked.h"
 
 struct loading {
-  const char *library;                 /* path */
-  const char *setting;                 /* of the recorder */
-  struct linked_running *linked;       /* the allocator in the executable */
-  bool (*wanted)(void *context);       /* false: give up */
-  void (*tell_waiting)(void *context); /* no thread has reached the gate for some seconds */
+  const char *library;                   /* path */
+  const char *setting;                   /* of the recorder */
+  struct linked_running *linked;         /* the allocator in the executable */
+  bool (*wanted)(void *context);         /* false: give up */
+  void (*report_waiting)(void *context); /* no thread has reached the gate for some seconds */
   void *context;
 };
 

@@ -8,7 +8,7 @@
    recorder can do it, at any time. Allocates with malloc. */
 #pragma once
 
-#include "capture/redirect/linked_running.h"
+#include "capture/redirect/linked.h"
 #include "capture/redirect/loading.h"
 #include "capture/wire/redirect.h"
 
@@ -49,3 +49,7 @@ int redirect_end(struct redirection *redirection, uint32_t *processes, struct er
 int redirect_undo(int pid, const char *setting, uint32_t *processes, struct error *error);
 
 void redirect_close(struct redirection *redirection);
+
+/* Can a running process be recorded? Looks at it from outside, before anything in it is touched (target.c); reasons
+   that only its memory shows are refused later. 0, or -1 with the reason. Allocates nothing. */
+int target_check(int pid, struct error *error);

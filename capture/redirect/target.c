@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/redirect/target.h"
+#include "capture/redirect/redirect.h"
 
-#include "capture/redirect/linked_running.h"
+#include "capture/redirect/linked.h"
 #include "core/system/process.h"
 
 #include <elf.h>

@@ -192,9 +192,9 @@ def test_a_signal_handler_that_allocates_between_bursts_is_counted(tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--budget", "0"], "--budget is a share"),
-        (["--budget", "101%"], "--budget is a share"),
-        (["--budget", "2x"], "--budget is a share"),
+        (["--budget", "0"], "--budget 0: is not a share"),
+        (["--budget", "101%"], "--budget 101%: is not a share"),
+        (["--budget", "2x"], "--budget 2x: is not a share"),
         (["--budget-after", "3"], "give --budget, too"),
     ],
 )

@@ -302,9 +302,9 @@ def test_stopping_and_starting_while_files_change_counts_each_call_once(tmp_path
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--rotate", "1K"], "--rotate is 64K or more"),
+        (["--rotate", "1K"], "--rotate 1K: is less than 64K"),
         (["--keep", "3"], "give --rotate, too"),
-        (["--rotate", "1M", "--keep", "0"], "--keep is a number"),
+        (["--rotate", "1M", "--keep", "0"], "--keep 0: is not a number of files"),
     ],
 )
 def test_wrong_options_are_refused(options: list[str], says: str) -> None:

@@ -3,7 +3,7 @@
    it in a separate process, and prints a line for each: format, events per second of CPU, bytes per event of the
    recording, peak RSS of the import in bytes. LTTng's is the text that babeltrace2 prints, without babeltrace2's own
    time. */
-#include "convert/formats/reading/import.h"
+#include "convert/formats/formats.h"
 
 #include <inttypes.h>
 #include <stdio.h>

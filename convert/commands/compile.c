@@ -3,7 +3,7 @@
 
 #include "convert/commands/inputs.h"
 #include "convert/compile/compile.h"
-#include "convert/origins/origins_write.h"
+#include "convert/compile/origins.h"
 #include "convert/whatif/rewriter.h"
 #include "core/base/files.h"
 #include "core/workload/witness.h"

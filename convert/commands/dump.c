@@ -4,9 +4,6 @@
 #include "convert/commands/inputs.h"
 #include "convert/history/merge.h"
 #include "convert/inspect/dump.h"
-#include "convert/inspect/dump_accesses.h"
-#include "convert/inspect/dump_stacks.h"
-#include "convert/inspect/dump_workload.h"
 
 #include <inttypes.h>
 #include <stddef.h>

@@ -3,8 +3,7 @@
 #include "convert/commands/commands.h"
 
 #include "convert/commands/inputs.h"
-#include "convert/inspect/info.h"
-#include "convert/inspect/profile.h"
+#include "convert/inspect/inspect.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "convert/commands/commands.h"
 
 #include "convert/stacks/site_names.h"
-#include "convert/stacks/symbol_json.h"
+#include "convert/stacks/symbols.h"
 
 #include <string.h>
 

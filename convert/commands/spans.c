@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/commands.h"
 
-#include "convert/spans/spans.h"
+#include "convert/inspect/inspect.h"
 
 #include <stddef.h>
 
@@ -49,7 +49,7 @@ const struct cli_command command_spans = {
     .summary = "what a program acquired in the spans that it marked",
     .synopsis = "[OPTION...] F.tape",
     .details =
-        "What a program acquired in the spans that it marked in its recording, as JSON (convert/spans/README.md). "
+        "What a program acquired in the spans that it marked in its recording, as JSON (convert/inspect/inspect.h). "
         "The trace may still be being written.",
     .options = options,
     .least = 1,

@@ -7,7 +7,10 @@
    WAIT points back. Memory is O(live objects + threads). Not thread-safe. */
 #pragma once
 
-#include "convert/compile/compile_accesses.h"
+#include "convert/history/access_order.h"
+#include "convert/history/history.h"
+
+#include <jansson.h>
 
 /* Observes the ops as they are compiled. thread: the op's thread in the workload. op returns 0, or -1 with error.
    left_out: as in history.h. */
@@ -28,7 +31,7 @@ struct compile_rewriting {
 struct compile_outputs {
   const char *workload;
   const struct compile_observer *observer;   /* NULL: none */
-  const char *origins;                       /* for the caller's observer (convert/origins/); not written here */
+  const char *origins;                       /* for the caller's observer (convert/compile/); not written here */
   const struct compile_rewriting *rewriting; /* NULL: none; not together with accesses */
   const char *accesses;                      /* the trace's data accesses for the workload; NULL: not wanted */
   struct access_order_counts compiled;       /* how many of them were compiled or lost; filled in */

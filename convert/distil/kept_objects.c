@@ -1,16 +1,203 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/distil/kept_objects.h"
 
-#include "convert/distil/highs.h"
-#include "convert/distil/object_walk.h"
 #include "core/base/os.h"
 #include "core/base/split_mix.h"
+#include "core/base/vector.h"
+#include "core/trace/event.h"
 #include "core/workload/accesses_read.h"
+#include "core/workload/workload_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+
+static int wrong(const struct object_walk *walk, struct error *error, const char *what) {
+  return error_set(error, walk->ops.workload->path, "op at position %" PRIu64 ": %s", walk->ops.op.position, what);
+}
+
+int object_walk_open(struct object_walk *walk, const struct workload *workload, struct error *error) {
+  *walk = (struct object_walk){.full_bytes = workload->header.slots + 1ull};
+  /* Mapped: slots that no op uses cost no memory, whatever the header claims. */
+  walk->full = os_map(walk->full_bytes, false);
+  if (!walk->full)
+    return error_set(error, workload->path, "out of memory");
+  return workload_ops_open(&walk->ops, workload, error);
+}
+
+void object_walk_close(struct object_walk *walk) {
+  workload_ops_close(&walk->ops);
+  if (walk->full)
+    os_unmap(walk->full, walk->full_bytes);
+}
+
+/* The op as an event with the fields that its traits need. */
+static struct trace_event event_of(const struct workload_ops_op *op) {
+  return (struct trace_event){.call = op->call, .size_bytes = op->size_bytes, .param = op->param};
+}
+
+uint64_t object_walk_request_bytes(const struct object_walk *walk) {
+  struct trace_event event = event_of(&walk->ops.op);
+  return trace_event_request_bytes(&event);
+}
+
+bool object_walk_releases(const struct object_walk *walk) {
+  struct trace_event event = event_of(&walk->ops.op);
+  return trace_event_releases(&event);
+}
+
+static int take_object(struct object_walk *walk, struct error *error) {
+  const struct workload_ops_op *op = &walk->ops.op;
+  struct trace_event event = event_of(op);
+  bool given = trace_event_takes(&event);
+  if (op->slot >= walk->ops.workload->header.slots || walk->full[op->slot] != given)
+    return wrong(walk, error, "its slot is not in the state that the call needs");
+  bool stays = trace_event_acquires(&event) || !trace_event_releases(&event);
+  walk->effect = !given ? OP_BIRTH : stays ? OP_CHANGES : OP_DEATH;
+  walk->full[op->slot] = stays;
+  walk->objects += !given;
+  return 1;
+}
+
+int object_walk_next(struct object_walk *walk, struct error *error) {
+  int got = workload_ops_next(&walk->ops, error);
+  if (got <= 0)
+    return got;
+  if (walk->ops.op.slot != WORKLOAD_NO_SLOT)
+    return take_object(walk, error);
+  if (!(walk->ops.op.call & CALL_NULL_IN) || (call_traits[walk->ops.op.call] & EVENT_ACQUIRES))
+    return wrong(walk, error, "has no slot, though it acts on an object");
+  walk->effect = OP_ALONE;
+  walk->objects++;
+  return 1;
+}
+
+/* Finds where the live bytes of each size class are highest: one position in each of a number of equal parts of a
+   workload; and once where all live bytes are highest.
+
+   A position is that of the op after which they are highest. An object is in the size class of its last request. A part
+   in which a class does not change has no position for it. One walk; memory is O(slots + parts). Not thread-safe. */
+
+enum { HIGH_OF_ALL = SIZE_CLASSES };
+
+struct high {
+  uint64_t position;
+  unsigned class; /* HIGH_OF_ALL: all live bytes */
+};
+
+struct highs {
+  VECTOR(struct high) at; /* by position */
+};
+
+/* parts: at least 1. Returns 0, or -1 with error. To be freed with free(highs.at.at) in either case. */
+static int highs_find(struct highs *highs, const struct workload *workload, uint64_t parts, struct error *error);
+
+/* Bytes of a class in the current part. */
+struct class_bytes {
+  uint64_t live, highest, position;
+  bool changed;
+};
+
+struct finding {
+  struct highs *highs;
+  struct object_walk walk;
+  uint64_t *slot_bytes;
+  uint64_t slots_bytes, ops, parts, part;
+  struct class_bytes classes[SIZE_CLASSES], all;
+};
+
+static int add_high(struct finding *finding, struct class_bytes *of, unsigned class) {
+  if (!of->changed)
+    return 0;
+  struct high *high = vector_add(&finding->highs->at);
+  if (!high)
+    return -1;
+  *high = (struct high){of->position, class};
+  of->changed = false;
+  return 0;
+}
+
+static int end_part(struct finding *finding) {
+  int result = 0;
+  for (unsigned class = 0; class < SIZE_CLASSES && result == 0; class ++)
+    result = add_high(finding, &finding->classes[class], class);
+  return result;
+}
+
+static void note(struct class_bytes *of, uint64_t position) {
+  if (of->changed && of->live <= of->highest)
+    return;
+  *of = (struct class_bytes){of->live, of->live, position, true};
+}
+
+static void take_highs_op(struct finding *finding) {
+  const struct object_walk *walk = &finding->walk;
+  const struct workload_ops_op *op = &walk->ops.op;
+  bool releases = walk->effect != OP_BIRTH && object_walk_releases(walk);
+  if (walk->effect == OP_ALONE || (walk->effect != OP_BIRTH && !releases))
+    return;
+  uint64_t *bytes = &finding->slot_bytes[op->slot];
+  struct class_bytes *before = &finding->classes[size_class(*bytes)], *after = before;
+  if (releases) {
+    before->live -= *bytes;
+    finding->all.live -= *bytes;
+  }
+  if (walk->effect != OP_DEATH) {
+    *bytes = object_walk_request_bytes(walk);
+    after = &finding->classes[size_class(*bytes)];
+    after->live += *bytes;
+    finding->all.live += *bytes;
+  }
+  if (releases)
+    note(before, op->position);
+  note(after, op->position);
+  note(&finding->all, op->position);
+}
+
+static int compare(const void *left, const void *right) {
+  const struct high *a = left, *b = right;
+  return COMPARE(a->position, b->position);
+}
+
+static uint64_t part_of(const struct finding *finding, uint64_t position) {
+  return (uint64_t)((unsigned __int128)position * finding->parts / finding->ops);
+}
+
+static int find(struct finding *finding, struct error *error) {
+  int got, added = 0;
+  while (added == 0 && (got = object_walk_next(&finding->walk, error)) > 0) {
+    uint64_t part = part_of(finding, finding->walk.ops.op.position);
+    if (part != finding->part)
+      added = end_part(finding);
+    finding->part = part;
+    take_highs_op(finding);
+  }
+  if (added == 0 && got < 0)
+    return -1;
+  if (added != 0 || end_part(finding) != 0 || add_high(finding, &finding->all, HIGH_OF_ALL) != 0)
+    return error_set(error, finding->walk.ops.workload->path, "out of memory");
+  vector_sort(&finding->highs->at, compare);
+  return 0;
+}
+
+static int highs_find(struct highs *highs, const struct workload *workload, uint64_t parts, struct error *error) {
+  struct finding finding = {.highs = highs,
+                            .ops = workload->header.ops ? workload->header.ops : 1,
+                            .parts = parts,
+                            .slots_bytes = (workload->header.slots + 1ull) * sizeof *finding.slot_bytes};
+  *highs = (struct highs){0};
+  finding.slot_bytes = os_map(finding.slots_bytes, false);
+  int result = object_walk_open(&finding.walk, workload, error);
+  if (result == 0 && !finding.slot_bytes)
+    result = error_set(error, workload->path, "out of memory");
+  if (result == 0)
+    result = find(&finding, error);
+  object_walk_close(&finding.walk);
+  os_unmap(finding.slot_bytes, finding.slots_bytes);
+  return result;
+}
 
 /* A live object. It waits, in the list of its size class, until a rule selects it. Links are slots plus 1. */
 struct waiting_slot {

@@ -6,7 +6,7 @@
    - "heap": which objects a window needs. "live" (default): all that live when it begins; "touched": those that it has
      ops on.
    - "highs": the number of equal parts into which the workload is cut. In each part, objects are kept that live when
-     the live bytes of their size class are highest, and those that live when all live bytes are highest (highs.h). 0
+     the live bytes of their size class are highest, and those that live when all live bytes are highest. 0
      (default): none are kept.
    - "churn": the share of all other objects that is kept; default 0.
    - "large": {"bytes": n, "share": 1.0}, the share of objects with a request of n bytes or more, at birth or by a

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/distil/window_features.h"
 
-#include "convert/distil/object_walk.h"
-#include "convert/distil/size_classes.h"
+#include "convert/distil/kept_objects.h"
 #include "core/base/os.h"
 #include "core/trace/event.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/formats/formats.h"
 
-#include "convert/formats/importers/import_lttng.h"
-#include "convert/formats/reading/line_reader.h"
+#include "convert/formats/reading.h"
 #include "core/base/files.h"
 
 #include <fcntl.h>
@@ -13,34 +12,27 @@
 const struct format formats[] = {
     {"tape", "heaptape trace (core/trace/FORMAT.md)", ".tape", NULL, NULL},
     {"work", "heaptape workload (core/workload/WORKLOAD.md)", ".work", NULL, NULL},
-    {"text", "heaptape text, as dump prints it (convert/formats/importers/import_text.c)", ".txt", &import_format_text,
-     NULL},
+    {"text", "heaptape text, as dump prints it (convert/formats/text.c)", ".txt", &import_format_text, NULL},
     {"csv", "comma-separated values, as dump --format csv", ".csv", NULL, NULL},
     {"jsonl", "one JSON object per line, as dump --format jsonl", ".jsonl", NULL, NULL},
-    {"android", "Android memory_replay text, plain or in a zip (convert/formats/importers/import_android.c)",
-     ".android", &import_format_android, &export_format_android},
-    {"heaptrack", "heaptrack's raw data, plain or packed (convert/formats/importers/import_heaptrack.c)", NULL,
-     &import_format_heaptrack, NULL},
-    {"lttng",
-     "LTTng-UST's libc events, a CTF directory or babeltrace2's text (convert/formats/importers/import_lttng.c)", NULL,
-     &import_format_lttng, NULL},
-    {"dj", "dj/malloc's binary trace of 64-byte records (convert/formats/importers/import_dj.c)", NULL,
-     &import_format_dj, NULL},
-    {"wl", "dj/malloc's workload, .wl (convert/formats/importers/import_wl.c)", ".wl", &import_format_wl,
-     &export_format_wl},
-    {"rep", "CS:APP malloc lab's .rep (convert/formats/importers/import_rep.c)", ".rep", &import_format_rep,
-     &export_format_rep},
-    {"mtrace", "glibc mtrace(3) text (convert/formats/importers/import_mtrace.c)", ".mtrace", &import_format_mtrace,
-     &export_format_mtrace},
-    {"kdump", "FreeBSD kdump of jemalloc's utrace records (convert/formats/importers/import_kdump.c)", NULL,
-     &import_format_kdump, NULL},
-    {"bytehound", "what bytehound export-replay writes (convert/formats/importers/import_bytehound.c)", NULL,
-     &import_format_bytehound, NULL},
-    {"valgrind", "what valgrind --trace-malloc=yes prints (convert/formats/importers/import_valgrind.c)", NULL,
-     &import_format_valgrind, NULL},
-    {"memray", "what memray parse prints (convert/formats/importers/import_memray.c)", NULL, &import_format_memray,
+    {"android", "Android memory_replay text, plain or in a zip (convert/formats/android.c)", ".android",
+     &import_format_android, &export_format_android},
+    {"heaptrack", "heaptrack's raw data, plain or packed (convert/formats/heaptrack.c)", NULL, &import_format_heaptrack,
      NULL},
-    {"ltrace", "ltrace's text (convert/formats/importers/import_ltrace.c)", NULL, &import_format_ltrace, NULL},
+    {"lttng", "LTTng-UST's libc events, a CTF directory or babeltrace2's text (convert/formats/lttng.c)", NULL,
+     &import_format_lttng, NULL},
+    {"dj", "dj/malloc's binary trace of 64-byte records (convert/formats/dj.c)", NULL, &import_format_dj, NULL},
+    {"wl", "dj/malloc's workload, .wl (convert/formats/wl.c)", ".wl", &import_format_wl, &export_format_wl},
+    {"rep", "CS:APP malloc lab's .rep (convert/formats/rep.c)", ".rep", &import_format_rep, &export_format_rep},
+    {"mtrace", "glibc mtrace(3) text (convert/formats/mtrace.c)", ".mtrace", &import_format_mtrace,
+     &export_format_mtrace},
+    {"kdump", "FreeBSD kdump of jemalloc's utrace records (convert/formats/kdump.c)", NULL, &import_format_kdump, NULL},
+    {"bytehound", "what bytehound export-replay writes (convert/formats/bytehound.c)", NULL, &import_format_bytehound,
+     NULL},
+    {"valgrind", "what valgrind --trace-malloc=yes prints (convert/formats/valgrind.c)", NULL, &import_format_valgrind,
+     NULL},
+    {"memray", "what memray parse prints (convert/formats/memray.c)", NULL, &import_format_memray, NULL},
+    {"ltrace", "ltrace's text (convert/formats/ltrace.c)", NULL, &import_format_ltrace, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -1,9 +1,91 @@
 /* SPDX-License-Identifier: MIT */
-/* The formats that convert supports, and recognition of a file by its content. Not thread-safe. */
+/* Importers: convert foreign recordings to traces. Each is one file whose header comment shows a sample of the input
+   and what it becomes; importing.h has what they share.
+
+   They are strict: the first violation of the format is an error "FILE:LINE: what" or "FILE: offset N: what". Nothing
+   is invented: what the format can't record is listed in INFO's `lacks`, with a `note` for people. Memory is O(live
+   objects + threads), plus the nodes of the call stacks if the format has them. Not thread-safe. */
 #pragma once
 
-#include "convert/formats/exporters/export.h"
-#include "convert/formats/reading/import.h"
+#include "convert/history/history.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct import; /* importing.h */
+
+/* What an import left out or corrected, in words; empty: nothing. */
+struct import_report {
+  char text[512];
+};
+
+struct import_options {
+  bool allow_gaps; /* accept a recording that reports missing events: each loss becomes a GAP of the trace */
+  bool has_process;
+  uint64_t process;             /* of a recording of several processes: the pid of the one to import */
+  struct import_report *report; /* filled in; NULL: not wanted */
+};
+
+/* A file's beginning and size, to recognise a format by. */
+struct import_sample {
+  const unsigned char *bytes;
+  size_t count; /* at least 4,096, unless the file is shorter */
+  uint64_t file_bytes;
+};
+
+struct import_format {
+  bool (*recognises_line)(const char *line);                   /* NULL: not recognised by lines */
+  bool (*recognises_bytes)(const struct import_sample *start); /* NULL: not recognised by bytes */
+  int (*run)(struct import *import);
+};
+
+extern const struct import_format import_format_text, import_format_android, import_format_bytehound, import_format_dj,
+    import_format_heaptrack, import_format_kdump, import_format_ltrace, import_format_lttng, import_format_memray,
+    import_format_mtrace, import_format_rep, import_format_valgrind, import_format_wl;
+
+/* Reads path ("-": standard input) and writes the trace to out. Returns 0, or -1 with error; then out is incomplete. */
+int import_file(const struct import_format *format, const char *path, const struct import_options *options,
+                const char *out, struct error *error);
+
+/* LTTng's traces are directories: recognises one, for formats.c. */
+
+/* Is there a file named metadata in the directory, or a few levels below it? */
+bool import_lttng_is_trace(const char *path);
+
+/* Exporters: write a trace's calls in the format of another replayer. Each is one file whose header comment lists what
+   the format can't express; exporting.h has what they share.
+
+   They write the history that `check` proves: steps in their legal order, releases of objects never seen left out, a
+   free inserted where one was not seen. Losses are counted and reported. Memory is O(live objects + threads). Not
+   thread-safe. */
+
+struct export; /* exporting.h */
+
+struct export_format {
+  int (*run)(struct export *export);
+};
+
+extern const struct export_format export_format_android, export_format_mtrace, export_format_rep, export_format_wl;
+
+/* What the format can't express; empty: nothing. */
+struct export_report {
+  char text[512];
+};
+
+struct export_job {
+  const struct export_format *format;
+  struct trace_reader *reader;
+  struct output_stream out;
+  const struct history_options *history;
+};
+
+/* Returns 0, or -1 with error. */
+int export_trace(const struct export_job *job, struct export_report *report, struct error *error);
+
+/* The formats that convert supports, and recognition of a file by its content. Not thread-safe. */
 
 struct format {
   const char *name;

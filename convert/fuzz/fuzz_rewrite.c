@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* libFuzzer target: any history as heaptape text, a slice of it, and the slice anonymised into an archive. For any
    history, both must be legal without repairs. The first three bytes choose the window and the kind of slice. */
-#include "convert/formats/reading/import.h"
-#include "convert/rewrite/trace_anonymise.h"
-#include "convert/rewrite/trace_slice.h"
+#include "convert/formats/formats.h"
+#include "convert/rewrite/rewrite.h"
 #include "core/workload/witness.h"
 
 #include <sys/mman.h>

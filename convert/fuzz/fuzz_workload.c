@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* libFuzzer target: any bytes as a workload; then runs all of check and info on it. */
 #include "convert/fuzz/workload_fuzzing.h"
-#include "convert/inspect/info.h"
+#include "convert/inspect/inspect.h"
 #include "core/workload/workload_read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);

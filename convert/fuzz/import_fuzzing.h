@@ -2,7 +2,7 @@
 /* What the fuzzers of importers share. */
 #pragma once
 
-#include "convert/formats/reading/import.h"
+#include "convert/formats/formats.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/history/merge.h"
 
-#include "convert/history/read_ahead.h"
 #include "core/base/assert.h"
 
 #include <stdlib.h>

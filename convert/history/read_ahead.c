@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/history/read_ahead.h"
+#include "convert/history/merge.h"
 
 #include "core/base/os.h"
 

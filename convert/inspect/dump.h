@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints a trace's events in merged order, one per line, as text (import_text.c defines it and reads it back), CSV or
+/* Prints a trace's events in merged order, one per line, as text (text.c defines it and reads it back), CSV or
    JSON lines.
 
    An event is printed at the position of its last step. Order is by stamp alone: dump shows what was recorded and does
    not repair inversions (`check` counts them). Streaming: memory is one open block per thread. Not thread-safe. */
 #pragma once
 
+#include "convert/stacks/symbols.h"
 #include "core/base/files.h"
 #include "core/trace/read/trace_read.h"
+#include "core/workload/workload_read.h"
+
+#include <stdio.h>
 
 enum dump_format { DUMP_TEXT, DUMP_CSV, DUMP_JSONL };
 
@@ -26,3 +30,48 @@ int dump_trace(struct trace_reader *reader, const struct dump_options *options, 
 
 /* Returns the format of that name: text, csv or jsonl; -1: none. */
 int dump_format_by_name(const char *name);
+
+/* Prints a workload's ops in their recorded total order, one per line, as text, CSV or JSON lines.
+
+     # heaptape workload: 3 ops of 2 threads, 1 slots
+     0 0 malloc(24) slot=0 start=1
+     1 1 realloc(4294967296) slot=0 wait=0:1 time=1200000
+     2 1 free() slot=0
+
+   Position, thread, call with its count or alignment and its size, then the op's words (WORKLOAD.md): the slot, flags
+   ("null": NULL is passed in; "frees": a realloc that ended the object), WAITs as THREAD:OPS, threads that are started
+   before it or right after it, recorded time in ns, touched OS pages.
+
+   Not its job: the walk (core/workload/workload_read.h), which determines errors and memory. Not thread-safe. */
+
+/* options: stacks is ignored. Returns 0, or -1 with error, also for a failed write. */
+int dump_workload(const struct workload *workload, const struct dump_options *options, struct output_stream out,
+                  struct error *error);
+
+/* Prints a trace's data accesses, with the calls between them, one per line, in the trace's own order.
+
+   As text: `call 0 sp=0x7ffe1230`, `call 0 sp=0x7ffe1230 acquires 7` (object 7), `object 7 +0x20` (an access to the
+   granule at that offset, or `-0x10`), `other 0x7ffe1240`. CSV and JSON lines have kind, thread, acquires (0 or 1),
+   stack_pointer, object and granule (in units of 16 bytes), numbers in decimal. Streaming: memory is one block. */
+
+/* Returns 0, or -1 with error, also if the trace has no accesses. An error of writing names out_name. */
+int dump_accesses(const struct trace_reader *reader, enum dump_format format, FILE *out, const char *out_name,
+                  struct error *error);
+
+/* Prints call stacks: each where it first occurs in dump, or all nodes of the tree that they form.
+
+   As text: comment lines, innermost function first, so that it reads back:
+     # stack 7
+     #   inner at /src/a.c:5 in a.out+0x118c
+     #   main at /src/a.c:9 in a.out+0x1190
+   As JSON: one object on a line, {"stack": 7, "frames": [{"function", "file", "line", "module", "offset"}]};
+   unknown values are left out. A node is {"node": 7, "parent": 3, "frames": [...]}: its own frames only, several where
+   functions were inlined. Not thread-safe. */
+
+/* Returns 0, or -1: the output can't be written (errno has the reason). */
+int dump_stack_as_text(FILE *out, struct symbols *symbols, uint32_t node);
+int dump_stack_as_json(FILE *out, struct symbols *symbols, uint32_t node);
+
+/* Prints every node of the trace as JSON, parents before children; no event is read. fetch: as for symbols_open.
+   Returns 0, or -1 with error. An error of writing names out_name. */
+int dump_stack_nodes(struct trace_reader *reader, bool fetch, FILE *out, const char *out_name, struct error *error);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/inspect/info.h"
+#include "convert/inspect/inspect.h"
 
-#include "convert/history/recorded_samples.h"
 #include "convert/history/trace_info.h"
 #include "convert/inspect/marks.h"
 #include "core/base/json.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/inspect/profile.h"
+#include "convert/inspect/inspect.h"
 
 #include "convert/history/trace_info.h"
 #include "convert/inspect/profile_tables.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/rewrite.h"
 
-#include "convert/rewrite/copying/trace_copy.h"
-#include "convert/rewrite/trace_anonymise.h"
-#include "convert/rewrite/trace_merge.h"
-#include "convert/rewrite/trace_slice.h"
 #include "core/base/files.h"
 
 enum step { MERGE, SLICE, ANONYMISE, COPY, STEPS };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/rewrite/slice_spec.h"
+#include "convert/rewrite/rewrite.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/rewrite/trace_anonymise.h"
+#include "convert/rewrite/rewrite.h"
 
-#include "convert/history/recorded_samples.h"
 #include "convert/history/trace_info.h"
-#include "convert/rewrite/copying/made_addresses.h"
-#include "convert/rewrite/copying/trace_accesses.h"
+#include "convert/rewrite/trace_out.h"
 #include "core/base/vector.h"
 
 #include <stdlib.h>

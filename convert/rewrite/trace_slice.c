@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/rewrite/trace_slice.h"
+#include "convert/rewrite/rewrite.h"
 
-#include "convert/rewrite/copying/trace_annotations.h"
+#include "convert/rewrite/trace_out.h"
 #include "core/base/vector.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/workload_trace.h"
 
-#include "convert/rewrite/copying/made_addresses.h"
+#include "convert/rewrite/trace_out.h"
 #include "core/base/os.h"
 #include "core/trace/write/trace_write.h"
 #include "core/workload/accesses_read.h"

@@ -9,6 +9,8 @@
 
 #include "core/trace/read/trace_read.h"
 
+#include <jansson.h>
+
 struct symbols;
 
 /* One function of a stack; several of one node where functions were inlined, innermost first. */
@@ -40,3 +42,14 @@ uint32_t symbols_parent(const struct symbols *symbols, uint32_t node);
 /* Returns the symbols of the node's instruction and their *count, at least 1. Instruction 0 (its callers are not known)
    has neither function nor module. Valid until symbols_close. */
 const struct symbol *symbols_of(struct symbols *symbols, uint32_t node, size_t *count);
+
+/* A symbol as JSON: frames in `dump --stacks --format jsonl` and in the origins file (docs/use/BLAME.md) have the same
+   form.
+
+   Job: one frame. Not its job: stacks. NULL: no memory. */
+
+/* Returns {function, file, line, module, offset} without those that are unknown. A new reference. */
+json_t *symbol_json(const struct symbol *symbol);
+
+/* Returns a name or path as a string; "?" if it is not UTF-8. A new reference. */
+json_t *symbol_text_json(const char *text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/whatif/members.h"
 
-#include "convert/origins/origin_marks.h"
+#include "convert/compile/origins.h"
 #include "convert/stacks/site_names.h"
 
 #include <stdlib.h>

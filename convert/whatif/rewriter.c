@@ -3,8 +3,6 @@
 
 #include "convert/history/trace_info.h"
 #include "convert/whatif/emitter.h"
-#include "convert/whatif/moved_births.h"
-#include "convert/whatif/pools.h"
 #include "core/base/json.h"
 #include "core/workload/workload.h"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Spans that a program marks (convert/spans/): figures exact to the byte, of objects that a program plants."""
+"""Spans that a program marks (convert/inspect/): figures exact to the byte, of objects that a program plants."""
 
 import json
 from pathlib import Path

@@ -2,7 +2,7 @@
 /* Call stacks: finds, in the host and during the call, the node of the tree (stack_area.h) for the call's stack.
 
    Job: walking, remembering the thread's last walk, making nodes. Not its job: records, and what the addresses mean
-   (modules.h, in the recorder). Invariants: reads no memory but the stack on which it is called, within the bounds of
+   (stacks.h, in the recorder). Invariants: reads no memory but the stack on which it is called, within the bounds of
    its mapping, so that a wrong rule or frame pointer gives a wrong or short stack and never a fault; takes no lock of
    the host, allocates only its own OS pages, keeps errno. Precondition: the thread's call did not interrupt another
    call of stack_take, as a call in a signal handler may. */

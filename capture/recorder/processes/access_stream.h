@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The stream of data accesses of one process (core/trace/access_stream.h), on its way from the Valgrind tool to the trace.
+/* The stream of data accesses of one process (core/trace/access_stream.h), on its way from the Valgrind tool to the
+   trace.
 
    Job: reads the socket, splits the bytes into items. Not its job: threads' numbers, what is written. Invariants:
    memory is bounded: the tool waits while the buffer is full; what is read is not trusted. One thread. */

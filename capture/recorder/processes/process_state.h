@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of a recorded process and of its rings, which several files of this folder work on. As the process begins,
-   the collector sets its identity and what is recorded of it; other folders only read the other fields.
+/* The state of a recorded process and of its rings, which several files of this folder work on; and the memory that the
+   process shares with the recorder, through which the recorder makes it stop, pause, or begin and end bursts. As the
+   process begins, the collector sets its identity and what is recorded of it; other folders only read the other fields.
 
-   Invariants: everything read from a region is checked before it is used, as the host may have overwritten it; once a
-   trace cannot be written any more its records are only counted, and the host keeps running. One thread. */
+   Not its job: what the process writes into its rings (ring_reading.h), passing on descriptors (the collector).
+
+   Invariants: the size of shared memory is fixed, by seals: a host that shortened it would kill the recorder with
+   SIGBUS; the first region holds the values for all regions, and a value that is set before that region exists is
+   written when it is added; everything read from a region is checked before it is used, as the host may have
+   overwritten it; once a trace cannot be written any more its records are only counted, and the host keeps running. One
+   thread. */
 #pragma once
 
 #include "capture/recorder/processes/access_stream.h"
-#include "capture/recorder/processes/live_sample.h"
-#include "capture/recorder/processes/process_end.h"
-#include "capture/recorder/processes/sample.h"
-#include "capture/recorder/processes/thread_names.h"
-#include "capture/recorder/processes/site_sample.h"
-#include "capture/recorder/processes/stack_nodes.h"
+#include "capture/recorder/processes/estimates.h"
+#include "capture/recorder/processes/proc_entries.h"
+#include "capture/recorder/processes/stacks.h"
 #include "capture/wire/ring.h"
 #include "core/base/vector.h"
 #include "core/trace/write/trace_write.h"
@@ -94,7 +97,7 @@ struct recorded_process {
   } before;                      /* in earlier files */
   uint64_t nested_before;        /* likewise */
   const char *pause_word;        /* the reason given for calls missing in pauses */
-  struct process_upkeep *upkeep; /* the collector's: upkeep.h */
+  struct process_upkeep *upkeep; /* the collector's: process_upkeep.h */
   const char *cut_why;
   uint32_t paused; /* enum pause_reason, for the first region when it is added */
   uint32_t bursts; /* as in struct region, likewise */
@@ -106,3 +109,34 @@ struct recorded_process {
 static inline bool process_writes(const struct recorded_process *process) {
   return !process->given_up;
 }
+
+/* Returns a descriptor of new, zeroed memory, close-on-exec, and maps it at *memory; both are the caller's. name: shown
+   in /proc/PID/maps. Returns -1 with errno set, and *memory unchanged, if there is none. */
+int shared_memory_open(const char *name, size_t size_bytes, void **memory);
+
+/* Makes a region and returns its descriptor, which the caller passes on and closes; -1 with errno set. */
+int process_regions_add(struct recorded_process *process, uint32_t rings);
+
+/* Requests the process to stop recording; each of its threads stops within half a lap of its ring. */
+void process_regions_stop(struct recorded_process *process);
+
+/* The trace cannot be written any more. Notes the first reason, by reference, and requests the process to stop. */
+void process_regions_give_up(struct recorded_process *process, const char *why);
+
+/* Sets or clears bits of enum pause_reason; the caller then advances the tick. */
+void process_regions_pause(struct recorded_process *process, uint32_t reasons, bool on);
+
+/* bursts: as in struct region, also for the first region when it is added; the caller then advances the tick. */
+void process_regions_set_bursts(struct recorded_process *process, uint32_t bursts);
+
+/* enum pause_reason, including the program's own. */
+uint32_t process_regions_paused(const struct recorded_process *process);
+
+/* Notes that the process is in a sandbox, which it may not notice itself. */
+void process_regions_set_sandboxed(struct recorded_process *process);
+
+/* The number of events of threads that got no ring. */
+uint64_t process_regions_orphans(const struct recorded_process *process);
+
+/* Unmaps the memory. Nothing reads it afterwards. */
+void process_regions_close(struct recorded_process *process);

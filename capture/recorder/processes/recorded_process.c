@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/processes/recorded_process.h"
 
-#include "capture/recorder/processes/process_regions.h"
+#include "capture/recorder/processes/process_state.h"
 #include "capture/recorder/processes/ring_reading.h"
 #include "core/base/os.h"
 
@@ -48,7 +48,15 @@ int recorded_process_add_stacks(struct recorded_process *process) {
     errno = EBADF;
     return -1;
   }
-  return stack_nodes_open(&process->stacks, process->pid, process->writer);
+  if (process->stacks.area) {
+    errno = EEXIST;
+    return -1;
+  }
+  void *memory;
+  int fd = shared_memory_open("heaptape-stacks", sizeof(struct stack_area), &memory);
+  if (fd >= 0)
+    stack_nodes_open(&process->stacks, process->pid, memory, process->writer);
+  return fd;
 }
 
 int recorded_process_add_accesses(struct recorded_process *process) {
@@ -61,73 +69,6 @@ void recorded_process_cut(struct recorded_process *process, uint64_t stamp, cons
   ring_reading_find(process); /* a ring found later begins after the cut */
   for (uint32_t i = 0; i < process->readers.count; i++)
     ring_reading_cut(&process->readers.at[i]);
-}
-
-/* The thread number in the trace; -1: there is none with that serial number. A thread of which only missing calls are
-   known gets one here. */
-static int64_t thread_of_serial(struct recorded_process *process, uint64_t serial) {
-  if (serial < process->thread_of_serial.room && process->thread_of_serial.at[serial])
-    return process->thread_of_serial.at[serial] - 1;
-  for (uint32_t i = 0; i < process->readers.count; i++) {
-    struct ring_reader *reader = &process->readers.at[i];
-    if (reader->serial != serial || reader->thread >= 0)
-      continue;
-    ring_reading_gap(process, reader, 0, "calls not recorded yet");
-    return reader->thread;
-  }
-  return -1;
-}
-
-/* Makes a call row of the item. Events after a cut are not in the trace, so the accesses end with the last one before
-   it: a call row needs an event; where the recording was not cut, the event is in the trace or will be counted. */
-static bool take_call(struct recorded_process *process, struct access_item *item) {
-  int64_t thread = thread_of_serial(process, item->thread);
-  struct thread_calls *calls = thread < 0 ? NULL : vector_reach(&process->calls, (size_t)thread);
-  if (!calls) {
-    process->accesses_over = "a thread of the stream is not in the trace";
-    return false;
-  }
-  item->thread = (uint32_t)thread;
-  calls->rows++;
-  if (process->cut_stamp && calls->rows > calls->events)
-    process->accesses_over = process->cut_why;
-  return !process->accesses_over;
-}
-
-/* Precondition: the rings have been read after the stream: the events of its calls were written before its items. */
-static void take_accesses(struct recorded_process *process) {
-  struct access_item item;
-  while (access_stream_next(&process->accesses, &item)) {
-    if (!process_writes(process) || (process->accesses_over && item.kind != ACCESS_TOTAL) ||
-        (item.kind == ACCESS_BURST && !trace_writer_totals(process->writer)->accesses.in_bursts))
-      continue;
-    if (item.kind == ACCESS_EVENT && !take_call(process, &item))
-      continue;
-    int result = trace_writer_access(process->writer, &item);
-    if (result > 0)
-      process->accesses_over = "the stream has values that a trace can't hold";
-    if (result < 0)
-      process_regions_give_up(process, "cannot be written");
-  }
-  if (process->accesses.damaged && !process->accesses_over)
-    process->accesses_over = "the stream of accesses is damaged";
-}
-
-uint64_t recorded_process_drain(struct recorded_process *process, void (*between)(void *context), void *context) {
-  uint64_t records = access_stream_read(&process->accesses);
-  uint32_t requested = stack_nodes_requested(&process->stacks);
-  ring_reading_find(process);
-  for (uint32_t i = 0; i < process->readers.count; i++) {
-    uint64_t got = ring_reading_drain(process, &process->readers.at[i]);
-    records += got;
-    if (got && between)
-      between(context);
-  }
-  live_sample_pass(&process->live);
-  stack_nodes_answer(&process->stacks, requested);
-  if (process->accesses.bytes)
-    take_accesses(process);
-  return records;
 }
 
 void recorded_process_flush(struct recorded_process *process) {
@@ -145,7 +86,7 @@ void recorded_process_flush_in_turns(struct recorded_process *process, void (*be
     written += pending - trace_writer_totals(process->writer)->pending;
     if (written < MANY_EVENTS)
       continue;
-    recorded_process_drain(process, between, context);
+    ring_reading_drain_all(process, between, context);
     written = 0;
   }
 }
@@ -163,7 +104,7 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
   if (!process_writes(process) || !sampler_read(&process->sampler, &sample))
     return;
   if (process->sampler.sandboxed)
-    process_regions_tell_sandboxed(process);
+    process_regions_set_sandboxed(process);
   for (uint32_t i = 0; process->names && i < process->readers.count; i++)
     ring_reading_name(process, &process->readers.at[i]);
   sample.stamp = stamp;
@@ -257,7 +198,7 @@ static uint64_t resizes_under_way(const struct recorded_process *process) {
    reads depends on an event that a ring shows only after that pass (docs/methods/ORDERING.md). */
 static void drain_up_to(struct recorded_process *process, uint64_t stamp) {
   process->hold_stamp = stamp;
-  recorded_process_drain(process, NULL, NULL);
+  ring_reading_drain_all(process, NULL, NULL);
   process->hold_stamp = 0;
 }
 
@@ -314,7 +255,7 @@ int recorded_process_rotate(struct recorded_process *process, const struct recor
 
 int recorded_process_close(struct recorded_process *process, const struct recording_end *end,
                            struct process_totals *totals, struct error *error) {
-  while (recorded_process_drain(process, NULL, NULL) > 0)
+  while (ring_reading_drain_all(process, NULL, NULL) > 0)
     ;
   for (uint32_t i = 0; i < process->readers.count; i++)
     ring_reading_drain_rest(process, &process->readers.at[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One recorded process, from the opening of its trace to the process's end: what is read when, and into which file.
 
-   Not its job: sockets and waiting (collector.h), choosing file names, shared memory (process_regions.h), how records
+   Not its job: sockets and waiting (collector.h), choosing file names, shared memory (process_state.h), how records
    become events (ring_reading.h). Invariants: those of process_state.h. One thread. Allocates with malloc. */
 #pragma once
 
@@ -49,10 +49,6 @@ int recorded_process_add_stacks(struct recorded_process *process);
 /* Makes the stream of the process's data accesses, likewise. */
 int recorded_process_add_accesses(struct recorded_process *process);
 
-/* Reads what the rings and the stream of accesses hold, and wakes the threads that wait for room. between is called
-   after each ring, so that the tick advances. Returns the number of records. */
-uint64_t recorded_process_drain(struct recorded_process *process, void (*between)(void *context), void *context);
-
 /* Ends the trace at the stamp: each thread's records count up to its first one with a later stamp. The records drained
    by a pass that begins after that time then complete a legal history. why goes into the trace, as a gap of unknown
    count; kept by reference. */
@@ -62,7 +58,7 @@ void recorded_process_cut(struct recorded_process *process, uint64_t stamp, cons
 void recorded_process_flush(struct recorded_process *process);
 
 /* The same, thread by thread, with the rings drained in between: no thread waits longer than for one block.
-   between: as in recorded_process_drain. */
+   between: as in ring_reading_drain_all. */
 void recorded_process_flush_in_turns(struct recorded_process *process, void (*between)(void *context), void *context);
 
 /* The size in bytes that the file would at most have if it were closed now. */

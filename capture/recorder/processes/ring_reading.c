@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/processes/ring_reading.h"
 
-#include "capture/recorder/processes/process_regions.h"
+#include "capture/recorder/processes/process_state.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"
 #include "core/trace/layout.h"
@@ -11,7 +11,7 @@
 
 void ring_reading_name(struct recorded_process *process, struct ring_reader *reader) {
   if (process->names && reader->thread >= 0 && process_writes(process) &&
-      thread_name_look(&reader->name, process->pid, atomic_load(&reader->ring->owner), os_monotonic_ns()) &&
+      thread_name_refresh(&reader->name, process->pid, atomic_load(&reader->ring->owner), os_monotonic_ns()) &&
       trace_writer_thread_name(process->writer, (uint32_t)reader->thread, reader->name.text) != 0)
     process_regions_give_up(process, "cannot be written");
 }
@@ -460,4 +460,71 @@ void ring_reading_leave_file(struct recorded_process *process, struct ring_reade
       reader->begun[i].stamp = reader->begun[i].inherited;
   reader->name = (struct thread_name){0};
   reader->thread = -1;
+}
+
+/* The thread number in the trace; -1: there is none with that serial number. A thread of which only missing calls are
+   known gets one here. */
+static int64_t thread_of_serial(struct recorded_process *process, uint64_t serial) {
+  if (serial < process->thread_of_serial.room && process->thread_of_serial.at[serial])
+    return process->thread_of_serial.at[serial] - 1;
+  for (uint32_t i = 0; i < process->readers.count; i++) {
+    struct ring_reader *reader = &process->readers.at[i];
+    if (reader->serial != serial || reader->thread >= 0)
+      continue;
+    ring_reading_gap(process, reader, 0, "calls not recorded yet");
+    return reader->thread;
+  }
+  return -1;
+}
+
+/* Makes a call row of the item. Events after a cut are not in the trace, so the accesses end with the last one before
+   it: a call row needs an event; where the recording was not cut, the event is in the trace or will be counted. */
+static bool take_call(struct recorded_process *process, struct access_item *item) {
+  int64_t thread = thread_of_serial(process, item->thread);
+  struct thread_calls *calls = thread < 0 ? NULL : vector_reach(&process->calls, (size_t)thread);
+  if (!calls) {
+    process->accesses_over = "a thread of the stream is not in the trace";
+    return false;
+  }
+  item->thread = (uint32_t)thread;
+  calls->rows++;
+  if (process->cut_stamp && calls->rows > calls->events)
+    process->accesses_over = process->cut_why;
+  return !process->accesses_over;
+}
+
+/* Precondition: the rings have been read after the stream: the events of its calls were written before its items. */
+static void take_accesses(struct recorded_process *process) {
+  struct access_item item;
+  while (access_stream_next(&process->accesses, &item)) {
+    if (!process_writes(process) || (process->accesses_over && item.kind != ACCESS_TOTAL) ||
+        (item.kind == ACCESS_BURST && !trace_writer_totals(process->writer)->accesses.in_bursts))
+      continue;
+    if (item.kind == ACCESS_EVENT && !take_call(process, &item))
+      continue;
+    int result = trace_writer_access(process->writer, &item);
+    if (result > 0)
+      process->accesses_over = "the stream has values that a trace can't hold";
+    if (result < 0)
+      process_regions_give_up(process, "cannot be written");
+  }
+  if (process->accesses.damaged && !process->accesses_over)
+    process->accesses_over = "the stream of accesses is damaged";
+}
+
+uint64_t ring_reading_drain_all(struct recorded_process *process, void (*between)(void *context), void *context) {
+  uint64_t records = access_stream_read(&process->accesses);
+  uint32_t requested = stack_nodes_requested(&process->stacks);
+  ring_reading_find(process);
+  for (uint32_t i = 0; i < process->readers.count; i++) {
+    uint64_t got = ring_reading_drain(process, &process->readers.at[i]);
+    records += got;
+    if (got && between)
+      between(context);
+  }
+  live_sample_pass(&process->live);
+  stack_nodes_answer(&process->stacks, requested);
+  if (process->accesses.bytes)
+    take_accesses(process);
+  return records;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a ring holds: its records in, events and gaps out to the trace.
 
-   Not its job: which rings are read when (recorded_process.h). Invariant: a host may write anything into its rings;
+   Not its job: when the rings are read (collector.c). Invariant: a host may write anything into its rings;
    invalid records are counted (broken), and no call reads more than one ring's records. One thread. */
 #pragma once
 
@@ -38,3 +38,7 @@ void ring_reading_end_thread(struct recorded_process *process, struct ring_reade
 
 /* The file ends here, and the thread continues in the next one. A partly read call stays with the reader. */
 void ring_reading_leave_file(struct recorded_process *process, struct ring_reader *reader);
+
+/* Reads what the rings and the stream of accesses hold, and wakes the threads that wait for room. between is called
+   after each ring, so that the tick advances. Returns the number of records. */
+uint64_t ring_reading_drain_all(struct recorded_process *process, void (*between)(void *context), void *context);

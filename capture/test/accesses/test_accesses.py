@@ -258,10 +258,10 @@ def test_a_filter_of_another_size_is_wrong_usage(value):
     assert "--accesses" in done.stderr
 
 
-def test_where_valgrind_is_missing_that_is_one_line(planted, tmp_path):
-    nowhere = {"PATH": str(tmp_path)}
-    done = support.record(tmp_path / "a.tape", planted, "objects", options=["--accesses"], env=nowhere, status=1)
-    assert done.stderr == "heaptape-record: --accesses: valgrind is not installed here\n"
+def test_no_valgrind_of_the_machine_is_needed(planted, tmp_path):
+    """The one that our tool was built for is in every installation, and is the only one used."""
+    support.record(tmp_path / "a.tape", planted, "objects", options=["--accesses"], env={"PATH": str(tmp_path)})
+    assert info(tmp_path / "a.tape")["accesses"]["objects"] > 0
 
 
 def test_a_program_that_valgrind_cannot_run_is_one_line(tmp_path):

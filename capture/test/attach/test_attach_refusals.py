@@ -128,7 +128,7 @@ def test_no_such_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "12x", ""])
 def test_what_is_no_process_number_is_wrong_usage(value: str) -> None:
-    refused(RECORD, f"--attach={value}", says="--attach is a process ID", status=2)
+    refused(RECORD, f"--attach={value}", says=f"--attach {value}: is not a process ID", status=2)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 /* The recorder's estimates of live objects, and of which sites acquire, against the truth: exact while objects are few;
    then within 1.96 standard deviations in about 95 % of many trials, with sizes, strides and threads as programs have
    them. Seeds are fixed, so the counts repeat. */
-#include "capture/recorder/processes/live_sample.h"
-#include "capture/recorder/processes/site_sample.h"
+#include "capture/recorder/processes/estimates.h"
 #include "capture/test/hosts/recording.h"
 
 #include <math.h>

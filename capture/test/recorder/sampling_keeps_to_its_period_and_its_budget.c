@@ -2,7 +2,7 @@
 /* How often a process is sampled: ten times as often in its first second, by the set period afterwards, and less often
    where samples are expensive, so that all processes together cost at most 5 % of a core, then 1 %. The clock is the
    test's. */
-#include "capture/recorder/processes/sample.h"
+#include "capture/recorder/processes/proc_entries.h"
 #include "capture/test/hosts/recording.h"
 
 static const uint64_t SECOND_NS = 1000000000u, STEP_NS = 100000;

@@ -31,7 +31,7 @@ from tests.support import HEAPTAPE, OUT, RECORD, succeed, workload
 
 DRAIN = OUT / "bench" / "drain_cost"
 FEW, MANY = 400_000, 1_200_000  # events
-FUNCTION = re.compile(r"^\s*([\d,]+) .*live_sample\.[ch]:", re.MULTILINE)
+FUNCTION = re.compile(r"^\s*([\d,]+) .*estimates\.[ch]:", re.MULTILINE)
 TOTAL = re.compile(r"^\s*([\d,]+) .*PROGRAM TOTALS", re.MULTILINE)
 ROWS, COLUMNS = 40, 120
 

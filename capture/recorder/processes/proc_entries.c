@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/recorder/processes/proc_entries.h"
+
+#include "core/base/os.h"
+#include "core/system/process.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+void sampler_open(struct sampler *sampler, int pid) {
+  *sampler = (struct sampler){
+      .opened_ns = os_monotonic_ns(), .status_fd = proc_open(pid, "status"), .stat_fd = proc_open(pid, "stat")};
+}
+
+void sampler_close(struct sampler *sampler) {
+  if (sampler->status_fd >= 0)
+    close(sampler->status_fd);
+  if (sampler->stat_fd >= 0)
+    close(sampler->stat_fd);
+  sampler->status_fd = sampler->stat_fd = -1;
+}
+
+/* The value of a line in KiB, in bytes. */
+static uint64_t status_bytes(const char *text, const char *key) {
+  uint64_t kib = proc_status_number(text, key, TRACE_SAMPLE_MISSING);
+  return kib == TRACE_SAMPLE_MISSING ? kib : kib * 1024;
+}
+
+static void note_sandbox(struct sampler *sampler, const char *text) {
+  unsigned long mode = proc_status_number(text, "\nSeccomp:", 0);
+  unsigned long filters = proc_status_number(text, "\nSeccomp_filters:", 0);
+  if (!sampler->begun) {
+    sampler->seccomp_mode = mode;
+    sampler->seccomp_filters = filters;
+    sampler->begun = true;
+  }
+  if (mode != sampler->seccomp_mode || filters != sampler->seccomp_filters)
+    sampler->sandboxed = true;
+}
+
+static uint64_t processor_ns(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+bool sampler_is_due(const struct sampler *sampler, uint64_t now_ns) {
+  return now_ns >= sampler->next_ns;
+}
+
+/* Short programs have their peak within milliseconds; long ones must be sampled over all their length. */
+void sampler_plan(struct sampler *sampler, uint64_t now_ns, uint64_t base_ns, uint32_t processes) {
+  bool young = now_ns - sampler->opened_ns < 1000000000u;
+  uint64_t interval_ns = young ? base_ns / 10 : base_ns;
+  uint64_t affordable_ns = sampler->cost_ns * (young ? 20 : 100) * processes;
+  sampler->next_ns = now_ns + (interval_ns > affordable_ns ? interval_ns : affordable_ns);
+}
+
+static bool read_sample(struct sampler *sampler, struct trace_sample *sample) {
+  char text[4096];
+  memset(sample, 0xff, sizeof *sample);
+  if (!proc_read(sampler->status_fd, text, sizeof text) || !strstr(text, "\nRssAnon:"))
+    return false; /* a zombie has no memory lines */
+  note_sandbox(sampler, text);
+  sample->rss_anon_bytes = status_bytes(text, "\nRssAnon:");
+  sample->rss_file_bytes = status_bytes(text, "\nRssFile:");
+  sample->rss_shmem_bytes = status_bytes(text, "\nRssShmem:");
+  sample->vm_size_bytes = status_bytes(text, "\nVmSize:");
+  sample->vm_hwm_bytes = status_bytes(text, "\nVmHWM:");
+  /* In stat, after the program's name in parentheses (which may hold anything) come fields 3 and following. */
+  const char *after;
+  if (!proc_read(sampler->stat_fd, text, sizeof text) || !(after = strrchr(text, ')')))
+    return true;
+  unsigned long long minor, major, user, system;
+  if (sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu", &minor, &major, &user, &system) ==
+      4) {
+    uint64_t tick_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
+    sample->minor_faults = minor;
+    sample->major_faults = major;
+    sample->user_ns = user * tick_ns;
+    sample->system_ns = system * tick_ns;
+  }
+  return true;
+}
+
+bool sampler_read(struct sampler *sampler, struct trace_sample *sample) {
+  uint64_t begin_ns = processor_ns();
+  bool got = read_sample(sampler, sample);
+  sampler->cost_ns = (3 * sampler->cost_ns + processor_ns() - begin_ns) / 4;
+  return got;
+}
+
+/* linux/pidfd.h of 6.15 and later; Debian's headers are older. An older kernel fails the call or leaves the bit out. */
+struct pid_info {
+  uint64_t mask, cgroup;
+  uint32_t pid, tgid, ppid, user_and_group_ids[8];
+  int32_t exit_code;
+};
+enum { PID_INFO_EXIT = 1 << 3 };
+#define PID_GET_INFO _IOWR(0xff, 11, struct pid_info)
+_Static_assert(sizeof(struct pid_info) == 64, "the size is part of the call's number");
+
+static void read_zombie(struct process_end *end, int stat_fd) {
+  char text[2048];
+  ssize_t got = pread(stat_fd, text, sizeof text - 1, 0);
+  if (got <= 0)
+    return;
+  text[got] = '\0';
+  /* After the name in parentheses, which may hold anything, come fields 3 and following; the last one, 52, is the
+     status. */
+  const char *after = strrchr(text, ')');
+  unsigned long long minor, child_minor, major, child_major, user, system;
+  char state;
+  if (!after || sscanf(after + 1, " %c %*d %*d %*d %*d %*d %*u %llu %llu %llu %llu %llu %llu", &state, &minor,
+                       &child_minor, &major, &child_major, &user, &system) != 7)
+    return;
+  if (state != 'Z' && state != 'X')
+    return;
+  uint64_t tick_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
+  end->usage_known = true;
+  end->usage = (struct trace_final){
+      .minor_faults = minor, .major_faults = major, .user_ns = user * tick_ns, .system_ns = system * tick_ns};
+  end->reaped_children = child_minor || child_major;
+  const char *last = strrchr(after, ' ');
+  /* Zero also means that the reader may not know it. */
+  end->status_known = last && sscanf(last, "%d", &end->status) == 1 && end->status != 0;
+}
+
+struct process_end process_end_read(int pid_fd, int stat_fd) {
+  struct process_end end = {0};
+  if (stat_fd >= 0)
+    read_zombie(&end, stat_fd);
+  struct pid_info info = {.mask = PID_INFO_EXIT};
+  if (!end.status_known && pid_fd >= 0 && ioctl(pid_fd, PID_GET_INFO, &info) == 0 && (info.mask & PID_INFO_EXIT)) {
+    end.status_known = true;
+    end.status = info.exit_code;
+  }
+  return end;
+}
+
+enum { FIRST_WAIT_NS = 1000000 };
+#define LAST_WAIT_NS 10000000000u
+
+bool thread_name_refresh(struct thread_name *name, int pid, uint32_t tid, uint64_t now_ns) {
+  if (now_ns < name->due_ns)
+    return false;
+  name->wait_ns = name->wait_ns ? 2 * name->wait_ns : FIRST_WAIT_NS;
+  if (name->wait_ns > LAST_WAIT_NS)
+    name->wait_ns = LAST_WAIT_NS;
+  name->due_ns = now_ns + name->wait_ns;
+  char file[32], text[sizeof name->text];
+  snprintf(file, sizeof file, "task/%u/comm", tid);
+  if (!proc_read_file(pid, file, text, sizeof text))
+    return false;
+  text[strcspn(text, "\n")] = '\0';
+  if (strcmp(text, name->text) == 0)
+    return false;
+  memcpy(name->text, text, sizeof text);
+  return true;
+}

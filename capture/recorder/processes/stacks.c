@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/recorder/processes/stacks.h"
+
+#include "core/base/assert.h"
+#include "core/base/os.h"
+#include "core/base/vector.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { NOTES_MAX_BYTES = 1 << 16, HEADERS_MAX = 256 };
+
+/* The GNU build id among the notes. */
+static bool find_build_id(const uint8_t *notes, size_t bytes, char *id) {
+  size_t at = 0;
+  while (bytes - at >= sizeof(Elf64_Nhdr)) {
+    Elf64_Nhdr note;
+    memcpy(&note, notes + at, sizeof note);
+    size_t name = at + sizeof note, desc = name + (((size_t)note.n_namesz + 3) & ~(size_t)3);
+    size_t next = desc + (((size_t)note.n_descsz + 3) & ~(size_t)3);
+    if (desc > bytes || next > bytes || next <= at)
+      return false;
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(notes + name, "GNU", 4) == 0 &&
+        note.n_descsz > 0 && note.n_descsz <= TRACE_MAX_BUILD_ID_BYTES) {
+      for (uint32_t i = 0; i < note.n_descsz; i++)
+        snprintf(id + 2 * (size_t)i, 3, "%02x", notes[desc + i]);
+      return true;
+    }
+    at = next;
+  }
+  return false;
+}
+
+static bool read_note(int fd, const Elf64_Phdr *header, char *id) {
+  if (header->p_filesz > NOTES_MAX_BYTES)
+    return false;
+  uint8_t *notes = malloc(header->p_filesz + 1);
+  bool found = notes && os_pread_all(fd, notes, header->p_filesz, header->p_offset) == 0 &&
+               find_build_id(notes, header->p_filesz, id);
+  free(notes);
+  return found;
+}
+
+/* The build id of the ELF file as hexadecimal digits, and the address of its first byte according to its own headers.
+   id has room for 2 * TRACE_MAX_BUILD_ID_BYTES + 1. False: it is not an ELF file, or has no build id (id is empty
+   then). */
+static bool read_elf(int fd, char *id, uint64_t *first_address) {
+  Elf64_Ehdr file;
+  id[0] = '\0';
+  *first_address = 0;
+  if (os_pread_all(fd, &file, sizeof file, 0) != 0 || memcmp(file.e_ident, ELFMAG, SELFMAG) != 0 ||
+      file.e_ident[EI_CLASS] != ELFCLASS64 || file.e_phentsize != sizeof(Elf64_Phdr))
+    return false;
+  bool found = false, loaded = false;
+  for (int i = 0; i < file.e_phnum && i < HEADERS_MAX; i++) {
+    Elf64_Phdr header;
+    if (os_pread_all(fd, &header, sizeof header, file.e_phoff + (uint64_t)i * sizeof header) != 0)
+      break;
+    if (header.p_type == PT_LOAD && !loaded) {
+      *first_address = header.p_vaddr - header.p_offset;
+      loaded = true;
+    }
+    if (header.p_type == PT_NOTE && !found)
+      found = read_note(fd, &header, id);
+  }
+  return found;
+}
+
+/* Opens the process's file at that path, else the recorder's. */
+static int open_file(int pid, const char *path) {
+  char inside[4096 + 64];
+  snprintf(inside, sizeof inside, "/proc/%d/root%s", pid, path);
+  int fd = open(inside, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  return fd >= 0 ? fd : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+/* One line of maps. */
+struct mapping {
+  uint64_t start, end, offset, device, inode;
+  bool runs;
+  char path[4096];
+};
+
+static bool read_mapping(FILE *maps, struct mapping *mapping) {
+  char *line = NULL, permissions[8];
+  size_t room = 0;
+  unsigned major, minor;
+  int path_at = 0;
+  bool read = getline(&line, &room, maps) > 0 &&
+              sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %x:%x %" SCNu64 " %n", &mapping->start,
+                     &mapping->end, permissions, &mapping->offset, &major, &minor, &mapping->inode, &path_at) == 7;
+  if (read) {
+    mapping->device = (uint64_t)major << 32 | minor;
+    mapping->runs = permissions[2] == 'x';
+    line[strcspn(line, "\n")] = '\0';
+    snprintf(mapping->path, sizeof mapping->path, "%s", line + path_at);
+    char *deleted = strstr(mapping->path, " (deleted)");
+    if (deleted && !deleted[10])
+      *deleted = '\0';
+  }
+  free(line);
+  return read;
+}
+
+static struct module *add(struct modules *modules) {
+  struct module *module = vector_add(modules);
+  if (module)
+    *module = (struct module){0};
+  return module;
+}
+
+/* Successive mappings of one file, the first of them from its start, are one module; without code they are not a
+   module. */
+static bool read_modules(struct modules *found, int pid) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/maps", pid);
+  FILE *maps = fopen(path, "re");
+  if (!maps)
+    return false;
+  struct mapping mapping;
+  struct module *last = NULL;
+  bool runs = false;
+  while (read_mapping(maps, &mapping)) {
+    bool vdso = strcmp(mapping.path, "[vdso]") == 0;
+    bool goes_on = last && !vdso && mapping.inode && last->inode == mapping.inode && last->device == mapping.device &&
+                   mapping.offset > 0;
+    if (goes_on) {
+      last->record.end = mapping.end;
+      runs |= mapping.runs;
+      continue;
+    }
+    if (last && !runs && last == &found->at[found->count - 1])
+      trace_module_free_texts(&found->at[--found->count].record);
+    if (mapping.inode == 0 && !vdso) /* anonymous memory between two parts of a module does not end the module */
+      continue;
+    last = add(found);
+    if (!last)
+      break;
+    runs = mapping.runs;
+    last->device = mapping.device;
+    last->inode = mapping.inode;
+    last->record = (struct trace_module){.path = strdup(mapping.path),
+                                         .start = mapping.start,
+                                         .end = mapping.end,
+                                         .bias = mapping.start - mapping.offset};
+    if (vdso)
+      last = NULL;
+  }
+  if (last && !runs && last == &found->at[found->count - 1])
+    trace_module_free_texts(&found->at[--found->count].record);
+  fclose(maps);
+  return true;
+}
+
+static bool is_same(const struct module *a, const struct module *b) {
+  return a->record.start == b->record.start && a->device == b->device && a->inode == b->inode;
+}
+
+/* Base name, build id and bias of a module that is new. */
+static void describe(struct module *module, int pid) {
+  char id[2 * TRACE_MAX_BUILD_ID_BYTES + 1] = "";
+  const char *slash = strrchr(module->record.path ? module->record.path : "", '/');
+  module->record.name = strdup(slash ? slash + 1 : module->record.path ? module->record.path : "");
+  int fd = slash ? open_file(pid, module->record.path) : -1;
+  if (fd < 0)
+    return;
+  uint64_t first_address;
+  if (read_elf(fd, id, &first_address))
+    module->record.build_id = strdup(id);
+  module->record.bias -= first_address;
+  close(fd);
+}
+
+static int by_start(const void *left, const void *right) {
+  const struct module *a = left, *b = right;
+  return COMPARE(a->record.start, b->record.start);
+}
+
+/* Keeps modules that are no longer mapped and whose addresses no other module has, so that a module that is mapped
+   there later is known to replace them. */
+static void keep_gone(struct modules *found, struct modules *before) {
+  size_t count = found->count, now = 0;
+  for (size_t old = 0; old < before->count; old++) {
+    struct module *module = &before->at[old];
+    while (now < count && found->at[now].record.end <= module->record.start)
+      now++;
+    if (now < count && found->at[now].record.start < module->record.end)
+      continue;
+    struct module *kept = add(found);
+    if (!kept)
+      return;
+    *kept = *module;
+    kept->gone = true;
+    kept->is_new = false;
+    module->record = (struct trace_module){0};
+  }
+  qsort(found->at, found->count, sizeof *found->at, by_start);
+}
+
+enum modules_change modules_refresh(struct modules *modules, int pid) {
+  struct modules found = {0};
+  enum modules_change change = MODULES_SAME;
+  if (!read_modules(&found, pid) || found.count == 0) {
+    modules_free(&found);
+    return MODULES_SAME;
+  }
+  for (size_t i = 0, old = 0; i < found.count; i++) {
+    struct module *now = &found.at[i];
+    while (old < modules->count && modules->at[old].record.end <= now->record.start)
+      old++;
+    if (old < modules->count && is_same(&modules->at[old], now)) {
+      uint64_t end = now->record.end;
+      trace_module_free_texts(&now->record);
+      *now = modules->at[old];
+      now->record.end = end;
+      now->is_new = now->gone = false;
+      modules->at[old].record = (struct trace_module){.start = now->record.start, .end = now->record.end};
+      continue;
+    }
+    bool replaces = old < modules->count && modules->at[old].record.start < now->record.end;
+    describe(now, pid);
+    now->is_new = true;
+    if (replaces)
+      change = MODULES_REPLACED;
+    else if (change == MODULES_SAME)
+      change = MODULES_MORE;
+  }
+  keep_gone(&found, modules);
+  modules_free(modules);
+  *modules = found;
+  return change;
+}
+
+void modules_visit_new(const struct modules *modules, void (*visit)(void *context, const struct trace_module *module),
+                       void *context) {
+  for (size_t i = 0; i < modules->count; i++)
+    if (modules->at[i].is_new)
+      visit(context, &modules->at[i].record);
+}
+
+void modules_visit_mapped(const struct modules *modules,
+                          void (*visit)(void *context, const struct trace_module *module), void *context) {
+  for (size_t i = 0; i < modules->count; i++)
+    if (!modules->at[i].gone)
+      visit(context, &modules->at[i].record);
+}
+
+bool modules_have(const struct modules *modules, uint64_t address) {
+  size_t low = 0, high = modules->count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (address < modules->at[middle].record.start)
+      high = middle;
+    else if (address >= modules->at[middle].record.end)
+      low = middle + 1;
+    else
+      return !modules->at[middle].gone;
+  }
+  return false;
+}
+
+void modules_free(struct modules *modules) {
+  for (size_t i = 0; i < modules->count; i++)
+    trace_module_free_texts(&modules->at[i].record);
+  free(modules->at);
+  *modules = (struct modules){0};
+}
+
+/* Code outside all modules makes us read the modules again, less and less often where nothing is found, as the code may
+   be made at run time. */
+enum { LOOK_AGAIN_NS = 5000000, IN_VAIN_MAX = 100 };
+
+static void write_module(void *writer, const struct trace_module *module) {
+  trace_writer_module(writer, module);
+}
+
+static void forget_nodes(struct stack_nodes *nodes) {
+  if (nodes->node_of.at)
+    memset(nodes->node_of.at, 0, nodes->node_of.room * sizeof *nodes->node_of.at);
+}
+
+static void refresh_modules(struct stack_nodes *nodes, struct trace_writer *writer) {
+  nodes->generation = atomic_load(&nodes->area->generation);
+  enum modules_change change = modules_refresh(&nodes->modules, nodes->pid);
+  if (change == MODULES_REPLACED) {
+    trace_writer_forget_stacks(writer);
+    forget_nodes(nodes);
+  }
+  if (change != MODULES_SAME)
+    modules_visit_new(&nodes->modules, write_module, writer);
+}
+
+void stack_nodes_open(struct stack_nodes *nodes, int pid, struct stack_area *area, struct trace_writer *writer) {
+  nodes->area = area;
+  nodes->pid = pid;
+  atomic_store(&nodes->area->index_log, STACK_INDEX_FIRST_LOG);
+  refresh_modules(nodes, writer);
+}
+
+/* Reads the modules again where the node's code is in none of them, or one may have been replaced. */
+static void refresh_modules_if_needed(struct stack_nodes *nodes, struct trace_writer *writer, uint64_t instruction) {
+  bool changed = nodes->generation != atomic_load_explicit(&nodes->area->generation, memory_order_relaxed);
+  bool unknown = instruction && !modules_have(&nodes->modules, instruction);
+  if (changed)
+    refresh_modules(nodes, writer);
+  if (!unknown || os_monotonic_ns() < nodes->quiet_until_ns)
+    return;
+  refresh_modules(nodes, writer);
+  nodes->in_vain = modules_have(&nodes->modules, instruction) ? 0 : nodes->in_vain + (nodes->in_vain < IN_VAIN_MAX);
+  nodes->quiet_until_ns = nodes->in_vain ? os_monotonic_ns() + (uint64_t)nodes->in_vain * LOOK_AGAIN_NS : 0;
+}
+
+/* Writes the nodes from an ancestor that the trace has down to this one, in that order. */
+static uint32_t write_nodes(struct stack_nodes *nodes, struct trace_writer *writer, uint32_t node) {
+  uint32_t path[2 * STACK_DEPTH_MAX + 2], count = 0, written = 0;
+  for (uint32_t at = node; at && !(written = nodes->node_of.at[at - 1]);) {
+    /* Read once: the host may change it. */
+    uint32_t parent = *(const volatile uint32_t *)&nodes->area->nodes[at - 1].parent;
+    if (count == sizeof path / sizeof *path || parent >= at)
+      return 0;
+    path[count++] = at;
+    refresh_modules_if_needed(nodes, writer, nodes->area->nodes[at - 1].instruction);
+    at = parent;
+  }
+  while (count > 0) {
+    uint32_t at = path[--count];
+    written = trace_writer_stack_node(writer, written, nodes->area->nodes[at - 1].instruction);
+    nodes->node_of.at[at - 1] = written;
+    if (!written)
+      return 0;
+  }
+  return written;
+}
+
+uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer, uint32_t node) {
+  if (!nodes->area || node == 0 || node > STACK_NODES_MAX ||
+      node > atomic_load_explicit(&nodes->area->used, memory_order_acquire))
+    return 0;
+  if (nodes->generation != atomic_load_explicit(&nodes->area->generation, memory_order_relaxed))
+    refresh_modules(nodes, writer);
+  if (!vector_reach(&nodes->node_of, node - 1))
+    return 0;
+  HT_ASSERT(node <= nodes->node_of.room);
+  uint32_t written = nodes->node_of.at[node - 1];
+  return written ? written : write_nodes(nodes, writer, node);
+}
+
+void stack_nodes_renew(struct stack_nodes *nodes, struct trace_writer *writer) {
+  forget_nodes(nodes);
+  modules_visit_mapped(&nodes->modules, write_module, writer);
+}
+
+uint32_t stack_nodes_frames(const struct stack_nodes *nodes, uint32_t node, uint64_t *frames, uint32_t most) {
+  uint32_t count = 0;
+  uint32_t used = nodes->area ? atomic_load_explicit(&nodes->area->used, memory_order_acquire) : 0;
+  while (node && node <= used && node <= STACK_NODES_MAX && count < most) {
+    /* Read once: the host may change it. */
+    uint32_t parent = *(const volatile uint32_t *)&nodes->area->nodes[node - 1].parent;
+    frames[count++] = nodes->area->nodes[node - 1].instruction;
+    if (parent >= node)
+      break;
+    node = parent;
+  }
+  return count;
+}
+
+uint32_t stack_nodes_requested(const struct stack_nodes *nodes) {
+  return nodes->area ? atomic_load(&nodes->area->requested) : 0;
+}
+
+void stack_nodes_answer(struct stack_nodes *nodes, uint32_t requested) {
+  if (!nodes->area || atomic_load(&nodes->area->answered) == requested)
+    return;
+  atomic_store(&nodes->area->answered, requested);
+  os_futex_wake((const uint32_t *)&nodes->area->answered, INT32_MAX, true);
+}
+
+uint32_t stack_nodes_lost(const struct stack_nodes *nodes) {
+  return nodes->area ? atomic_load(&nodes->area->lost) : 0;
+}
+
+void stack_nodes_close(struct stack_nodes *nodes) {
+  if (nodes->area)
+    munmap(nodes->area, sizeof *nodes->area);
+  free(nodes->node_of.at);
+  modules_free(&nodes->modules);
+  *nodes = (struct stack_nodes){0};
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/* ltrace text, as `ltrace -f -e malloc+free+calloc+realloc+reallocarray+memalign+aligned_alloc+valloc+pvalloc -o FILE
+   PROGRAM` writes it:
+
+     28959 prog->malloc(942)                         = 0x560ba4e362a0    malloc(942), of thread 28959
+     28959 prog->memalign(64, 47, 0x721e7590, 0)     = 0x560ba4e36680    memalign(64, 47): ltrace does not know how many
+                                                                         arguments it has, and prints four
+     28959 prog->free(0)                             = <void>            free(NULL)
+     28960 prog->realloc(0, 600 <unfinished ...>                         begins here ...
+     28961 prog->free(0x7ff560000b70 <unfinished ...>
+     28960 <... realloc resumed> )                   = 0x7ff568000c70    ... and ends here
+     28960 +++ exited (status 0) +++                                     left out, like --- signals ---
+
+   Without -f there is no thread before each line. A release is stamped where its call begins, an acquire where it ends,
+   with the line's number. A call inside another one of the family (reallocarray calls calloc) is left out. ltrace does
+   not print the pointer that posix_memalign hands out: such a call becomes a gap of the trace. By default it sees the
+   calls of the program itself, not those of its libraries, so objects may be acquired or released unseen: hence "calls"
+   and "start" in `lacks`. */
+#include "convert/formats/importing.h"
+#include "core/base/vector.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* A thread's call that has begun. */
+struct open_call {
+  uint64_t id;     /* ltrace's id of the thread */
+  uint64_t unseen; /* calls whose address ltrace does not print */
+  bool any;
+  bool addressless; /* posix_memalign */
+  unsigned nested;  /* calls inside it that have not ended */
+  struct trace_event event;
+  char name[24];
+};
+
+struct ltrace_import {
+  struct import *import;
+  struct thread_numbers callers; /* not the trace's numbers, which a thread gets with its first complete call */
+  VECTOR(struct open_call) open; /* by number in callers */
+  uint64_t nested, doubts;
+};
+
+/* Skips "PID ", if there is one. */
+static uint64_t scan_id(const char **at) {
+  uint64_t id = 0;
+  const char *from = *at;
+  if (scan_decimal(at, &id) && **at == ' ') {
+    while (**at == ' ')
+      ++*at;
+    return id;
+  }
+  *at = from;
+  return 0;
+}
+
+/* Skips "OBJECT->", and scans the call's name up to its bracket. */
+static bool scan_call_name(const char **at, char *name, size_t room) {
+  size_t length = strcspn(*at, "(");
+  if ((*at)[length] != '(')
+    return false;
+  const char *from = *at;
+  for (const char *next = strstr(from, "->"); next && next < *at + length; next = strstr(next + 1, "->"))
+    from = next + 2;
+  size_t name_length = (size_t)(*at + length - from);
+  if (name_length == 0 || name_length >= room)
+    return false;
+  memcpy(name, from, name_length);
+  name[name_length] = '\0';
+  *at += length + 1;
+  return true;
+}
+
+/* The call's id; CALL_LIMIT for a call that is not of the family. */
+static int call_named(const char *name) {
+  static const char *const family[] = {"malloc", "free",          "calloc", "realloc", "reallocarray",  "memalign",
+                                       "valloc", "aligned_alloc", "cfree",  "pvalloc", "posix_memalign"};
+  for (size_t i = 0; i < sizeof family / sizeof *family; i++)
+    if (strcmp(name, family[i]) == 0)
+      return strcmp(name, "cfree") == 0 ? CALL_free : call_by_name(name);
+  return CALL_LIMIT;
+}
+
+static bool recognises(const char *line) {
+  char name[24];
+  const char *at = line;
+  scan_id(&at);
+  if (!scan_call_name(&at, name, sizeof name) || call_named(name) == CALL_LIMIT)
+    return false;
+  /* "malloc(24) = 0x10" alone could be from any tool: ltrace prints the caller's object before it, or pads the
+     result. */
+  return strstr(line, "->") != NULL || strstr(line, ")   ") != NULL || strstr(line, "<unfinished ...>") != NULL;
+}
+
+static bool scan_number(const char **at, uint64_t *value) {
+  return scan_hex(at, value) || scan_decimal(at, value) || (scan_word(at, "nil") && (*value = 0, true));
+}
+
+static bool scan_argument(const char **at, uint64_t *value, bool first) {
+  return (first || scan_word(at, ", ")) && scan_number(at, value);
+}
+
+static bool scan_arguments(const char **at, struct open_call *call) {
+  const struct call_info *info = &call_table[call->event.call];
+  struct trace_event *event = &call->event;
+  bool first = true;
+  uint64_t out;
+  if (call->addressless) {
+    if (!scan_argument(at, &out, first))
+      return false;
+    first = false;
+  }
+  if (info->released != NOTHING) {
+    if (!scan_argument(at, &event->released, first))
+      return false;
+    event->call |= event->released ? 0 : CALL_NULL_IN;
+    first = false;
+  }
+  if (info->param != NONE) {
+    if (!scan_argument(at, &event->param, first))
+      return false;
+    first = false;
+  }
+  return !info->has_size || scan_argument(at, &event->size_bytes, first);
+}
+
+static int begin(struct ltrace_import *ltrace, bool threads) {
+  const struct import_facts facts = {
+      .clock = "counter",
+      .order = "logged",
+      .source = "ltrace",
+      .lacks = threads ? "start calls times usable_size" : "start calls times threads usable_size",
+      .note = "Calls of the program itself; those that its libraries make are not in the recording unless requested. "
+              "posix_memalign does not give the address: its calls are gaps."};
+  return import_begin(ltrace->import, &facts);
+}
+
+static struct open_call *open_call_of(struct ltrace_import *ltrace, uint64_t id) {
+  uint32_t number;
+  if (!thread_number(&ltrace->callers, id, &number))
+    return NULL;
+  struct open_call *open = vector_reach(&ltrace->open, number);
+  if (open)
+    open->id = id;
+  return open;
+}
+
+/* "= RESULT" at the line's end. */
+static bool scan_result(const char *at, uint64_t *result) {
+  const char *equals = strstr(at, " = ");
+  if (!equals)
+    return false;
+  equals += 3;
+  *result = 0;
+  if (strcmp(equals, "<void>") == 0)
+    return true;
+  return scan_number(&equals, result) && *equals == '\0';
+}
+
+static int end_call(struct ltrace_import *ltrace, struct open_call *call, uint64_t result) {
+  uint64_t line = line_reader_number(ltrace->import->lines);
+  struct trace_event event = call->event;
+  call->any = false;
+  if (call->addressless && result == 0) {
+    call->unseen++;
+    return 0;
+  }
+  if (call->addressless) /* its result is an error number */
+    result = 0;
+  if (call_table[event.call & CALL_ID_MASK].acquires) {
+    event.acquired = result;
+    event.call |= result ? 0 : CALL_NULL_OUT;
+  }
+  event.acquire_stamp = line;
+  if (trace_event_steps(&event) == 1 && trace_event_takes(&event))
+    event.acquire_stamp = event.release_stamp;
+  return import_event(ltrace->import, call->id, &event);
+}
+
+static int take_begin(struct ltrace_import *ltrace, struct open_call *open, const char *line, const char *at,
+                      const char *name) {
+  int id = call_named(name);
+  bool unfinished = strstr(line, "<unfinished ...>") || strstr(line, "<no return ...>");
+  uint64_t result;
+  if (id == CALL_LIMIT)
+    return 0;
+  if (open->any) {
+    open->nested += unfinished;
+    ltrace->nested++;
+    return 0;
+  }
+  struct open_call call = {.id = open->id,
+                           .unseen = open->unseen,
+                           .any = true,
+                           .addressless = id == CALL_posix_memalign,
+                           .event = {.call = (uint8_t)id, .release_stamp = line_reader_number(ltrace->import->lines)}};
+  memcpy(call.name, name, strlen(name) + 1);
+  if (!scan_arguments(&at, &call))
+    return import_bad_line(ltrace->import, "ltrace text", line);
+  *open = call;
+  if (unfinished)
+    return 0;
+  if (!scan_result(at, &result))
+    return import_bad_line(ltrace->import, "ltrace text", line);
+  return end_call(ltrace, open, result);
+}
+
+static int take_resumed(struct ltrace_import *ltrace, struct open_call *open, const char *line, const char *at) {
+  size_t length = strcspn(at, " ");
+  uint64_t result;
+  char name[24];
+  if (length >= sizeof name)
+    return 0; /* no call of the family has such a name */
+  memcpy(name, at, length);
+  name[length] = '\0';
+  if (call_named(name) == CALL_LIMIT)
+    return 0;
+  if (!open->any)
+    return line_reader_error(ltrace->import->lines, "%s ends here, but has not begun", name);
+  if (open->nested) {
+    open->nested--;
+    return 0;
+  }
+  if (strcmp(name, open->name) != 0)
+    return line_reader_error(ltrace->import->lines, "%s ends here, but %s has begun", name, open->name);
+  if (!scan_result(at, &result))
+    return import_bad_line(ltrace->import, "ltrace text", line);
+  return end_call(ltrace, open, result);
+}
+
+static int take_line(void *context, const char *line) {
+  struct ltrace_import *ltrace = context;
+  const char *at = line;
+  uint64_t id = scan_id(&at);
+  char name[24];
+  if (*at == '\0' || strncmp(at, "+++ ", 4) == 0 || strncmp(at, "--- ", 4) == 0)
+    return 0;
+  if (strncmp(at, "unexpected breakpoint", 21) == 0) {
+    ltrace->doubts++;
+    return 0;
+  }
+  bool resumed = scan_word(&at, "<... ");
+  if (!resumed && !scan_call_name(&at, name, sizeof name)) {
+    if (strchr(at, '('))
+      return 0; /* a call with a longer name */
+    return import_bad_line(ltrace->import, "ltrace text", line);
+  }
+  if (!ltrace->import->writer && begin(ltrace, id != 0) != 0)
+    return -1;
+  struct open_call *open = open_call_of(ltrace, id);
+  if (!open)
+    return import_no_memory(ltrace->import);
+  return resumed ? take_resumed(ltrace, open, line, at) : take_begin(ltrace, open, line, at, name);
+}
+
+/* Calls whose address ltrace does not print become gaps at their thread's end; calls that never ended are counted. */
+static int finish(struct ltrace_import *ltrace) {
+  struct import *import = ltrace->import;
+  uint64_t never_ended = 0, unseen = 0;
+  uint32_t thread;
+  for (uint32_t i = 0; i < ltrace->callers.count; i++) {
+    struct open_call *call = &ltrace->open.at[i];
+    never_ended += call->any;
+    unseen += call->unseen;
+    if (call->unseen &&
+        (import_thread(import, call->id, &thread) != 0 ||
+         trace_writer_gap(import->writer, thread, call->unseen, "posix_memalign: ltrace does not give the address")))
+      return -1;
+  }
+  if (ltrace->doubts)
+    import_note(import, "ltrace met %" PRIu64 " unexpected breakpoints: it may have missed calls", ltrace->doubts);
+  if (ltrace->nested)
+    import_note(import, "%" PRIu64 " calls inside other calls left out", ltrace->nested);
+  if (unseen)
+    import_note(import, "%" PRIu64 " posix_memalign calls, whose address ltrace does not give, became gaps", unseen);
+  if (never_ended)
+    import_note(import, "%" PRIu64 " calls that never ended left out", never_ended);
+  return 0;
+}
+
+static int run(struct import *import) {
+  struct ltrace_import ltrace = {.import = import};
+  int result = address_map_init(&ltrace.callers.map) ? 0 : import_no_memory(import);
+  if (result == 0)
+    result = import_lines(import, take_line, &ltrace);
+  if (result == 0 && !import->writer)
+    result = error_set(import->error, import->path, "has no line of ltrace text");
+  if (result == 0)
+    result = finish(&ltrace);
+  address_map_free(&ltrace.callers.map);
+  free(ltrace.open.at);
+  return result;
+}
+
+const struct import_format import_format_ltrace = {.recognises_line = recognises, .run = run};

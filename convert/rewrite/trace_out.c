@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT */
+#include "convert/rewrite/trace_out.h"
+
+#include "core/base/vector.h"
+#include "core/trace/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define THREAD_NONE UINT32_MAX
+
+/* Tried on recordings of cc1, git, perl, python3, redis and sqlite3: archives at level 19 are a quarter smaller than at
+   level 3. Higher levels and long-distance matching gain under 1 %, since a column of a block is smaller than their
+   windows. */
+enum { ARCHIVE_ZSTD_LEVEL = 19, ARCHIVE_OPEN_EVENTS = 1 << 22, ARCHIVE_MIN_BLOCK = 1 << 16 };
+
+struct thread_out {
+  uint32_t number;
+  uint64_t last_stamp, events;
+};
+
+enum { PROGRESS_EVENTS = 1 << 16 };
+
+struct trace_out {
+  struct trace_writer *writer;
+  const struct history_options *history;
+  uint64_t shown; /* events when progress was last shown */
+  uint32_t source_threads, threads;
+  bool drops_accesses;
+  struct thread_out by_source[];
+};
+
+/* Larger blocks name more objects by number; but a reader in order has a block of each thread open. */
+static uint32_t block_events(uint32_t threads) {
+  uint32_t share = ARCHIVE_OPEN_EVENTS / (threads ? threads : 1);
+  return share > TRACE_MAX_ROWS ? TRACE_MAX_ROWS : share < ARCHIVE_MIN_BLOCK ? ARCHIVE_MIN_BLOCK : share;
+}
+
+struct trace_out *trace_out_open(const char *path, const json_t *info, const struct trace_options *options,
+                                 uint32_t source_threads, struct error *error) {
+  struct trace_writer_options archive = {
+      .zstd_level = ARCHIVE_ZSTD_LEVEL, .block_events = block_events(source_threads), .archive = true};
+  char *text = json_dumps(info, 0);
+  struct trace_out *out = calloc(1, sizeof *out + source_threads * sizeof *out->by_source);
+  int result = -1;
+  if (!text || !out)
+    error_set(error, path, "out of memory");
+  else
+    result = trace_writer_open(&out->writer, path, text, options->archive ? &archive : NULL, error);
+  free(text);
+  if (result != 0) {
+    free(out);
+    return NULL;
+  }
+  out->history = options->history;
+  out->source_threads = source_threads;
+  for (uint32_t i = 0; i < source_threads; i++)
+    out->by_source[i].number = THREAD_NONE;
+  return out;
+}
+
+void trace_out_progress(struct trace_out *out) {
+  uint64_t events = trace_writer_totals(out->writer)->events;
+  if (out->history->progress && events - out->shown >= PROGRESS_EVENTS)
+    out->history->progress(out->history->progress_context, out->shown = events);
+}
+
+/* 0, "inherits", if the stamp is equal to the thread's last one. */
+static uint64_t stamp_to_write(struct thread_out *thread, uint64_t stamp) {
+  if (stamp <= thread->last_stamp)
+    return 0;
+  thread->last_stamp = stamp;
+  return stamp;
+}
+
+uint32_t trace_out_add_thread(struct trace_out *out, uint32_t thread) {
+  if (out->by_source[thread].number == THREAD_NONE)
+    out->by_source[thread].number = out->threads++;
+  return out->by_source[thread].number;
+}
+
+int trace_out_event(struct trace_out *out, uint32_t number, const struct trace_event *event) {
+  struct thread_out *thread = &out->by_source[number];
+  struct trace_event copy = *event;
+  trace_out_add_thread(out, number);
+  thread->events++;
+  if (trace_event_steps(event) == 2) {
+    copy.release_stamp = stamp_to_write(thread, event->release_stamp);
+    copy.acquire_stamp = stamp_to_write(thread, event->acquire_stamp);
+  } else {
+    copy.release_stamp = copy.acquire_stamp = stamp_to_write(thread, trace_event_first_stamp(event));
+  }
+  return trace_writer_event(out->writer, thread->number, &copy);
+}
+
+uint64_t trace_out_events(const struct trace_out *out, uint32_t thread) {
+  return thread < out->source_threads ? out->by_source[thread].events : 0;
+}
+
+uint32_t trace_out_thread(const struct trace_out *out, uint32_t thread) {
+  return thread < out->source_threads ? out->by_source[thread].number : THREAD_NONE;
+}
+
+struct trace_writer *trace_out_writer(struct trace_out *out) {
+  return out->writer;
+}
+
+int trace_out_end_thread(struct trace_out *out, uint32_t thread) {
+  uint32_t number = trace_out_thread(out, thread);
+  return number == THREAD_NONE ? 0 : trace_writer_flush_thread(out->writer, number);
+}
+
+void trace_out_drop_accesses(struct trace_out *out) {
+  out->drops_accesses = true;
+}
+
+/* The parts of the source's footer that the new footer keeps; changes footer. NULL: no memory. */
+static char *footer_to_keep(const struct trace_out *out, json_t *footer) {
+  static const char left_out[] = "data accesses are left out: they belong to the whole of one trace";
+  const char *note = json_string_value(json_object_get(footer, "note"));
+  json_object_del(footer, "accesses");
+  if (out->drops_accesses)
+    json_object_set_new(footer, "note", note ? json_sprintf("%s; %s", note, left_out) : json_string(left_out));
+  return json_dumps(footer, JSON_COMPACT);
+}
+
+int trace_out_close(struct trace_out *out, const struct trace_summary *source, bool failed, struct error *error) {
+  json_t *footer = json_loads(source->footer_json, 0, NULL);
+  const char *end = json_string_value(json_object_get(footer, "end"));
+  struct trace_totals *totals = trace_writer_totals(out->writer);
+  totals->in_flight = (uint64_t)json_integer_value(json_object_get(footer, "in_flight"));
+  totals->nested = (uint64_t)json_integer_value(json_object_get(footer, "nested"));
+  totals->clamped_stamps += (uint64_t)json_integer_value(json_object_get(footer, "clamped_stamps"));
+  char *more = footer_to_keep(out, footer);
+  totals->more = more;
+  double hz = json_number_value(json_object_get(footer, "clock_hz"));
+  /* A truncated source has no footer: as far as is known, its program was still running when the file ended. */
+  int result = trace_writer_close(out->writer, end ? end : "stopped", hz, error);
+  json_decref(footer);
+  free(more);
+  free(out);
+  return failed ? -1 : result;
+}
+
+json_t *trace_out_source_info(const struct trace_summary *source) {
+  json_t *info = json_loads(source->info_json, 0, NULL);
+  return info ? info : json_object();
+}
+
+/* Each thread gets its addresses from its own regions of 2^REGION_BITS bytes, so that objects of two threads never
+   overlap. 2^24 of them fill the address space: one per thread that a trace can have. */
+enum { REGION_BITS = 40 };
+
+bool made_addresses_init(struct made_addresses *made, uint32_t threads) {
+  *made = (struct made_addresses){.threads = calloc(threads + 1u, sizeof *made->threads)};
+  return made->threads != NULL;
+}
+
+void made_addresses_free(struct made_addresses *made) {
+  free(made->threads);
+}
+
+/* The address that the reader's predictor expects (FORMAT.md section 4: the previous miss, plus 16 x its class), so
+   that addresses cost nothing. */
+uint64_t made_addresses_next(struct made_addresses *made, uint32_t thread, uint64_t request_bytes) {
+  struct made_addresses_thread *state = &made->threads[thread];
+  uint64_t region_bytes = 1ull << REGION_BITS, bytes = 16 * predictor_class(request_bytes);
+  if (request_bytes >= region_bytes)
+    bytes = region_bytes; /* nothing can touch all these bytes: they may overlap, but not the addresses */
+  if (state->region_end - state->next_address < bytes) {
+    /* After 2^24 regions it starts again: those objects ended long ago. */
+    state->next_address = (made->regions++ % ((1 << 24) - 1) + 1) << REGION_BITS;
+    state->region_end = state->next_address + region_bytes;
+  }
+  uint64_t address = state->next_address;
+  state->next_address += bytes;
+  return address;
+}
+
+struct modules {
+  VECTOR(struct trace_module) list;
+};
+
+struct stack_copier {
+  struct trace_stacks *stacks;
+  struct trace_writer *writer;
+  const struct modules *modules;
+  size_t modules_written;
+  bool nodes_written;
+  uint64_t address_offset;
+};
+
+static int take_module(void *context, const struct trace_module *module) {
+  struct modules *modules = context;
+  struct trace_module *copy = vector_add(&modules->list);
+  return copy && trace_module_copy(copy, module) ? 0 : 1;
+}
+
+static void modules_free(struct modules *modules) {
+  for (size_t i = 0; i < modules->list.count; i++)
+    trace_module_free_texts(&modules->list.at[i]);
+  free(modules->list.at);
+}
+
+/* Writes the modules up to the first `until` of them. A new module may replace others: addresses then belong to other
+   code. */
+static int write_modules(struct stack_copier *copier, size_t until) {
+  if (copier->nodes_written && copier->modules_written < until)
+    trace_writer_forget_stacks(copier->writer);
+  while (copier->modules_written < until && copier->modules_written < copier->modules->list.count) {
+    struct trace_module module = copier->modules->list.at[copier->modules_written++];
+    module.start += copier->address_offset;
+    module.end += copier->address_offset;
+    module.bias += copier->address_offset;
+    if (trace_writer_module(copier->writer, &module) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+static int take_node(void *context, const struct trace_stack_node *node) {
+  struct stack_copier *copier = context;
+  struct trace_stacks *stacks = copier->stacks;
+  if (write_modules(copier, node->modules) != 0)
+    return 1;
+  copier->nodes_written = true;
+  if (node->node < stacks->count)
+    stacks->nodes[node->node] = trace_writer_stack_node(copier->writer, trace_stacks_node(stacks, node->parent),
+                                                        node->instruction + copier->address_offset);
+  return 0;
+}
+
+int trace_copy_stacks(struct trace_stacks *stacks, struct trace_reader *reader, struct trace_out *out,
+                      uint64_t address_offset, struct error *error) {
+  struct modules modules = {0};
+  struct stack_copier copier = {stacks, trace_out_writer(out), &modules, 0, false, address_offset};
+  stacks->count = trace_reader_summary(reader)->stack_nodes + 1;
+  stacks->nodes = calloc(stacks->count, sizeof *stacks->nodes);
+  int result = stacks->nodes ? trace_reader_modules(reader, take_module, &modules, error) : 1;
+  if (result == 0)
+    result = trace_reader_stacks(reader, take_node, &copier, error);
+  if (result == 0)
+    result = write_modules(&copier, modules.list.count);
+  modules_free(&modules);
+  if (result > 0)
+    error_set(error, trace_reader_path(reader), "its stacks can't be copied: out of memory or disk");
+  return result == 0 ? 0 : -1;
+}
+
+void trace_stacks_free(struct trace_stacks *stacks) {
+  free(stacks->nodes);
+}
+
+struct name_copier {
+  struct trace_out *out;
+  const uint32_t *threads;
+};
+
+static int take_name(void *context, uint32_t thread, const char *name) {
+  const struct name_copier *copier = context;
+  uint32_t number = trace_out_thread(copier->out, copier->threads ? copier->threads[thread] : thread);
+  return number == UINT32_MAX ? 0 : trace_writer_thread_name(trace_out_writer(copier->out), number, name);
+}
+
+int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, const uint32_t *threads,
+                            struct error *error) {
+  struct name_copier copier = {out, threads};
+  return trace_reader_thread_names(reader, take_name, &copier, error);
+}
+
+/* Address bits below this, including the page colour, stay as they are: caches are indexed by them. */
+enum { REGION_SHIFT = 20 };
+
+/* The counts of the recording stay, even if some of its items are left out. */
+static void copy_totals(const struct trace_reader *reader, struct trace_writer *writer) {
+  const struct trace_access_totals *from = &trace_reader_summary(reader)->accesses;
+  struct trace_access_totals *to = &trace_writer_totals(writer)->accesses;
+  memcpy(to->counted, from->counted, sizeof to->counted);
+  memcpy(to->known, from->known, sizeof to->known);
+  to->lost += from->lost;
+  to->in_bursts = from->in_bursts;
+}
+
+/* The new trace's number of a thread; threads without an event come after the others. */
+static uint32_t thread_in(struct trace_out *out, uint32_t thread, uint32_t source_threads) {
+  return thread < source_threads ? trace_out_add_thread(out, thread) : thread;
+}
+
+int trace_copy_accesses(struct trace_reader *reader, struct trace_out *out, struct error *error) {
+  uint32_t source_threads = trace_reader_summary(reader)->threads;
+  struct trace_writer *writer = trace_out_writer(out);
+  struct trace_access_cursor *cursor;
+  struct access_item item;
+  int got, result = 0;
+  if (!trace_reader_summary(reader)->accesses.recorded)
+    return 0;
+  if (trace_writer_accesses_begin(writer) != 0 || trace_access_cursor_open(&cursor, reader, error) != 0)
+    return -1;
+  while (result == 0 && (got = trace_access_cursor_next(cursor, &item)) != 0) {
+    if (got > 0 && item.kind == ACCESS_EVENT)
+      item.thread = thread_in(out, item.thread, source_threads);
+    result = got < 0 ? -1 : trace_writer_access(writer, &item);
+  }
+  trace_access_cursor_close(cursor);
+  if (result != 0)
+    return -1;
+  copy_totals(reader, writer);
+  return 0;
+}
+
+struct anonymous_accesses {
+  struct access_order *order;
+  struct trace_reader *reader;
+  struct trace_out *out;
+  struct error *error;
+  uint64_t acquired;          /* objects so far */
+  VECTOR(uint64_t) objects;   /* number of the object in each slot. Its count is unused. */
+  struct address_map regions; /* new numbers of regions, by the old ones plus 1 */
+  uint32_t region_count;
+};
+
+static int no_memory(const struct anonymous_accesses *accesses) {
+  return error_set(accesses->error, trace_reader_path(accesses->reader), "out of memory");
+}
+
+/* The address that replaces this one; 0: no memory. */
+static uint64_t anonymous_address(struct anonymous_accesses *accesses, uint64_t address) {
+  uint64_t region = (address >> REGION_SHIFT) + 1;
+  struct address_entry *entry = address_map_find(&accesses->regions, region);
+  uint32_t number = entry->slot;
+  if (!entry->address) {
+    number = ++accesses->region_count;
+    if (!address_map_add(&accesses->regions, entry, region, number, false))
+      return 0;
+  }
+  return (uint64_t)number << REGION_SHIFT | (address & ((1u << REGION_SHIFT) - 1));
+}
+
+static int put(void *context, const struct access_item *item) {
+  struct anonymous_accesses *accesses = context;
+  struct access_item anonymous = *item;
+  uint64_t address = 1;
+  switch (item->kind) {
+  case ACCESS_EVENT:
+    anonymous.thread = trace_out_add_thread(accesses->out, item->thread);
+    anonymous.stack_pointer = address = anonymous_address(accesses, item->stack_pointer);
+    accesses->acquired += item->acquires;
+    break;
+  case ACCESS_OBJECT:
+    anonymous.object = accesses->objects.at[item->object];
+    break;
+  case ACCESS_BURST:
+    break;
+  default:
+    address = anonymous_address(accesses, (uint64_t)item->granule << ACCESS_GRANULE_SHIFT);
+    anonymous.granule = (int64_t)(address >> ACCESS_GRANULE_SHIFT);
+  }
+  if (address == 0)
+    return no_memory(accesses);
+  return trace_writer_access(trace_out_writer(accesses->out), &anonymous) == 0 ? 0 : -1;
+}
+
+int anonymous_accesses_open(struct anonymous_accesses **out, struct trace_reader *reader, struct trace_out *trace,
+                            struct error *error) {
+  *out = NULL;
+  if (!trace_reader_summary(reader)->accesses.recorded)
+    return 0;
+  struct anonymous_accesses *accesses = calloc(1, sizeof *accesses);
+  if (!accesses)
+    return error_set(error, trace_reader_path(reader), "out of memory");
+  *accesses = (struct anonymous_accesses){.reader = reader, .out = trace, .error = error};
+  const struct access_sink sink = {put, accesses};
+  int result = address_map_init(&accesses->regions) ? 0 : no_memory(accesses);
+  if (result == 0)
+    result = access_order_open(&accesses->order, reader, &sink, error);
+  if (result == 0)
+    result = trace_writer_accesses_begin(trace_out_writer(trace));
+  if (result == 0)
+    *out = accesses;
+  else
+    anonymous_accesses_free(accesses);
+  return result;
+}
+
+int anonymous_accesses_op(struct anonymous_accesses *accesses, const struct history_op *op) {
+  if (!accesses)
+    return 0;
+  if (access_order_op(accesses->order, op) != 0)
+    return -1;
+  if (op->kind != HISTORY_ACQUIRE && op->kind != HISTORY_MOVE)
+    return 0;
+  uint64_t *object = vector_reach(&accesses->objects, op->slot);
+  if (!object)
+    return no_memory(accesses);
+  *object = accesses->acquired - 1;
+  return 0;
+}
+
+int anonymous_accesses_left_out(struct anonymous_accesses *accesses, const struct merge_step *step, bool wanted) {
+  return accesses ? access_order_left_out(accesses->order, step, wanted) : 0;
+}
+
+int anonymous_accesses_finish(struct anonymous_accesses *accesses) {
+  if (!accesses)
+    return 0;
+  if (access_order_finish(accesses->order) != 0)
+    return -1;
+  trace_writer_totals(trace_out_writer(accesses->out))->accesses.lost += access_order_counts(accesses->order)->lost;
+  copy_totals(accesses->reader, trace_out_writer(accesses->out));
+  return 0;
+}
+
+void anonymous_accesses_free(struct anonymous_accesses *accesses) {
+  if (!accesses)
+    return;
+  access_order_close(accesses->order);
+  address_map_free(&accesses->regions);
+  free(accesses->objects.at);
+  free(accesses);
+}

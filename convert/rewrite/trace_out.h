@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* A trace that convert makes from other traces: threads are renumbered as they appear, and stamps are inherited again
+   where possible, so that a copy is no larger than its original.
+
+   Not its job: which events go in (rewrite.h). Events of a source thread must come in their order. Memory is that of
+   the trace writer plus O(threads). Not thread-safe. */
+#pragma once
+
+#include "convert/history/access_order.h"
+#include "convert/history/history.h"
+#include "core/trace/read/trace_read.h"
+#include "core/trace/write/trace_write.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct trace_out;
+
+/* Options for every trace that is made. */
+struct trace_options {
+  bool archive; /* the smallest form: large blocks, strongest compression */
+  const struct history_options *history;
+};
+
+/* Creates path. info: INFO's object. source_threads: thread numbers passed to the functions below must be less than
+   this. options must live as long as the trace is open. Returns NULL with error. */
+struct trace_out *trace_out_open(const char *path, const json_t *info, const struct trace_options *options,
+                                 uint32_t source_threads, struct error *error);
+
+/* Appends an event with all stamps filled in, as readers return them. Returns 0, or -1: the file can't be written,
+   which trace_out_close reports. */
+int trace_out_event(struct trace_out *out, uint32_t thread, const struct trace_event *event);
+
+/* Events that the source's thread has in the new trace so far. */
+uint64_t trace_out_events(const struct trace_out *out, uint32_t thread);
+
+/* The number of the source's thread in the new trace, assigned now if it had none. */
+uint32_t trace_out_add_thread(struct trace_out *out, uint32_t thread);
+
+/* The number of the source's thread in the new trace; UINT32_MAX if it has no event there yet. */
+uint32_t trace_out_thread(const struct trace_out *out, uint32_t thread);
+
+/* Shows the user how many events the new trace has, now and then. */
+void trace_out_progress(struct trace_out *out);
+
+/* For records that are not events: samples, gaps and so on. */
+struct trace_writer *trace_out_writer(struct trace_out *out);
+
+/* The source's thread has no more events. */
+int trace_out_end_thread(struct trace_out *out, uint32_t thread);
+
+/* The source's data accesses are left out: notes this in the footer. */
+void trace_out_drop_accesses(struct trace_out *out);
+
+/* Writes the remaining data and closes. source: its footer is copied, except its totals and its data accesses. failed:
+   error is already set; the file is closed nevertheless. Returns 0, or -1 with error. */
+int trace_out_close(struct trace_out *out, const struct trace_summary *source, bool failed, struct error *error);
+
+/* Returns the source's INFO as an object that may be changed; the caller drops the reference. NULL: no memory. */
+json_t *trace_out_source_info(const struct trace_summary *source);
+
+/* Addresses for objects whose real addresses are unknown or must stay hidden. Each thread's addresses are consecutive
+   and none is used twice, so that objects of two threads never overlap, and the reader's predictor expects each
+   address.
+
+   Memory is O(threads). Not thread-safe. */
+
+struct made_addresses_thread {
+  uint64_t next_address, region_end;
+};
+
+struct made_addresses {
+  struct made_addresses_thread *threads;
+  uint64_t regions;
+};
+
+/* Thread numbers passed to the functions below must be less than threads. False: no memory; it can be freed either
+   way. */
+bool made_addresses_init(struct made_addresses *made, uint32_t threads);
+void made_addresses_free(struct made_addresses *made);
+
+/* The next object's address. */
+uint64_t made_addresses_next(struct made_addresses *made, uint32_t thread, uint64_t request_bytes);
+
+/* Brings stacks, modules, marks and names of threads from one trace into another, for code that makes traces
+   (trace_out.h).
+
+   Not its job: events. Memory is O(stack nodes + modules). Not thread-safe. */
+
+/* The node of the new trace for each node of the old one. All zeros: no stacks. */
+struct trace_stacks {
+  uint32_t *nodes; /* by the old number */
+  uint32_t count;
+};
+
+static inline uint32_t trace_stacks_node(const struct trace_stacks *stacks, uint32_t node) {
+  return node < stacks->count ? stacks->nodes[node] : 0;
+}
+void trace_stacks_free(struct trace_stacks *stacks);
+
+/* Writes the modules and the tree of stacks; call it before the events that name its nodes. address_offset is added to
+   all addresses. Returns 0, or -1 with error (empty: the writer has the reason). */
+int trace_copy_stacks(struct trace_stacks *stacks, struct trace_reader *reader, struct trace_out *out,
+                      uint64_t address_offset, struct error *error);
+
+/* Writes the names of those threads that the new trace has. threads: as in rewrite.h. */
+int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, const uint32_t *threads,
+                            struct error *error);
+
+/* Brings data accesses from one trace into another, for code that makes traces (trace_out.h):
+   unchanged, or without what reveals the program's addresses.
+
+   Not its job: events. Not thread-safe. */
+
+/* Copies all accesses, if any, and their totals; call it after the events, since it names their threads. Memory is
+   O(block). Returns 0, or -1 with error (empty: the writer has the reason). */
+int trace_copy_accesses(struct trace_reader *reader, struct trace_out *out, struct error *error);
+
+/* Accesses for a trace whose events come in the order of the history (rewrite.h). Regions of 1
+   MiB of other memory, including stacks, are numbered in the order in which they occur. Page colours, and which
+   addresses are in one MiB, stay as they were. Memory is that of access_order plus O(slots + regions). */
+struct anonymous_accesses;
+
+/* *accesses is NULL if the trace has none. Returns 0, or -1 with error, which must outlive it. */
+int anonymous_accesses_open(struct anonymous_accesses **accesses, struct trace_reader *reader, struct trace_out *out,
+                            struct error *error);
+
+/* Must be called for every op, and for every step that is not an op, just before its event is written. wanted: the
+   step's event is written. accesses may be NULL. Return 0, or -1. */
+int anonymous_accesses_op(struct anonymous_accesses *accesses, const struct history_op *op);
+int anonymous_accesses_left_out(struct anonymous_accesses *accesses, const struct merge_step *step, bool wanted);
+
+/* After the last event: the remaining accesses, and the totals. accesses may be NULL. */
+int anonymous_accesses_finish(struct anonymous_accesses *accesses);
+void anonymous_accesses_free(struct anonymous_accesses *accesses);
