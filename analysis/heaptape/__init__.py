@@ -22,9 +22,9 @@ from heaptape.common.version import __version__ as __version__
 if TYPE_CHECKING:
     from heaptape import fleet
     from heaptape.common.errors import FormatError, HeaptapeError
+    from heaptape.passes import fragmentation
     from heaptape.profile.data import Trace, profile
     from heaptape.profile.data import open_trace as open  # noqa: A004
-    from heaptape.results import fragmentation
     from heaptape.results.comparing.compare import compared as compare
     from heaptape.results.model.words import in_words
     from heaptape.results.schema import Results, all_results, results
@@ -45,7 +45,7 @@ _LAZY = {
 _MODULES = {
     "compare": "heaptape.compare",
     "fleet": "heaptape.fleet",
-    "fragmentation": "heaptape.results.fragmentation",
+    "fragmentation": "heaptape.passes.fragmentation",
     "memory_figures": "heaptape.show.figures.memory_figures",
     "plots": "heaptape.show.figures",
     "profile": "heaptape.profile",

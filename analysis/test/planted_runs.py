@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Results written by hand in a test: a value for each allocator and repetition."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,10 @@ def runs_of(pass_: str, key: str, table: Mapping[str, Iterable]) -> list[dict]:
 
 def file_of(runs: Iterable[dict], name: str = "w", **workload: Any) -> Results:  # noqa: ANN401
     """The runs as a results file. `workload`: further keys of the workload."""
-    return Results(f"{name}.json", {"schema": 1, "workload": {"name": name, **workload}, "runs": list(runs)})
+    data = {"schema": 1, "workload": {"name": name, **workload}, "runs": list(runs)}
+    return Results(
+        f"{name}.json", json.loads(json.dumps(data, default=lambda value: value.item()))
+    )  # without the types of NumPy
 
 
 def cycles_and_rss(

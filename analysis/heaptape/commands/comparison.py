@@ -14,25 +14,25 @@ from heaptape.results.schema import Results
 if TYPE_CHECKING:
     import pandas as pd
 
+    from heaptape.common.tables import Table
     from heaptape.show.tables.kinds import Question
-    from heaptape.show.tables.usual import Table
 
 
 def print_comparison(files: Sequence[Results], baseline: str, form: str = "text", method: Method = "t") -> None:
     """Prints the usual tables as text, Markdown or LaTeX, and failed runs to standard error. Raises HeaptapeError if
     there are no tables.
     """
+    from heaptape.passes import contention, misses, sharing
     from heaptape.results.model.time_model import prediction
     from heaptape.results.model.words import sentences
-    from heaptape.show.tables import contention_table, line_sharing, misses_table, time_table
+    from heaptape.show.tables import time_table
     from heaptape.show.tables.usual import comparison
 
-    sharing = line_sharing.table(line_sharing.summary(files))
     predicted = prediction(files, baseline)
     time = time_table.usual(predicted, baseline, sentences(predicted, files, baseline))
-    counted = [*time, *misses_table.usual(files, baseline)]
-    waits = contention_table.usual(files)
-    _print_tables([*counted, *comparison(files, baseline, method), *sharing, *waits], files, form)
+    shared = sharing.tables(sharing.summary(files))
+    counted = [*time, *misses.usual(files, baseline)]
+    _print_tables([*counted, *comparison(files, baseline, method), *shared, *contention.usual(files)], files, form)
 
 
 def print_kinds(question: "Question", names: list[str], form: str) -> None:

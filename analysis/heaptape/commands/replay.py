@@ -168,7 +168,7 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replays into all allocators, writes R.json, prints the comparison. Returns 1 if a run failed."""
-    from heaptape.results.doubts import doubts
+    from heaptape.results.disturbance import doubts
     from heaptape.run import registry, replay
 
     settings = _replay_settings(arguments)
@@ -272,9 +272,9 @@ def _give_results(output: str, data: dict, baseline: str | None) -> None:
 
 
 def _print_replay_tables(path: str, data: dict, baseline: str | None) -> None:
+    from heaptape.common.tables import rounded
     from heaptape.results.comparing.compare import choose_baseline
     from heaptape.results.schema import Results
-    from heaptape.show.tables.usual import rounded
 
     workload = data["workload"]
     file = Results(path, data)

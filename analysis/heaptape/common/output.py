@@ -44,7 +44,9 @@ def write_json(output: str, value: object) -> None:
 
 
 def print_json(value: Mapping) -> None:
-    """Prints a command's --json output, with the version of its shape (docs/formats/SCHEMAS.md). Raises HeaptapeError."""
+    """Prints a command's --json output, with the version of its shape (docs/formats/SCHEMAS.md). Raises
+    HeaptapeError.
+    """
     write_text(STANDARD_OUTPUT, json.dumps({"schema": 1} | dict(value), indent=1) + "\n")
 
 

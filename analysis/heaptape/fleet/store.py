@@ -21,7 +21,7 @@ from heaptape.fleet.files import Files, StoreError
 from heaptape.results.runs import label
 from heaptape.run.replay import SIDE_BY_SIDE
 from heaptape.run.rounds import PASSES
-from heaptape.show.outputs.fleets import Running
+from heaptape.show.outputs.decisions import Running
 
 if TYPE_CHECKING:
     import pandas as pd

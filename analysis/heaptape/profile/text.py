@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from heaptape.common.tables import Cell, Table, rounded
+from heaptape.passes import sharing
 from heaptape.profile.data import Profile, large_share, remote_share, sizes_for_share, swing, young_share
-from heaptape.show.tables import line_sharing
-from heaptape.show.tables.usual import Cell, Table, rounded
 
 MIB = 1 << 20
 ROWS = 12
@@ -69,8 +69,7 @@ def tables(found: Profile, names: Callable[[int], list[str]] = lambda node: []) 
     `names(node)`: the functions of a stack, innermost first, without the allocator's own; empty: not known.
     """
     all_tables = [_sizes(found), _lifetimes(found), _pairs(found), _chains(found), *_sites(found, names)]
-    counts = line_sharing.counts_of(found.data)
-    all_tables += [line_sharing.profile_table(counts)] if counts else []
+    all_tables += [sharing.profile_table(found.line_sharing)] if found.line_sharing else []
     return [table for table in all_tables if table.rows]
 
 
@@ -162,9 +161,7 @@ def _site_name(node: int, names: Callable[[int], list[str]]) -> str:
 
 def _lines_shared(found: Profile) -> float:
     """Share (0 to 1) of the cache lines in use that threads share, on average."""
-    counts = line_sharing.counts_of(found.data)
-    lines = counts["live_lines"]["mean"] if counts else 0
-    return counts["shared_lines"]["mean"] / lines if counts and lines else 0.0
+    return sharing.shared_percent(found.line_sharing) / 100 if found.line_sharing else 0.0
 
 
 def _count_and_share(count: float, of: pd.Series) -> list[Cell]:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""How busy the machine was beside the runs (their "noise"), over all runs of some results."""
+"""Reasons to doubt results: how busy the machine was beside the runs (their "noise"), and what the recording lost."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from heaptape.results.structs import AllNoise
 
 # A run is called disturbed above these, in percent of the whole machine's time.
 STEAL_PERCENT, OTHER_PERCENT = 1.0, 10.0
@@ -22,15 +24,37 @@ def summarise(runs: Sequence[dict]) -> dict:
     } | ({"cpu_mhz_min": min(mhz), "cpu_mhz_max": max(mhz)} if mhz else {})
 
 
-def sentence(noise: object) -> str:
+def sentence(noise: AllNoise | None) -> str:
     """The results' "noise" in words; empty if there is none."""
-    if not isinstance(noise, dict) or not noise.get("runs"):
+    if noise is None or not noise.runs:
         return ""
     text = (
-        f"{noise.get('disturbed_runs', 0)} of {noise['runs']} runs were disturbed (stolen time above {STEAL_PERCENT:g} "
-        f"% or other load above {OTHER_PERCENT:g} % of the machine; worst {noise.get('steal_percent_max', 0):.1f} % "
-        f"and {noise.get('other_load_percent_max', 0):.1f} %)"
+        f"{noise.disturbed_runs or 0} of {noise.runs} runs were disturbed (stolen time above {STEAL_PERCENT:g} "
+        f"% or other load above {OTHER_PERCENT:g} % of the machine; worst {noise.steal_percent_max or 0:.1f} % "
+        f"and {noise.other_load_percent_max or 0:.1f} %)"
     )
-    if "cpu_mhz_min" in noise:
-        text += f", processors at {noise['cpu_mhz_min']:,.0f} to {noise['cpu_mhz_max']:,.0f} MHz"
+    if noise.cpu_mhz_min is not None and noise.cpu_mhz_max is not None:
+        text += f", processors at {noise.cpu_mhz_min:,.0f} to {noise.cpu_mhz_max:,.0f} MHz"
     return text + "."
+
+
+def doubts(workload: Mapping) -> list[str]:
+    """What was lost, repaired or illegal in the recording, by its witness, in words. `workload`: as in R.json."""
+    witness = workload.get("witness") or {}
+    words = {
+        "truncated": "the trace is truncated: its end is missing",
+        "dropped": "events were dropped in recording",
+        "unseen_frees": "frees of objects never seen were left out",
+        "double_frees": "double frees were left out",
+        "overlapping_acquires": "addresses were handed out while an object was live there",
+        "inversions_repaired": "events recorded in the wrong order were reordered",
+        "failed_calls": "failed calls were left out",
+    }
+    found = []
+    for key, text in words.items():
+        value = witness.get(key)
+        if value is True:
+            found.append(text)
+        elif isinstance(value, int) and value > 0:
+            found.append(f"{value:,} {text}")
+    return found

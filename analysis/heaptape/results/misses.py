@@ -7,27 +7,33 @@ instructions.
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
 import numpy as np
+
+from heaptape.results.structs import Misses, SimulatedSide
 
 SIDES = ("all", "program", "allocator")
 OF_ALL = "misses/all/"
 PAGE_FAULTS, INSTRUCTIONS = "page_faults", "instructions"
 
 
-def figures(misses: Mapping) -> Iterator[tuple[str, str, float]]:
+def figures(misses: Misses) -> Iterator[tuple[str, str, float]]:
     """Metric, unit and count for each figure that the "misses" object of a run has. For a recording in bursts, a
     burst's first accesses are left out: it is not known whether they missed, or were page faults.
     """
-    for side in SIDES:
-        counts = misses if side == "all" else misses.get(side) or {}
-        for name, unit, value in _of_side(counts):
-            if isinstance(value, int):
-                yield f"misses/{side}/{name}", unit, float(value)
+    program, allocator = misses.program_instructions, misses.allocator_instructions
+    both = program + allocator if program is not None and allocator is not None else None
+    bursts = misses.bursts
+    yield from _of_side("all", misses, both, bursts.unsure_page_faults if bursts else None)
+    for side, counts in (("program", misses.program), ("allocator", misses.allocator)):
+        if counts:
+            yield from _of_side(side, counts, counts.instructions, counts.unsure_page_faults)
 
 
 def of_levels(misses: Mapping) -> dict[str, float]:
-    """Metric -> misses of both sides, for each cache and TLB."""
-    return {metric: value for metric, unit, value in figures(misses) if metric.startswith(OF_ALL) and unit == "misses"}
+    """Metric -> misses of both sides, for each cache and TLB. `misses`: the object as JSON."""
+    found = figures(msgspec.convert(misses, Misses))
+    return {metric: value for metric, unit, value in found if metric.startswith(OF_ALL) and unit == "misses"}
 
 
 def until(metric: str, windows: Mapping) -> np.ndarray:
@@ -39,20 +45,15 @@ def until(metric: str, windows: Mapping) -> np.ndarray:
     return np.array(rows[metric.removeprefix(OF_ALL)], np.float64)
 
 
-def _of_side(counts: Mapping) -> Iterator[tuple[str, str, object]]:
-    for level in counts.get("caches") or []:
-        yield f"cache_{level['bytes']}", "misses", _less(level.get("misses"), level.get("first_misses"))
-    for level in counts.get("tlbs") or []:
-        yield f"tlb_{level['entries']}", "misses", _less(level.get("misses"), level.get("first_misses"))
-    unsure = (counts.get("bursts") or counts).get("unsure_page_faults")
-    yield PAGE_FAULTS, "faults", _less(counts.get("page_faults"), unsure)
-    program, allocator = counts.get("program_instructions"), counts.get("allocator_instructions")
-    whole = program + allocator if isinstance(program, int) and isinstance(allocator, int) else None
-    yield INSTRUCTIONS, "instructions", counts.get("instructions", whole)
-
-
-def _less(count: object, unsure: object) -> object:
-    return count - unsure if isinstance(count, int) and isinstance(unsure, int) else count
+def _of_side(
+    side: str, counts: Misses | SimulatedSide, instructions: int | None, unsure: int | None
+) -> Iterator[tuple[str, str, float]]:
+    found = [(f"cache_{level.bytes}", "misses", level.misses, level.first_misses) for level in counts.caches or []]
+    found += [(f"tlb_{level.entries}", "misses", level.misses, level.first_misses) for level in counts.tlbs or []]
+    found += [(PAGE_FAULTS, "faults", counts.page_faults, unsure), (INSTRUCTIONS, "instructions", instructions, None)]
+    for name, unit, count, left_out in found:
+        if count is not None:
+            yield f"misses/{side}/{name}", unit, float(count - (left_out or 0))
 
 
 def place(count: str) -> tuple[int, int]:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -22,7 +23,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.input import file_bytes
 from heaptape.results import blame, margins, misses
 from heaptape.results.runs import label, label_of, number
-from heaptape.results.structs import ResultsFile
+from heaptape.results.structs import Contention, Misses, ResultsFile, Run
 from heaptape.results.timeline import timeline_frame
 from heaptape.tape.embedded import is_page, unpack
 from heaptape.tape.memory_map import CompactMap, decode, without_gaps
@@ -48,10 +49,21 @@ HELD_METRICS = {"held_rss": "rss_anon_bytes", "purged_rss": "purged_rss_anon_byt
 
 @dataclass(frozen=True)
 class Results:
-    """One results file. `data` is the JSON object unchanged; `runs` its runs that are not failures."""
+    """One results file. `data` is the JSON object unchanged, `parsed` the same as types; `runs` and `measured` are the
+    runs that are not failures, in the same order, as JSON and as types.
+    """
 
     path: str
     data: dict
+
+    @cached_property
+    def parsed(self) -> ResultsFile:
+        """Raises HeaptapeError if the data has not the shape of results."""
+        return checked(self.path, self.data, ResultsFile)
+
+    @cached_property
+    def measured(self) -> list[Run]:
+        return [run for run in self.parsed.runs if run.error is None]
 
     @property
     def workload(self) -> dict:
@@ -80,6 +92,18 @@ class Results:
             label(a.get("name"), a.get("variant")) for a in self.data.get("allocators") or [] if isinstance(a, dict)
         ]
         return list(dict.fromkeys(chosen + [label_of(run) for run in self.data["runs"]]))
+
+    @cached_property
+    def _figures(self) -> pd.DataFrame:
+        """The figures, without the names of workload and round."""
+        stand_in = margins.stand_in(self.workload)
+        raw = dict(zip(map(id, self.measured), self.runs))
+        rows: list[tuple] = []
+        for metric, unit, run, value in _file_figures(self):
+            value, margin = stand_in.of_whole(metric, raw[id(run)], value) if stand_in else (value, 0.0)
+            rows.append((run.label, str(run.repeat or 0), metric, unit, value, margin))
+        columns = ["allocator", "repeat", "metric", "unit", "value", "margin_percent"]
+        return pd.DataFrame(rows, columns=columns).astype({"value": float, "margin_percent": float})
 
     def figures(self) -> pd.DataFrame:
         """Every figure of every run, one per row: `figures`."""
@@ -181,9 +205,11 @@ def _objects(path: str, text: bytes) -> Iterator[object]:
 
 
 def _checked(path: str, data: object) -> Results:
-    checked(path, data, ResultsFile)
+    parsed = checked(path, data, ResultsFile)
     assert isinstance(data, dict)
-    return Results(path, data)
+    found = Results(path, data)
+    found.__dict__["parsed"] = parsed  # not converted again
+    return found
 
 
 def figures(files: Iterable[Results]) -> pd.DataFrame:
@@ -199,15 +225,16 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
     the whole as far as they can be estimated, and margin_percent is how far they may be off; it is 0 for all other
     workloads.
     """
-    rows: list[tuple] = []
     names: dict[tuple, str] = {}
-    for at, file in enumerate(files):
-        name, stand_in = unique_name(file, names), margins.stand_in(file.workload)
-        for metric, unit, run, value in _file_figures(file):
-            value, margin = stand_in.of_whole(metric, run, value) if stand_in else (value, 0.0)
-            rows.append((name, label_of(run), f"{at}:{run.get('repeat', 0)}", metric, unit, value, margin))
+    parts = [
+        file._figures.assign(workload=unique_name(file, names), round=f"{at}:" + file._figures["repeat"])
+        for at, file in enumerate(files)
+    ]
     columns = ["workload", "allocator", "round", "metric", "unit", "value", "margin_percent"]
-    return pd.DataFrame(rows, columns=columns).astype({"value": float, "margin_percent": float})
+    parts = [part for part in parts if len(part)] or parts[:1]
+    if not parts:
+        return pd.DataFrame(columns=columns).astype({"value": float, "margin_percent": float})
+    return pd.concat(parts, ignore_index=True)[columns]
 
 
 def call_details(files: Iterable[Results]) -> pd.DataFrame:
@@ -222,9 +249,9 @@ def call_details(files: Iterable[Results]) -> pd.DataFrame:
     for file in files:
         name = unique_name(file, names)
         for run in _runs_of_pass(file, ("time",), "calls"):
-            for call, detail in _object(run.get("calls")).items():
-                values = {key: number(_object(detail).get(key)) for key in keys}
-                rows.append({"workload": name, "allocator": label_of(run), "call": call} | values)
+            for call, detail in (run.calls or {}).items():
+                values = {key: number(getattr(detail, key)) for key in keys}
+                rows.append({"workload": name, "allocator": run.label, "call": call} | values)
     frame = pd.DataFrame(rows, columns=["workload", "allocator", "call", *keys])
     how = dict.fromkeys(keys, "median") | {"max": "max"}
     frame = frame.astype(dict.fromkeys(keys, float))
@@ -233,67 +260,68 @@ def call_details(files: Iterable[Results]) -> pd.DataFrame:
     return frame.groupby(["workload", "allocator", "call"], sort=False).agg(how).reset_index()
 
 
-def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float | None]]:
+def _file_figures(file: Results) -> Iterator[tuple[str, str, Run, float | None]]:
     for metric, (key, unit, passes) in RUN_METRICS.items():
         for run in _runs_of_pass(file, passes, key):
-            yield metric, unit, run, number(run[key])
+            yield metric, unit, run, number(getattr(run, key))
     for run in _runs_of_pass(file, ("time",), "calls"):
-        for call, detail in _object(run["calls"]).items():
-            mean = number(_object(detail).get("mean"))
-            if mean is not None and number(_object(detail).get("count")) != 0:
+        for call, detail in (run.calls or {}).items():
+            mean = number(detail.mean)
+            if mean is not None and detail.count != 0:
                 yield f"calls/{call}", "cycles", run, mean
     for run in _runs_of_pass(file, ("memory", "blame"), "held"):
         for metric, key in HELD_METRICS.items():
-            value = number(run["held"].get(key))
+            value = number(getattr(run.held, key))
             if value is not None:
                 yield metric, "bytes", run, value
     for run in _runs_of_pass(file, ("bare",), "counters"):
         yield from _counters(run)
-    for run in file.runs:
-        if run.get("pass") == "instructions":
-            for call, detail in _object(run.get("calls")).items():
-                mean = number(_object(detail).get("instructions_mean"))
+    for run in file.measured:
+        if run.pass_ == "instructions":
+            for call, detail in (run.calls or {}).items():
+                mean = number(detail.instructions_mean)
                 if mean is not None:
                     yield f"instructions/{call}", "instructions", run, mean
-        if run.get("pass") == "misses":
-            for metric, unit, value in misses.figures(_object(run.get("misses"))):
+        if run.pass_ == "misses":
+            for metric, unit, value in misses.figures(run.misses or Misses()):
                 yield metric, unit, run, value
-        if run.get("pass") == "contention":
-            found = _object(run.get("contention"))
-            yield "contention/waits", "waits", run, number(found.get("count"))
-            yield "contention/wait_ns", "ns", run, number(found.get("time_ns"))
+        if run.pass_ == "contention":
+            found = run.contention or Contention()
+            yield "contention/waits", "waits", run, found.count
+            yield "contention/wait_ns", "ns", run, found.time_ns
     for key, unit in (("syscalls", "calls"), ("syscall_bytes", "bytes")):
         for run in _runs_of_pass(file, MEMORY_PASSES, key):
             for name in SYSTEM_CALLS:
-                value = number(_object(run[key]).get(name))
+                value = number(getattr(run, key).get(name))
                 if value is not None:
                     yield f"{key}/{name}", unit, run, value
     ideal = number(file.workload.get("ideal_rss_bytes"))
     if ideal is not None:
-        for run in {label_of(run): run for run in file.runs}.values():
+        for run in {run.label: run for run in file.measured}.values():
             yield "ideal_rss", "bytes", run, ideal
 
 
-def _counters(run: dict) -> Iterator[tuple[str, str, dict, float]]:
+def _counters(run: Run) -> Iterator[tuple[str, str, Run, float]]:
     """The processor's counters per op, less the engine's own (with the null allocator)."""
-    ops, own = number(run.get("ops")), _object(run.get("engine_counters_per_op"))
-    for name, count in _object(run["counters"]).items():
+    own = run.engine_counters_per_op or {}
+    for name, count in (run.counters or {}).items():
         value, engine = number(count), number(own.get(name))
-        if name != "task_clock_ns" and ops and value is not None and engine is not None:
-            yield f"pmu/{name}", "events per op", run, max(value / ops - engine, 0.0)
+        if name != "task_clock_ns" and run.ops and value is not None and engine is not None:
+            yield f"pmu/{name}", "events per op", run, max(value / run.ops - engine, 0.0)
 
 
-def _runs_of_pass(file: Results, passes: tuple[str, ...], key: str) -> list[dict]:
+def _runs_of_pass(file: Results, passes: tuple[str, ...], key: str) -> list[Run]:
     """Runs that have the key, of the first pass that has such a run. A run without a pass counts for any pass."""
     for wanted in passes:
-        found = [run for run in file.runs if run.get("pass", wanted) == wanted and _has(run, key)]
+        found = [run for run in file.measured if (run.pass_ or wanted) == wanted and _has(run, key)]
         if found:
             return found
     return []
 
 
-def _has(run: dict, key: str) -> bool:
-    return number(run.get(key)) is not None or isinstance(run.get(key), dict)
+def _has(run: Run, key: str) -> bool:
+    value = getattr(run, key)
+    return number(value) is not None if isinstance(value, float | int) else value is not None
 
 
 def _object(value: object) -> dict:

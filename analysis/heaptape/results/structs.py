@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from heaptape.results.runs import label
+
 SCHEMA = 1
 Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 Margin = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]  # percent
@@ -547,6 +549,11 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     contention: Contention | None = None
     reference_stats: Counts = None
     verified: Counts = None
+
+    @property
+    def label(self) -> str:
+        """The name of its allocator, with its variant."""
+        return label(self.allocator, self.variant)
 
 
 class ResultsFile(msgspec.Struct):

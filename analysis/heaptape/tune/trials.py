@@ -10,12 +10,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.results.comparing.intervals import COUNTED_AGREES
 from heaptape.results.model import counts
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.model.penalties import penalties as read_penalties
+from heaptape.results.structs import Misses, Run
 from heaptape.run import exact, penalties, replay
 from heaptape.run.engine_process import Processes, side_by_side
 from heaptape.run.registry import Allocator, Choice
@@ -105,7 +108,8 @@ def _cpu_ns(runs: Mapping[str, dict], penalties: Penalties | None) -> float:
     """CPU time by the model of time in ns, with each penalty in the middle of its range."""
     if penalties is None:
         raise ValueError("no penalties were measured")
-    counted = counts.of_misses(runs["misses"]["misses"], runs["memory"], penalties)
+    misses, memory = (msgspec.convert(runs[pass_], Run) for pass_ in ("misses", "memory"))
+    counted = counts.of_misses(misses.misses or Misses(), memory, penalties)
     return sum(term.count * term.penalty.middle for term in counted.terms)
 
 

@@ -144,16 +144,13 @@ def test_markdown_has_as_many_cells_in_every_row():
 
 values = st.one_of(
     st.none(),
-    st.booleans(),
     st.integers(-5, 10**12),
     st.floats(),
-    st.text(max_size=3),
-    st.lists(st.integers(), max_size=2),
 )
 keys = st.sampled_from(["cycles_total", "rss_anon_peak_bytes", "vm_size_peak_bytes", "page_faults", "wall_ns"])
 call_tables = st.dictionaries(
     st.sampled_from(["malloc", "free", "operator new"]),
-    st.one_of(values, st.dictionaries(st.sampled_from(["mean", "count", "p50"]), values)),
+    st.dictionaries(st.sampled_from(["mean", "count", "p50"]), values),
 )
 system_calls = st.dictionaries(st.sampled_from(["mmap", "brk"]), values)
 
@@ -165,7 +162,7 @@ def runs_of_anything(draw):
         "variant": draw(st.sampled_from([None, "", "default", "v"])),
     }
     about |= {"repeat": draw(st.integers(0, 3)), "pass": draw(st.sampled_from(["time", "memory", "bare"]))}
-    tables_ = {"calls": draw(st.one_of(values, call_tables)), "syscalls": draw(st.one_of(values, system_calls))}
+    tables_ = {"calls": draw(st.one_of(st.none(), call_tables)), "syscalls": draw(st.one_of(st.none(), system_calls))}
     return about | draw(st.dictionaries(keys, values)) | tables_
 
 

@@ -3,9 +3,10 @@
 
 import numpy as np
 import pytest
-from heaptape.results.model.layouts import predicted_ns, slope
 from heaptape.results.model.penalties import penalties
 from results.planted import measurement, misses
+
+from tests.bench.time.layout_fit import predicted_ns, slope
 
 
 def simulated(last_level: int) -> dict:

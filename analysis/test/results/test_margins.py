@@ -7,11 +7,11 @@ import pytest
 from heaptape.commands import main
 from heaptape.common.home import Home
 from heaptape.common.tables import render_markdown, render_text
+from heaptape.passes.fragmentation import FILLS, MEASURED
 from heaptape.results import margins
 from heaptape.results.comparing.compare import long_table, relative
 from heaptape.results.comparing.summary import in_words
 from heaptape.results.comparing.verdicts import verdicts
-from heaptape.results.fragmentation import FILLS, MEASURED
 from heaptape.results.schema import Results, figures, results
 from heaptape.show.tables.frames import cost
 from heaptape.show.tables.kinds import KINDS, Question

@@ -11,7 +11,7 @@ import pytest
 from heaptape.results import blame
 from heaptape.results.comparing import proposals
 from heaptape.results.schema import Results
-from heaptape.show.tables import proposals_table
+from heaptape.show.tables import holders_table
 from synthetic_blame import OS_PAGE, Layout, Thing, make_run, planted
 
 PAGES = 256
@@ -44,7 +44,7 @@ def test_full_os_pages_and_those_that_objects_left_promise_nothing():
     for kind in ("none", "retention"):
         rows = promising_of(planted(kind, pages=PAGES))
         assert rows.empty
-        assert proposals_table.lines(rows, "glibc", "f.tape") == [
+        assert holders_table.lines(rows, "glibc", "f.tape") == [
             "glibc: no experiment with a group of objects promises to save 1 % of RSS."
         ]
 
@@ -69,7 +69,7 @@ def test_live_data_are_proposed_to_be_removed_only_where_they_grow_as_a_leak_doe
     rows = promising_of(planted("leak", pages=PAGES))
     assert rows["action"].tolist() == ["remove"]
     assert rows["group"].tolist() == ["function=make_temporary"]
-    assert any("saves nothing" in line for line in proposals_table.lines(rows, "glibc", "f.tape"))
+    assert any("saves nothing" in line for line in holders_table.lines(rows, "glibc", "f.tape"))
 
 
 def test_without_stacks_it_is_sizes_threads_and_phases():
@@ -89,7 +89,7 @@ def test_names_that_group_expressions_can_not_have_get_asterisks():
     found = blame.decode(run)
     first = proposals.estimates(found, "glibc", blame.widest(found)).iloc[0]
     assert first["group"] == "function=f<int* char*>"
-    command = proposals_table.command(first["experiment"], "a b.tape", ["glibc"])
+    command = holders_table.command(first["experiment"], "a b.tape", ["glibc"])
     assert shlex.split(command) == ["heaptape", "whatif", "a b.tape", "-a", "glibc", "-g", first["experiment"]]
 
 
@@ -125,6 +125,6 @@ def test_results_are_beside_their_estimates_the_best_first():
     assert rows["found_saving_bytes"].iloc[0] == (PAGES - PAGES // 16) * OS_PAGE
     assert rows["found_left_bytes"].iloc[0] == 0
     assert pd.isna(rows["found_saving_bytes"].iloc[1])
-    table = proposals_table.ranking(rows)
+    table = holders_table.ranking(rows)
     assert [row[1].text for row in table.rows] == names
     assert table.rows[1][3].text == "–"

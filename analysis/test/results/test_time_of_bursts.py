@@ -4,10 +4,11 @@ beginnings.
 """
 
 import pytest
-from heaptape.results.bursts import bursts_of
+from heaptape.passes.misses import bursts_in_words
+from heaptape.passes.misses import usual as misses_tables
 from heaptape.results.model.time_model import prediction
 from heaptape.results.model.words import sentences, time_sentences
-from heaptape.show.tables import misses_table, time_table
+from heaptape.show.tables import time_table
 from results.planted import misses, results
 
 
@@ -42,7 +43,7 @@ def test_sentences_and_tables_speak_of_the_bursts():
     assert table.title.startswith("CPU time of the recorded bursts:")
     assert table.columns[1] == "bursts"
     assert "not of the program's" in table.notes[0]
-    counted, _ = misses_table.usual([file], "glibc")
+    counted, _ = misses_tables([file], "glibc")
     assert "Only of 2 bursts, 10 % of the program's instructions" in counted.notes[1]
 
 
@@ -53,13 +54,13 @@ def test_first_misses_are_neither_a_reason_nor_in_a_table():
     assert (
         first == "other against glibc: no difference can be predicted, -0.5 to +0.5 % of the recorded bursts' CPU time."
     )
-    counted, shares = misses_table.usual([file], "glibc")
+    counted, shares = misses_tables([file], "glibc")
     assert [row[3].text for row in counted.rows] == ["0.10", "0.10"]
 
 
 def test_an_unknown_share_is_reported_as_unknown():
     file = results({"glibc": [of_bursts(outside=None)], "other": [of_bursts(outside=None)]})
-    assert bursts_of(file.runs).share is None
+    assert list(bursts_in_words([file]).values()) == ["2 bursts, an unknown share of the program's instructions"]
     assert "2 bursts, an unknown share" in time_sentences([file], "glibc")[1]
     assert "of the recorded bursts' CPU time" in time_sentences([file], "glibc")[0]
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import Home, default_home
-from heaptape.results.doubts import doubts
+from heaptape.results.disturbance import doubts
 from heaptape.run import registry
 from heaptape.run.proof import Proof
 from heaptape.tape.workload_format import END, SIZE_HIGH, read_workload

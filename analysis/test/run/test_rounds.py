@@ -9,8 +9,10 @@ import subprocess
 import sys
 from collections import Counter
 
+import msgspec
 import pytest
 from heaptape.results import disturbance
+from heaptape.results.structs import AllNoise
 from heaptape.run import noise
 from heaptape.run.registry import Choice
 from heaptape.run.rounds import (
@@ -190,11 +192,13 @@ def test_noise_is_summed_up_and_reported():
     summary = disturbance.summarise(runs)
     assert summary["runs"] == 3
     assert summary["disturbed_runs"] == 2
-    text = disturbance.sentence(summary)
+    text = disturbance.sentence(msgspec.convert(summary, AllNoise))
     assert text.startswith("2 of 3 runs were disturbed")
     assert "worst 4.0 % and 40.0 %" in text
     assert "2,400 to 2,600 MHz" in text
-    assert disturbance.sentence(disturbance.summarise([{}])) == disturbance.sentence(None) == ""
+    assert (
+        disturbance.sentence(msgspec.convert(disturbance.summarise([{}]), AllNoise)) == disturbance.sentence(None) == ""
+    )
 
 
 def test_runs_of_a_round_share_the_engines_own_cost(small_results):

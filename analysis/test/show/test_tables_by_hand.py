@@ -10,15 +10,16 @@ from heaptape.commands.compare import run as compare
 from heaptape.commands.main import make_parser
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.tables import Cell, Table, render_markdown, render_text
+from heaptape.passes import latency
+from heaptape.passes.latency import percentile
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.comparing.corners import Corners
-from heaptape.results.latency import latency, percentile
 from heaptape.results.schema import Results
 from heaptape.show.tables import frames as table_frames
 from heaptape.show.tables.corner_tables import overhead_tables
 from heaptape.show.tables.kinds import KINDS, Question
 from heaptape.show.tables.latex import escape, render_latex
-from heaptape.show.tables.views import cost_table, latency_tables, percent_table, system_table
+from heaptape.show.tables.views import cost_table, percent_table, system_table
 from hypothesis import given
 from hypothesis import strategies as st
 from planted_runs import cycles_and_rss
@@ -129,7 +130,7 @@ def test_latency_by_hand():
     sizes = [{"up_to_bytes": 16, "count": 9, "mean": 3.0, "histogram": [[3, 9]], "max": 4}]
     sizes.append({"up_to_bytes": None, "count": 5, "mean": 7.0, "histogram": [[7, 5]], "max": 7})
     runs = [timed(i, sizes, count=1000, mean=10.0 * i, histogram=histogram, max=5000 + i) for i in (1, 2, 4)]
-    frame = latency([Results("w.json", {"workload": {"name": "w"}, "runs": runs})]).set_index("up_to_bytes")
+    frame = latency.latency([Results("w.json", {"workload": {"name": "w"}, "runs": runs})]).set_index("up_to_bytes")
     whole = frame.loc[frame.index.isna()].iloc[0]
     assert [whole[key] for key in ("count", "mean", "p50", "p90", "p99", "max")] == [1000, 20, 20, 30, 30, 5004]
     # The bucket of 5000 is 128 wide: 4096 / 32.
@@ -138,7 +139,7 @@ def test_latency_by_hand():
     assert small["p50"] == 3
     assert math.isnan(small["p90"]), "of nine calls the 90th percentile is the largest"
     assert frame.loc[math.inf, "p50"] == 7
-    (table,) = latency_tables(frame.reset_index())
+    (table,) = latency.tables(frame.reset_index())
     assert [row[0].text for row in table.rows] == ["all sizes", "up to 16 bytes", "larger"]
 
 
@@ -210,7 +211,7 @@ def test_every_table_of_the_help_exists_and_every_one_is_in_the_help():
 
 @pytest.mark.parametrize("name", [name for name in KINDS if name not in ("sweep", "corners")])
 def test_each_table_comes_out_of_whatever_results_there_are(name):
-    for file in (ONE, Results("f.json", {"runs": [{"allocator": "a", "calls": 3}]})):
+    for file in (ONE, Results("f.json", {"runs": [{"allocator": "a", "calls": {}}]})):
         question = Question([file], "a")
         frame = KINDS[name].frame(question)
         tables = KINDS[name].view(frame, question)

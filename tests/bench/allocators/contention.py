@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pandas as pd
-from heaptape.results import contention
+from heaptape.passes import contention
 from heaptape.results.schema import all_results
 
 from tests.support import HEAPTAPE, OUT, REPLAY, REPOSITORY, succeed

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import msgspec
 from heaptape.common.home import default_home
+from heaptape.results.cells import signed
 from heaptape.run import capture, recipes
 from heaptape.run.recipes import Recipe
 from heaptape.show.tables.tune_table import environment_line
-from heaptape.show.tables.usual import signed
 
 from tests.support import HEAPTAPE, REPOSITORY, info
 

@@ -17,6 +17,7 @@ from heaptape.run import live, machine, replay
 from heaptape.run.recipes import Recipe
 from heaptape.run.registry import Choice, package_versions, sha256_of
 from heaptape.run.rounds import Settings
+from heaptape.run.samples import replayed
 
 from tests.bench.fidelity import prediction, recorded
 from tests.bench.fidelity.certificate import BASELINE
@@ -179,7 +180,7 @@ def _predict(
     if BASELINE not in memory or BASELINE in failures:
         raise HeaptapeError(f"{base.tape.stem}: {failures.get(BASELINE, 'no replay on the recording allocator')}")
     kept = {label: runs for label, runs in memory.items() if label not in failures}
-    replays = {label: [prediction.replayed(run, base.samples) for run in runs] for label, runs in kept.items()}
+    replays = {label: [replayed(run, base.samples) for run in runs] for label, runs in kept.items()}
     return prediction.predict(replays, lived, BASELINE)
 
 

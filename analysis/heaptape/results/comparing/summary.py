@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from heaptape.results import margins
+from heaptape.results import disturbance, margins
 from heaptape.results.comparing.compare import GEOMETRIC, absolute, allocator_order, choose_baseline
 from heaptape.results.comparing.verdicts import paragraphs, verdicts
-from heaptape.results.doubts import doubts
-from heaptape.results.schema import Results, call_details, figures, number
+from heaptape.results.schema import Results, call_details, figures
+from heaptape.results.structs import Machine
 
 MIB = 1 << 20
 NOISY = 0.05
@@ -138,8 +138,7 @@ def _noise(table: pd.DataFrame) -> list[str]:
 
 def engine_cost(file: Results) -> float | None:
     """The engine's own cycles per op, with the null allocator: median over the runs. None if no run has them."""
-    values = [number(run.get("engine_cycles_per_op")) for run in file.runs]
-    known = pd.Series([v for v in values if v is not None], dtype=float)
+    known = pd.Series([run.engine_cycles_per_op for run in file.measured], dtype=float).dropna()
     return None if known.empty else float(known.median())
 
 
@@ -156,19 +155,17 @@ def spread_of_cycles(file: Results) -> float | None:
 def warnings(files: Sequence[Results]) -> list[str]:
     out = []
     for file in files:
-        machine = file.data.get("machine") or {}
-        load, cores = machine.get("load_before"), number(machine.get("cores"))
-        if isinstance(load, list) and load and cores and number(load[0]) is not None and load[0] > cores / 2:
-            out.append(
-                f"{file.name}: the machine was busy before the replay (load {load[0]:.1f} on {cores:.0f} cores)."
-            )
-        if machine.get("governor") not in (None, "performance"):
-            out.append(f"{file.name}: the processor's frequency was governed by '{machine['governor']}'.")
-        out += [f"{file.name}: {doubt}." for doubt in doubts(file.workload)]
+        machine = file.parsed.machine or Machine()
+        load, cores = machine.load_before, machine.cores
+        if load and cores and load[0] > cores / 2:
+            out.append(f"{file.name}: the machine was busy before the replay (load {load[0]:.1f} on {cores} cores).")
+        if machine.governor not in (None, "performance"):
+            out.append(f"{file.name}: the processor's frequency was governed by '{machine.governor}'.")
+        out += [f"{file.name}: {doubt}." for doubt in disturbance.doubts(file.workload)]
         if len(allocator_order([file])) == 1:
             out.append(f"{file.name}: one allocator only, so there is nothing to compare.")
-        for run in file.runs:
-            if run.get("stderr"):
-                first = str(run["stderr"]).strip().splitlines()[0][:200]
-                out.append(f"{file.name}: {run['allocator']} wrote to standard error: {first}")
+        for run in file.measured:
+            if run.stderr:
+                first = run.stderr.strip().splitlines()[0][:200]
+                out.append(f"{file.name}: {run.allocator} wrote to standard error: {first}")
     return list(dict.fromkeys(out))

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The counts of a replay's passes, as the terms that the model of time adds up."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from operator import attrgetter
 
 from heaptape.results.model.penalties import LEAST_NS, Penalties, Penalty
-from heaptape.results.schema import Results, label_of, number
+from heaptape.results.schema import Results, number
+from heaptape.results.structs import Bursts, Misses, Run, SimulatedLevel
 
 INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
 CALLS_AND_START = "instructions of the calls and the start-up"
@@ -49,29 +50,29 @@ def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
     """
     found = {}
     for name in file.labels:
-        runs = [run for run in file.runs if label_of(run) == name]
-        memory = next((run for run in runs if run.get("pass") == "memory"), None)
-        simulated = [run["misses"] for run in runs if isinstance(run.get("misses"), dict)]
+        runs = [run for run in file.measured if run.label == name]
+        memory = next((run for run in runs if run.pass_ == "memory"), Run(name))
+        simulated = [run.misses for run in runs if run.misses]
         if simulated:
-            found[name] = [of_misses(one, memory or {}, penalties) for one in simulated]
+            found[name] = [of_misses(one, memory, penalties) for one in simulated]
             continue
-        counted = next((run for run in runs if run.get("pass") == "instructions"), None)
+        counted = next((run for run in runs if run.pass_ == "instructions"), None)
         if counted:
-            found[name] = [of_calls(counted, memory or {}, file, penalties)]
+            found[name] = [of_calls(counted, memory, file, penalties)]
     return found
 
 
-def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
+def of_misses(misses: Misses, memory: Run, penalties: Penalties) -> Counts:
     """Counts of the pass `misses`: "misses" of a run, and the memory pass for the kinds of its system calls. For a
     recording in bursts the memory pass is not used, as it is of the whole program.
     """
-    bursts = misses.get("bursts")
+    bursts = misses.bursts
     if bursts is not None:
-        memory = {}
+        memory = Run(memory.allocator)
     terms: list[Term] = []
     named: dict[str, tuple[float, float]] = {}
     missing: list[str] = []
-    program, allocator = number(misses.get("program_instructions")), number(misses.get("allocator_instructions"))
+    program, allocator = misses.program_instructions, misses.allocator_instructions
     if program is not None and allocator is not None:
         terms.append(Term("program_instructions", INSTRUCTIONS, program, penalties.program_instruction))
         terms.append(Term("allocator_instructions", INSTRUCTIONS, allocator, penalties.allocator_instruction))
@@ -83,80 +84,79 @@ def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
             continue
         costs[name] = costs.get(name, 0.0) + term.count * term.penalty.middle
         named[name] = (count, costs[name] / count if count else term.penalty.middle)
-    faults = number(misses.get("page_faults"))
-    if faults is None:
-        faults = number(memory.get("page_faults"))
+    faults = memory.page_faults if misses.page_faults is None else misses.page_faults
     if faults is None:
         missing.append("page faults")
     else:
-        unsure = _of_bursts(bursts, "unsure_page_faults")
+        unsure = _unsure_faults(bursts)
         terms.append(Term("page_faults", FAULTS, faults - unsure, penalties.page_fault))
         if bursts is not None:
             terms.append(Term("unsure page faults", FAULTS, unsure, _perhaps(penalties.page_fault)))
         named[FAULTS] = (faults - unsure, penalties.page_fault.middle)
-    found = memory.get("syscalls") or _memory_calls(misses, penalties) or misses.get("syscalls")
+    found = memory.syscalls or _memory_calls(misses, penalties) or misses.syscalls
     terms += _system_calls(found, penalties, named, missing)
     whole = program is not None and allocator is not None
     return Counts(tuple(terms), whole, named, tuple(missing), bursts is not None)
 
 
-def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalties) -> Counts:
+def of_calls(instructions: Run, memory: Run, file: Results, penalties: Penalties) -> Counts:
     """Counts without accesses: only the instructions of the calls and the start-up, page faults and system calls."""
     terms: list[Term] = []
     named: dict[str, tuple[float, float]] = {}
     missing = ["the program's own instructions", "cache and TLB misses"]
-    total, limit = number(instructions.get("instructions_total")), number(instructions.get("op_limit"))
+    total, limit = instructions.instructions_total, instructions.op_limit
     ops = number(file.workload.get("ops"))
     if total is not None:
         if limit and ops and limit < ops:
             total *= ops / limit
-        start = number(instructions.get("startup_process_instructions"))
-        total += start or number(instructions.get("startup_instructions")) or 0.0
+        total += instructions.startup_process_instructions or instructions.startup_instructions or 0.0
         terms.append(Term("allocator_instructions", INSTRUCTIONS, total, penalties.allocator_instruction))
         named[CALLS_AND_START] = (total, penalties.allocator_instruction.middle)
     else:
         missing.append(CALLS_AND_START)
-    faults = number(memory.get("page_faults"))
+    faults = memory.page_faults
     if faults is not None:
         terms.append(Term("page_faults", FAULTS, faults, penalties.page_fault))
         named[FAULTS] = (faults, penalties.page_fault.middle)
     else:
         missing.append("page faults")
-    terms += _system_calls(memory.get("syscalls"), penalties, named, missing)
+    terms += _system_calls(memory.syscalls, penalties, named, missing)
     return Counts(tuple(terms), False, named, tuple(missing))
 
 
-def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str | None, float]]:
+def _levels(misses: Misses, penalties: Penalties) -> Iterator[tuple[Term, str | None, float]]:
     """Misses of each level, at the cost of the step to the next level: each level is simulated as if it were the only
     outer one, so an access that misses a level misses those before it, too. Whether a line or an OS page missed when a
     burst accessed it for the first time is not known: each costs between nothing and the whole step, and has no name.
     """
-    bursts = misses.get("bursts")
-    tlbs = [_without_first(row) for row in sorted(misses.get("tlbs") or [], key=itemgetter("entries"))]
-    rows = [_without_first(row) for row in sorted(misses.get("caches") or [], key=itemgetter("bytes"))]
-    faults = (number(misses.get("page_faults")) or 0) - _of_bursts(bursts, "unsure_page_faults")
+    bursts = misses.bursts
+    tlbs = [_level(one, one.entries or 0) for one in misses.tlbs or []]
+    tlbs.sort(key=attrgetter("capacity"))
+    rows = [_level(one, one.bytes or 0) for one in misses.caches or []]
+    rows.sort(key=attrgetter("capacity"))
+    faults = (misses.page_faults or 0) - _unsure_faults(bursts)
     fresh_lines = LINES_OF_OS_PAGE * faults
     if bursts is None and faults:
         penalties = penalties.of_program(OS_PAGE_BYTES * faults)
-    other_pages = tlbs[0]["misses"] if tlbs else None
-    for row, steps in zip(rows, _cache_steps([row["bytes"] for row in rows], penalties)):
+    other_pages = tlbs[0].misses if tlbs else None
+    for row, steps in zip(rows, _cache_steps([row.capacity for row in rows], penalties)):
         last = row is rows[-1]
-        name = "last-level misses" if last else f"misses of {_size(CACHES, row['bytes'])}"
-        for term in _of_cache(row, _kinds(row, steps, other_pages), min(row["misses"], fresh_lines) if last else None):
-            yield term, name, row["misses"]
+        name = "last-level misses" if last else f"misses of {_size(CACHES, row.capacity)}"
+        for term in _of_cache(row, _kinds(row, steps, other_pages), min(row.misses, fresh_lines) if last else None):
+            yield term, name, row.misses
         if bursts is not None:
-            first = _of_bursts(bursts, "first_lines")
-            yield Term(f"first lines, caches {row['bytes']}", CACHES, first, _perhaps(steps.anywhere)), None, 0
-    for row, step in zip(tlbs, penalties.tlb_steps([row["entries"] for row in tlbs])):
-        name = f"misses of {_size(TLBS, row['entries'])}"
-        yield Term(f"TLB {row['entries']}", TLBS, row["misses"], step), name, row["misses"]
+            first = float(bursts.first_lines or 0)
+            yield Term(f"first lines, caches {row.capacity}", CACHES, first, _perhaps(steps.anywhere)), None, 0
+    for row, step in zip(tlbs, penalties.tlb_steps([row.capacity for row in tlbs])):
+        name = f"misses of {_size(TLBS, row.capacity)}"
+        yield Term(f"TLB {row.capacity}", TLBS, row.misses, step), name, row.misses
         if bursts is not None:
-            first = _of_bursts(bursts, "first_pages")
-            yield Term(f"first OS pages, TLB {row['entries']}", TLBS, first, _perhaps(step)), None, 0
+            first = float(bursts.first_pages or 0)
+            yield Term(f"first OS pages, TLB {row.capacity}", TLBS, first, _perhaps(step)), None, 0
 
 
-def _of_bursts(bursts: dict | None, key: str) -> float:
-    return number((bursts or {}).get(key)) or 0.0
+def _unsure_faults(bursts: Bursts | None) -> float:
+    return float(bursts.unsure_page_faults or 0) if bursts else 0.0
 
 
 def _perhaps(penalty: Penalty) -> Penalty:
@@ -164,15 +164,21 @@ def _perhaps(penalty: Penalty) -> Penalty:
     return Penalty.between(LEAST_NS, penalty.high)
 
 
-def _without_first(row: dict) -> dict:
+@dataclass(frozen=True)
+class _Level:
+    """The misses of a cache (`capacity` in bytes) or a TLB (in entries). `sequential`: None if not counted."""
+
+    capacity: int
+    misses: float
+    sequential: float | None
+
+
+def _level(row: SimulatedLevel, capacity: int) -> _Level:
     """The level's misses without those of first accesses; their sequential share is taken to be that of all misses."""
-    first, count = number(row.get("first_misses")) or 0, row["misses"]
+    first, count, sequential = row.first_misses or 0, row.misses or 0, row.sequential_misses
     if not first:
-        return row
-    known = {"misses": count - first}
-    if number(row.get("sequential_misses")) is not None:
-        known["sequential_misses"] = row["sequential_misses"] * (count - first) / count
-    return row | known
+        return _Level(capacity, count, sequential)
+    return _Level(capacity, count - first, None if sequential is None else sequential * (count - first) / count)
 
 
 @dataclass(frozen=True)
@@ -191,15 +197,15 @@ def _cache_steps(capacities: Sequence[int], penalties: Penalties) -> Iterator[_S
     return map(_Steps, penalties.cache_steps(capacities), near, sequential)
 
 
-def _kinds(row: dict, steps: _Steps, other_pages: float | None) -> list[tuple[str, float, Penalty]]:
+def _kinds(row: _Level, steps: _Steps, other_pages: float | None) -> list[tuple[str, float, Penalty]]:
     """(suffix of the term's name, count, penalty) of a level's misses, by kinds of equal cost.
 
     Sequential misses, if they are counted. At most as many of the rest as the first TLB missed (`other_pages`) are in
     an OS page that was not just used, as that TLB has the OS pages that were used last. All other misses are near.
     """
-    sequential = number(row.get("sequential_misses")) if steps.sequential else None
+    sequential = row.sequential if steps.sequential else None
     suffix = "" if sequential is None else " at random"
-    rest = row["misses"] - (sequential or 0)
+    rest = row.misses - (sequential or 0)
     far = rest if steps.near is None or other_pages is None else min(rest, other_pages)
     kinds = [(suffix, far, steps.anywhere)]
     if steps.near and other_pages is not None:
@@ -209,7 +215,7 @@ def _kinds(row: dict, steps: _Steps, other_pages: float | None) -> list[tuple[st
     return kinds
 
 
-def _of_cache(row: dict, kinds: Sequence[tuple[str, float, Penalty]], fresh: float | None) -> Iterator[Term]:
+def _of_cache(row: _Level, kinds: Sequence[tuple[str, float, Penalty]], fresh: float | None) -> Iterator[Term]:
     """The terms of one level.
 
     `fresh`, of the last level: a line of an OS page that the kernel just provided was not there before, so it misses;
@@ -217,7 +223,7 @@ def _of_cache(row: dict, kinds: Sequence[tuple[str, float, Penalty]], fresh: flo
     Their kinds are not counted: the shares are taken to be those of all misses. Near and other misses are tied: how
     much a program's loads wait for one another is the same wherever they miss.
     """
-    name, all_misses = f"caches {row['bytes']}", row["misses"]
+    name, all_misses = f"caches {row.capacity}", row.misses
     for suffix, count, penalty in kinds:
         tied = suffix.removesuffix(NEAR)
         mine = fresh * count / all_misses if fresh and all_misses else 0
@@ -233,27 +239,29 @@ def _size(part: str, capacity: int) -> str:
     return f"{capacity >> 20:,} MiB" if capacity >= 1 << 20 else f"{capacity >> 10:,} KiB"
 
 
-def _memory_calls(misses: dict, penalties: Penalties) -> dict:
+def _memory_calls(misses: Misses, penalties: Penalties) -> dict[str, float | None]:
     """The allocator's memory system calls, including its start-up's, if the pass counted them by kind."""
-    by_kind = (misses.get("allocator") or {}).get("syscalls_by_kind") or {}
+    by_kind = (misses.allocator.syscalls_by_kind if misses.allocator else None) or {}
     return {kind: count for kind, count in by_kind.items() if kind in penalties.system_calls}
 
 
 def _system_calls(
-    found: object, penalties: Penalties, named: dict[str, tuple[float, float]], missing: list[str]
+    found: Mapping[str, float | None] | float | None,
+    penalties: Penalties,
+    named: dict[str, tuple[float, float]],
+    missing: list[str],
 ) -> list[Term]:
     """Terms by kind if the kinds are known, else for the total."""
-    if isinstance(found, dict):
-        kinds = dict.fromkeys(penalties.system_calls, 0.0) | {name: number(count) for name, count in found.items()}
+    if isinstance(found, Mapping):
+        kinds: dict[str, float | None] = {**dict.fromkeys(penalties.system_calls, 0.0), **found}
         known = {name: count for name, count in kinds.items() if count is not None}
         named[CALLS] = (sum(known.values()), penalties.other_system_call.middle)
         return [
             Term(name, CALLS, count, penalties.system_calls.get(name, penalties.other_system_call))
             for name, count in known.items()
         ]
-    total = number(found)
-    if total is None:
+    if found is None:
         missing.append("system calls")
         return []
-    named[CALLS] = (total, penalties.other_system_call.middle)
-    return [Term("syscalls", CALLS, total, penalties.other_system_call)]
+    named[CALLS] = (found, penalties.other_system_call.middle)
+    return [Term("syscalls", CALLS, found, penalties.other_system_call)]

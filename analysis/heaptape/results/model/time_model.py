@@ -15,7 +15,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.results.margins import stand_in
 from heaptape.results.model.counts import PARTS, Counts, counts
 from heaptape.results.model.penalties import Penalties, kept, penalties
-from heaptape.results.schema import Results, number, unique_name
+from heaptape.results.schema import Results, unique_name
 
 ALL = "all"
 # Error of a replay's counts, in percent of the program's time, beyond the penalties' ranges: from start-up and calls
@@ -159,4 +159,4 @@ def _greatest_ratio(delta: np.ndarray, base: np.ndarray, box: np.ndarray, ties: 
 
 def has_counts(file: Results) -> bool:
     """Did any run count what the model adds up?"""
-    return any(isinstance(run.get("misses"), dict) or number(run.get("instructions_total")) for run in file.runs)
+    return any(run.misses or run.instructions_total for run in file.measured)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from heaptape.results import bursts
+from heaptape.passes.misses import bursts_in_words
 from heaptape.results.comparing import summary
 from heaptape.results.comparing.compare import choose_baseline
 from heaptape.results.margins import stand_in
 from heaptape.results.model.time_model import ALL, has_counts, penalties_of, prediction
-from heaptape.results.schema import Results, unique_name
+from heaptape.results.schema import Results
 
 REASONS = 3
 LEAST_PERCENT = 0.05  # a change of a count that rounds to less is not named
@@ -46,16 +46,11 @@ def sentences(predicted: pd.DataFrame, files: Sequence[Results], baseline: str) 
 
 def _of_bursts(files: Sequence[Results], several: bool) -> list[str]:
     """The part of the program whose misses were counted, if that is not all of it."""
-    out = []
-    names: dict[tuple, str] = {}
-    for file in files:
-        name, found = unique_name(file, names), bursts.bursts_of(file.runs)
-        if found:
-            out.append(
-                f"{f'{name}: ' if several else ''}Data accesses were recorded in {bursts.in_words(found)}: misses "
-                "and predicted CPU time are of these alone, and nothing is predicted for the rest of the program."
-            )
-    return out
+    return [
+        f"{f'{name}: ' if several else ''}Data accesses were recorded in {bursts}: misses "
+        "and predicted CPU time are of these alone, and nothing is predicted for the rest of the program."
+        for name, bursts in bursts_in_words(files).items()
+    ]
 
 
 def in_words(files: Results | Sequence[Results], baseline: str | None = None) -> list[str]:

@@ -13,7 +13,7 @@ from heaptape.show.figures.axes import INK, MAP_COLOURS, style
 
 def over_progress(axes: Axes, frames: Mapping[str, pd.DataFrame], percent: bool = False) -> None:
     """A line per allocator: shared lines over progress; percent: of the lines with live objects. `frames`: allocator's
-    label -> line_sharing.progress.
+    label -> sharing.progress.
     """
     for number, (label, frame) in enumerate(frames.items()):
         values = frame["shared_lines"]
@@ -30,7 +30,7 @@ def over_progress(axes: Axes, frames: Mapping[str, pd.DataFrame], percent: bool 
 
 def matrix(axes: Axes, pairs: pd.DataFrame, unit: str = "pairs of objects on one line, mean") -> None:
     """Which threads share with which: a square per pair of threads, darker is more. `pairs`: as of
-    line_sharing.thread_matrix, or any matrix by thread numbers. Pairs that share nothing are blank.
+    sharing.thread_matrix, or any matrix by thread numbers. Pairs that share nothing are blank.
     """
     values = pairs.to_numpy(float)
     shown = np.ma.masked_where(values <= 0, values)

@@ -20,7 +20,8 @@ from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from heaptape.results import fragmentation, margins
+from heaptape.passes import fragmentation
+from heaptape.results import margins
 from heaptape.results.blame import GROUP
 from heaptape.results.schema import Results, label_of, number
 from heaptape.results.timeline import timeline_frame

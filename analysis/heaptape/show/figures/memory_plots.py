@@ -15,8 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
+from heaptape.passes.fragmentation import FILLS, PARTS
 from heaptape.results.blame import NOBODY, UNHELD
-from heaptape.results.fragmentation import FILLS, PARTS
 from heaptape.show.figures.axes import INK, MIB, progress_axis
 from heaptape.tape.memory_map import CompactMap, gap_bytes
 

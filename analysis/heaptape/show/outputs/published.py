@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from heaptape.results.structs import json_schema
-from heaptape.show.outputs import decisions, fleets, lists, live, machines, tests, traces
+from heaptape.show.outputs import decisions, lists, traces
 
 OUTPUTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "advise": (decisions.Advice,),
@@ -25,17 +25,17 @@ OUTPUTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "compare": (decisions.Compared,),
     "ctl": (traces.Control,),
     "distil": (decisions.Distilled,),
-    "fleet-choose": (fleets.Chosen,),
-    "fleet-ingest": (fleets.Ingested,),
-    "fleet-status": (fleets.FleetStatus,),
+    "fleet-choose": (decisions.Chosen,),
+    "fleet-ingest": (decisions.Ingested,),
+    "fleet-status": (decisions.FleetStatus,),
     "gate": (decisions.Gate,),
     "info": (traces.Info, traces.WorkloadInfo),
-    "machine": (machines.Machine,),
+    "machine": (lists.Machine,),
     "minimise": (decisions.Minimised,),
-    "observe": (machines.Observation, machines.Simulation),
+    "observe": (lists.Observation, lists.Simulation),
     "profile": (traces.Profile,),
-    "pytest": (tests.Tests,),
-    "top": (live.Top, live.TopOfFile),
+    "pytest": (lists.Tests,),
+    "top": (traces.Top, traces.TopOfFile),
     "tune": (decisions.Tuned,),
     "workloads": (lists.Workloads,),
 }

@@ -17,13 +17,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.tables import Table
+from heaptape.passes import sharing
 from heaptape.results.comparing.compare import relative
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.show.figures import axes as plots
 from heaptape.show.figures import line_sharing_plots, memory_figures
 from heaptape.show.pages.svg import svg
-from heaptape.show.tables import line_sharing
-from heaptape.show.tables.usual import Table
 
 STYLE: dict[Any, Any] = plots.look(plots.INK) | {
     # Not savefig's "transparent": it would also remove the colours of legends.
@@ -274,10 +274,10 @@ def _latencies(file: Results, order: Sequence[str]) -> list[Picture]:
 
 def _sharing(file: Results) -> list[Picture]:
     """Shared lines over progress, and for each allocator under which threads share lines, which pairs do."""
-    runs = line_sharing.first_runs(file)
+    runs = sharing.first_runs(file)
     try:
-        frames = {label: line_sharing.progress(counts) for label, counts in runs.items()}
-        matrices = {label: line_sharing.thread_matrix(counts) for label, counts in runs.items()}
+        frames = {label: sharing.progress(counts) for label, counts in runs.items()}
+        matrices = {label: sharing.thread_matrix(counts) for label, counts in runs.items()}
     except (KeyError, TypeError, ValueError) as error:
         raise HeaptapeError(f"{file.path}: line_sharing of a run can't be read: {error}") from error
     frames = {label: frame for label, frame in frames.items() if len(frame)}

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from heaptape.common.quantities import size
+from heaptape.common.tables import MISSING, Cell, Table
 from heaptape.common.version import __version__
 from heaptape.fleet.matrix import FIGURES, Matrix
 from heaptape.show.figures.fleet_plots import heat_map
@@ -15,7 +16,6 @@ from heaptape.show.pages.figures import STYLE, WIDTH_IN, Picture, salt_of
 from heaptape.show.pages.profile_page import Part
 from heaptape.show.pages.svg import svg
 from heaptape.show.pages.templates import template
-from heaptape.show.tables.usual import MISSING, Cell, Table
 
 matplotlib.use("Agg")
 

@@ -20,7 +20,7 @@ from heaptape.results.schema import Results
 from heaptape.show.figures import memory_figures
 from heaptape.show.pages.figures import Gallery, Picture, salt_of
 from heaptape.show.pages.svg import svg
-from heaptape.show.tables import holders_table, proposals_table
+from heaptape.show.tables import holders_table
 from heaptape.tape.stack_names import Frame
 
 WEIGHTS: flame_graph.Weights = {
@@ -169,11 +169,11 @@ def as_text(view: View, traces: Mapping[str, str] | None = None, tried: pd.DataF
     """
     shown = tables(view)
     if tried is not None:
-        return "\n".join(sentences(view)) + f"\n\n{render_text([*shown, proposals_table.ranking(tried)])}"
+        return "\n".join(sentences(view)) + f"\n\n{render_text([*shown, holders_table.ranking(tried)])}"
     promises = [
         line
         for holder in view.holders
-        for line in proposals_table.lines(
+        for line in holders_table.lines(
             _promising(view, holder), holder.label, (traces or {}).get(holder.source, f"{holder.source}.tape")
         )
     ]

@@ -5,13 +5,15 @@ All facts are from the results; facts that they lack are left out, not guessed.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from heaptape.results import disturbance
 from heaptape.results.comparing.summary import engine_cost, spread_of_cycles
-from heaptape.results.doubts import doubts
+from heaptape.results.disturbance import doubts
 from heaptape.results.schema import Results, number
+from heaptape.results.structs import Workload
 
 MIB = 1 << 20
 Rows = list[tuple[str, str]]
@@ -57,40 +59,34 @@ def side_by_side(title: str, files: Sequence[Results], rows_of: Callable[[Result
 
 def recording(file: Results) -> Rows:
     """The workload: what was recorded, and how large it is."""
-    workload = file.workload
+    workload = file.parsed.workload or Workload()
     rows = [
-        ("recorded program", workload.get("program")),
-        ("recorded by", workload.get("source")),
-        ("its allocator", workload.get("allocator")),
-        ("operations", _grouped(workload.get("ops"))),
-        ("threads", _grouped(workload.get("threads"))),
-        ("calls", ", ".join(f"{name} {_plain(count)}" for name, count in _items(workload.get("calls")))),
-        ("ideal RSS (peak of live requested bytes)", _mib(workload.get("ideal_rss_bytes"))),
-        ("ideal RSS in whole OS pages", _mib(workload.get("peak_live_os_page_bytes"))),
-        ("live objects at the peak", _grouped(workload.get("peak_live_objects"))),
-        ("sha256 of the workload", workload.get("sha256")),
+        ("recorded program", workload.program),
+        ("recorded by", workload.source),
+        ("its allocator", workload.allocator),
+        ("operations", _grouped(workload.ops)),
+        ("threads", _grouped(workload.threads)),
+        ("calls", ", ".join(f"{name} {_plain(count)}" for name, count in _items(file.workload.get("calls")))),
+        ("ideal RSS (peak of live requested bytes)", _mib(workload.ideal_rss_bytes)),
+        ("ideal RSS in whole OS pages", _mib(workload.peak_live_os_page_bytes)),
+        ("live objects at the peak", _grouped(workload.peak_live_objects)),
+        ("sha256 of the workload", workload.sha256),
     ]
     return _known(rows)
 
 
 def settings(file: Results) -> Rows:
     """All choices: passes, order, touching, repetitions, seed, and who measured."""
-    modes = {
-        f"{run.get('pass', '?')}: order {run.get('order', '?')}, touch {run.get('touch', '?')}" for run in file.runs
-    }
-    repeats: dict[str, int] = {}
-    for run in file.runs:
-        per = f"{run.get('pass', '?')} {run['allocator']} {run.get('variant')}"
-        repeats[per] = repeats.get(per, 0) + 1
+    modes = {f"{run.pass_ or '?'}: order {run.order or '?'}, touch {run.touch or '?'}" for run in file.measured}
     by_pass: dict[str, list[int]] = {}
-    for per, count in repeats.items():
-        by_pass.setdefault(per.split(" ")[0], []).append(count)
+    for (pass_, _), count in Counter((run.pass_ or "?", run.label) for run in file.measured).items():
+        by_pass.setdefault(pass_, []).append(count)
     counts = (
         f"{pass_} {min(seen)}" + (f" to {max(seen)}" if max(seen) != min(seen) else "")
         for pass_, seen in sorted(by_pass.items())
     )
     rows: list[tuple[str, object]] = [
-        ("passes, order, what is touched", "; ".join(sorted(modes)) if file.runs else None),
+        ("passes, order, what is touched", "; ".join(sorted(modes)) or None),
         ("repetitions with figures, per allocator", ", ".join(counts)),
     ]
     rows += [
@@ -98,7 +94,7 @@ def settings(file: Results) -> Rows:
         for name, value in _items(file.data.get("settings"))
     ]
     rows += [(f"heaptape, {name}", _plain(value)) for name, value in _items(file.data.get("heaptape"))]
-    created, elapsed = number(file.data.get("created_unix_s")), number(file.data.get("elapsed_s"))
+    created, elapsed = file.parsed.created_unix_s, file.parsed.elapsed_s
     if created is not None and 0 <= created < 1 << 34:
         rows.append(("measured", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(created))))
     if elapsed is not None:
@@ -119,7 +115,7 @@ def noise_and_errors(file: Results) -> Rows:
     """Facts on the accuracy of figures: noise, the engine's own cost, agreement of two ways of measuring, and the error
     of replaying, where it was measured.
     """
-    rows: list[tuple[str, object]] = [("noise", disturbance.sentence(file.data.get("noise")))]
+    rows: list[tuple[str, object]] = [("noise", disturbance.sentence(file.parsed.noise))]
     spread = spread_of_cycles(file)
     if spread is not None:
         rows.append(
@@ -129,17 +125,12 @@ def noise_and_errors(file: Results) -> Rows:
     if cost is not None:
         text = f"{cost:.1f} cycles per op, measured with the null allocator (included in the bare pass)"
         rows.append(("the engine's own cost", text))
-    seen = sorted(value for run in file.runs if (value := number(run.get("counter_overhead_cycles"))) is not None)
+    seen = sorted(run.counter_overhead_cycles for run in file.measured if run.counter_overhead_cycles is not None)
     if seen:
         rows.append(
             ("reading the cycle counter", f"{seen[0]:.3g} to {seen[-1]:.3g} cycles, subtracted from each call's figure")
         )
-    agreeing = file.data.get("agreement")
-    differences = (
-        [number(e.get("difference_percent")) for e in agreeing or [] if isinstance(e, dict)]
-        if isinstance(agreeing, list)
-        else []
-    )
+    differences = [number(one.get("difference_percent")) for one in file.parsed.agreement or []]
     gaps = [gap for gap in differences if gap is not None]
     if gaps:
         text = f"bare pass against what the time pass predicts: {min(gaps):+.1f} % to {max(gaps):+.1f} %"
@@ -157,13 +148,12 @@ def fidelity(file: Results) -> Rows:
 
 def losses(file: Results) -> Rows:
     """Doubts from the compiler's proof of the recording; what the source could not record; runs that failed."""
-    witness = file.workload.get("witness")
+    workload = file.parsed.workload or Workload()
     rows: list[tuple[str, object]] = []
-    if isinstance(witness, dict):
+    if workload.witness is not None:
         found = doubts(file.workload)
         rows.append(("lost or repaired", "; ".join(found) or "nothing: the history was proved legal as recorded"))
-    lacks = file.workload.get("lacks")
-    rows.append(("what the source could not record", ", ".join(map(str, lacks)) if isinstance(lacks, list) else None))
+    rows.append(("what the source could not record", ", ".join(workload.lacks or []) or None))
     failed = file.failures
     rows.append(("runs that failed", f"{len(failed)} of {len(file.data['runs'])}" if failed else None))
     return _known(rows)
@@ -173,21 +163,20 @@ def allocators(files: Sequence[Results]) -> list[dict[str, str]]:
     """Name, variant, version, path, sha256 and environment of every allocator, without duplicates."""
     found = []
     for file in files:
-        for allocator in file.data.get("allocators") or []:
-            if isinstance(allocator, dict):
-                row = {key: str(allocator.get(key) or "–") for key in ("name", "variant", "version", "path", "sha256")}
-                row["environment"] = " ".join(f"{k}={v}" for k, v in _items(allocator.get("environment"))) or "–"
-                found.append(row)
+        for one in file.parsed.allocators or []:
+            row = {key: getattr(one, key) or "–" for key in ("name", "variant", "version", "path", "sha256")}
+            row["environment"] = " ".join(f"{k}={v}" for k, v in (one.environment or {}).items()) or "–"
+            found.append(row)
     return [dict(row) for row in dict.fromkeys(tuple(row.items()) for row in found)]
 
 
 def _counted_by(file: Results) -> list[tuple[str, object]]:
     """How instructions and misses were counted, or why they are missing."""
-    missing = sorted({str(run["counters_missing_because"]) for run in file.runs if run.get("counters_missing_because")})
-    there = sorted({name for run in file.runs for name, _ in _items(run.get("counters")) if name != "task_clock_ns"})
+    missing = sorted({run.counters_missing_because for run in file.measured if run.counters_missing_because})
+    there = sorted({name for run in file.measured for name in run.counters or () if name != "task_clock_ns"})
     parts = [f"{', '.join(there)}: by the processor, in the bare pass"] if there else []
     parts += [f"{'others' if there else 'none by the processor'}: {reason}" for reason in missing]
-    if any(run.get("pass") == "instructions" for run in file.runs):
+    if any(run.pass_ == "instructions" for run in file.measured):
         parts.append("instructions per call: by heaptape's Valgrind tool")
     elif missing and "instructions" not in there:
         parts.append("--passes instructions counts them under Valgrind; it was not run")
@@ -214,10 +203,9 @@ def _plain(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and value >= 10_000 else str(value)
 
 
-def _grouped(value: object) -> str | None:
-    return f"{value:,.0f}" if number(value) is not None else None
+def _grouped(value: int | None) -> str | None:
+    return None if value is None else f"{value:,}"
 
 
-def _mib(value: object) -> str | None:
-    found = number(value)
-    return f"{found / MIB:,.1f} MiB" if found is not None else None
+def _mib(value: int | None) -> str | None:
+    return None if value is None else f"{value / MIB:,.1f} MiB"

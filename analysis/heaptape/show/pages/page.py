@@ -13,8 +13,10 @@ import matplotlib
 
 from heaptape.common import forked
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.tables import Cell, Table
 from heaptape.common.version import __version__
-from heaptape.results import contention
+from heaptape.passes import contention, misses, sharing
+from heaptape.results.cells import grouped
 from heaptape.results.comparing.compare import allocator_order
 from heaptape.results.comparing.summary import VerdictTexts, sentences, verdicts_in_words, warnings
 from heaptape.results.model import words
@@ -25,8 +27,8 @@ from heaptape.show.pages.figures import STYLE, Gallery, Picture, against_baselin
 from heaptape.show.pages.methods import allocators, methods
 from heaptape.show.pages.svg import with_one_style
 from heaptape.show.pages.templates import template
-from heaptape.show.tables import contention_table, holders_compare, line_sharing, misses_table, time_table
-from heaptape.show.tables.usual import Cell, Table, comparison, grouped
+from heaptape.show.tables import holders_table, time_table
+from heaptape.show.tables.usual import comparison
 from heaptape.show.tables.whatif_table import whatif_tables
 from heaptape.tape.embedded import TYPE, map_bytes, pack, without_maps
 
@@ -111,12 +113,12 @@ def _section(file: Results, baseline: str, verdicts: VerdictTexts) -> Section:
         [*time_sentences, *sentences(file, baseline, verdicts), *contention.sentences([file])],
         [
             *time_table.usual(predicted, here, time_sentences),
-            *misses_table.usual([file], here),
+            *misses.usual([file], here),
             *comparison([file], here),
             *(whatif_tables(file) if file.experiment_labels else []),
-            *holders_compare.tables(holders_compare.experiments(file)),
-            *line_sharing.table(line_sharing.summary([file])),
-            *contention_table.tables(contention.frame([file])),
+            *holders_table.tables(holders_table.experiments(file)),
+            *sharing.tables(sharing.summary([file])),
+            *contention.tables(contention.frame([file])),
         ],
         _latency_tables(file, order),
         _with_holders(galleries(file, order, here), holders.gallery(file, order)),

@@ -14,17 +14,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from heaptape.common.tables import Table
 from heaptape.common.version import __version__
+from heaptape.passes import sharing
 from heaptape.profile import flame_graph
 from heaptape.profile.data import Profile
 from heaptape.profile.text import hardness, tables
-from heaptape.results.doubts import doubts
+from heaptape.results.disturbance import doubts
 from heaptape.show.figures import line_sharing_plots, profile_plots
 from heaptape.show.pages.figures import STYLE, WIDTH_IN, Picture
 from heaptape.show.pages.svg import svg
 from heaptape.show.pages.templates import template
-from heaptape.show.tables import line_sharing
-from heaptape.show.tables.usual import Table
 from heaptape.tape.stack_names import StackNames
 
 MIB = 1 << 20
@@ -153,15 +153,15 @@ def _threads(found: Profile) -> list[Picture]:
 
 
 def _sharing(found: Profile) -> list[Picture]:
-    counts = line_sharing.counts_of(found.data)
-    if not counts or not counts.get("pairs"):
+    counts = found.line_sharing
+    if not counts or not counts.pairs or not counts.shared_lines:
         return []
 
     def draw(axes: np.ndarray) -> None:
-        line_sharing_plots.over_progress(axes[0, 0], {"shared": line_sharing.progress(counts)})
-        line_sharing_plots.matrix(axes[0, 1], line_sharing.thread_matrix(counts))
+        line_sharing_plots.over_progress(axes[0, 0], {"shared": sharing.progress(counts)})
+        line_sharing_plots.matrix(axes[0, 1], sharing.thread_matrix(counts))
 
-    words = f"{counts['shared_lines']['peak']:,} lines are shared at the peak"
+    words = f"{counts.shared_lines.peak:,.0f} lines are shared at the peak"
     caption = "Left: lines shared over progress; right: which threads' objects share lines."
     return [_draw("Shared cache lines", "sharing", 3.2, draw, caption, words, columns=2)]
 

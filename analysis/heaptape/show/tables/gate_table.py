@@ -4,7 +4,8 @@
 from collections.abc import Iterator, Mapping
 
 from heaptape.common.quantities import size
-from heaptape.show.tables.usual import MISSING, Cell, Table, signed
+from heaptape.common.tables import MISSING, Cell, Table
+from heaptape.results.cells import signed
 
 MARKS = {
     "worse": ("!", "!: beyond tolerance"),

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Who holds the memory, as tables: pinners, the parts of RSS, both over time, and two runs side by side."""
+"""Who holds the memory, beside another allocator or file, and what to try about it: the tables of the pass blame."""
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
+from heaptape.common.tables import MIB, MISSING, Cell, Table
 from heaptape.results import holders
-from heaptape.results.blame import GROUP, UNHELD, Blame
-from heaptape.show.tables.usual import MIB, MISSING, Cell, Table
+from heaptape.results.blame import GROUP, UNHELD, Blame, position_at
+from heaptape.results.comparing.proposals import LEAST_SAVING
+from heaptape.results.schema import Results
 
 MOST_ROWS = 12
 NAME_LETTERS = 40
@@ -165,3 +168,138 @@ def side_by_side(frame: pd.DataFrame, one: str, other: str, grouping: str, title
     rest = int((frame["change_bytes"] != 0).sum()) - min(len(changed), MOST_ROWS)
     notes = [f"{rest:,} more differ by less."] if rest > 0 else []
     return Table(title, columns, [*rows, [Cell("all"), *[Cell("")] * 4, unit.cell(total, "+")]], notes)
+
+
+NAMES = ("workload", "one", "other", "grouping")
+
+
+@dataclass(frozen=True)
+class Side:
+    """A run's blame, its label here, and the position to show."""
+
+    label: str
+    found: Blame
+    where: str
+
+    def rows(self, grouping: str) -> pd.DataFrame:
+        """`holders.at_position`."""
+        return holders.at_position(self.found, self.label, position_at(self.found, self.where), grouping)
+
+
+def experiments(file: Results, where: str = "peak") -> pd.DataFrame:
+    """Like `frame`: each experiment of `heaptape whatif` beside its original, each at its own position `where`. A
+    position by number is the trace's, mapped to the experiment's.
+    """
+    there, parts = file.holders(), []
+    for about in file.data.get("whatif") or []:
+        mapped = {str(place): str(other) for place, other in about.get("positions") or []}
+        for original, label in about.get("labels", {}).items():
+            if original in there and label in there:
+                one = Side(original, there[original], where)
+                other = Side(label, there[label], mapped.get(where, where))
+                parts.append(_difference(file.name, one, other))
+    return _joined(parts)
+
+
+def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
+    """Columns NAMES and those of `holders.difference`: for each file's experiments beside their originals, its other
+    allocators beside the baseline; and if there are two files, for each allocator that is in both. In bytes, where RSS
+    is largest. Empty if no run had the pass blame.
+    """
+    return _joined([*map(experiments, files), *(_difference(*pair) for pair in _pairs(files, baseline))])
+
+
+def _pairs(files: Sequence[Results], baseline: str) -> Iterator[tuple[str, Side, Side]]:
+    for file in files:
+        there = file.holders()
+        others = [label for label in there if label not in {baseline, *file.experiment_labels}]
+        for label in others if baseline in there else []:
+            yield file.name, Side(baseline, there[baseline], "peak"), Side(label, there[label], "peak")
+    if len(files) == 2:
+        one, other = (file.holders() for file in files)
+        for label in [label for label in one if label in other]:
+            sides = [Side(f"{file.path}, {label}", held[label], "peak") for file, held in zip(files, (one, other))]
+            yield files[0].name, sides[0], sides[1]
+
+
+def _difference(workload: str, one: Side, other: Side) -> pd.DataFrame:
+    grouping = holders.best_grouping(one.found, other.found)
+    found = holders.difference(one.rows(grouping), other.rows(grouping))
+    return found.assign(workload=workload, one=one.label, other=other.label, grouping=grouping)
+
+
+def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    if not parts:
+        return pd.DataFrame(columns=[*NAMES, *holders.DIFFERENCE_COLUMNS])
+    return pd.concat(parts, ignore_index=True)[[*NAMES, *holders.DIFFERENCE_COLUMNS]]
+
+
+def tables(found: pd.DataFrame, where: str = "peak") -> list[Table]:
+    place = WHERE.get(where, f"at op {where}" if where.isdecimal() else f"at mark {where}")
+    out = []
+    for (_, one, other, grouping), rows in found.groupby(list(NAMES), sort=False):
+        title = f"Who holds the memory {place}: from {one} to {other}"
+        out.append(side_by_side(rows, "before", "after", grouping, title))
+    return out
+
+
+MOST_PROPOSALS = 5
+NOTE = (
+    "expected: from figures of the blame pass (docs/use/BLAME.md). left empty: additional bytes in OS pages that "
+    "objects left and the allocator keeps; together with the saving they were expected to be freed."
+)
+
+
+def command(experiment: str, source: str, allocators: Sequence[str]) -> str:
+    """The command that runs an experiment, for a shell."""
+    chosen = [word for name in allocators for word in ("-a", name)]
+    return shlex.join(["heaptape", "whatif", source, *chosen, "-g", experiment])
+
+
+def lines(promising: pd.DataFrame, label: str, source: str) -> list[str]:
+    """The first few of one allocator's `proposals.promising`, each with its command; or that there are none."""
+    if promising.empty:
+        return [f"{label}: no experiment with a group of objects promises to save {100 * LEAST_SAVING:.0f} % of RSS."]
+    out = [f"{label}: experiments that promise most (expected: of RSS there; of its peak; of its mean):"]
+    unit = unit_of(promising["rss_bytes"].iloc[0])
+    for _, row in promising.head(MOST_PROPOSALS).iterrows():
+        figures = "; ".join(unit.text(row[key]) for key in ("saving_bytes", "peak_saving_bytes", "mean_saving_bytes"))
+        out.append(f"  {figures} {unit.name}  {command(row['experiment'], source, [row['allocator']])}")
+    if (promising["action"].head(MOST_PROPOSALS) == "remove").any():
+        out.append(
+            "  remove: live bytes of that group grow through the whole run. If they are needed, it saves nothing."
+        )
+    return out
+
+
+def ranking(tried: pd.DataFrame) -> Table:
+    """A table of `proposals.tried`: what was expected and found, the best first."""
+    unit = unit_of(tried["rss_bytes"].max())
+    columns = ["allocator", "experiment", f"saved, {unit.name}: expected", "found", "left empty"]
+    for what in ("of peak:", "of mean:"):
+        columns += [f"{what} expected", "found"]
+    return Table(
+        "What the experiments saved, the best first",
+        [*columns, "instr., %"],
+        [_row(unit, row) for _, row in tried.iterrows()],
+        [_places(tried), NOTE],
+        2,
+    )
+
+
+def _row(unit: Unit, row: pd.Series) -> list[Cell]:
+    figures = [
+        unit.cell(row[key])
+        for key in (
+            "saving_bytes", "found_saving_bytes", "found_left_bytes", "peak_saving_bytes", "found_peak_saving_bytes",
+            "mean_saving_bytes", "found_mean_saving_bytes",
+        )
+    ]  # fmt: skip
+    percent = row["instructions_percent"]
+    instructions = Cell(MISSING) if pd.isna(percent) else Cell(f"{percent:+.2f}", float(percent))
+    return [Cell(row["allocator"]), Cell(row["experiment"]), *figures, instructions]
+
+
+def _places(tried: pd.DataFrame) -> str:
+    places = tried.drop_duplicates("allocator").sort_values("allocator")
+    return f"saved: of RSS at op {', '.join(f'{row.position:,} ({row.allocator})' for row in places.itertuples())}."

@@ -8,7 +8,8 @@ from functools import cached_property
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.results import contention, latency
+from heaptape.common.tables import Table
+from heaptape.passes import contention, fragmentation, latency, misses, sharing
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.comparing import sweeps, verdicts
 from heaptape.results.comparing.compare import allocator_order
@@ -17,18 +18,10 @@ from heaptape.results.comparing.intervals import Method
 from heaptape.results.model import words
 from heaptape.results.model.time_model import prediction
 from heaptape.results.schema import Results
-from heaptape.show.tables import (
-    contention_table,
-    corner_tables,
-    fragmentation_table,
-    holders_compare,
-    line_sharing,
-    misses_table,
-    time_table,
-)
+from heaptape.show.tables import corner_tables, holders_table, time_table
 from heaptape.show.tables import frames as table_frames
 from heaptape.show.tables import views as table_views
-from heaptape.show.tables.usual import WITHHELD, Table
+from heaptape.show.tables.usual import WITHHELD
 
 
 @dataclass(frozen=True)
@@ -101,26 +94,22 @@ KINDS: dict[str, Kind] = {
         lambda frame, q: corner_tables.overhead_tables(frame, q.variants),
     ),
     "system": Kind(lambda q: table_frames.system(q.files), lambda frame, q: table_views.system_table(frame)),
-    "fragmentation": Kind(
-        lambda q: fragmentation_table.frame(q.files), lambda frame, q: fragmentation_table.tables(frame)
-    ),
-    "blame": Kind(lambda q: holders_compare.frame(q.files, q.baseline), lambda frame, q: holders_compare.tables(frame)),
-    "latency": Kind(lambda q: latency.latency(q.files), lambda frame, q: table_views.latency_tables(frame)),
+    "fragmentation": Kind(lambda q: fragmentation.at_peak(q.files), lambda frame, q: fragmentation.tables(frame)),
+    "blame": Kind(lambda q: holders_table.frame(q.files, q.baseline), lambda frame, q: holders_table.tables(frame)),
+    "latency": Kind(lambda q: latency.latency(q.files), lambda frame, q: latency.tables(frame)),
     "sweep": Kind(
         lambda q: sweeps.sweep(q.files, sweeps.choose_tunable(q.files, q.tunable or None), method=q.method),
         lambda frame, q: table_views.sweep_tables(frame),
     ),
-    "misses": Kind(
-        lambda q: misses_table.frame(q.files, q.baseline), lambda frame, q: misses_table.tables(frame, q.baseline)
-    ),
-    "contention": Kind(lambda q: contention.frame(q.files), lambda frame, q: contention_table.tables(frame)),
-    "sharing": Kind(lambda q: line_sharing.summary(q.files), lambda frame, q: line_sharing.table(frame)),
+    "misses": Kind(lambda q: misses.frame(q.files, q.baseline), lambda frame, q: misses.tables(frame, q.baseline)),
+    "contention": Kind(lambda q: contention.frame(q.files), lambda frame, q: contention.tables(frame)),
+    "sharing": Kind(lambda q: sharing.summary(q.files), lambda frame, q: sharing.tables(frame)),
     "verdict": Kind(
         lambda q: verdicts.verdicts(q.files, q.baseline, method=q.method, error_percent=_error_of(q.files)),
         lambda frame, q: [
             *time_table.words(q.time_sentences),
             *table_views.verdict_tables(frame),
-            *contention_table.words(contention.sentences(q.files)),
+            *contention.words(q.files),
         ],
     ),
 }

@@ -7,7 +7,7 @@ not be ASCII, an engine that reads UTF-8 (any since 2018).
 
 from collections.abc import Iterable, Sequence
 
-from heaptape.show.tables.usual import Cell, Table
+from heaptape.common.tables import Cell, Table
 
 PREAMBLE = r"% Needs \usepackage{booktabs} and \usepackage{graphicx}."
 # Scales a table down to the line if it is wider.

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pandas as pd
 
+from heaptape.common.tables import MISSING, Cell, Table
+from heaptape.results.cells import by_workload, signed
 from heaptape.results.model.counts import PARTS
 from heaptape.results.model.time_model import ALL
-from heaptape.show.tables.usual import MISSING, Cell, Table, by_workload, signed
 
 CALLS_ALONE = "Cycles per call below are of the calls alone, with the caches to themselves."
 HOW = (

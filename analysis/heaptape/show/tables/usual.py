@@ -6,15 +6,16 @@ can't support is marked.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
+from heaptape.common.tables import MIB, MISSING, Cell, Table
 from heaptape.results import disturbance, margins
 from heaptape.results import replay_errors as fidelity
+from heaptape.results.cells import grouped, in_unit, with_margin
 from heaptape.results.comparing.compare import (
     ARITHMETIC,
     GEOMETRIC,
@@ -118,11 +119,10 @@ def _closing_notes(files: Sequence[Results]) -> list[str]:
     notes = margins.sentences(files)
     for file in files:
         name = f", {file.name}" * (len(files) > 1)
-        settings = file.data.get("settings")
-        left_out = settings.get("left_out") if isinstance(settings, dict) else None
+        left_out = (file.parsed.settings or {}).get("left_out")
         reasons = left_out.items() if isinstance(left_out, dict) else ()
         notes += [f"Left out{name}: {pass_} ({why})." for pass_, why in reasons]
-        noise = disturbance.sentence(file.data.get("noise"))
+        noise = disturbance.sentence(file.parsed.noise)
         notes += [f"Noise{name}: {noise}"] * bool(noise)
     return notes
 
@@ -132,9 +132,9 @@ def _counted_ops(files: Sequence[Results], workload: str) -> str:
     names: dict[tuple, str] = {}
     for file in files:
         if unique_name(file, names) == workload:
-            for run in file.runs:
-                if run.get("pass") == "instructions" and run.get("op_limit"):
-                    return f"Of the first {run['op_limit']:,} of {file.workload.get('ops') or 0:,} ops."
+            for run in file.measured:
+                if run.pass_ == "instructions" and run.op_limit:
+                    return f"Of the first {run.op_limit:,} of {file.workload.get('ops') or 0:,} ops."
     return ""
 
 
@@ -231,44 +231,12 @@ def _margin_of(metric: str, values: pd.Series, shown: "_Figures") -> float:
     return shown.margins.get(metric, 0.0)
 
 
-def with_margin(cell: Cell, percent: float) -> Cell:
-    """The figure of a workload that stands for another, followed by its margin; unchanged if the margin is 0, as of the
-    whole itself.
-    """
-    if percent == 0 or cell.value is None:
-        return cell
-    mark = margins.MARK if percent == margins.NONE_KNOWN else f"±{margins.percent_text(percent)}"
-    return replace(cell, text=f"{cell.text} {mark}", exact=False)
-
-
 def _figure(metric: str, value: float) -> Cell:
     if metric in ("total_instructions", "startup_instructions", "total_cycles", "bare_wall", "bare_cpu"):
         return in_unit(value, 1e6)
     if metric in ("peak_rss", "mean_rss", "ideal_rss", "overhead", "vm_size", *HELD_METRICS):
         return in_unit(value, MIB)
     return in_unit(value) if metric.startswith(("calls/", "pmu/")) else grouped(value)
-
-
-def by_workload(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
-    """Each workload, its rows, and the suffix for the titles of its tables, empty if there is one workload."""
-    several = frame["workload"].nunique() > 1
-    for workload, rows in frame.groupby("workload", sort=False):
-        yield str(workload), rows, f" — {workload}" if several else ""
-
-
-def in_unit(value: float | None, unit: float = 1.0) -> Cell:
-    """A cell in that unit, `rounded`, with the unrounded value."""
-    return Cell(MISSING) if value is None or pd.isna(value) else Cell(rounded(value / unit), value)
-
-
-def grouped(value: float) -> Cell:
-    """A count, or cycles, as a whole number."""
-    return Cell(MISSING) if pd.isna(value) else Cell(f"{value:,.0f}", value)
-
-
-def signed(value: float) -> str:
-    """`rounded`, with a sign unless it is 0."""
-    return f"{'+' if value > 0 else '-' if value < 0 else ''}{rounded(abs(value))}"
 
 
 def _n_note(counts: pd.DataFrame, metric: str) -> str:

@@ -7,31 +7,19 @@ from dataclasses import replace
 
 import pandas as pd
 
+from heaptape.common.tables import MIB, MISSING, Cell, Table
+from heaptape.results.cells import grouped, in_unit, with_margin
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, MAIN_CALLS
 from heaptape.results.comparing.verdicts import paragraphs, wording
 from heaptape.results.schema import SYSTEM_CALLS
 from heaptape.show.tables.frames import MARGIN
-from heaptape.show.tables.usual import (
-    MIB,
-    MISSING,
-    NOISY,
-    Cell,
-    Table,
-    grouped,
-    in_unit,
-    legend,
-    percent_cell,
-    with_margin,
-)
+from heaptape.show.tables.usual import NOISY, legend, percent_cell
 
 COST_NAMES = (
     {"total_instructions": "instructions", "total_cycles": "Total"}
     | {f"{call}_mean_cycles": call for call in MAIN_CALLS}
     | {"rss_peak_bytes": "peak RSS"}
 )
-LATENCY_NAMES = {
-    "count": "calls", "mean": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9", "max": "max",
-}  # fmt: skip
 
 
 def cost_table(frame: pd.DataFrame) -> list[Table]:
@@ -72,36 +60,6 @@ def system_table(frame: pd.DataFrame) -> list[Table]:
     columns |= {"vm_size_peak_bytes": ("VmSize, MiB", _mib), "rss_peak_bytes": ("RSS, MiB", _mib)}
     note = "Bytes of brk: by how much the break moved, up or down. VmSize and RSS: peaks."
     return _by_workload("System calls and bytes, virtual and resident size", frame, columns, [note])
-
-
-def latency_tables(frame: pd.DataFrame) -> list[Table]:
-    """`latency.latency`: one table per workload and call type; a row per size class and allocator."""
-    tables = []
-    several = frame["workload"].nunique() > 1
-    calls = frame[frame["up_to_bytes"].isna()].groupby(["workload", "call"], sort=False)["count"].max()
-    order = calls.sort_values(ascending=False, kind="stable").index
-    groups = dict(list(frame.groupby(["workload", "call"], sort=False)))
-    for workload in dict.fromkeys(frame["workload"]):
-        for key in [key for key in order if key[0] == workload]:
-            here = groups[key].assign(_rank=groups[key]["up_to_bytes"].fillna(-1.0))
-            rows = []
-            for row in here.sort_values("_rank", kind="stable").to_dict("records"):
-                figures = [grouped(row[figure]) for figure in LATENCY_NAMES]
-                rows.append([Cell(size_class(row["up_to_bytes"])), Cell(row["allocator"]), *figures])
-            title = f"Latency of {key[1]}, cycles{f' — {workload}' if several else ''}"
-            tables.append(Table(title, ["request", "allocator", *LATENCY_NAMES.values()], rows, [], 2))
-    if tables:
-        note = "Medians over the repetitions; max: the largest seen. A release has the size of its object's request."
-        tables[-1] = replace(tables[-1], notes=[note])
-    return tables
-
-
-def size_class(up_to_bytes: float) -> str:
-    if math.isnan(up_to_bytes):
-        return "all sizes"
-    if math.isinf(up_to_bytes):
-        return "larger"
-    return "0 bytes" if up_to_bytes == 0 else f"up to {_short(int(up_to_bytes))}"
 
 
 def sweep_tables(frame: pd.DataFrame) -> list[Table]:
@@ -183,13 +141,6 @@ def _p_cell(value: float) -> Cell:
 
 def _signed(value: float) -> str:
     return MISSING if pd.isna(value) else f"{value:+,.1f}".replace("-", "−")
-
-
-def _short(size: int) -> str:
-    for unit, shift in (("MiB", 20), ("KiB", 10)):
-        if size >> shift and size % (1 << shift) == 0:
-            return f"{size >> shift} {unit}"
-    return f"{size} bytes"
 
 
 def _sweep_name(figure: str) -> str:

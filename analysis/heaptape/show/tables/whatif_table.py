@@ -5,10 +5,12 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
 from heaptape.results import margins
+from heaptape.results.cells import in_unit, with_margin
 from heaptape.results.comparing.compare import absolute, relative
 from heaptape.results.schema import Results, figures
-from heaptape.show.tables.usual import MIB, MISSING, Cell, Table, in_unit, legend, percent_cell, rounded, with_margin
+from heaptape.show.tables.usual import legend, percent_cell
 
 # metric -> its column, bytes or instructions of one unit
 METRICS = {

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""Shared cache lines as tables and plots: means over repetitions, both directions in the matrix, nothing made up."""
+
+import json
+import math
+
+import msgspec
+import pytest
+from heaptape.common.tables import render_text
+from heaptape.passes import sharing
+from heaptape.results.schema import Results
+from heaptape.results.structs import LineSharing
+from heaptape.show.figures import line_sharing_plots
+from matplotlib.figure import Figure
+from planted_runs import file_of, runs_of
+
+from tests.support import call_heaptape
+
+LEVEL = {"end": 0, "peak": 8, "peak_position": 3}
+
+
+def counts(mean: float, pairs: int = 10, used: int = 5) -> dict:
+    return {
+        "ops": 200, "objects": 50, "shared_objects": 10, "pairs": pairs, "used_pairs": used,
+        "shared_lines": LEVEL | {"mean": mean}, "object_pairs": LEVEL | {"mean": mean},
+        "live_lines": LEVEL | {"mean": 40.0},
+        "sizes": [[32, 50, 10, 20]],
+        "threads": [[0, 2, 7, 1.5], [1, 2, 3, 0.5]], "threads_left_out": 0,
+        "progress": [[100, 1, 1, 40, 2], [200, 0, 0, 0, 8]],
+    }  # fmt: skip
+
+
+def typed(mean: float) -> LineSharing:
+    return msgspec.convert(counts(mean), LineSharing)
+
+
+def results(**runs: list[dict]) -> Results:
+    return file_of([*runs_of("sharing", "line_sharing", runs), {"allocator": "x", "pass": "time"}])
+
+
+def test_summary_is_the_mean_over_repetitions():
+    frame = sharing.summary([results(glibc=[counts(2.0), counts(4.0)], mimalloc=[counts(0.0, 0, 0)])])
+    rows = frame.set_index("allocator")
+    assert list(rows.index) == ["glibc", "mimalloc"]
+    assert rows.loc["glibc", "shared_lines_mean"] == 3.0
+    assert rows.loc["glibc", "shared_percent"] == 7.5
+    assert rows.loc["glibc", "shared_objects_percent"] == 20.0
+    assert rows.loc["glibc", "used_percent"] == 50.0
+    assert math.isnan(rows.loc["mimalloc", "used_percent"])
+    text = render_text(sharing.tables(frame))
+    assert "glibc" in text
+    assert "7.50" in text
+
+
+def test_results_without_the_pass_give_no_rows():
+    frame = sharing.summary([results()])
+    assert frame.empty
+    assert sharing.tables(frame) == []
+
+
+def test_matrix_has_both_directions_and_only_those_that_share_most():
+    whole = sharing.thread_matrix(typed(1.0))
+    assert list(whole.index) == list(whole.columns) == [0, 1, 2]
+    assert whole.loc[0, 2] == whole.loc[2, 0] == 1.5
+    assert whole.loc[0, 1] == 0
+    assert list(sharing.thread_matrix(typed(1.0), threads=2).index) == [0, 2]
+    assert sharing.thread_matrix(LineSharing()).empty
+
+
+def test_plots_draw_what_the_frames_say():
+    axes = Figure().subplots(1, 3)
+    frame = sharing.progress(typed(1.0))
+    line_sharing_plots.over_progress(axes[0], {"glibc": frame})
+    assert list(axes[0].get_lines()[0].get_ydata()) == [1, 0]
+    line_sharing_plots.over_progress(axes[1], {"glibc": frame}, percent=True)
+    assert axes[1].get_lines()[0].get_ydata()[0] == pytest.approx(2.5)
+    line_sharing_plots.matrix(axes[2], sharing.thread_matrix(typed(1.0)))
+    assert len(axes[2].get_xticks()) == 3
+    line_sharing_plots.matrix(Figure().subplots(), sharing.thread_matrix(LineSharing()))
+
+
+def test_results_of_the_sharing_pass_alone_can_be_compared(tmp_path):
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(results(glibc=[counts(2.0)]).data))
+    for arguments in ([], ["--table", "sharing"]):
+        done = call_heaptape("compare", path, *arguments)
+        assert done.status == 0, done.stderr
+        assert "Cache lines that threads share" in done.stdout
