@@ -31,7 +31,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 
 RULES = {"c": ["universal.rules", "c_like.rules", "c.rules"], "python": ["universal.rules", "python.rules"]}
 NOT_PRODUCT = ("test", "tests", "fuzz", "bench", "packaging", "tools")
-COMPILE = "gcc -std=gnu11 -D_GNU_SOURCE -I. -O2 -w -c -o /dev/stdout -x c -"
+COMPILE = "gcc -std=gnu11 -D_GNU_SOURCE -I. -O2 -w -S -o - -x c -"
 LIMIT_S = 1800  # of one fault's run: a fault that makes tests hang is noticed by then
 SPARE_KB = 4 << 20  # a fault that takes all memory but this is ended, and noticed
 
