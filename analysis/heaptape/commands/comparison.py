@@ -108,8 +108,7 @@ def _print_tables(tables: Sequence["Table"], files: Sequence[Results], form: str
     write_text(STANDARD_OUTPUT, render(tables))
     for file in files:
         for run in file.failures:
-            label = f"{run['allocator']}, {run.get('pass', '?')} pass"
-            console.error(f"{file.path}: {label}: {run['error']}")
+            console.error(f"{file.path}: {run.allocator}, {run.pass_ or '?'} pass: {run.error}")
 
 
 def plot(question: "Question", path: str) -> None:

@@ -31,10 +31,9 @@ def penalties_of(file: Results) -> Penalties | None:
     """The penalties in the results; else those kept on this machine, if the results were made on the same processor
     model. None: neither. Raises HeaptapeError if they lack a figure.
     """
-    measured = file.data.get("penalties")
-    if not isinstance(measured, dict):
-        machine = file.data.get("machine")
-        measured = kept(machine.get("cpu") if isinstance(machine, dict) else None)
+    measured = file.parsed.penalties
+    if measured is None:
+        measured = kept(file.parsed.machine.cpu if file.parsed.machine else None)
     return penalties(measured) if measured else None
 
 

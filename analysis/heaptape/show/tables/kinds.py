@@ -63,7 +63,7 @@ def _error_of(files: Sequence[Results]) -> verdicts.ErrorOf | None:
     """The measured error of replaying, the larger of the two allocators', for figures that are withheld within it;
     None if these are not replays.
     """
-    if not all(fidelity.is_replay(file.data) for file in files):
+    if not all(file.is_replay for file in files):
         return None
     return lambda figure, a, b: fidelity.errors_of([figure], [a, b]).get(figure, 0.0) if figure in WITHHELD else 0.0
 
