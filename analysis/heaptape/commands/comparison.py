@@ -23,8 +23,7 @@ def print_comparison(files: Sequence[Results], baseline: str, form: str = "text"
     there are no tables.
     """
     from heaptape.passes import contention, misses, sharing
-    from heaptape.results.model.time_model import prediction
-    from heaptape.results.model.words import sentences
+    from heaptape.results.model.time_model import prediction, sentences
     from heaptape.show.tables import time_table
     from heaptape.show.tables.usual import comparison
 

@@ -15,7 +15,7 @@ from heaptape.results.comparing import sweeps, verdicts
 from heaptape.results.comparing.compare import allocator_order
 from heaptape.results.comparing.corners import Corners
 from heaptape.results.comparing.intervals import Method
-from heaptape.results.model import words
+from heaptape.results.model import time_model
 from heaptape.results.model.time_model import prediction
 from heaptape.results.schema import Results
 from heaptape.show.tables import corner_tables, holders_table, time_table
@@ -49,7 +49,7 @@ class Question:
 
     @property
     def time_sentences(self) -> list[str]:
-        return words.sentences(self.predicted, self.files, self.baseline)
+        return time_model.sentences(self.predicted, self.files, self.baseline)
 
     @property
     def four(self) -> Corners:
