@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 # Our own allocators: out/lib/libNAME.so to preload, out/lib/libNAME.a to link.
-# Each is made of its own folders and common/, compiled separately for it: ALLOCATOR_* select the tables to include. So
+# Each is made of its own folder and common/, compiled separately for it: ALLOCATOR_* select the tables to include. So
 # nothing of common/ costs an indirection, and two allocators share no object file.
 ALLOCATORS := reference magazine bucket
 ALLOCATOR_TEST := allocators/test
 
-# $(call allocator_folders,name), _sources, _library, _archive; $(call allocator_objects,name,kind of object): pic or tsan
-allocator_folders = allocators/$(1) $(filter-out %/test %/faults,$(patsubst %/,%,$(wildcard allocators/$(1)/*/))) allocators/common/calls allocators/common allocators/common/base
-allocator_sources = $(call c_component_sources,$(call allocator_folders,$(1)))
+# $(call allocator_sources,name), _library, _archive; $(call allocator_objects,name,kind of object): pic or tsan
+allocator_sources = $(call c_component_sources,allocators/$(1) allocators/common)
 allocator_library = $(OUT)/lib/lib$(1).so
 allocator_archive = $(OUT)/lib/lib$(1).a
 allocator_objects = $(patsubst %.c,$(OUT)/allocators/$(1)/$(2)/%.o,$(3))

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The rest of the malloc API (most of it: common/calls/info.c), and the heap walk. */
-#include "allocators/bucket/base/states.h"
-#include "allocators/bucket/base/system.h"
-#include "allocators/bucket/heap/buckets.h"
-#include "allocators/bucket/heap/oversize.h"
+#include "allocators/bucket/block.h"
+#include "allocators/bucket/buckets.h"
+#include "allocators/bucket/oversize.h"
 #include "allocators/common/allocator.h"
 #include "allocators/common/entry.h"
-#include "allocators/common/hooks.h"
 #include "allocators/common/startup.h"
 
 #include <errno.h>
+
+/* The rest of the malloc API (most of it: common/calls/info.c), and the heap walk. */
 
 static bool purge_cache(struct cache *cache, void *any) {
   *(bool *)any |= cache_purge(cache);

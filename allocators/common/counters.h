@@ -5,7 +5,7 @@
    paths of malloc and free do not have even that. A thread's counts are added to a common sum when it ends. */
 #pragma once
 
-#include "allocators/common/base/basics.h"
+#include "allocators/common/base.h"
 #include "allocators/common/tunables.h"
 
 enum counter {

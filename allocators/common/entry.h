@@ -7,10 +7,15 @@
    glibc does; free preserves errno. All may be called from any thread, none from a signal handler. */
 #pragma once
 
+#include "allocators/common/base.h"
+
+#include <errno.h>
 #include <malloc.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #ifdef ALLOCATOR_PREFIXED
 #define PUBLIC_NAME(result, name, parameters, target) _Static_assert(1, "")
@@ -39,3 +44,46 @@ int allocator_malloc_trim(size_t keep_bytes);
 int allocator_mallopt(int option, int value);
 struct mallinfo2 allocator_mallinfo2(void);
 int allocator_malloc_info(int options, FILE *stream);
+
+/* Checks of arguments and steps of calls that all our allocators share, inlined where time matters. */
+
+/* Returns whether the size exceeds PTRDIFF_MAX, the largest object: then errno is ENOMEM. */
+static inline bool size_is_too_large(size_t object_bytes) {
+  if (LIKELY(object_bytes <= PTRDIFF_MAX))
+    return false;
+  errno = ENOMEM;
+  return true;
+}
+
+/* Computes the size of an array; false: too large for an object, errno is ENOMEM. */
+static inline bool array_bytes(size_t count, size_t element_bytes, size_t *object_bytes) {
+  if (LIKELY(!__builtin_mul_overflow(count, element_bytes, object_bytes) && *object_bytes <= PTRDIFF_MAX))
+    return true;
+  errno = ENOMEM;
+  return false;
+}
+
+/* realloc of NULL, to size 0, or to more than an object can have: does it, stores the result, and returns true. */
+static inline bool realloc_is_special(void *object, size_t object_bytes, void **result) {
+  *result = NULL;
+  if (!object) {
+    *result = allocator_malloc(object_bytes);
+    return true;
+  }
+  if (object_bytes == 0) {
+    allocator_free(object);
+    return true;
+  }
+  return size_is_too_large(object_bytes);
+}
+
+/* realloc where nothing else works: makes a new object with the old one's bytes, and frees the old one. NULL: no
+   memory, errno is ENOMEM, the old one stays. */
+static inline void *realloc_by_copy(void *object, size_t usable_bytes, size_t object_bytes) {
+  void *moved = allocator_malloc(object_bytes);
+  if (!moved)
+    return NULL;
+  memcpy(moved, object, usable_bytes < object_bytes ? usable_bytes : object_bytes);
+  allocator_free(object);
+  return moved;
+}

@@ -5,7 +5,7 @@
    allows (malloc is not async-signal-safe). Sleeping is interrupted and resumed by signals without effect. */
 #pragma once
 
-#include "allocators/common/base/futex.h"
+#include "allocators/common/base.h"
 #include "allocators/common/counters.h"
 
 #include <sys/single_threaded.h>

@@ -3,10 +3,10 @@
 
 #include "allocators/common/counters.h"
 #include "allocators/common/entry.h"
-#include "allocators/common/hooks.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <sys/auxv.h>
 
 const char allocator_name[] = ALLOCATOR_NAME, allocator_variable[] = ALLOCATOR_VARIABLE;
@@ -36,4 +36,16 @@ void startup_first(void) {
 /* Most programs have called malloc before this; those that never do get warnings about wrong settings, too. */
 __attribute__((constructor)) static void at_load(void) {
   startup();
+}
+
+static pthread_key_t key;
+static bool key_exists;
+
+void thread_end_setup(void (*on_end)(void *unused)) {
+  key_exists = pthread_key_create(&key, on_end) == 0;
+}
+
+void thread_end_watch(void) {
+  if (key_exists)
+    pthread_setspecific(key, &key);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocators/common/tunables.h"
 
-#include "allocators/common/base/environment.h"
-#include "allocators/common/base/fault.h"
+#include "allocators/common/base.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -9,7 +9,7 @@
    out of its range, is reported on stderr and ignored. Ignored altogether in a set-user-ID program. */
 #pragma once
 
-#include "allocators/common/base/basics.h"
+#include "allocators/common/base.h"
 
 #include <stdbool.h>
 #include <stddef.h>

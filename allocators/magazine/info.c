@@ -1,16 +1,56 @@
 /* SPDX-License-Identifier: MIT */
-/* The rest of the malloc API: figures of the heap, giving memory back, settings (and common/calls/info.c). */
+#include "allocators/magazine/info.h"
+
+#include "allocators/common/allocator.h"
 #include "allocators/common/entry.h"
-#include "allocators/common/hooks.h"
 #include "allocators/common/startup.h"
-#include "allocators/magazine/cache.h"
-#include "allocators/magazine/depot.h"
-#include "allocators/magazine/walk.h"
-#include "allocators/magazine/zone/large.h"
-#include "allocators/magazine/zone/runs.h"
-#include "allocators/magazine/zone/zones.h"
+#include "allocators/magazine/magazines.h"
+#include "allocators/magazine/slab.h"
+#include "allocators/magazine/zones.h"
 
 #include <errno.h>
+
+struct visitor {
+  void (*visit)(const void *address, size_t bytes, unsigned state, void *context);
+  void *context;
+};
+
+_Static_assert((int)SLAB_USED == WALK_USED && (int)SLAB_MAGAZINE == WALK_MAGAZINE && (int)SLAB_FREE == WALK_SLAB &&
+                   (int)SLAB_FRESH == WALK_FRESH,
+               "a slab's states are the first");
+
+static void visit_object(const void *address, size_t bytes, enum slab_state state, void *context) {
+  const struct visitor *visitor = context;
+  visitor->visit(address, bytes, state, visitor->context);
+}
+
+static void visit_zone(const struct zone *zone, void *context) {
+  const struct visitor *visitor = context;
+  visitor->visit(zone, ZONE_BYTES, WALK_ZONE, visitor->context);
+}
+
+static void visit_run(const struct zone *zone, void *context) {
+  const struct visitor *visitor = context;
+  visitor->visit(zone, zone->run_bytes, WALK_RUN, visitor->context);
+}
+
+void heaptape_heap_walk(void (*visit)(const void *address, size_t bytes, unsigned state, void *context),
+                        void *context) {
+  struct visitor visitor = {visit, context};
+  startup();
+  for (unsigned number = 0; number < CLASSES; number++)
+    slab_walk(number, visit_object, &visitor);
+  zones_walk(visit_zone, &visitor);
+  runs_walk(visit_run, &visitor);
+}
+
+const char *heaptape_heap_walk_state(unsigned state) {
+  static const char *const names[] = {"used", "magazine", "slab", "fresh", "zone", "run"};
+  _Static_assert(sizeof names / sizeof *names == WALK_STATES, "a name for each");
+  return state < WALK_STATES ? names[state] : NULL;
+}
+
+/* The rest of the malloc API: figures of the heap, giving memory back, settings (and common/calls/info.c). */
 
 enum { MMAP_THRESHOLD_MAX = 32 << 20 /* glibc's */ };
 

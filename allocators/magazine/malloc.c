@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#include "allocators/common/base.h"
+#include "allocators/common/entry.h"
+#include "allocators/common/startup.h"
+#include "allocators/magazine/magazines.h"
+#include "allocators/magazine/slab.h"
+#include "allocators/magazine/zones.h"
+
 /* malloc and calloc, from entry to return, in the order of a request's steps:
 
      malloc             the thread's loaded magazine has an object of that size class: done
@@ -12,11 +19,6 @@
                         more than SMALL_MAX_BYTES: its own run of zones
 
    Freeing is in free.c. */
-#include "allocators/common/base/fault.h"
-#include "allocators/common/calls/arguments.h"
-#include "allocators/common/startup.h"
-#include "allocators/magazine/cache.h"
-#include "allocators/magazine/zone/large.h"
 
 static void *malloc_slow(size_t object_bytes, bool *zeroed);
 
@@ -78,3 +80,131 @@ void *allocator_calloc(size_t count, size_t element_bytes) {
 
 PUBLIC_NAME(void *, malloc, (size_t object_bytes), allocator_malloc);
 PUBLIC_NAME(void *, calloc, (size_t count, size_t element_bytes), allocator_calloc);
+
+/* free, from entry to return, in the order of an object's steps:
+
+     free               the thread's loaded magazine of its size class has room: done
+     free_slow          any inconsistency ends the process
+     cache_give (cache.c)
+                        loaded and previous magazine change places; or
+       depot_take_empty   the depot of the class gives an empty magazine for a full one, or drains the full one
+       slab_give          into its zone; a zone in which nothing is used goes to the zone magazine
+     large_release (zone/large.c)
+                        a large one: its run of zones is kept, or unmapped */
+
+static void free_slow(void *object);
+
+void allocator_free(void *object) {
+  if (UNLIKELY(!object))
+    return;
+  struct freed *freed = object;
+  const struct zone *zone = zone_of(object);
+  uintptr_t key = key_of(object, magazine_secret);
+  if (LIKELY(zone_is_in_use(zone) && zone_has_object_at(zone, object) && freed->key != key)) {
+    struct magazine *magazine = cache.slots[zone->number].inlined;
+    uint32_t rounds = magazine->rounds;
+    if (LIKELY(rounds < magazine->capacity)) {
+      freed->key = key;
+      magazine->objects[rounds] = freed;
+      magazine->rounds = rounds + 1;
+      return;
+    }
+  }
+  free_slow(object);
+}
+
+static __attribute__((noinline)) void free_slow(void *object) {
+  struct zone *zone = check_object("free", object);
+  if (zone->number == CLASS_LARGE)
+    large_release(zone);
+  else
+    cache_give(zone->number, object);
+}
+
+PUBLIC_NAME(void, free, (void *object), allocator_free);
+PUBLIC_NAME(void, cfree, (void *object), allocator_free);
+
+/* realloc: in place while the size class, or the run of zones, has room and is not much too large; by moving OS pages
+   if there are many, else by copying. Also objects at multiples of more than 16. */
+
+static size_t usable_bytes(const struct zone *zone) {
+  return zone->number == CLASS_LARGE ? zone->object_bytes : zone->size_bytes;
+}
+
+size_t allocator_malloc_usable_size(void *object) {
+  return object ? usable_bytes(check_object("malloc_usable_size", object)) : 0;
+}
+
+void *allocator_realloc(void *object, size_t object_bytes) {
+  void *result;
+  if (UNLIKELY(realloc_is_special(object, object_bytes, &result)))
+    return result;
+  struct zone *zone = check_object("realloc", object);
+  size_t usable = usable_bytes(zone);
+  if (zone->number != CLASS_LARGE) {
+    /* An object that shrinks by less than half stays: most grow again, and copying costs more than the unused part is
+       worth. */
+    if (object_bytes <= usable && object_bytes >= usable / 2)
+      return object;
+  } else if (object_bytes > SMALL_MAX_BYTES && (result = large_resize(zone, object_bytes))) {
+    return result;
+  }
+  return realloc_by_copy(object, usable, object_bytes);
+}
+
+/* Returns the smallest class with objects of that alignment; CLASSES: none. */
+static unsigned aligned_class(size_t alignment, size_t object_bytes) {
+  size_t bytes = round_up(object_bytes ? object_bytes : 1, alignment);
+  unsigned number = bytes <= SMALL_MAX_BYTES ? class_for(bytes) : CLASSES;
+  while (number < CLASSES && class_alignment(number) < alignment)
+    number++;
+  return number;
+}
+
+void *allocator_take_aligned(size_t alignment, size_t object_bytes) {
+  bool zeroed;
+  if (object_bytes > PTRDIFF_MAX)
+    return NULL;
+  unsigned number = alignment <= CLASS_ALIGNMENT_MAX ? aligned_class(alignment, object_bytes) : CLASSES;
+  return number < CLASSES ? allocator_malloc(class_bytes[number]) : large_take(object_bytes, alignment, &zeroed);
+}
+
+PUBLIC_NAME(void *, realloc, (void *object, size_t object_bytes), allocator_realloc);
+PUBLIC_NAME(size_t, malloc_usable_size, (void *object), allocator_malloc_usable_size);
+
+/* Hooks with which the common code starts this allocator, and handles a fork.
+
+   Order of locks: a class's slabs, the zone magazine, the runs. A depot's is taken alone. */
+
+void allocator_start(void) {
+  class_setup();
+  depot_setup();
+  cache_setup();
+}
+
+void allocator_before_fork(void) {
+  for (unsigned number = 0; number < CLASSES; number++) {
+    depot_lock(number);
+    slab_lock(number);
+  }
+  zones_lock();
+  runs_lock();
+}
+
+void allocator_after_fork_in_parent(void) {
+  runs_unlock();
+  zones_unlock();
+  for (unsigned number = 0; number < CLASSES; number++) {
+    slab_unlock(number);
+    depot_unlock(number);
+  }
+}
+
+void allocator_after_fork_in_child(void) {
+  runs_after_fork();
+  zones_after_fork();
+  for (unsigned number = 0; number < CLASSES; number++) {
+    slab_after_fork(number);
+    depot_after_fork(number);
+  }
+}

@@ -2,12 +2,11 @@
 #include "allocators/reference/tcache.h"
 
 #include "allocators/common/counters.h"
-#include "allocators/common/thread_end.h"
-#include "allocators/reference/arena/arenas.h"
-#include "allocators/reference/arena/fast.h"
-#include "allocators/reference/arena/release.h"
-#include "allocators/reference/arena/take.h"
-#include "allocators/reference/base/settings.h"
+#include "allocators/common/startup.h"
+#include "allocators/reference/arena.h"
+#include "allocators/reference/arenas.h"
+#include "allocators/reference/heap.h"
+#include "allocators/reference/take.h"
 
 #include <string.h>
 

@@ -9,8 +9,8 @@
 #pragma once
 
 #include "allocators/common/tunables.h"
-#include "allocators/reference/arena/thread.h"
-#include "allocators/reference/base/chunk.h"
+#include "allocators/reference/arena.h"
+#include "allocators/reference/chunk.h"
 
 /* Returns the number of the bin for a chunk. */
 static inline size_t tcache_number(size_t chunk_bytes) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The rules of POSIX.1-2024 and C23 for each call, and glibc's additions, under the usual names. */
-#include "allocators/reference/base/chunk.h"
+#include "allocators/reference/chunk.h"
 
 #include <errno.h>
 #include <malloc.h>

@@ -40,39 +40,39 @@ static size_t no_usable_size(void *pointer) {
 /* The table's type for calls without an object has no result. Cast through void *, as compilers warn about a cast
    between function types. */
 size_t call_usable_size(void *object) {
-  if (region_owns(object))
-    return region_usable_bytes(object);
+  if (isolated_owns(object))
+    return isolated_usable_bytes(object);
   size_t (*usable_size)(void *) = (size_t(*)(void *))(void *)allocator.malloc_usable_size;
   return usable_size(object);
 }
 
 void call_free(void *object) {
-  if (region_owns(object))
-    region_release(object);
+  if (isolated_owns(object))
+    isolated_release(object);
   else
     allocator.free(object);
 }
 
-static void *acquire_apart(const struct op *op) {
+static void *acquire_isolated(const struct op *op) {
   uint8_t id = op->call & CALL_ID_MASK;
-  struct region_request request = {.size_bytes = op->request_bytes, .zeroed = id == CALL_calloc};
+  struct isolated_request request = {.size_bytes = op->request_bytes, .zeroed = id == CALL_calloc};
   if (call_table[id].param == ALIGN)
     request.align_bytes = op->param;
   if (id == CALL_valloc || id == CALL_pvalloc)
     request.align_bytes = os_page_bytes();
-  return region_acquire(op->region, &request);
+  return isolated_acquire(op->region, &request);
 }
 
-void *call_apart(const struct op *op) {
+void *call_isolated(const struct op *op) {
   const struct call_info *info = &call_table[op->call & CALL_ID_MASK];
   if (!op->pointer)
-    return info->acquires ? acquire_apart(op) : NULL;
+    return info->acquires ? acquire_isolated(op) : NULL;
   if (info->acquires && !(op->call & CALL_NULL_OUT))
-    return region_resize(op->pointer, op->request_bytes);
+    return isolated_resize(op->pointer, op->request_bytes);
   if (info->released == RELEASES)
-    region_release(op->pointer);
+    isolated_release(op->pointer);
   else
-    region_usable_bytes(op->pointer);
+    isolated_usable_bytes(op->pointer);
   return NULL;
 }
 

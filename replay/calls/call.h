@@ -16,7 +16,7 @@
 /* One op, decoded. */
 struct op {
   uint8_t call;   /* as recorded: id and flags */
-  uint8_t region; /* region of memory apart that serves it; 0: the allocator under test */
+  uint8_t region; /* region of the isolated heap that serves it; 0: the allocator under test */
   uint32_t slot;
   uint64_t size_bytes;
   uint64_t param;
@@ -70,14 +70,15 @@ bool call_lacks(uint8_t byte);
 enum { MOST_SUBSTITUTES = 3 };
 uint8_t call_substitute(uint8_t id);
 
-/* Returns the usable size of an object, also of memory apart; SIZE_MAX if the allocator has no malloc_usable_size. */
+/* Returns the usable size of an object, also of the isolated heap; SIZE_MAX if the allocator has no malloc_usable_size.
+ */
 size_t call_usable_size(void *object);
 
-/* Frees an object of the allocator or of memory apart, after the last op. */
+/* Frees an object of the allocator or of the isolated heap, after the last op. */
 void call_free(void *object);
 
-/* Makes the op in memory apart. call_entry calls this where op->region is not 0. */
-void *call_apart(const struct op *op);
+/* Makes the op in the isolated heap. call_entry calls this where op->region is not 0. */
+void *call_isolated(const struct op *op);
 
 /* An empty call, timed as call_entry times. */
 void call_nothing(uint64_t *cycles);
@@ -97,7 +98,7 @@ static inline __attribute__((always_inline)) void *call_entry(uint8_t entry, con
   if (__builtin_expect(op->region != 0, 0)) {
     /* A copy, so that the op itself, whose address is not taken elsewhere, can stay in registers. */
     const struct op copy = *op;
-    TIMED(out = call_apart(&copy))
+    TIMED(out = call_isolated(&copy))
     return out;
   }
   /* Separate branches for the two most frequent calls: where these come in random order, that saves 1 of 10 ns per op

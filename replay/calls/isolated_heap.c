@@ -64,7 +64,7 @@ static struct owner *owner_of(const void *object) {
   return &owners[(uintptr_t)object >> BLOCK_BITS];
 }
 
-int region_setup(void) {
+int isolated_setup(void) {
   owners = os_map(sizeof *owners << (ADDRESS_BITS - BLOCK_BITS), true);
   regions = os_map((REGION_LIMIT + 1) * sizeof *regions, true);
   if (!owners || !regions)
@@ -259,7 +259,7 @@ static void *acquire_mapping(unsigned region, size_t bytes, size_t align_bytes) 
   return memory;
 }
 
-void *region_acquire(unsigned number, const struct region_request *request) {
+void *isolated_acquire(unsigned number, const struct isolated_request *request) {
   int saved_errno = errno;
   size_t align = request->align_bytes, bytes = request->size_bytes;
   if (align <= 16 || (align & (align - 1)) != 0)
@@ -284,7 +284,7 @@ void *region_acquire(unsigned number, const struct region_request *request) {
   return object;
 }
 
-void region_release(void *object) {
+void isolated_release(void *object) {
   if (!object)
     return;
   int saved_errno = errno;
@@ -307,7 +307,7 @@ void region_release(void *object) {
   errno = saved_errno;
 }
 
-size_t region_usable_bytes(const void *object) {
+size_t isolated_usable_bytes(const void *object) {
   const struct owner *owner = owner_of(object);
   if (owner->os_pages)
     return owner->os_pages * os_page_bytes();
@@ -316,21 +316,21 @@ size_t region_usable_bytes(const void *object) {
 }
 
 /* In place only if a new object would be as large: else a region of objects that shrank would keep their old memory. */
-void *region_resize(void *object, size_t size_bytes) {
-  size_t old_bytes = region_usable_bytes(object);
+void *isolated_resize(void *object, size_t size_bytes) {
+  size_t old_bytes = isolated_usable_bytes(object);
   size_t new_bytes = size_bytes <= CLASS_MAX_BYTES  ? class_of(size_bytes)
                      : size_bytes <= SPAN_MAX_BYTES ? (size_bytes + RUN_BYTES - 1) & ~(size_t)(RUN_BYTES - 1)
                                                     : whole_os_pages(size_bytes);
   if (new_bytes == old_bytes)
     return object;
-  void *moved = region_acquire(owner_of(object)->region, &(struct region_request){.size_bytes = size_bytes});
+  void *moved = isolated_acquire(owner_of(object)->region, &(struct isolated_request){.size_bytes = size_bytes});
   if (!moved)
     return NULL;
   memcpy(moved, object, old_bytes < size_bytes ? old_bytes : size_bytes);
-  region_release(object);
+  isolated_release(object);
   return moved;
 }
 
-bool region_owns(const void *object) {
+bool isolated_owns(const void *object) {
   return owners && (uintptr_t)object >> ADDRESS_BITS == 0 && owner_of(object)->region != 0;
 }

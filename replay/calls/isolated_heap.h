@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory apart: a heap of the engine's own, beside the allocator under test, for objects that a workload has served
-   apart (core/workload/WORKLOAD.md, APART).
+/* The isolated heap: a heap of the engine's own, beside the allocator under test, for objects that a workload has
+   served apart (core/workload/WORKLOAD.md, APART).
 
    Job: act as the arena that a program would have for one group of objects. Not its job: which objects. The rule of
    each region: requests of up to 16 KiB are rounded up to 16 bytes, and each rounded size is a class, as in an arena
@@ -20,25 +20,25 @@
 enum { REGION_LIMIT = 15 };
 
 /* Call once, first. Returns 0, or -1 with errno set: no address space. */
-int region_setup(void);
+int isolated_setup(void);
 
 /* For a new object of that region, aligned to 16 bytes or align_bytes (0 or a power of two; any other value counts as
    16). zeroed: its bytes are 0. NULL: no memory. */
-struct region_request {
+struct isolated_request {
   size_t size_bytes, align_bytes;
   bool zeroed;
 };
-void *region_acquire(unsigned region, const struct region_request *request);
+void *isolated_acquire(unsigned region, const struct isolated_request *request);
 
 /* object: of any region, or NULL. */
-void region_release(void *object);
+void isolated_release(void *object);
 
 /* Like realloc, for an object of a region, which stays in its region; size_bytes 0 returns an object, too. NULL: no
    memory; the object is unchanged. */
-void *region_resize(void *object, size_t size_bytes);
+void *isolated_resize(void *object, size_t size_bytes);
 
 /* Returns the object's usable size. */
-size_t region_usable_bytes(const void *object);
+size_t isolated_usable_bytes(const void *object);
 
-/* Returns whether the object is of a region. Without region_setup: false. */
-bool region_owns(const void *object);
+/* Returns whether the object is of a region. Without isolated_setup: false. */
+bool isolated_owns(const void *object);

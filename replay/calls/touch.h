@@ -12,10 +12,11 @@
    the allocator returned memory that can't be written. */
 #pragma once
 
-#include "replay/engine/result.h"
-
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
+
+enum touch_policy { TOUCH_RECORDED, TOUCH_LINES, TOUCH_FIRST, TOUCH_PAGES, TOUCH_ALL, TOUCH_NONE, TOUCH_POLICIES };
 
 /* The benefit of TOUCH_WHOLE_BYTES: docs/measurements/fidelity-causes.md. */
 enum { TOUCH_STEP_BYTES = 4096, TOUCH_LINE_BYTES = 64, TOUCH_BOUND_BYTES = 256, TOUCH_WHOLE_BYTES = 64 << 10 };

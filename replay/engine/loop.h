@@ -2,15 +2,359 @@
 /* The replay loop: a thread's words, one after the other. The heart of the engine.
 
    Job: decode words, keep the objects, make the calls. Not its job: how a call is made (call.h), order (order.h),
-   threads (threads.h), sampling (memory.h). Invariants: one loop in the source, compiled to one machine loop per pass
-   and order by constant arguments; each word is checked against the tables' bounds before use; in the bare pass with
+   threads (threads.h), what is measured (the hooks of a pass). Invariants: one loop in the source, which each pass
+   compiles for itself by PASS_LOOPS, once for each sort of order: its hooks are constants, so they are inlined, and a
+   hook that it lacks costs nothing; each word is checked against the tables' bounds before use; without hooks and with
    the null allocator an op costs a few ns (make bench). */
 #pragma once
 
+#include "core/base/assert.h"
+#include "core/base/os.h"
+#include "replay/calls/call.h"
+#include "replay/engine/gate.h"
+#include "replay/engine/order.h"
+#include "replay/engine/recorded_clock.h"
 #include "replay/engine/state.h"
+#include "replay/engine/threads.h"
+#include "replay/engine/turns.h"
 
-/* Replays the stream of self, which its worker has opened, to its END. */
-typedef void loop_body(struct replay_thread *self);
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
 
-/* Returns the loop. turns: one thread at a time, as turns.h grants them. */
-loop_body *loop_for(enum replay_pass pass, bool turns);
+/* One op, as hooks see it. */
+struct step {
+  struct replay_thread *self;
+  struct worker *worker;
+  void *own;             /* worker->own */
+  struct object *object; /* of its slot */
+  struct call_plan plan;
+  const struct op *op;
+};
+
+/* What a pass does at each op. All are to be ALWAYS_INLINE, or out of line on purpose. */
+struct loop_hooks {
+  int64_t (*before_op)(const struct step *step);                  /* returns what after_op gets */
+  void (*replace_op)(const struct step *step);                    /* instead of call, keeping the result, touching it */
+  void *(*call)(const struct step *step);                         /* instead of the plain call: returns the object */
+  void (*after_op)(const struct step *step, int64_t before);      /* also where the op was skipped */
+  bool (*touch_begins)(const struct step *step, uint64_t *begin); /* an object is about to be touched. False: no more */
+  void (*touch_ends)(const struct step *step, uint64_t begin);    /* it was; not after false */
+};
+
+/* Returns the bytes of the object that the call acquires or releases, which determine its size class. */
+static ALWAYS_INLINE uint64_t step_bytes(const struct step *step) {
+  return step->plan.traits & CALL_ACQUIRES ? step->op->request_bytes : step->object->size_bytes;
+}
+
+/* The contents of the words before an op word. */
+struct extras {
+  uint64_t size_high, param, touched, region;
+};
+static const struct extras NO_EXTRAS = {.param = 1};
+
+/* What the loop needs at each op: locals of the loop, which the compiler can keep in registers across calls, unlike
+   data behind a pointer. */
+struct frame {
+  struct replay_thread *self;
+  struct worker *worker;
+  void *own;
+  struct object *objects;
+  uint32_t slots;
+  enum touch_policy touch;
+};
+
+/* An object whose acquire failed: all ops on it are skipped. */
+static const struct object MISSING = {NULL, OBJECT_MISSING};
+static const struct object EMPTY = {NULL, 0};
+
+/* Used as the slot of an op that has none. */
+static __thread struct object no_object;
+
+/* Acquires: stores the call's result as the object. Returns whether there is one. */
+static ALWAYS_INLINE bool keep_answer(const struct frame *frame, struct object *object, const struct op *op,
+                                      const uint8_t traits, void *answer) {
+  if (unlikely(!answer && op->request_bytes > 0)) {
+    frame->worker->failed_calls++;
+    if (!(traits & CALL_TAKES))
+      *object = MISSING; /* a failed realloc leaves the old object unchanged */
+    return false;
+  }
+  object->pointer = answer;
+  object->size_bytes = op->request_bytes;
+  return answer != NULL;
+}
+
+/* Writes to a new object, of which old_bytes were in use before. */
+static ALWAYS_INLINE void touch_answer(const struct frame *frame, const struct step *step, void *answer,
+                                       uint64_t old_bytes, const struct loop_hooks *const hooks) {
+  const struct op *op = step->op;
+  uint64_t begin = 0;
+  bool hooked = hooks->touch_begins && frame->touch != TOUCH_NONE && hooks->touch_begins(step, &begin);
+  touch_object(frame->touch, answer, old_bytes, op->request_bytes, op->touched);
+  if (hooked)
+    hooks->touch_ends(step, begin);
+}
+
+/* The allocator returned an object where the recorded one returned none: realloc to size 0. Nothing else frees it. */
+static __attribute__((noinline, unused)) void free_unwanted(void *object) {
+  allocator.free(object);
+}
+
+static ALWAYS_INLINE void touch_for_realloc(const struct frame *frame, const struct step *step,
+                                            const struct loop_hooks *const hooks) {
+  const struct op *op = step->op;
+  uint64_t begin = 0;
+  bool hooked = hooks->touch_begins && frame->touch != TOUCH_NONE && hooks->touch_begins(step, &begin);
+  touch_before_realloc(frame->touch, op->pointer, step->object->size_bytes, op->request_bytes, op->touched);
+  if (hooked)
+    hooks->touch_ends(step, begin);
+}
+
+static ALWAYS_INLINE void make_call(const struct frame *frame, const struct step *step,
+                                    const struct loop_hooks *const hooks) {
+  const struct op *op = step->op;
+  const uint8_t traits = step->plan.traits;
+  struct object *object = step->object;
+  uint64_t cycles;
+  if ((traits & CALL_TAKES) && (traits & CALL_ACQUIRES) && op->pointer)
+    touch_for_realloc(frame, step, hooks);
+  void *answer = hooks->call ? hooks->call(step) : call_entry(step->plan.entry, op, false, &cycles);
+  if (traits & CALL_ACQUIRES) {
+    uint64_t old_bytes = traits & CALL_TAKES ? object->size_bytes : 0;
+    if (keep_answer(frame, object, op, traits, answer))
+      touch_answer(frame, step, answer, old_bytes, hooks);
+  } else if (traits & CALL_RELEASES) {
+    *object = EMPTY;
+    if (unlikely(answer != NULL))
+      free_unwanted(answer);
+  }
+}
+
+/* The op that the word and its extras describe; its pointer is not looked up yet. */
+static ALWAYS_INLINE struct op decode(const struct frame *frame, const uint64_t *at, const struct extras *extras,
+                                      const struct call_plan plan) {
+  struct op op = {.call = word_code(*at),
+                  .slot = word_slot(*at),
+                  .param = extras->param,
+                  .touched = extras->touched,
+                  .region = (uint8_t)extras->region};
+  op.size_bytes = op.request_bytes = word_size_low(*at) | extras->size_high;
+  if ((plan.traits & CALL_COUNTED) && __builtin_mul_overflow(op.size_bytes, op.param, &op.request_bytes))
+    op.request_bytes = UINT64_MAX;
+  if (unlikely(plan.traits & CALL_UNUSUAL)) {
+    if (plan.traits & CALL_ILLEGAL)
+      engine_fail(at, "call byte 0x%02x is not a legal call", op.call);
+    frame->worker->substituted[op.call & CALL_ID_MASK] += (plan.traits & CALL_SUBSTITUTED) != 0 && !extras->region;
+  }
+  return op;
+}
+
+static ALWAYS_INLINE struct object *find_object(const struct frame *frame, const uint64_t *at, const struct op *op,
+                                                const struct call_plan plan) {
+  if (op->slot < frame->slots)
+    return &frame->objects[op->slot];
+  if (!(plan.traits & CALL_SLOTLESS) || op->slot != WORKLOAD_NO_SLOT)
+    engine_fail(at, "slot %" PRIu32 ", and there are %" PRIu32, op->slot, frame->slots);
+  return &no_object;
+}
+
+/* Replays one op: find its object, make the call, keep the answer. at: its word. Where the plan is a constant, code
+   that it rules out is not compiled. */
+static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *at, const struct extras *extras,
+                                    const struct call_plan plan, const struct loop_hooks *const hooks) {
+  struct op op = decode(frame, at, extras, plan);
+  struct object *object = find_object(frame, at, &op, plan);
+  const struct step step = {frame->self, frame->worker, frame->own, object, plan, &op};
+  int64_t before = hooks->before_op ? hooks->before_op(&step) : 0;
+  op.pointer = plan.traits & CALL_TAKES ? object->pointer : NULL;
+  if ((plan.traits & CALL_TAKES) && unlikely(object->size_bytes == OBJECT_MISSING)) {
+    frame->worker->skipped++;
+    if ((plan.traits & (CALL_RELEASES | CALL_ACQUIRES)) == CALL_RELEASES)
+      *object = EMPTY;
+  } else if (hooks->replace_op) {
+    hooks->replace_op(&step);
+  } else {
+    make_call(frame, &step, hooks);
+  }
+  if (hooks->after_op)
+    hooks->after_op(&step, before);
+}
+
+/* Under an order by turns. The thread that gets the turn joins the threads that ended before. */
+static void wait_by_turns(struct replay_thread *self, const uint64_t *at) {
+  if (turns_wait(self, at))
+    threads_reap();
+}
+
+/* Obeys a word of order. Returns false where the stream ends. */
+static ALWAYS_INLINE bool follow_order_word(struct replay_thread *self, const uint64_t *at, uint64_t *position,
+                                            const bool turns) {
+  switch (word_code(*at)) {
+  case WORD_WAIT:
+    if (turns)
+      wait_by_turns(self, at);
+    else
+      order_wait(self, at);
+    return true;
+  case WORD_MARK:
+    *position = word_payload(*at);
+    if (*position >= engine.op_limit)
+      return false;
+    order_mark(self, *position);
+    return true;
+  case WORD_TIME:
+    recorded_clock_advance(word_payload(*at));
+    if (engine.paced)
+      pace_wait(self, word_payload(*at));
+    return true;
+  case WORD_START:
+    threads_start(self, at, *position);
+    return true;
+  case WORD_END:
+    return false;
+  default:
+    engine_fail(at, "unknown word 0x%02x", word_code(*at));
+  }
+}
+
+/* Notes a word that changes the next op. Returns whether it is one. */
+static ALWAYS_INLINE bool note_extra(struct extras *extras, const uint64_t word) {
+  switch (word_code(word)) {
+  case WORD_SIZE_HIGH:
+    extras->size_high = word_payload(word) << 24;
+    return true;
+  case WORD_PARAM:
+    extras->param = word_payload(word);
+    return true;
+  case WORD_TOUCHED:
+    extras->touched = word_payload(word);
+    return true;
+  case WORD_APART:
+    extras->region = word_payload(word);
+    return true;
+  default:
+    return false;
+  }
+}
+
+__attribute__((noreturn)) static void end_without_end(const struct replay_thread *self, const uint64_t *at) {
+  if (self->worker->stream.failed)
+    engine_fail(NULL, "can't be read: %s", strerror(errno));
+  engine_fail(at ? at - 1 : NULL, "the stream of thread %" PRIu32 " has no END", self->number);
+}
+
+/* Refills the stream's buffer when all of it was used: returns its first word. Behind its last word it puts an END
+   as a guard, so that the loop needs no comparison at each op. */
+static __attribute__((noinline)) const uint64_t *refill(const struct replay_thread *self, const uint64_t *at) {
+  struct workload_stream *stream = &self->worker->stream;
+  if (!workload_stream_refill(stream))
+    end_without_end(self, at);
+  stream->buffer[stream->end - stream->buffer] = WORD_END;
+  return stream->at;
+}
+
+static ALWAYS_INLINE bool is_guard(const struct replay_thread *self, const uint64_t *at) {
+  return at == self->worker->stream.end;
+}
+
+/* Returns the next word of the stream. The loop's `at` is not a member of the stream: members would have to be stored
+   and loaded again at every call. */
+static ALWAYS_INLINE const uint64_t *next_word(const struct replay_thread *self, const uint64_t **at) {
+  if (is_guard(self, *at))
+    *at = refill(self, *at);
+  return (*at)++;
+}
+
+/* The two most frequent calls have their own branches and code, without what their plans rule out. Constants, not
+   entries of call_plans: neither call is ever substituted. */
+static const struct call_plan MALLOC = {CALL_malloc, CALL_ACQUIRES};
+static const struct call_plan FREE = {CALL_free, CALL_TAKES | CALL_RELEASES};
+
+/* Before an op, under an order by turns: waits for self's turn. Returns false where the thread has an op too many. */
+static ALWAYS_INLINE bool take_turn(struct replay_thread *self, uint64_t completed, uint64_t *granted,
+                                    const bool turns) {
+  if (!turns || completed < *granted)
+    return true;
+  if (completed == engine.workload.op_counts[self->number])
+    return false;
+  *granted = turns_next(self, completed);
+  threads_reap();
+  return true;
+}
+
+/* Reads the words before an op that change it, from *place, the first one, to the op's own. */
+static ALWAYS_INLINE struct extras collect_extras(const struct replay_thread *self, const uint64_t **place,
+                                                  const uint64_t **at) {
+  struct extras extras = NO_EXTRAS;
+  while (note_extra(&extras, **place))
+    *place = next_word(self, at);
+  if (extras.region > (engine.isolated ? WORKLOAD_MOST_REGIONS : 0))
+    engine_fail(*place, "an op in an unknown region of the isolated heap");
+  if (word_code(**place) > WORD_TOUCHED)
+    engine_fail(*place, "a word of order between an op and the words that change it");
+  return extras;
+}
+
+static void end_of_stream(struct replay_thread *self, const uint64_t *place, uint64_t completed, bool cut_short) {
+  uint64_t ops = engine.workload.op_counts[self->number];
+  self->worker->ops += completed;
+  /* No thread may wait for the ops that are left out. */
+  if (cut_short)
+    gate_publish(&engine.completed[self->number], UINT64_MAX);
+  else if (completed != ops)
+    engine_fail(place, "thread %" PRIu32 " ends after %" PRIu64 " ops of %" PRIu64, self->number, completed, ops);
+  else if (word_code(*place) != WORD_END)
+    engine_fail(place, "thread %" PRIu32 " has more ops than its count, %" PRIu64, self->number, ops);
+}
+
+static ALWAYS_INLINE void replay_words(struct replay_thread *self, const struct loop_hooks *const hooks,
+                                       const bool turns) {
+  const struct frame frame = {
+      self, self->worker, self->worker->own, engine.objects, engine.workload.header.slots, engine.touch};
+  struct gate *gate = &engine.completed[self->number];
+  uint64_t position = 0, completed = 0, granted = 0;
+  const uint64_t *at = refill(self, NULL), *place;
+  for (;;) {
+    place = at++;
+    if (word_code(*place) == CALL_malloc) {
+      if (!take_turn(self, completed, &granted, turns))
+        break;
+      replay_op(&frame, place, &NO_EXTRAS, MALLOC, hooks);
+    } else if (word_code(*place) == CALL_free) {
+      if (!take_turn(self, completed, &granted, turns))
+        break;
+      replay_op(&frame, place, &NO_EXTRAS, FREE, hooks);
+    } else if (word_code(*place) > WORD_TOUCHED) {
+      if (is_guard(self, place)) {
+        at = refill(self, place);
+        continue;
+      }
+      if (!follow_order_word(self, place, &position, turns))
+        break;
+      continue;
+    } else {
+      struct extras extras = collect_extras(self, &place, &at);
+      if (!take_turn(self, completed, &granted, turns))
+        break;
+      replay_op(&frame, place, &extras, call_plans[word_code(*place)], hooks);
+    }
+    HT_ASSERT(gate_value(gate) == completed);
+    gate_publish(gate, ++completed);
+  }
+  end_of_stream(self, place, completed, position >= engine.op_limit);
+}
+
+/* Defines NAME_freely and NAME_by_turns, the loops of a pass. hooks: the name of a static const struct loop_hooks, in
+   each sort of order. */
+#define PASS_LOOPS(name, hooks_freely, hooks_by_turns)                                                                 \
+  static void name##_freely(struct replay_thread *self) {                                                              \
+    replay_words(self, &hooks_freely, false);                                                                          \
+  }                                                                                                                    \
+  static void name##_by_turns(struct replay_thread *self) {                                                            \
+    replay_words(self, &hooks_by_turns, true);                                                                         \
+  }
+#define PASS_LOOP_BY_TURNS(name, hooks)                                                                                \
+  static void name##_by_turns(struct replay_thread *self) {                                                            \
+    replay_words(self, &hooks, true);                                                                                  \
+  }

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Which op may run when: waits for other threads' ops, the window; turns are in turns.h, the pace in pace.h.
+/* Which op may run when: waits for other threads' ops, the window, the pace; turns are in turns.h.
 
    Job: hold a thread back until its op may run. Not its job: how sleeping works (gate.h), starting threads (threads.h).
    Invariants, for a legal workload: an op never starts before the ops that its WAITs name; under `window` no thread
-   starts an op whose MARK is more than the window ahead of the slowest live thread's. No deadlock: WAITs point
-   backwards, and the slowest thread never waits for the window. */
+   starts an op whose MARK is more than the window ahead of the slowest live thread's; under `paced` ops start no sooner
+   than they did in the recording, at SPEED times its pace: between two TIME words they run as fast as they can, and a
+   thread that is late makes up for it only by sleeping less. No deadlock: WAITs point backwards, and the slowest thread
+   never waits for the window. */
 #pragma once
 
 #include "replay/engine/state.h"
 
 /* Call before the first thread. A smaller window is raised to WORKLOAD_MARK_INTERVAL: positions are known only to that
    many ops. Returns 0, or -1 with errno set. */
-int order_setup(const struct replay_setup *setup);
+int order_setup(const struct run_spec *spec);
 
 /* A thread is about to start (the next op of its starter is not before position); a thread has ended. */
 void order_thread_starts(struct replay_thread *thread, uint64_t position);
@@ -22,3 +24,15 @@ void order_wait(struct replay_thread *self, const uint64_t *word);
 
 /* The next op of self is at position: publishes that, and waits for the window. */
 void order_mark(struct replay_thread *self, uint64_t position);
+
+/* Returns whether the workload has recorded times. */
+bool pace_times_known(void);
+
+/* Call before the first op. speed: recorded seconds per second, > 0. Returns 0, or -1: there are no recorded times. */
+int pace_setup(double speed);
+
+/* The replay begins now. */
+void pace_begin(void);
+
+/* The next op of self was recorded at time_ns. */
+void pace_wait(struct replay_thread *self, uint64_t time_ns);

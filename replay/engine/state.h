@@ -7,6 +7,7 @@
 #pragma once
 
 #include "core/workload/workload_read.h"
+#include "replay/engine/pass.h"
 #include "replay/engine/result.h"
 
 #include <pthread.h>
@@ -25,16 +26,14 @@ struct worker {
   struct workload_stream stream;
   uint64_t ops, skipped, failed_calls, waits, wait_cycles, wait_cpu_ns, start_cpu_ns, cpu_ns, engine_faults;
   struct replay_pace pace;
-  bool prefaulted;                                            /* stack and buffer are */
-  uint64_t verified_objects, verified_bytes, verified_partly; /* verify.h */
+  bool prefaulted; /* stack and buffer are */
   uint64_t substituted[CALL_LIMIT];
   /* What other threads are known to have completed: stays true, so it may be passed on, too. */
   struct {
     uint32_t thread;
     uint64_t ops;
   } seen[SEEN_ENTRIES];
-  uint64_t call_counts[CALL_LIMIT]; /* instructions.h */
-  struct timing *timing;            /* time pass only */
+  void *own; /* the pass's; NULL: it needs nothing */
 };
 
 /* A thread of the workload. */
@@ -56,13 +55,16 @@ struct replay_thread {
 
 struct engine {
   struct replay_result *result;
+  const struct run_spec *spec; /* result->spec */
+  const struct pass *pass;
+  void *figures;          /* of the pass, in the shared area */
   struct gate *completed; /* result->completed */
   struct workload workload;
   struct object *objects;
   struct replay_thread *threads;
   enum touch_policy touch;
   bool paced;
-  bool apart;        /* the workload has objects in memory apart */
+  bool isolated;     /* the workload has objects in the isolated heap */
   uint64_t op_limit; /* UINT64_MAX: none */
 };
 

@@ -7,8 +7,6 @@
 #include "replay/engine/gate.h"
 #include "replay/engine/order.h"
 #include "replay/engine/turns.h"
-#include "replay/passes/contention/contention.h"
-#include "replay/passes/time/timing.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -83,7 +81,7 @@ static uint64_t *buffer_of(const struct worker *worker) {
 
 /* --threads-to-cores. Where there are more processors than cpu_set_t holds, threads run anywhere. */
 static void find_processors(void) {
-  if (engine.result->setup.threads_to_cores && sched_getaffinity(0, sizeof pool.allowed, &pool.allowed) == 0)
+  if (engine.spec->threads_to_cores && sched_getaffinity(0, sizeof pool.allowed, &pool.allowed) == 0)
     pool.processors = (uint32_t)CPU_COUNT(&pool.allowed);
 }
 
@@ -98,12 +96,14 @@ static cpu_set_t processor_of(uint32_t thread) {
   return only;
 }
 
-static int timings_setup(void) {
-  struct timing *timings = os_map((size_t)pool.limit * sizeof *timings, true);
-  if (!timings)
+/* What the pass keeps of each thread. */
+static int own_setup(void) {
+  size_t bytes = (engine.pass->worker_bytes + 63) & ~(size_t)63;
+  uint8_t *all = os_map((size_t)pool.limit * bytes, true);
+  if (!all)
     return -1;
   for (uint32_t number = 0; number < pool.limit; number++)
-    pool.workers[number].timing = &timings[number];
+    pool.workers[number].own = all + number * bytes;
   return 0;
 }
 
@@ -121,7 +121,7 @@ int threads_setup(void (*body)(struct replay_thread *self)) {
   if (!pool.stacks || !pool.buffers || !pool.workers || !pool.idle || !engine.threads)
     return -1;
   memset(pool.idle, 0, pool.limit * sizeof *pool.idle);
-  if (engine.result->setup.pass == PASS_TIME && timings_setup() != 0)
+  if (engine.pass->worker_bytes > 0 && own_setup() != 0)
     return -1;
   for (uint32_t number = 0; number < threads; number++) {
     struct replay_thread *thread = &engine.threads[number];
@@ -190,12 +190,10 @@ static void run_stream(struct replay_thread *self) {
   workload_stream_open_buffered(&worker->stream, &engine.workload, self->number, buffer_of(worker),
                                 (uint32_t)((pool.buffer_bytes - GUARD_BYTES) / sizeof *pool.buffers));
   turns_begin(self);
-  if (engine.result->setup.order == ORDER_RANDOM)
+  if (engine.spec->order == ORDER_RANDOM)
     threads_reap(); /* self has the turn */
-  if (worker->timing)
-    timing_begin_thread(worker->timing, self->number, &engine.completed[self->number]);
-  if (engine.result->setup.pass == PASS_CONTENTION)
-    contention_begin_thread();
+  if (engine.pass->thread_begins)
+    engine.pass->thread_begins(self);
   uint64_t begin_ns = os_thread_cpu_ns();
   thread_body(self);
   uint64_t cpu_ns = os_thread_cpu_ns() - begin_ns;
@@ -221,19 +219,19 @@ static void *thread_main(void *argument) {
   atomic_store(&ended.first, self);
   pthread_mutex_unlock(&ended.lock);
   /* Not before: whichever thread gets the turn joins this thread before it continues. */
-  if (order_by_turns(engine.result->setup.order))
+  if (order_by_turns(engine.spec->order))
     turns_end(self, gate_value(&engine.completed[self->number]));
   leave();
   /* The program's recording already has, as calls, what libc frees when a thread exits. */
   pause_recording();
-  if (engine.result->setup.pass == PASS_CONTENTION)
-    contention_thread_ends();
+  if (engine.pass->thread_ends)
+    engine.pass->thread_ends(self);
   return NULL;
 }
 
 static void touch_os_pages(void *memory, size_t bytes) {
-  /* In the memory pass every madvise of the replay is counted as the allocator's. */
-  bool may_advise = !pass_samples_memory(engine.result->setup.pass);
+  /* Where the parent counts system calls, every madvise of the replay is counted as the allocator's. */
+  bool may_advise = !engine.pass->samples_memory;
   if (may_advise && madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
     return;
   for (size_t offset = 0; offset < bytes; offset += 4096)
@@ -299,7 +297,7 @@ void threads_run_all(void) {
   if (engine.workload.header.threads > 0)
     run_stream(self);
   order_thread_ends(self);
-  if (order_by_turns(engine.result->setup.order))
+  if (order_by_turns(engine.spec->order))
     turns_end(self, gate_value(&engine.completed[0]));
   leave();
   uint32_t live;

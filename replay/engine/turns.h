@@ -9,6 +9,7 @@
    comes after those that its WAITs name. */
 #pragma once
 
+#include "replay/engine/gate.h"
 #include "replay/engine/state.h"
 
 enum { TURN_OPS = 64 };
@@ -31,3 +32,10 @@ bool turns_wait(struct replay_thread *self, const uint64_t *word);
 
 /* self has ended, and other threads no longer wait for it: passes the turn on. */
 void turns_end(struct replay_thread *self, uint64_t completed);
+
+/* Waits of any order. wait_counted waits until the gate is at least value, and adds the cost to the thread's worker, so
+   that waiting is not part of the replay's time; for waits that are not over at once. fenced: whether the gate is
+   (gate.h). wait_target returns the thread that a WAIT names, and its ops; ends the process if either does not exist.
+ */
+void wait_counted(struct replay_thread *self, struct gate *gate, uint64_t value, bool fenced);
+uint32_t wait_target(const uint64_t *word, uint64_t *ops);

@@ -2,9 +2,8 @@
 /* libFuzzer target: any bytes as an origins file. The header's checksum, file size and workload are first corrected,
    since nothing else would get past them. Then everything that the blame pass does with the file: the check, the tables
    that the engine reads, which must be as origins.h specifies, and the names in a run's JSON. */
-#include "replay/passes/blame/blame_json.h"
-#include "replay/passes/blame/blame_places.h"
-#include "replay/passes/blame/origin_names.h"
+#include "core/workload/origins.h"
+#include "replay/passes/blame/blame.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -18,14 +17,14 @@ enum { GROUPS = 16 };
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
 /* A run with a row for each of the first sites and functions, whether or not the file has them. */
-static const struct replay_result *made_result(void) {
-  static struct replay_result *result;
+static struct blame_figures *made_figures(void) {
+  static struct blame_figures *result;
   if (result)
     return result;
   result = mmap(NULL, sizeof *result, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (result == MAP_FAILED)
     __builtin_trap();
-  struct blame_result *blame = &result->blame;
+  struct blame_figures *blame = result;
   blame->measured = true;
   blame->position_count = 1;
   blame->positions[0].why = BLAME_BECAUSE_END;
@@ -53,15 +52,20 @@ static void use_tables(const char *path, int fd, const struct workload_header *w
 
 static void use_names(const char *path, const struct workload_header *workload, struct error *error) {
   struct origin_names names;
-  const struct baseline baseline = {0};
-  const char *const texts[] = {"mark=a", "live-peak", "end"};
-  const struct blame_places places = {texts, 3, path};
-  struct blame_setup setup = {.origins_fd = -1};
-  if (origin_names_open(&names, path, workload, error) == 0) {
-    blame_places_resolve(&setup, &places, workload, json_object_get(names.json, "marks"), error);
-    json_decref(report_blame(made_result(), &baseline, names.json));
+  const struct run_spec spec = {.path = path,
+                                .origins = path,
+                                .at = {.texts = {"mark=a", "live-peak", "end"}, .count = 3},
+                                .positions = UINT64_MAX};
+  struct blame_request request = {.origins_fd = -1};
+  if (blame_request_resolve(&request, &names, &spec, workload, error) == 0) {
+    const struct run run = {.figures = made_figures()};
+    json_t *json = json_object();
+    blame_report(json, &run, names.json);
+    json_decref(json);
   }
-  origin_names_close(&names);
+  if (names.fd >= 0)
+    close(names.fd);
+  json_decref(names.json);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {

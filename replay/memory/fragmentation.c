@@ -12,11 +12,11 @@
 
 uint32_t *fragmentation_rounding;
 
-static struct replay_result *result;
+static struct memory_figures *result;
 
-int fragmentation_setup(struct replay_result *into) {
+int fragmentation_setup(struct memory_figures *into) {
   result = into;
-  if (!order_by_turns(result->setup.order) || result->map_residency == RESIDENCY_NONE)
+  if (!order_by_turns(engine.spec->order) || result->map_residency == RESIDENCY_NONE)
     return 0;
   uint64_t bytes = (engine.workload.header.slots + 1ull) * sizeof *fragmentation_rounding;
   fragmentation_rounding = os_map(bytes, true);
@@ -31,7 +31,7 @@ void fragmentation_note_object(uint64_t address, uint64_t bytes) {
 }
 
 static __attribute__((noinline)) uint32_t measure_rounding(uint32_t slot, const struct object *object) {
-  size_t usable = result->setup.null_allocator ? SIZE_MAX : call_usable_size(object->pointer);
+  size_t usable = engine.spec->null_allocator ? SIZE_MAX : call_usable_size(object->pointer);
   uint64_t rounding = usable == SIZE_MAX || usable < object->size_bytes ? 0 : usable - object->size_bytes;
   result->usable_size_missing |= usable == SIZE_MAX;
   return fragmentation_rounding[slot] = rounding < ROUNDING_UNKNOWN ? (uint32_t)rounding : ROUNDING_UNKNOWN - 1;
@@ -59,7 +59,7 @@ static void add_walked(const void *address, size_t bytes, unsigned state, void *
 void fragmentation_begin(void) {
   if (!fragmentation_rounding || result->fragmentation_count > 0)
     return;
-  if (result->malloc_is_of_libc || result->setup.null_allocator)
+  if (engine.result->malloc_is_of_libc || engine.spec->null_allocator)
     residency_visit(os_pages_leave_out);
   result->walk_states = heap_walk_states(result->walk_state_names);
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "replay/engine/state.h"
+#include "replay/memory/memory_figures.h"
 
 enum { ROUNDING_UNKNOWN = UINT32_MAX };
 
@@ -17,7 +18,7 @@ enum { ROUNDING_UNKNOWN = UINT32_MAX };
 extern uint32_t *fragmentation_rounding;
 
 /* Memory pass; call after os_pages_setup. Returns 0, or -1 with errno set. */
-int fragmentation_setup(struct replay_result *result);
+int fragmentation_setup(struct memory_figures *result);
 
 /* The memory map calls these at a position: fragmentation_begin before it reads residency, fragmentation_measure when
    the table of OS pages is filled in; the latter fills in the row's sums. live_bytes: requested, resident or not. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory pass's figures at one position: plain types for the shared result (result.h).
+/* What is measured of memory: plain types for the area that the engine and its parent share.
 
-   Not its job: measuring (replay/memory/). Nothing here is a pointer. */
+   Not its job: measuring. Nothing here is a pointer. */
 #pragma once
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Classes of fill with live requests: nothing, up to 10 %, up to 20 %, ... below 100 %, all of it. */
@@ -19,7 +21,7 @@ struct os_pages_sum {
   uint64_t os_pages[FILL_CLASSES];
 };
 
-/* States of an allocator's own heap walk (replay/memory/heap_walk.h). */
+/* States of an allocator's own heap walk (fragmentation.h). */
 enum { WALK_STATES = 12, WALK_STATE_NAME_BYTES = 24 };
 
 /* A state of the allocator's heap walk: all its bytes, and the resident ones among them. */
@@ -33,4 +35,39 @@ struct fragmentation_row {
   uint64_t live_bytes;               /* requested, resident or not */
   struct os_pages_sum sum;
   struct walked walked[WALK_STATES];
+};
+
+enum {
+  TIMELINE_ROWS = 8192,
+  MAP_POSITIONS = 256,
+  MAP_BYTES = 64 << 20, /* sparse: only what is written costs memory */
+  FRAGMENTATION_ROWS = MAP_POSITIONS + 2,
+};
+
+struct memory_row {
+  uint64_t position, rss_anon_bytes, vm_size_bytes, live_bytes;
+};
+
+/* Of passes that sample memory: the first part of their figures. */
+struct memory_figures {
+  uint64_t rss_anon_start_bytes, vm_size_start_bytes; /* just before the first op */
+  uint64_t rss_anon_end_bytes, vm_size_end_bytes, live_bytes_end;
+  _Atomic uint64_t live_bytes_peak;
+  uint64_t vm_hwm_bytes; /* proc_status.h; the engine's own memory included */
+  struct {
+    uint64_t rss_anon_bytes, vm_size_bytes;
+  } freed, purged;     /* with nothing live; after the allocator's purge call */
+  char purge_call[96]; /* empty: none is known */
+
+  uint64_t rows, rows_lost;
+  struct memory_row timeline[TIMELINE_ROWS];
+  uint64_t map_region_bytes, map_positions_count, map_used_bytes, map_lost_bytes, map_lost_resident_bytes;
+  uint32_t map_residency; /* enum residency_method */
+  uint64_t map_positions[MAP_POSITIONS + 2];
+  uint8_t map[MAP_BYTES];
+  uint64_t fragmentation_count;
+  bool usable_size_missing; /* the allocator has no malloc_usable_size */
+  unsigned walk_states;     /* 0: it offers no heap walk */
+  char walk_state_names[WALK_STATES][WALK_STATE_NAME_BYTES];
+  struct fragmentation_row fragmentation[FRAGMENTATION_ROWS];
 };

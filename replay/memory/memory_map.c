@@ -14,7 +14,7 @@ enum {
   CELL_BYTES = 16,
 };
 
-static struct replay_result *result;
+static struct memory_figures *result;
 static unsigned region_shift;
 
 /* The position being written: its cells are in rising order of regions, and the last one is still growing. */
@@ -31,7 +31,7 @@ static void ignore_range(uint64_t address, uint64_t bytes) {
   (void)bytes;
 }
 
-int memory_map_setup(struct replay_result *into) {
+int memory_map_setup(struct memory_figures *into) {
   result = into;
   if (os_pages_setup(engine.workload.header.peak_live_os_page_bytes) != 0)
     return -1;
@@ -141,7 +141,7 @@ void memory_map_add(uint64_t position, uint64_t rss_anon_bytes) {
   fragmentation_add(position, rss_anon_bytes, live_bytes);
 }
 
-void memory_map_look(uint64_t position, uint64_t rss_anon_bytes, bool add, struct fragmentation_row *parts) {
+void memory_map_sample(uint64_t position, uint64_t rss_anon_bytes, bool add, struct fragmentation_row *parts) {
   *parts = (struct fragmentation_row){.position = position, .rss_anon_bytes = rss_anon_bytes, .live_bytes = look()};
   if (add)
     add_position(position);

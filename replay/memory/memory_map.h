@@ -10,9 +10,10 @@
 #pragma once
 
 #include "replay/engine/state.h"
+#include "replay/memory/memory_figures.h"
 
 /* Chooses the size of a region, from the workload's peak. Returns 0, or -1 with errno set. */
-int memory_map_setup(struct replay_result *result);
+int memory_map_setup(struct memory_figures *result);
 
 /* Adds a position: u32 n, then n times (u64 region number, u32 live bytes, u32 resident bytes), regions ascending.
    rss_anon_bytes: of the process, read just before the call. One caller at a time. */
@@ -21,4 +22,4 @@ void memory_map_add(uint64_t position, uint64_t rss_anon_bytes);
 /* Samples a position for the blame pass (replay/blame/): fills in parts, and adds the position only if `add`. The table
    of OS pages stays as of this moment until the next sample. Call only where fragmentation is measured, after the first
    memory_map_add. */
-void memory_map_look(uint64_t position, uint64_t rss_anon_bytes, bool add, struct fragmentation_row *parts);
+void memory_map_sample(uint64_t position, uint64_t rss_anon_bytes, bool add, struct fragmentation_row *parts);

@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/parent/report.h"
 
-#include "core/sharing/line_sharing.h"
 #include "core/trace/summary.h"
-#include "replay/calls/touch.h"
-#include "replay/parent/names.h"
-#include "replay/parent/report_json.h"
-#include "replay/passes/blame/blame_json.h"
-#include "replay/passes/contention/contention_json.h"
-#include "replay/passes/instructions_json.h"
-#include "replay/passes/memory_json.h"
-#include "replay/passes/misses_json.h"
-#include "replay/passes/pmu_json.h"
-#include "replay/passes/time/time_json.h"
+#include "replay/parent/spec.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <zlib.h>
 
 static void add_allocator_stats(json_t *into, const struct allocator_stats *stats) {
   if (stats->count == 0)
@@ -28,14 +19,14 @@ static void add_allocator_stats(json_t *into, const struct allocator_stats *stat
 }
 
 /* Writes the order as the option takes it. */
-static void order_text(const struct run_request *request, char *text, size_t bytes) {
-  const char *name = order_name(request->order);
-  if (request->order == ORDER_WINDOW)
-    snprintf(text, bytes, "%s=%" PRIu64, name, request->window);
-  else if (request->order == ORDER_RANDOM)
-    snprintf(text, bytes, "%s=%" PRIu64, name, request->seed);
-  else if (request->order == ORDER_PACED)
-    snprintf(text, bytes, "%s=%g", name, request->speed);
+static void order_text(const struct run_spec *spec, char *text, size_t bytes) {
+  const char *name = order_names[spec->order];
+  if (spec->order == ORDER_WINDOW)
+    snprintf(text, bytes, "%s=%" PRIu64, name, spec->window);
+  else if (spec->order == ORDER_RANDOM)
+    snprintf(text, bytes, "%s=%" PRIu64, name, spec->seed);
+  else if (spec->order == ORDER_PACED)
+    snprintf(text, bytes, "%s=%g", name, spec->speed);
   else
     snprintf(text, bytes, "%s", name);
 }
@@ -68,74 +59,76 @@ static json_t *pace_json(const struct replay_pace *pace) {
                    json_unsigned(pace->late_max_ns));
 }
 
-json_t *report_run(const struct run *run, const struct run_request *request, const struct baseline *baseline,
-                   double engine_cycles_per_op) {
+json_t *report_run(const struct run *run) {
+  const struct run_spec *spec = run->spec;
   struct replay_result *result = run->result;
-  char order[48];
-  order_text(request, order, sizeof order);
-  char touch[48];
-  bool bounded = result->setup.touch <= TOUCH_LINES && result->setup.touch_bound_bytes != TOUCH_BOUND_BYTES;
-  snprintf(touch, sizeof touch, bounded ? "%s=%" PRIu64 : "%s", touch_name(result->setup.touch),
-           result->setup.touch_bound_bytes);
-  json_t *out = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o}", "pass", pass_name(request->pass),
-                          "order", order, "touch", touch, "ops", json_unsigned(result->ops), "threads",
-                          json_unsigned(result->thread_count), "wall_ns", json_unsigned(result->wall_ns), "cycles_hz",
-                          run_cycles_hz(), "failed_calls", json_unsigned(result->failed_calls), "skipped_ops",
-                          json_unsigned(result->skipped), "waits", waits_json(run->result), "folded_calls",
-                          call_counts_json(result->substituted));
-  if (request->order == ORDER_PACED)
-    json_object_set_new(out, "pace", pace_json(&result->pace));
-  if (request->as_malloc)
-    json_object_set_new(out, "as_malloc", json_true());
-  if (request->threads_to_cores)
-    json_object_set_new(out, "threads_to_cores", json_true());
-  if (request->null_allocator)
-    json_object_set_new(out, "null_allocator", json_true());
-  if (request->op_limit)
-    json_set_count(out, "op_limit", request->op_limit);
-  json_object_set_new(out, "clock", json_string(result->clock_recorded ? "recorded" : "real"));
-  if (request->pass == PASS_TIME && request->disturb_lines > 0)
-    json_set_count(out, "disturb_lines", request->disturb_lines);
-  json_object_set_new(out, "aslr", json_boolean(result->aslr));
-  if (engine_cycles_per_op >= 0)
-    json_object_set_new(out, "engine_cycles_per_op", json_real(engine_cycles_per_op));
-  add_allocator_stats(out, &result->allocator_stats);
-  switch (request->pass) {
-  case PASS_TIME:
-    report_time(out, run, request, engine_cycles_per_op);
-    break;
-  case PASS_BARE:
-    report_pmu(out, result);
-    /* Of whole streams, without waits and counter reads. */
-    json_set_count(out, "cycles_total", (uint64_t)((double)result->cpu_ns * run_cycles_hz() / 1e9));
-    json_set_count(out, "cpu_ns", result->cpu_ns);
-    break;
-  case PASS_MEMORY:
-    report_memory(out, run, baseline);
-    break;
-  case PASS_BLAME:
-    report_memory(out, run, baseline);
-    json_object_set_new(out, "blame", report_blame(result, baseline, request->origin_names));
-    break;
-  case PASS_INSTRUCTIONS:
-    report_instructions(out, run);
-    break;
-  case PASS_MISSES:
-    report_misses(out, run);
-    break;
-  case PASS_CONTENTION:
-    json_object_set_new(out, "contention", report_contention(run));
-    break;
-  case PASS_SHARING:
-    json_object_set_new(out, "line_sharing", line_sharing_json(&result->sharing));
-    break;
-  case PASS_VERIFY:
-    json_object_set_new(out, "verified",
-                        json_pack("{s:o, s:o, s:o, s:o}", "objects", json_unsigned(result->verified_objects), "bytes",
-                                  json_unsigned(result->verified_bytes), "partly_stamped_objects",
-                                  json_unsigned(result->verified_partly), "live_objects_at_end",
-                                  json_unsigned(result->verified_at_end)));
-    break;
+  char order[48], touch[48];
+  order_text(spec, order, sizeof order);
+  bool bounded = result->spec.touch <= TOUCH_LINES && result->spec.touch_bound_bytes != TOUCH_BOUND_BYTES;
+  snprintf(touch, sizeof touch, bounded ? "%s=%" PRIu64 : "%s", touch_names[result->spec.touch],
+           result->spec.touch_bound_bytes);
+  if (spec->baseline_only) {
+    json_t *baseline = json_object();
+    spec->pass->report(baseline, run);
+    return baseline;
   }
+  double engine_cycles = report_engine_cycles(run);
+  json_t *out =
+      json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o}", "pass", spec->pass->name, "order", order,
+                "touch", touch, "ops", json_unsigned(result->ops), "threads", json_unsigned(result->thread_count),
+                "wall_ns", json_unsigned(result->wall_ns), "cycles_hz", run_cycles_hz(), "failed_calls",
+                json_unsigned(result->failed_calls), "skipped_ops", json_unsigned(result->skipped), "waits",
+                waits_json(result), "folded_calls", call_counts_json(result->substituted));
+  if (spec->order == ORDER_PACED)
+    json_object_set_new(out, "pace", pace_json(&result->pace));
+  if (spec->as_malloc)
+    json_object_set_new(out, "as_malloc", json_true());
+  if (spec->threads_to_cores)
+    json_object_set_new(out, "threads_to_cores", json_true());
+  if (spec->null_allocator)
+    json_object_set_new(out, "null_allocator", json_true());
+  if (spec->op_limit)
+    json_set_count(out, "op_limit", spec->op_limit);
+  json_object_set_new(out, "clock", json_string(result->clock_recorded ? "recorded" : "real"));
+  if (spec->disturb_lines > 0)
+    json_set_count(out, "disturb_lines", spec->disturb_lines);
+  json_object_set_new(out, "aslr", json_boolean(result->aslr));
+  if (engine_cycles >= 0)
+    json_object_set_new(out, "engine_cycles_per_op", json_real(engine_cycles));
+  add_allocator_stats(out, &result->allocator_stats);
+  spec->pass->report(out, run);
   return out;
+}
+
+double report_engine_cycles(const struct run *run) {
+  return run->engine_ns_per_op < 0 ? run->spec->engine_cycles_per_op : run->engine_ns_per_op * run_cycles_hz() / 1e9;
+}
+
+static char *base64(const uint8_t *bytes, size_t count) {
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  char *text = malloc((count + 2) / 3 * 4 + 1), *at = text;
+  if (!text)
+    return NULL;
+  for (size_t index = 0; index < count; index += 3) {
+    size_t left = count - index;
+    uint32_t group = (uint32_t)bytes[index] << 16;
+    group |= left > 1 ? (uint32_t)bytes[index + 1] << 8 : 0;
+    group |= left > 2 ? bytes[index + 2] : 0;
+    *at++ = digits[group >> 18];
+    *at++ = digits[group >> 12 & 63];
+    *at++ = left > 1 ? digits[group >> 6 & 63] : '=';
+    *at++ = left > 2 ? digits[group & 63] : '=';
+  }
+  *at = '\0';
+  return text;
+}
+
+char *report_packed(const void *bytes, size_t count) {
+  uLongf packed_bytes = compressBound(count);
+  uint8_t *packed = malloc(packed_bytes);
+  char *text = NULL;
+  if (packed && compress2(packed, &packed_bytes, bytes, count, 6) == Z_OK)
+    text = base64(packed, packed_bytes);
+  free(packed);
+  return text;
 }

@@ -1,61 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes one run: starts the engine process, watches it, collects its measurements. The parent's half.
 
-   Not its job: options (replay_main.c), output (report.c), measuring (engine.c).
+   Not its job: options (spec.h), output (report.h), measuring (engine.c, replay/passes/).
    Invariants: the engine gets its own fresh process, which dies with this one; a run that fails gives one error with
    the reason (the workload's offset, or which op of which thread the allocator died at), and leaves no process. An
    engine that makes no progress for 60 s, or whose threads all wait for one another for 3 s, is killed and reported.
    Single-threaded. */
 #pragma once
 
+#include "core/base/error.h"
+#include "core/valgrind/command.h"
+#include "replay/engine/pass.h"
 #include "replay/engine/result.h"
 #include "replay/parent/syscalls.h"
-#include "replay/passes/instruction_counter.h"
-#include "replay/passes/miss_counter.h"
-
-struct run_request {
-  const char *path; /* workload */
-  int workload_fd;
-  uint32_t threads, slots;
-  uint64_t ops;
-  enum replay_pass pass;
-  enum replay_order order;
-  enum touch_policy touch;
-  const struct window_edges *edges; /* instructions and misses pass; NULL: none */
-  /* Misses pass: the file of recorded accesses; NULL: none. Caches and TLBs in the tool's syntax; NULL: its defaults.
-   */
-  const char *accesses, *caches, *tlbs;
-  const char *origins;        /* blame pass: file; NULL: none */
-  const json_t *origin_names; /* blame pass: the file's JSON */
-  struct blame_setup blame;
-  uint64_t touch_bound_bytes; /* touch.h */
-  uint64_t window, op_limit, seed, disturb_lines;
-  double speed;
-  bool as_malloc, threads_to_cores, real_clock;
-  bool null_allocator, baseline_only;
-  bool aslr;             /* leave address space randomisation as it is */
-  char *const *preloads; /* NULL-terminated; NULL: none */
-  char *const *settings; /* NAME=VALUE, NULL-terminated; NULL: none */
-  int progress_fd;       /* -1: none */
-};
 
 struct run {
+  const struct run_spec *spec;
   struct replay_result *result; /* mapped; run_free unmaps it */
+  void *figures;                /* the pass's, in the same area */
   uint64_t result_bytes;
+  int result_fd;
+  bool under_valgrind;
   struct syscalls syscalls;
-  struct instruction_counts instructions; /* instructions pass */
-  struct access_stream accesses;          /* misses pass */
-  json_t *simulated;                      /* misses pass: the tool's result; NULL: none */
+  struct baseline baseline; /* measured by a pass that needs it */
+  double engine_ns_per_op;  /* the same; < 0: not measured */
+  json_t *engine_counters;  /* per op, measured with it; NULL: none */
+  json_t *counted;          /* what our Valgrind tool wrote; NULL: nothing */
+  void *own;                /* the pass's, from malloc */
 };
 
-/* The engine's memory just before its first op, without an allocator under test: to be subtracted. */
-struct baseline {
-  uint64_t rss_anon_bytes, vm_size_bytes;
-};
-
-/* Returns 0, or -1 with error filled in. Call run_free in either case. */
-int run_engine(struct run *run, const struct run_request *request, struct error *error);
+/* Makes the area, then starts and watches the engine as the pass says. Returns 0, or -1 with error filled in. Call
+   run_free in either case. */
+int run_engine(struct run *run, const struct run_spec *spec, struct error *error);
 void run_free(struct run *run);
+
+/* For passes: the two halves of a run without any pass's own steps. valgrind: the engine runs under it; NULL: not. The
+   spec must stay as long as the run. Return 0, or -1 with error filled in. */
+int run_open(struct run *run, const struct run_spec *spec, struct error *error);
+int run_process(struct run *run, const struct run_spec *spec, struct valgrind_command *valgrind, struct error *error);
+
+/* Returns the same spec, quiet and on the engine's own allocator. */
+struct run_spec run_spec_without_allocator(const struct run_spec *spec);
 
 /* Returns the frequency of the cycle counter, measured since this process's first run; sleeps where that is too short.
    Call it when all runs are over, as the result is kept: a sleep after each run would cost as much as a short run. */

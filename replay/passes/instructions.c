@@ -1,7 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/passes/instructions.h"
+/* The instructions pass: it runs under our Valgrind tool (observe/valgrind, mode count), which counts the instructions
+   of each call exactly and repeatably.
 
+   Job: make each kind of call from a separate function, so that the figures can be attributed by caller; start the
+   engine under the tool, and read what it counted. Not its job: subtracting anything: a call's cost is what is executed
+   below its call instruction, which is the allocator's code only. Threads take turns under Valgrind, so spinning and
+   waiting differ from a normal run. */
 #include "core/system/valgrind_requests.h"
+#include "core/valgrind/command.h"
+#include "replay/engine/loop.h"
+#include "replay/parent/report.h"
+#include "replay/passes/windows.h"
+
+#include <stdlib.h>
+
+struct instruction_figures {
+  struct window_edges edges;  /* written by the parent */
+  uint64_t calls[CALL_LIMIT]; /* by the call recorded */
+};
 
 /* The tool distinguishes callers by address: one function for each kind of call, in its own section,
    whose first and last address the linker defines. The text in the assembly keeps the compiler from merging these
@@ -16,13 +32,14 @@
   }
 #include "core/trace/calls.def"
 
-void *instructions_call(struct worker *worker, uint8_t entry, const struct op *op) {
+/* Makes the call of op, and counts it under its kind. Returns the object, or NULL. */
+static __attribute__((noinline)) void *call_counted(uint64_t calls[CALL_LIMIT], uint8_t entry, const struct op *op) {
   static void *(*const callers[CALL_LIMIT])(uint8_t, const struct op *) = {
 #define CALL(id, ident, name, acquires, released, size, param) [id] = heaptape_calls_##ident,
 #include "core/trace/calls.def"
   };
   uint8_t id = op->call & CALL_ID_MASK;
-  worker->call_counts[id]++;
+  calls[id]++;
   return callers[id](entry, op);
 }
 
@@ -30,7 +47,7 @@ void *instructions_call(struct worker *worker, uint8_t entry, const struct op *o
   extern const char __start_heaptape_code_##ident[], __stop_heaptape_code_##ident[];
 #include "core/trace/calls.def"
 
-void instructions_begin(void) {
+static void setup(void) {
   static const struct {
     unsigned long kind;
     const char *first, *end;
@@ -45,10 +62,186 @@ void instructions_begin(void) {
                                                                (unsigned long)callers[index].end});
 }
 
-void instructions_loaded(void) {
-  valgrind_request(VALGRIND_REQUEST_LOADED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
+/* Reports to the tool that the allocator's start-up is over. */
+static void first_op(void) {
+  const struct instruction_figures *figures = engine.figures;
+  valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
+  windows_begin(&figures->edges);
 }
 
-void instructions_started(void) {
-  valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
+static void add_worker(const struct worker *worker) {
+  struct instruction_figures *figures = engine.figures;
+  const uint64_t *calls = worker->own;
+  for (int id = 0; id < CALL_LIMIT; id++)
+    figures->calls[id] += calls[id];
 }
+
+static ALWAYS_INLINE void *call(const struct step *step) {
+  return call_counted(step->own, step->plan.entry, step->op);
+}
+
+static ALWAYS_INLINE void after_op(const struct step *step, int64_t before) {
+  (void)step;
+  (void)before;
+  windows_after_op();
+}
+
+static const struct loop_hooks freely = {.call = call}, by_turns = {.call = call, .after_op = after_op};
+PASS_LOOPS(instructions, freely, by_turns)
+
+/* Between two edges of windows. */
+struct window_count {
+  uint64_t calls[CALL_LIMIT], instructions[CALL_LIMIT];
+};
+
+/* Instructions counted below each kind of call, and before the first op. */
+struct instruction_counts {
+  uint64_t calls[CALL_LIMIT];
+  uint64_t startup;         /* while the allocator ran: its constructors, and calls of the dynamic linker's and the
+                               libraries' constructors */
+  uint64_t startup_process; /* with what the dynamic linker and the libraries' constructors executed until main began;
+                               not the engine's own, which examines each loaded library */
+  struct window_count windows[]; /* between two edges: one fewer than there are edges */
+};
+
+/* Counts before the first edge belong to no window. */
+static void add_row(const json_t *row, uint32_t edges, struct window_count *windows) {
+  json_int_t at[4];
+  for (size_t column = 0; column < 4; column++)
+    at[column] = json_integer_value(json_array_get(row, column));
+  if (at[0] < 1 || at[0] >= edges || at[1] < 0 || at[1] >= CALL_LIMIT)
+    return;
+  windows[at[0] - 1].calls[at[1]] = (uint64_t)at[2];
+  windows[at[0] - 1].instructions[at[1]] = (uint64_t)at[3];
+}
+
+static int read_windows(const char *path, const json_t *snapshots, uint32_t edges, struct instruction_counts *counts,
+                        struct error *error) {
+  if (json_integer_value(json_object_get(snapshots, "count")) != edges)
+    return error_set(error, path, "the Valgrind tool did not count by windows");
+  json_t *rows = json_object_get(snapshots, "rows"), *row;
+  size_t index;
+  json_array_foreach(rows, index, row) add_row(row, edges, counts->windows);
+  return 0;
+}
+
+/* A kind is the call's id (setup). */
+static int read_ours(const char *path, uint32_t edges, struct instruction_counts *counts, struct error *error) {
+  json_error_t what;
+  json_t *result = json_load_file(path, 0, &what);
+  json_t *kinds = json_object_get(result, "kinds"), *entry;
+  size_t index;
+  json_array_foreach(kinds, index, entry) {
+    json_int_t kind = json_integer_value(json_object_get(entry, "kind"));
+    if (kind >= 0 && kind < CALL_LIMIT)
+      counts->calls[kind] = (uint64_t)json_integer_value(json_object_get(entry, "instructions"));
+  }
+  const json_t *startup = json_object_get(result, "startup");
+  counts->startup = (uint64_t)json_integer_value(json_object_get(startup, "allocator_instructions"));
+  counts->startup_process =
+      counts->startup + (uint64_t)json_integer_value(json_object_get(startup, "loading_instructions"));
+  int status = json_is_array(kinds) ? 0 : error_set(error, path, "the Valgrind tool left no result");
+  if (status == 0 && edges > 0)
+    status = read_windows(path, json_object_get(result, "snapshots"), edges, counts, error);
+  json_decref(result);
+  return status;
+}
+
+static int launch(struct run *run, const struct run_spec *spec, struct error *error) {
+  struct instruction_figures *figures = run->figures;
+  struct valgrind_command command = {0};
+  char why[sizeof error->text - 128];
+  if (windows_read(&figures->edges, spec, error) != 0)
+    return -1;
+  if (valgrind_find(&command.valgrind, why, sizeof why) != 0)
+    return error_set(error, spec->path, "instructions can't be counted here: %s", why);
+  struct instruction_counts *counts = run->own =
+      calloc(1, sizeof *counts + figures->edges.count * sizeof *counts->windows);
+  if (!counts)
+    return error_set(error, spec->path, "out of memory");
+  int status = valgrind_command_open(&command, error);
+  if (status == 0) {
+    valgrind_command_add(&command, "--tool=heaptape");
+    valgrind_command_add(&command, "--mode=count");
+    valgrind_command_add(&command, "--out-file=%s", command.output);
+    valgrind_command_threads(&command, spec->threads);
+    status = run_process(run, spec, &command, error);
+  }
+  if (status == 0)
+    status = read_ours(command.output, figures->edges.count, counts, error);
+  valgrind_command_close(&command);
+  return status;
+}
+
+/* Counts between each two edges, for the kinds of calls that the run made. */
+static json_t *windows_json(const struct instruction_figures *figures, const struct instruction_counts *counted) {
+  const struct window_edges *edges = &figures->edges;
+  json_t *calls = json_object(), *instructions = json_object();
+  for (int id = 0; id < CALL_LIMIT; id++) {
+    if (figures->calls[id] == 0)
+      continue;
+    json_t *counts = json_array(), *totals = json_array();
+    for (uint32_t window = 0; window + 1 < edges->count; window++) {
+      json_array_append_new(counts, json_unsigned(counted->windows[window].calls[id]));
+      json_array_append_new(totals, json_unsigned(counted->windows[window].instructions[id]));
+    }
+    json_object_set_new(calls, call_table[id].name, counts);
+    json_object_set_new(instructions, call_table[id].name, totals);
+  }
+  return json_pack("{s:o, s:o, s:o}", "positions", windows_positions_json(edges), "calls", calls, "instructions",
+                   instructions);
+}
+
+/* Instructions are the allocator's only, as counted under Valgrind; numbers of calls are counted by the engine. */
+static void report(json_t *into, const struct run *run) {
+  const struct instruction_figures *figures = run->figures;
+  const struct instruction_counts *counted = run->own;
+  json_t *calls = json_object();
+  uint64_t total = 0;
+  for (int id = 0; id < CALL_LIMIT; id++) {
+    uint64_t count = figures->calls[id], instructions = counted->calls[id];
+    if (count == 0)
+      continue;
+    json_object_set_new(calls, call_table[id].name,
+                        json_pack("{s:o, s:o, s:f}", "count", json_unsigned(count), "instructions_total",
+                                  json_unsigned(instructions), "instructions_mean",
+                                  (double)instructions / (double)count));
+    total += instructions;
+  }
+  json_object_set_new(into, "calls", calls);
+  json_set_count(into, "instructions_total", total);
+  if (figures->edges.count > 0)
+    json_object_set_new(into, "windows", windows_json(figures, counted));
+  json_set_count(into, "startup_instructions", counted->startup);
+  json_set_count(into, "startup_process_instructions", counted->startup_process);
+}
+/* 0 if there are no instructions below one kind of call. */
+static uint64_t counted(const struct run *run) {
+  const struct instruction_figures *figures = run->figures;
+  const struct instruction_counts *counts = run->own;
+  for (int id = 0; id < CALL_LIMIT; id++)
+    if (figures->calls[id] > 0 && counts->calls[id] == 0)
+      return 0;
+  return 1;
+}
+
+const struct pass pass_instructions = {
+    .name = "instructions",
+    .summary = "instructions per call, counted exactly by our Valgrind tool",
+    .order = ORDER_RECORDED,
+    .repeats = TWICE,
+    .by_default = true,
+    .exact = true,
+    .counts_startup = true,
+    .takes = TAKES_WINDOWS,
+    .loops = {instructions_freely, instructions_by_turns},
+    .worker_bytes = CALL_LIMIT * sizeof(uint64_t),
+    .figures_bytes = sizeof(struct instruction_figures),
+    .setup = setup,
+    .first_op = first_op,
+    .add_worker = add_worker,
+    .launch = launch,
+    .report = report,
+    .counts = "instructions",
+    .counted = counted,
+};

@@ -1,26 +1,259 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/passes/misses.h"
+/* The misses pass: it runs under our Valgrind tool (observe/valgrind, mode replay), which simulates caches and TLBs for
+   the accesses that the program made when it was recorded, at the addresses that this allocator returned.
 
+   Job: report to the tool where the table of objects is, and announce each op before it is made; check the recorded
+   accesses, start the engine under the tool, read its result. Not its job: the accesses (the tool reads their stream
+   itself, so that the engine's accesses do not enter the caches), the model (observe/valgrind/simulate/simulate.h).
+   Invariants: the order is the recorded one; each op of the workload is announced exactly once, skipped ones too;
+   nothing is written to objects, as the program's own writes are in the stream. */
 #include "core/system/valgrind_requests.h"
-#include "replay/engine/state.h"
+#include "core/valgrind/command.h"
+#include "replay/engine/loop.h"
+#include "replay/parent/report.h"
+#include "replay/passes/access_stream.h"
+#include "replay/passes/windows.h"
 
+#include <inttypes.h>
 #include <stddef.h>
+#include <stdlib.h>
+
+/* Between two ops, all of the program's accesses meanwhile are simulated: about 10 million accesses/s. */
+#define MISSES_HANG_NS 3600000000000u
 
 /* The layout in which the tool reads the table. */
 _Static_assert(sizeof(struct object) == 2 * sizeof(uint64_t) && offsetof(struct object, pointer) == 0,
                "an entry is two words, the first the object's address");
 
-/* The assembly keeps the compiler from leaving the call out. */
-__attribute__((noinline)) void misses_before_op(void) {
+/* Here the tool plays the stream. The assembly keeps the compiler from leaving the call out. */
+static __attribute__((noinline)) void announce_op(void) {
   __asm__ volatile("" ::: "memory");
 }
 
-void misses_started(void) {
-  valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[5]){0});
+/* The process's start-up is over. */
+static void process_begins(void) {
+  valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
 }
 
-void misses_begin(void) {
-  valgrind_request(VALGRIND_REQUEST_CALLS, (const unsigned long[VALGRIND_ARGUMENTS]){(unsigned long)misses_before_op,
-                                                                                     (unsigned long)engine.objects,
-                                                                                     engine.workload.header.slots});
+static void setup(void) {
+  valgrind_request(VALGRIND_REQUEST_CALLS,
+                   (const unsigned long[VALGRIND_ARGUMENTS]){(unsigned long)announce_op, (unsigned long)engine.objects,
+                                                             engine.workload.header.slots});
 }
+
+static void first_op(void) {
+  windows_begin(engine.figures);
+}
+
+static ALWAYS_INLINE int64_t before_op(const struct step *step) {
+  (void)step;
+  announce_op();
+  return 0;
+}
+
+static ALWAYS_INLINE void after_op(const struct step *step, int64_t before) {
+  (void)step;
+  (void)before;
+  windows_after_op();
+}
+
+static const struct loop_hooks hooks = {.before_op = before_op, .after_op = after_op};
+PASS_LOOP_BY_TURNS(misses, hooks)
+
+static void add_arguments(struct valgrind_command *command, const struct run_spec *spec) {
+  valgrind_command_threads(command, spec->threads);
+  valgrind_command_add(command, "--tool=heaptape");
+  valgrind_command_add(command, "--mode=replay");
+  valgrind_command_add(command, "--out-file=%s", command->output);
+  valgrind_command_add(command, "--accesses=%s", spec->accesses);
+  if (spec->caches)
+    valgrind_command_add(command, "--caches=%s", spec->caches);
+  if (spec->tlbs)
+    valgrind_command_add(command, "--tlbs=%s", spec->tlbs);
+}
+
+static int read_result(struct run *run, const struct run_spec *spec, const char *path, struct error *error) {
+  const struct window_edges *edges = run->figures;
+  json_error_t what;
+  run->counted = json_load_file(path, 0, &what);
+  if (!run->counted)
+    return error_set(error, path, "the Valgrind tool left no result");
+  json_t *first = json_array_get(json_object_get(run->counted, "caches"), 0);
+  if (json_array_size(json_object_get(first, "snapshots")) != edges->count)
+    return error_set(error, path, "the Valgrind tool did not count by windows");
+  uint64_t events = (uint64_t)json_integer_value(json_object_get(run->counted, "events"));
+  if (events != spec->ops)
+    return error_set(error, spec->accesses, "calls played: %" PRIu64 " of %" PRIu64 "; the file was changed meanwhile",
+                     events, spec->ops);
+  return 0;
+}
+
+static int launch(struct run *run, const struct run_spec *spec, struct error *error) {
+  struct access_stream *stream = run->own = calloc(1, sizeof *stream);
+  struct valgrind_command command = {0};
+  char why[sizeof error->text - 128];
+  if (!stream)
+    return error_set(error, spec->path, "out of memory");
+  if (windows_read(run->figures, spec, error) != 0)
+    return -1;
+  if (valgrind_find(&command.valgrind, why, sizeof why) != 0)
+    return error_set(error, spec->path, "misses can't be counted here: %s", why);
+  if (access_stream_check(stream, spec->accesses, spec->ops, spec->slots, error) != 0)
+    return -1;
+  int status = valgrind_command_open(&command, error);
+  if (status == 0) {
+    add_arguments(&command, spec);
+    status = run_process(run, spec, &command, error);
+  }
+  if (status == 0)
+    status = read_result(run, spec, command.output, error);
+  valgrind_command_close(&command);
+  return status;
+}
+
+/* Totals of the program are from its recording: the replay executes nothing of it. NULL: not in the recording. */
+static json_t *total_json(const struct access_stream *stream, enum access_total total) {
+  return stream->totals_known >> total & 1 ? json_unsigned(stream->totals[total]) : json_null();
+}
+
+static json_t *sum_json(const json_t *left, const json_t *right) {
+  if (!json_is_integer(left) || !json_is_integer(right))
+    return json_null();
+  return json_integer(json_integer_value(left) + json_integer_value(right));
+}
+
+/* The recording begins after the dynamic linker's work: that of the engine's process is used for the program's. It is
+   outside of all bursts. */
+static json_t *with_startup(const struct access_stream *stream, enum access_total total, const json_t *startup) {
+  json_t *recorded = total_json(stream, total);
+  if (json_is_integer(recorded) && !stream->has_bursts)
+    json_integer_set(recorded, json_integer_value(recorded) + json_integer_value(startup));
+  return recorded;
+}
+
+/* Rows of caches or TLBs: their size, ways and data misses; for caches, also the sequential misses among them. */
+static json_t *levels_json(const json_t *levels, const char *size) {
+  json_t *rows = json_array();
+  size_t index;
+  json_t *level;
+  json_array_foreach(levels, index, level) {
+    json_t *row = json_object();
+    const char *const keys[] = {size, "ways", "misses", "sequential_misses", "first_misses"};
+    for (size_t key = 0; key < sizeof keys / sizeof *keys; key++)
+      if (json_object_get(level, keys[key]))
+        json_object_set(row, keys[key], json_object_get(level, keys[key]));
+    json_array_append_new(rows, row);
+  }
+  return rows;
+}
+
+/* The misses of each cache or TLB up to each edge. */
+static json_t *until_edges_json(const json_t *levels, const char *size) {
+  json_t *rows = json_array(), *level;
+  size_t index;
+  json_array_foreach(levels, index, level) json_array_append_new(
+      rows, json_pack("{s:O, s:O}", size, json_object_get(level, size), "misses", json_object_get(level, "snapshots")));
+  return rows;
+}
+
+static json_t *windows_json(const struct run *run, const struct window_edges *edges) {
+  return json_pack("{s:o, s:o, s:o}", "positions", windows_positions_json(edges), "caches",
+                   until_edges_json(json_object_get(run->counted, "caches"), "bytes"), "tlbs",
+                   until_edges_json(json_object_get(run->counted, "tlbs"), "entries"));
+}
+
+/* Figures as simulated: of both sides, or one. */
+static json_t *simulated_json(const json_t *from) {
+  json_t *out = json_object();
+  for (const char *const *key = (const char *const[]){"instructions", "data_accesses", "page_faults", "syscalls", NULL};
+       *key; key++)
+    json_object_set_new(out, *key,
+                        json_is_integer(json_object_get(from, *key)) ? json_incref(json_object_get(from, *key))
+                                                                     : json_null());
+  if (json_object_get(from, "unsure_page_faults"))
+    json_object_set(out, "unsure_page_faults", json_object_get(from, "unsure_page_faults"));
+  json_object_set_new(out, "caches", levels_json(json_object_get(from, "caches"), "bytes"));
+  json_object_set_new(out, "tlbs", levels_json(json_object_get(from, "tlbs"), "entries"));
+  return out;
+}
+
+/* What is known of a recording in bursts; all other figures are of the bursts only. */
+static json_t *bursts_json(const struct access_stream *stream, const json_t *simulated) {
+  json_t *bursts = json_object();
+  json_set_count(bursts, "count", stream->bursts);
+  for (const char *const *key = (const char *const[]){"first_lines", "first_pages", "unsure_page_faults", NULL}; *key;
+       key++)
+    json_object_set(bursts, *key, json_object_get(simulated, *key));
+  json_object_set_new(bursts, "outside_program_instructions",
+                      total_json(stream, ACCESS_TOTAL_OUTSIDE_PROGRAM_INSTRUCTIONS));
+  json_object_set(bursts, "outside_allocator_instructions",
+                  json_object_get(json_object_get(simulated, "outside"), "allocator_instructions"));
+  return bursts;
+}
+
+static void report(json_t *into, const struct run *run) {
+  const struct access_stream *stream = run->own;
+  const struct window_edges *edges = run->figures;
+  json_t *out = simulated_json(run->counted);
+  json_t *allocator = simulated_json(json_object_get(run->counted, "allocator"));
+  json_t *program = simulated_json(json_object_get(run->counted, "program"));
+  json_t *startup_instructions = json_object_get(run->counted, "startup_instructions");
+  json_t *startup_accesses = json_object_get(run->counted, "startup_accesses");
+  json_object_set_new(program, "instructions",
+                      with_startup(stream, ACCESS_TOTAL_PROGRAM_INSTRUCTIONS, startup_instructions));
+  json_object_set_new(program, "data_accesses", with_startup(stream, ACCESS_TOTAL_PROGRAM_ACCESSES, startup_accesses));
+  json_object_set_new(program, "syscalls", total_json(stream, ACCESS_TOTAL_SYSCALLS));
+  for (const char *const *key = (const char *const[]){"data_accesses", "syscalls", NULL}; *key; key++)
+    json_object_set_new(out, *key, sum_json(json_object_get(allocator, *key), json_object_get(program, *key)));
+  json_object_del(out, "instructions");
+  json_object_set(out, "program_instructions", json_object_get(program, "instructions"));
+  json_object_set(out, "allocator_instructions", json_object_get(allocator, "instructions"));
+  /* The recording doesn't say which the program's were. */
+  if (json_object_get(json_object_get(run->counted, "allocator"), "syscalls_by_kind"))
+    json_object_set(allocator, "syscalls_by_kind",
+                    json_object_get(json_object_get(run->counted, "allocator"), "syscalls_by_kind"));
+  json_object_set_new(out, "allocator", allocator);
+  json_object_set_new(out, "program", program);
+  json_object_del(out, "unsure_page_faults"); /* they are among those of bursts */
+  if (stream->has_bursts)
+    json_object_set_new(out, "bursts", bursts_json(stream, run->counted));
+  if (edges->count > 0)
+    json_object_set_new(out, "windows", windows_json(run, edges));
+  json_object_set(out, "startup_instructions", startup_instructions);
+  json_object_set(out, "startup_accesses", startup_accesses);
+  json_set_count(out, "simulated_accesses", stream->accesses);
+  json_object_set(out, "lost_accesses", json_object_get(run->counted, "lost_accesses"));
+  json_set_count(out, "filter_bytes", stream->filter_bytes);
+  json_object_set_new(into, "misses", out);
+}
+/* Bursts may have no calls. */
+static uint64_t counted(const struct run *run) {
+  const struct access_stream *stream = run->own;
+  const json_t *allocator = json_object_get(run->counted, "allocator");
+  return stream->has_bursts || json_integer_value(json_object_get(allocator, "instructions")) > 0;
+}
+
+const struct pass pass_misses = {
+    .name = "misses",
+    .summary = "misses of simulated caches and TLBs, the program's recorded data accesses included",
+    .order = ORDER_RECORDED,
+    .recorded_only = true,
+    .repeats = ONCE,
+    .exact = true,
+    .counts_startup = true,
+    .takes = TAKES_ACCESSES | TAKES_WINDOWS,
+    .needs = TAKES_ACCESSES,
+    .sets_touch = true,
+    .touch = TOUCH_NONE,
+    .without_as_malloc = "--as-malloc leaves out accesses that the misses pass counts",
+    .hang_ns = MISSES_HANG_NS,
+    .loops = {NULL, misses_by_turns},
+    .figures_bytes = sizeof(struct window_edges),
+    .process_begins = process_begins,
+    .setup = setup,
+    .first_op = first_op,
+    .launch = launch,
+    .report = report,
+    .counts = "instructions of the allocator",
+    .counted = counted,
+};

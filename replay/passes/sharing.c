@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/passes/sharing.h"
+/* The sharing pass: which cache lines hold live objects of several threads under this allocator
+   (core/sharing/line_sharing.h).
+
+   Job: report each acquire and release to the line counter, in the order in which they happen. Not its job: counting.
+   Invariants: any order of replay; where threads run side by side, an object is removed before its memory can be handed
+   out again, and added after it was handed out, so no line is counted as shared that was not. The default is the
+   recorded order: the layout depends on which thread requests what, and in which order. Each workload thread is a real
+   thread, so caches and arenas of threads act as in the program, and the figures are the same in each run. Owners are
+   the workload's threads. */
+#include "core/sharing/line_sharing.h"
+#include "replay/engine/loop.h"
+#include "replay/parent/report.h"
 
 #include <errno.h>
 #include <string.h>
@@ -7,9 +18,10 @@
 static struct line_sharing *sharing;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-int sharing_setup(struct replay_result *result) {
-  sharing = line_sharing_begin(&result->sharing, engine.workload.header.ops, 1);
-  return sharing ? 0 : -1;
+static void setup(void) {
+  sharing = line_sharing_begin(engine.figures, engine.workload.header.ops, 1);
+  if (!sharing)
+    engine_fail(NULL, "no memory to count shared cache lines with: %s", strerror(errno));
 }
 
 static bool lives(const struct object *object) {
@@ -21,28 +33,56 @@ static bool lets_go(struct call_plan plan) {
   return (plan.traits & CALL_TAKES) && (plan.traits & (CALL_RELEASES | CALL_ACQUIRES));
 }
 
-void sharing_before_call(const struct replay_thread *self, struct call_plan plan, const struct op *op,
-                         const struct object *object) {
-  if (!lets_go(plan) || !lives(object))
-    return;
+static ALWAYS_INLINE int64_t before_op(const struct step *step) {
+  if (!lets_go(step->plan) || !lives(step->object))
+    return 0;
   pthread_mutex_lock(&lock);
-  line_sharing_remove(sharing, op->slot, self->number);
+  line_sharing_remove(sharing, step->op->slot, step->self->number);
   pthread_mutex_unlock(&lock);
+  return 0;
 }
 
-void sharing_after_call(const struct replay_thread *self, struct call_plan plan, const struct op *op,
-                        const struct object *object) {
-  bool added = (plan.traits & CALL_ACQUIRES) && lives(object);
+static ALWAYS_INLINE void after_op(const struct step *step, int64_t before) {
+  (void)before;
+  const struct object *object = step->object;
+  int status = 0;
   pthread_mutex_lock(&lock);
-  int status = added ? line_sharing_add(sharing, op->slot, (uint64_t)(uintptr_t)object->pointer, object->size_bytes,
-                                        self->number)
-                     : 0;
+  if ((step->plan.traits & CALL_ACQUIRES) && lives(object))
+    status = line_sharing_add(sharing, step->op->slot, (uint64_t)(uintptr_t)object->pointer, object->size_bytes,
+                              step->self->number);
   line_sharing_after_op(sharing);
   pthread_mutex_unlock(&lock);
   if (status != 0)
     engine_fail(NULL, "no memory to count shared cache lines with: %s", strerror(errno));
 }
 
-void sharing_end(void) {
+static void end(void) {
   line_sharing_end(sharing);
 }
+
+static const struct loop_hooks hooks = {.before_op = before_op, .after_op = after_op};
+PASS_LOOPS(sharing, hooks, hooks)
+
+static void report(json_t *into, const struct run *run) {
+  json_object_set_new(into, "line_sharing", line_sharing_json(run->figures));
+}
+
+static uint64_t counted(const struct run *run) {
+  const struct line_sharing_counts *counts = run->figures;
+  return counts->ops;
+}
+
+const struct pass pass_sharing = {
+    .name = "sharing",
+    .summary = "cache lines with live objects of several threads",
+    .order = ORDER_RECORDED,
+    .repeats = TWICE,
+    .exact = true,
+    .loops = {sharing_freely, sharing_by_turns},
+    .figures_bytes = sizeof(struct line_sharing_counts),
+    .setup = setup,
+    .end = end,
+    .report = report,
+    .counts = "ops with their lines",
+    .counted = counted,
+};

@@ -1,13 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/passes/verify.h"
+/* The verify pass: does the allocator keep the rules of malloc? Each op is checked instead of measured.
 
+   Job: fill every byte of every object with the object's own pattern, and fail, naming the op, as soon as
+     - an object is handed out that overlaps a live object (claims.h),
+     - an object is not aligned as requested (calls without an alignment: to 16 bytes; requests below 16 bytes: to the
+       greatest power of two that fits in them, as C allows; size classes of 8 bytes are common),
+     - malloc_usable_size returns less than was requested,
+     - calloc's memory is not zero, or realloc lost contents,
+     - a byte of a live object changed: checked before each call that is passed the object, and at the end.
+   Not its job: time, memory, leaks. Invariants: an object's pattern depends on its slot and on the op that made it, so
+   that neighbours and predecessors have different patterns; up to FILLED_BYTES every byte is filled, of larger objects
+   the first and the last FILLED_BYTES / 2 (verified_partly counts them). Works under any order: an object is checked by
+   the thread that is about to pass it, and no other thread touches it meanwhile. */
 #include "core/base/os.h"
-#include "replay/engine/gate.h"
+#include "replay/engine/loop.h"
+#include "replay/parent/report.h"
 #include "replay/passes/claims.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { FILLED_BYTES = 64 << 20 };
+
+/* Of the run, and of each worker. partly: objects */
+struct verified {
+  uint64_t objects, bytes, partly, at_end;
+};
 
 static const uint64_t STEP = 0x9e3779b97f4a7c15u; /* odd: consecutive words of a pattern differ in most bytes */
 
@@ -29,9 +48,10 @@ struct place {
   uint32_t slot;       /* of the object that is checked */
 };
 
-int verify_setup(void) {
+static void setup(void) {
   acquisitions = os_map((engine.workload.header.slots + 1ull) * sizeof *acquisitions, true);
-  return acquisitions ? claims_setup() : -1;
+  if (!acquisitions || claims_setup() != 0)
+    engine_fail(NULL, "no memory to verify with: %s", strerror(errno));
 }
 
 static const char *call_name(uint8_t call) {
@@ -40,7 +60,7 @@ static const char *call_name(uint8_t call) {
 
 /* Position in the recorded order: exact under that order, else known from the thread's last MARK to 64 ops. */
 static void describe_position(const struct replay_thread *self, char *text, size_t bytes) {
-  if (engine.result->setup.order == ORDER_RECORDED) {
+  if (engine.spec->order == ORDER_RECORDED) {
     uint64_t position = 0;
     for (uint32_t thread = 0; thread < engine.workload.header.threads; thread++)
       position += gate_value(&engine.completed[thread]);
@@ -260,13 +280,15 @@ static void accept(const struct place *place, struct object *object, struct call
   acquisition->op = place->number;
   acquisition->thread = place->thread->number;
   acquisition->call = op->call;
-  struct worker *worker = place->thread->worker;
-  worker->verified_objects++;
-  worker->verified_bytes += op->request_bytes;
-  worker->verified_partly += op->request_bytes > FILLED_BYTES;
+  struct verified *verified = place->thread->worker->own;
+  verified->objects++;
+  verified->bytes += op->request_bytes;
+  verified->partly += op->request_bytes > FILLED_BYTES;
 }
 
-void verify_op(struct replay_thread *self, struct object *object, struct call_plan plan, const struct op *op) {
+/* Makes the call, checking before and after. Ends the process if a rule is broken. */
+static __attribute__((noinline)) void verify_op(struct replay_thread *self, struct object *object,
+                                                struct call_plan plan, const struct op *op) {
   struct place place = {self, op, gate_value(&engine.completed[self->number]), op->slot};
   struct object old = *object;
   if (op->pointer)
@@ -294,13 +316,64 @@ void verify_op(struct replay_thread *self, struct object *object, struct call_pl
   }
 }
 
-void verify_end(void) {
+static void end(void) {
+  struct verified *verified = engine.figures;
   for (uint32_t slot = 0; slot < engine.workload.header.slots; slot++) {
     struct object object = engine.objects[slot];
     if (!object.pointer || object.size_bytes == OBJECT_MISSING)
       continue;
     struct place place = {.slot = slot};
     check_contents(&place, object.pointer, object.size_bytes, object.size_bytes, "a live object was overwritten");
-    engine.result->verified_at_end++;
+    verified->at_end++;
   }
 }
+
+static void add_worker(const struct worker *worker) {
+  struct verified *all = engine.figures;
+  const struct verified *own = worker->own;
+  all->objects += own->objects;
+  all->bytes += own->bytes;
+  all->partly += own->partly;
+}
+
+static ALWAYS_INLINE void replace_op(const struct step *step) {
+  verify_op(step->self, step->object, step->plan, step->op);
+}
+
+static const struct loop_hooks hooks = {.replace_op = replace_op};
+PASS_LOOPS(verify, hooks, hooks)
+
+static void report(json_t *into, const struct run *run) {
+  const struct verified *verified = run->figures;
+  json_object_set_new(into, "verified",
+                      json_pack("{s:o, s:o, s:o, s:o}", "objects", json_unsigned(verified->objects), "bytes",
+                                json_unsigned(verified->bytes), "partly_stamped_objects",
+                                json_unsigned(verified->partly), "live_objects_at_end",
+                                json_unsigned(verified->at_end)));
+}
+
+static uint64_t counted(const struct run *run) {
+  const struct verified *verified = run->figures;
+  return verified->objects + run->result->failed_calls + run->result->skipped;
+}
+
+const struct pass pass_verify = {
+    .name = "verify",
+    .summary = "whether the allocator keeps the rules of malloc: checks each op, measures nothing",
+    .order = ORDER_WINDOW,
+    .repeats = ONCE,
+    .exact = true,
+    .sets_touch = true,
+    .touch = TOUCH_ALL,
+    .without_null = "--null has no memory to verify",
+    .without_as_malloc = "--as-malloc leaves no other entry points to verify",
+    .loops = {verify_freely, verify_by_turns},
+    .worker_bytes = sizeof(struct verified),
+    .figures_bytes = sizeof(struct verified),
+    .setup = setup,
+    .end = end,
+    .add_worker = add_worker,
+    .report = report,
+    .counts = "verified objects",
+    .counted = counted,
+};

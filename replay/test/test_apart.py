@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Objects of a workload in memory apart: who serves them, what counts, and what is refused."""
+"""Objects of a workload in the isolated heap: who serves them, what counts, and what is refused."""
 
 import struct
 import zlib
@@ -68,5 +68,5 @@ def test_an_op_apart_in_a_file_of_version_1_is_refused(tmp_path):
     struct.pack_into("<I", data, 252, zlib.crc32(bytes(data[:252])))
     work.write_bytes(data)
     error = one_error(engine("--pass", "bare", work))
-    assert "memory apart" in error
+    assert "isolated heap" in error
     assert "offset" in error

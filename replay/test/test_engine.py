@@ -240,4 +240,5 @@ def test_wrong_usage_exits_2(single, arguments):
     result = engine(*arguments, single[0])
     assert result.returncode == 2
     assert result.stdout == ""
-    assert "usage:" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("heaptape-replay: ")

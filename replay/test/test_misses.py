@@ -7,8 +7,8 @@ from functools import cache
 
 import heaptape
 import pytest
-from heaptape.run.live import c_library
 from heaptape.results.structs import json_schema
+from heaptape.run.live import c_library
 from heaptape.run.rounds import DEFAULT_PASSES
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* For random oversize objects: no two free blocks are neighbours; once all objects are freed, each segment is one
    block; and a request is served from the smallest free block that is large enough. */
-#include "allocators/bucket/base/states.h"
+#include "allocators/bucket/block.h"
 #include "allocators/common/allocator.h"
 #include "allocators/common/entry.h"
 #include "allocators/test/model.h"

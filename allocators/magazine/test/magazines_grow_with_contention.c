@@ -2,8 +2,8 @@
 /* Magazines of a class double in size each time that its depot's lock was found taken 16 times, if magazine_grow is on;
    never if it is off, and magazines of other classes do not change. */
 #include "allocators/common/entry.h"
-#include "allocators/magazine/depot.h"
-#include "allocators/magazine/zone/class.h"
+#include "allocators/magazine/magazines.h"
+#include "allocators/magazine/zones.h"
 #include "allocators/test/counted.h"
 
 #include <pthread.h>

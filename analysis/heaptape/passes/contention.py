@@ -17,7 +17,7 @@ KEYS = ["workload", "allocator", "by", "name", "call"]
 SUMS = ["waits", "slept", "wait_ns", "percent"]
 WHOLE = ["voluntary_switches", "locks_taken", "locks_contended", "seeing_percent"]
 UNKNOWN_LOCK = "other locks"
-# The names of our own allocators' counters (allocators/reference/base/counters.def).
+# The names of our own allocators' counters (allocators/reference/counters.def).
 LOCKS_TAKEN, LOCKS_CONTENDED = "locks", "locks_contended"
 LOCKS_SHOWN = 5  # of each allocator
 CALLS_SHOWN = 5

@@ -9,7 +9,7 @@
    in) per position. */
 #pragma once
 
-#include "replay/passes/blame/blame_figures.h"
+#include "replay/passes/blame/figures.h"
 
 /* Call after births_setup. Returns 0, or -1 with errno set. */
 int attribution_setup(void);

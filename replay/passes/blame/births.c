@@ -8,11 +8,10 @@
 
 struct births births;
 
-void births_setup(const struct replay_setup *setup) {
+void births_setup(int origins_fd) {
   struct error error = {""};
-  if (setup->blame.origins_fd >= 0) {
-    if (origins_open_fd(&births.origins, setup->blame.origins_fd, setup->origins_path, &engine.workload.header,
-                        &error) != 0)
+  if (origins_fd >= 0) {
+    if (origins_open_fd(&births.origins, origins_fd, engine.result->origins_path, &engine.workload.header, &error) != 0)
       engine_fail(NULL, "%s", error.text);
     engine.result->origins_first = (uint64_t)(uintptr_t)births.origins.bytes;
     engine.result->origins_last = engine.result->origins_first + births.origins.header.file_bytes;

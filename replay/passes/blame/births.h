@@ -22,8 +22,8 @@ struct births {
 
 extern struct births births;
 
-/* Call before the first op; fails by engine_fail. */
-void births_setup(const struct replay_setup *setup);
+/* Call before the first op; origins_fd: -1: no file. Fails by engine_fail. */
+void births_setup(int origins_fd);
 
 /* Return the number of sites, functions (number 0 included in both) and phases. */
 uint32_t births_sites(void);

@@ -4,13 +4,18 @@
 #include "core/base/assert.h"
 #include "core/base/os.h"
 #include "replay/engine/faults.h"
+#include "replay/engine/loaded.h"
+#include "replay/engine/loop.h"
 #include "replay/memory/memory_map.h"
 #include "replay/passes/blame/attribution.h"
+#include "replay/passes/blame/births.h"
 #include "replay/passes/blame/groups.h"
 #include "replay/passes/memory.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
   FOLD_SHARE = 1000,
@@ -19,39 +24,49 @@ enum {
   PEAK_NEAR = 8,     /* neither below 7/8 of the peak of live bytes, until that peak has passed */
 };
 
-struct blame_watch blame_watch;
+static struct {
+  uint64_t next_position; /* at which to attribute */
+  uint64_t rows;          /* of the time line, when last read */
+} blame_watch;
 
 static struct {
   uint64_t interval, next_even; /* UINT64_MAX: no more */
-  uint32_t next_asked;
+  uint32_t next_requested;
   uint64_t last_position;       /* attributed */
   uint64_t peak_rss_anon_bytes; /* the highest attributed */
 } due;
 
-static struct blame_result *blame(void) {
-  return &engine.result->blame;
+static struct blame_figures *blame(void) {
+  return engine.figures;
 }
 
-static const struct blame_setup *setup(void) {
-  return &engine.result->setup.blame;
+static struct memory_figures *memory(void) {
+  return &blame()->memory;
+}
+
+static const struct blame_request *request(void) {
+  return &blame()->request;
 }
 
 static void set_next_position(void) {
-  uint64_t asked = due.next_asked < setup()->asked_count ? setup()->asked[due.next_asked].position : UINT64_MAX;
-  blame_watch.next_position = asked < due.next_even ? asked : due.next_even;
+  uint64_t requested =
+      due.next_requested < request()->requested_count ? request()->requested[due.next_requested].position : UINT64_MAX;
+  blame_watch.next_position = requested < due.next_even ? requested : due.next_even;
 }
 
-void blame_setup(void) {
-  blame()->measured = engine.result->map_residency != 0;
+static void setup(void) {
+  memory_setup(false);
+  blame()->measured = memory()->map_residency != 0;
   blame_watch.next_position = UINT64_MAX;
-  births_setup(&engine.result->setup);
+  births_setup(request()->origins_fd);
   if (blame()->measured && attribution_setup() != 0)
     engine_fail(NULL, "no memory for the blame pass: %s", strerror(errno));
   uint64_t ops = engine.workload.header.ops;
-  due.interval = setup()->even == 0 ? UINT64_MAX : ops / setup()->even + 1;
+  due.interval = request()->even == 0 ? UINT64_MAX : ops / request()->even + 1;
   due.next_even = due.interval;
   if (blame()->measured)
     set_next_position();
+  memory_read_start();
 }
 
 /* Returns the reasons to attribute here, and advances past them. */
@@ -62,8 +77,10 @@ static uint32_t reasons_at(uint64_t position) {
     uint64_t left = UINT64_MAX - position;
     due.next_even = due.interval < left ? position - position % due.interval + due.interval : UINT64_MAX;
   }
-  for (; due.next_asked < setup()->asked_count && setup()->asked[due.next_asked].position <= position; due.next_asked++)
-    why |= setup()->asked[due.next_asked].why;
+  for (;
+       due.next_requested < request()->requested_count && request()->requested[due.next_requested].position <= position;
+       due.next_requested++)
+    why |= request()->requested[due.next_requested].why;
   set_next_position();
   return why;
 }
@@ -85,7 +102,7 @@ static bool is_new_peak(uint64_t position, uint64_t rss_anon_bytes) {
 
 /* Adds the rows of the groups as they are now. */
 static void put_position(const struct blame_position *position) {
-  struct blame_result *result = blame();
+  struct blame_figures *result = blame();
   uint64_t resident_bytes = position->parts.sum.live_bytes + position->parts.sum.rounding_bytes +
                             position->parts.sum.beside_bytes + position->parts.sum.empty_bytes +
                             position->parts.sum.untouched_bytes;
@@ -116,15 +133,15 @@ static void attribute(const struct fragmentation_row *parts, uint32_t why) {
   due.last_position = parts->position;
 }
 
-static void look_at(uint64_t position, uint32_t why, uint64_t rss_anon_bytes) {
+static void sample_at(uint64_t position, uint32_t why, uint64_t rss_anon_bytes) {
   struct fragmentation_row parts;
-  memory_map_look(position, rss_anon_bytes, why & (BLAME_BECAUSE_EVEN | BLAME_BECAUSE_END), &parts);
+  memory_map_sample(position, rss_anon_bytes, why & (BLAME_BECAUSE_EVEN | BLAME_BECAUSE_END), &parts);
   attribute(&parts, why);
 }
 
 /* rss_anon_bytes: 0: not read yet. */
 static void attribute_if_due(uint64_t position) {
-  const struct replay_result *result = engine.result;
+  const struct memory_figures *result = memory();
   uint32_t why = reasons_at(position);
   uint64_t rss_anon_bytes = 0, vm_size_bytes;
   bool sampled = result->rows != blame_watch.rows;
@@ -136,30 +153,101 @@ static void attribute_if_due(uint64_t position) {
   if (position == engine.workload.header.ops) /* attributed when all threads have ended */
     return;
   if (rss_anon_bytes > 0 || memory_read(&rss_anon_bytes, &vm_size_bytes) == 0)
-    look_at(position, why, rss_anon_bytes);
+    sample_at(position, why, rss_anon_bytes);
 }
 
-void blame_begin(void) {
-  if (!blame()->measured)
-    return;
-  if (setup()->asked_count > 0 && setup()->asked[0].position == 0)
+static void begin(void) {
+  memory_begin();
+  if (blame()->measured && request()->requested_count > 0 && request()->requested[0].position == 0)
     attribute_if_due(0);
+  file_pages_fault_in();
 }
 
-void blame_end(void) {
-  struct replay_result *result = engine.result;
-  if (!blame()->measured || result->rows == 0)
+static void attribute_end(void) {
+  if (!blame()->measured || memory()->rows == 0)
     return;
-  const struct replay_row *row = &result->timeline[result->rows - 1];
-  look_at(row->position, BLAME_BECAUSE_END | setup()->end_why | (setup()->even ? BLAME_BECAUSE_EVEN : 0),
-          row->rss_anon_bytes);
+  const struct memory_row *row = &memory()->timeline[memory()->rows - 1];
+  sample_at(row->position, BLAME_BECAUSE_END | request()->end_why | (request()->even ? BLAME_BECAUSE_EVEN : 0),
+            row->rss_anon_bytes);
 }
 
-void blame_look(struct worker *worker) {
+static void end(void) {
+  memory_last_row();
+  attribute_end();
+  memory_held();
+}
+
+/* Attributes if an attribution is due now. */
+static __attribute__((noinline)) void blame_sample(struct worker *worker) {
   uint64_t faults = faults_of_thread();
   if (blame()->measured)
     attribute_if_due(atomic_load(&engine.result->done));
   else
-    blame_watch.rows = engine.result->rows;
+    blame_watch.rows = memory()->rows;
   worker->engine_faults += faults_of_thread() - faults;
 }
+
+static ALWAYS_INLINE void after_op(const struct step *step, int64_t before) {
+  const uint8_t traits = step->plan.traits;
+  _Atomic uint64_t *done = &engine.result->done;
+  if (traits & CALL_ACQUIRES)
+    fragmentation_note_acquire(step->op->slot, step->object);
+  if ((traits & (CALL_ACQUIRES | CALL_TAKES)) == CALL_ACQUIRES)
+    births_note(atomic_load_explicit(done, memory_order_relaxed), step->self->number, step->op->slot);
+  memory_after_op(step->worker, memory_before_op(step) - before);
+  if (unlikely(atomic_load_explicit(done, memory_order_relaxed) >= blame_watch.next_position ||
+               memory()->rows != blame_watch.rows))
+    blame_sample(step->worker);
+}
+
+static const struct loop_hooks hooks = {.before_op = memory_before_op, .after_op = after_op};
+PASS_LOOP_BY_TURNS(blame, hooks)
+
+static int launch(struct run *run, const struct run_spec *spec, struct error *error) {
+  struct blame_figures *figures = run->figures;
+  struct origin_names *names = run->own = calloc(1, sizeof *names);
+  struct workload workload;
+  if (!names)
+    return error_set(error, spec->path, "out of memory");
+  names->fd = -1;
+  if (workload_open_fd(&workload, spec->workload_fd, spec->path, error) != 0)
+    return -1;
+  int status = blame_request_resolve(&figures->request, names, spec, &workload.header, error);
+  workload_close(&workload);
+  if (status == 0)
+    status = memory_launch(run, spec, error);
+  if (names->fd >= 0)
+    close(names->fd);
+  if (status != 0)
+    json_decref(names->json);
+  return status;
+}
+
+static void report(json_t *into, const struct run *run) {
+  struct origin_names *names = run->own;
+  memory_report(into, run);
+  if (!run->spec->baseline_only)
+    blame_report(into, run, names->json);
+  json_decref(names->json);
+  names->json = NULL;
+}
+
+const struct pass pass_blame = {
+    .name = "blame",
+    .summary = "who holds the resident memory: by stack, function, thread, size, phase and age",
+    .order = ORDER_RECORDED,
+    .recorded_only = true,
+    .repeats = ONCE,
+    .exact = true,
+    .samples_memory = true,
+    .takes = TAKES_ORIGINS,
+    .loops = {NULL, blame_by_turns},
+    .figures_bytes = sizeof(struct blame_figures),
+    .setup = setup,
+    .begin = begin,
+    .end = end,
+    .launch = launch,
+    .report = report,
+    .counts = "resident bytes",
+    .counted = memory_counted,
+};

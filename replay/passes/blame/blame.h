@@ -1,36 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /* The blame pass: who holds the resident memory, at some positions of the replay (docs/use/BLAME.md).
 
-   Job: when to attribute, and where the rows go. Not its job: the memory pass, which runs beside it (replay/memory/),
-   attribution (attribution.h), JSON (blame_json.h).
-   Invariants: the recorded order, so that one thread is in here at a time and positions are those of the recording; at
-   requested positions and at the peak all groups are kept, at other positions those of at least FOLD_SHARE of resident
-   memory; nothing here calls malloc, and what it faults in is not counted as the allocator's. */
+   Job: when to attribute, and where the rows go; the steps of the parent: which positions are
+   requested, names of origins, JSON. Not its job: the memory pass, which it contains (memory.h), attribution
+   (attribution.h). Invariants: the recorded order, so that one thread samples at a time and positions are those of the
+   recording; at requested positions and at the peak all groups are kept, at other positions those of at least
+   FOLD_SHARE of resident memory; what the pass faults in is not counted as the allocator's. */
 #pragma once
 
-#include "replay/passes/blame/births.h"
+#include "core/workload/workload.h"
+#include "replay/parent/run.h"
+#include "replay/passes/blame/figures.h"
 
-struct blame_watch {
-  uint64_t next_position; /* at which to attribute */
-  uint64_t rows;          /* of the time line, when last read */
+extern const struct pass pass_blame;
+
+/* The origins file in the parent: checked completely, with its JSON as an object. */
+struct origin_names {
+  int fd;       /* -1: no origins file */
+  json_t *json; /* sites, functions and marks are arrays with as many entries as the tables */
 };
 
-extern struct blame_watch blame_watch;
+/* Opens the origins file, if the spec has one, and refuses a file that is damaged or another workload's, with its name
+   and the offset; fills in the requested positions: the end and the peak are always included. Returns 0, or -1 with
+   error: also a position beyond the end, an unknown mark.
+   The caller owns both fields of names in either case. */
+int blame_request_resolve(struct blame_request *request, struct origin_names *names, const struct run_spec *spec,
+                          const struct workload_header *workload, struct error *error);
 
-/* Call after memory_setup; fails by engine_fail. */
-void blame_setup(void);
-
-/* Call these after memory_begin, and after memory_end. */
-void blame_begin(void);
-void blame_end(void);
-
-/* Attributes if an attribution is due now. */
-void blame_look(struct worker *worker);
-
-/* Call after each op of the pass, after memory_after_op. */
-static inline void blame_after_op(struct worker *worker) {
-  if (__builtin_expect(atomic_load_explicit(&engine.result->done, memory_order_relaxed) >= blame_watch.next_position ||
-                           engine.result->rows != blame_watch.rows,
-                       0))
-    blame_look(worker);
-}
+/* Adds "blame" (docs/use/BLAME.md) to the run's object. names: of the origins file; NULL: no file. */
+void blame_report(json_t *into, const struct run *run, const json_t *names);

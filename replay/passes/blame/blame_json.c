@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/passes/blame/blame_json.h"
-
 #include "core/base/os.h"
-#include "replay/parent/report_json.h"
-#include "replay/parent/report_packed.h"
+#include "replay/parent/report.h"
+#include "replay/passes/blame/blame.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,20 +11,20 @@ static const char *const grouping_names[BLAME_GROUPINGS] = {"site", "function", 
 
 /* The positions in order, with the peak among them. */
 struct sequence {
-  const struct blame_result *blame;
-  bool peak_apart;      /* it is not another position, too */
+  const struct blame_figures *blame;
+  bool peak_separate;   /* it is not another position, too */
   uint32_t peak, count; /* peak: its index */
   bool has_peak;
 };
 
-static struct sequence sequence_of(const struct blame_result *blame) {
+static struct sequence sequence_of(const struct blame_figures *blame) {
   struct sequence sequence = {.blame = blame, .has_peak = blame->peak.parts.rss_anon_bytes > 0};
   uint64_t position = blame->peak.parts.position;
   while (sequence.peak < blame->position_count && blame->positions[sequence.peak].parts.position < position)
     sequence.peak++;
-  sequence.peak_apart = sequence.has_peak && (sequence.peak == blame->position_count ||
-                                              blame->positions[sequence.peak].parts.position != position);
-  sequence.count = blame->position_count + sequence.peak_apart;
+  sequence.peak_separate = sequence.has_peak && (sequence.peak == blame->position_count ||
+                                                 blame->positions[sequence.peak].parts.position != position);
+  sequence.count = blame->position_count + sequence.peak_separate;
   return sequence;
 }
 
@@ -34,7 +32,7 @@ static struct sequence sequence_of(const struct blame_result *blame) {
 static const struct blame_position *position_at(const struct sequence *sequence, uint32_t index) {
   if (sequence->has_peak && index == sequence->peak)
     return &sequence->blame->peak;
-  return &sequence->blame->positions[index - (sequence->peak_apart && index > sequence->peak)];
+  return &sequence->blame->positions[index - (sequence->peak_separate && index > sequence->peak)];
 }
 
 static json_t *why_json(uint32_t why) {
@@ -42,7 +40,7 @@ static json_t *why_json(uint32_t why) {
     uint32_t bit;
     const char *name;
   } names[] = {{BLAME_BECAUSE_EVEN, "even"},
-               {BLAME_BECAUSE_ASKED, "asked"},
+               {BLAME_BECAUSE_REQUESTED, "asked"},
                {BLAME_BECAUSE_PEAK, "peak"},
                {BLAME_BECAUSE_LIVE_PEAK, "live_peak"},
                {BLAME_BECAUSE_END, "end"}};
@@ -53,7 +51,7 @@ static json_t *why_json(uint32_t why) {
   return array;
 }
 
-static void add_walk(json_t *into, const struct replay_result *result, const struct walked *walked) {
+static void add_walk(json_t *into, const struct memory_figures *result, const struct walked *walked) {
   for (unsigned state = 0; state < result->walk_states; state++) {
     char key[WALK_STATE_NAME_BYTES + 32];
     const char *name = result->walk_state_names[state];
@@ -66,7 +64,7 @@ static void add_walk(json_t *into, const struct replay_result *result, const str
   }
 }
 
-static json_t *position_json(const struct replay_result *result, const struct blame_position *position,
+static json_t *position_json(const struct memory_figures *result, const struct blame_position *position,
                              const struct baseline *baseline, uint32_t why) {
   const struct fragmentation_row *parts = &position->parts;
   const struct os_pages_sum *sum = &parts->sum;
@@ -94,7 +92,7 @@ static json_t *position_json(const struct replay_result *result, const struct bl
   return out;
 }
 
-static json_t *positions_json(const struct replay_result *result, const struct sequence *sequence,
+static json_t *positions_json(const struct memory_figures *result, const struct sequence *sequence,
                               const struct baseline *baseline) {
   json_t *array = json_array();
   for (uint32_t index = 0; index < sequence->count; index++) {
@@ -138,15 +136,15 @@ static void add_row(struct table *table, const struct blame_row *row, uint32_t a
 
 /* If the peak is another position too, that position's rows are left out. */
 static bool is_replaced(const struct sequence *sequence, const struct blame_row *row) {
-  return sequence->has_peak && !sequence->peak_apart && row->at == sequence->peak;
+  return sequence->has_peak && !sequence->peak_separate && row->at == sequence->peak;
 }
 
 static void add_rows(struct table *table, const struct sequence *sequence) {
-  const struct blame_result *blame = sequence->blame;
+  const struct blame_figures *blame = sequence->blame;
   for (uint64_t index = 0; index < blame->row_count; index++) {
     const struct blame_row *row = &blame->rows[index];
     if (!is_replaced(sequence, row))
-      add_row(table, row, row->at + (sequence->peak_apart && row->at >= sequence->peak));
+      add_row(table, row, row->at + (sequence->peak_separate && row->at >= sequence->peak));
   }
   for (uint64_t index = 0; index < blame->peak_row_count; index++)
     add_row(table, &blame->peak_rows[index], sequence->peak);
@@ -242,8 +240,8 @@ static json_t *strings(const char *const *texts, int count) {
   return array;
 }
 
-json_t *report_blame(const struct replay_result *result, const struct baseline *baseline, const json_t *names) {
-  const struct blame_result *blame = &result->blame;
+static json_t *blame_json(const struct blame_figures *blame, const struct baseline *baseline, const json_t *names) {
+  const struct memory_figures *result = &blame->memory;
   if (!blame->measured)
     return json_null();
   struct sequence sequence = sequence_of(blame);
@@ -265,4 +263,8 @@ json_t *report_blame(const struct replay_result *result, const struct baseline *
   free(packed);
   free(table.values);
   return out;
+}
+
+void blame_report(json_t *into, const struct run *run, const json_t *names) {
+  json_object_set_new(into, "blame", blame_json(run->figures, &run->baseline, names));
 }

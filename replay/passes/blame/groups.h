@@ -7,7 +7,7 @@
    given are summed in the row BLAME_OTHERS. No malloc. */
 #pragma once
 
-#include "replay/passes/blame/blame_figures.h"
+#include "replay/passes/blame/figures.h"
 
 struct group {
   struct blame_sums sums;

@@ -1,16 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/passes/contention/contention.h"
 
-#include "replay/passes/contention/places.h"
-#include "replay/passes/contention/trap.h"
+#include "core/base/os_switch.h"
+#include "replay/engine/loop.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { PROBES = 64 };
 
-__thread struct contention_mark contention_mark;
-uint64_t contention_switch_armed;
+/* Of the calling thread. */
+struct contention_mark {
+  bool inside; /* of a call */
+  uint8_t call;
+  unsigned size_class;
+  volatile uint64_t *switch_word;  /* of the thread (os_switch.h) */
+  uint64_t no_switch_word;         /* used where the thread has none */
+  uint64_t voluntary, involuntary; /* context switches of the thread, as last read */
+};
+
+static __thread struct contention_mark contention_mark;
+static uint64_t contention_switch_armed; /* the value that arms a switch word */
 
 static struct contention *figures;
 
@@ -52,11 +67,11 @@ static void read_switches(uint64_t *voluntary, uint64_t *involuntary) {
   *involuntary = (uint64_t)usage.ru_nivcsw;
 }
 
-void contention_was_off(void) {
+static __attribute__((noinline)) void contention_was_off(void) {
   read_switches(&contention_mark.voluntary, &contention_mark.involuntary);
 }
 
-void contention_switched_inside(void) {
+static __attribute__((noinline)) void contention_switched_inside(void) {
   struct contention_mark *mark = &contention_mark;
   uint64_t voluntary = mark->voluntary, involuntary = mark->involuntary;
   read_switches(&mark->voluntary, &mark->involuntary);
@@ -64,21 +79,20 @@ void contention_switched_inside(void) {
   atomic_fetch_add(&figures->involuntary[mark->call], mark->involuntary - involuntary);
 }
 
-void contention_setup(struct contention *contention) {
-  figures = contention;
+static void setup(void) {
+  figures = engine.figures;
   contention_switch_armed = os_switch_armed();
   figures->switches_known = contention_switch_armed != 0 && os_switch_word();
   if (!figures->switches_known)
     contention_switch_armed = 1; /* written to words that the kernel does not clear */
-  if (trap_install(on_wait) != 0) {
-    figures->filter_error = errno;
-    return;
-  }
+  if (trap_install(on_wait) != 0)
+    engine_fail(NULL, "waits can't be seen, as a seccomp filter is not allowed here: %s", strerror(errno));
   figures->trap_ns = trap_measure_ns();
   atomic_store(&figures->outside, 0); /* the waits of the measurement */
 }
 
-void contention_begin_thread(void) {
+static void thread_begins(struct replay_thread *self) {
+  (void)self;
   struct contention_mark *mark = &contention_mark;
   mark->inside = false;
   mark->switch_word = figures->switches_known ? os_switch_word() : NULL;
@@ -87,13 +101,135 @@ void contention_begin_thread(void) {
   contention_was_off();
 }
 
-void contention_thread_ends(void) {
+/* What the allocator still does in the thread counts as WAIT_CALL_THREAD_END. */
+static void thread_ends(struct replay_thread *self) {
+  (void)self;
   contention_mark.call = WAIT_CALL_THREAD_END;
   contention_mark.size_class = 0;
   atomic_signal_fence(memory_order_seq_cst);
   contention_mark.inside = true;
 }
 
-void contention_end(void) {
+/* Call these around each call. bytes: of the object that the call acquires or releases. */
+static ALWAYS_INLINE void contention_enter(uint8_t call, uint64_t bytes) {
+  struct contention_mark *mark = &contention_mark;
+  if (__builtin_expect(*mark->switch_word == 0, 0))
+    contention_was_off();
+  *mark->switch_word = contention_switch_armed;
+  mark->call = call & CALL_ID_MASK;
+  mark->size_class = size_class(bytes);
+  /* A signal handler of this thread reads it. */
+  atomic_signal_fence(memory_order_seq_cst);
+  mark->inside = true;
+  atomic_signal_fence(memory_order_seq_cst);
+}
+
+static ALWAYS_INLINE void contention_leave(void) {
+  atomic_signal_fence(memory_order_seq_cst);
+  contention_mark.inside = false;
+  if (__builtin_expect(*contention_mark.switch_word == 0, 0))
+    contention_switched_inside();
+}
+
+static ALWAYS_INLINE void *call(const struct step *step) {
+  uint64_t cycles;
+  bool isolated = step->op->region != 0;
+  if (!isolated)
+    contention_enter(step->op->call, step_bytes(step));
+  void *answer = call_entry(step->plan.entry, step->op, false, &cycles);
+  if (!isolated)
+    contention_leave();
+  return answer;
+}
+
+static const struct loop_hooks hooks = {.call = call};
+PASS_LOOPS(contention, hooks, hooks)
+
+/* glibc's struct malloc_state: its lock is first; its bins are heads of rings, each as if it were a chunk 16 bytes
+   further down, and an empty one points to itself. This holds since 2.27, on 64 bits. */
+enum { ARENA_FIRST_BIN = 112, ARENA_BINS = 127, ARENA_BYTES = ARENA_FIRST_BIN + 16 * ARENA_BINS, FEWEST_EMPTY = 16 };
+
+static int add_object(struct dl_phdr_info *about, size_t size, void *context) {
+  (void)size;
+  struct contention *contention = context;
+  if (contention->object_count == LOADED_OBJECTS)
+    return 1;
+  struct loaded_object *object = &contention->objects[contention->object_count++];
+  *object = (struct loaded_object){.first = UINT64_MAX, .bias = about->dlpi_addr};
+  for (int index = 0; index < about->dlpi_phnum; index++) {
+    const ElfW(Phdr) *part = &about->dlpi_phdr[index];
+    uint64_t first = about->dlpi_addr + part->p_vaddr, last = first + part->p_memsz;
+    if (part->p_type != PT_LOAD)
+      continue;
+    object->first = first < object->first ? first : object->first;
+    object->last = last > object->last ? last : object->last;
+  }
+  if (about->dlpi_name[0])
+    snprintf(object->path, sizeof object->path, "%s", about->dlpi_name);
+  else if (readlink("/proc/self/exe", object->path, sizeof object->path - 1) < 0)
+    object->path[0] = '\0';
+  return 0;
+}
+
+/* memory: a file, as a lock's memory may be gone. */
+static bool is_arena(int memory, uint64_t address) {
+  uint64_t words[ARENA_BYTES / sizeof(uint64_t)];
+  if (address % sizeof *words != 0 || pread(memory, words, sizeof words, (off_t)address) != sizeof words)
+    return false;
+  unsigned empty = 0;
+  for (unsigned bin = 0; bin < ARENA_BINS; bin++) {
+    const uint64_t *ends = &words[ARENA_FIRST_BIN / sizeof *words + 2 * (uint64_t)bin];
+    uint64_t itself = address + ARENA_FIRST_BIN + 16 * (uint64_t)bin - 16;
+    if (ends[0] == 0 || ends[1] == 0 || (ends[0] == itself) != (ends[1] == itself))
+      return false;
+    empty += ends[0] == itself;
+  }
+  return empty >= FEWEST_EMPTY;
+}
+
+static bool known(const struct contention *contention, uint64_t address) {
+  for (uint32_t index = 0; index < contention->arena_count; index++)
+    if (contention->arenas[index] == address)
+      return true;
+  return false;
+}
+
+static void find_arenas(struct contention *contention, int memory) {
+  for (unsigned index = 0; index < WAIT_ROWS; index++) {
+    uint64_t key = contention->rows[index].key, address = wait_key_address(key);
+    if (key == 0 || wait_key_kind(key) != WAIT_FUTEX || contention->arena_count == ARENAS_LIMIT ||
+        known(contention, address))
+      continue;
+    if (is_arena(memory, address))
+      contention->arenas[contention->arena_count++] = address;
+  }
+}
+
+/* Finds what is loaded where, and which locks are arenas: no thread waits any more. Arenas that were mapped have no
+   symbol, and none has one where the C library was stripped. */
+static void places_find(struct contention *contention) {
+  dl_iterate_phdr(add_object, contention);
+  int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+  if (memory < 0)
+    return;
+  find_arenas(contention, memory);
+  close(memory);
+}
+
+static void end(void) {
   places_find(figures);
 }
+
+const struct pass pass_contention = {
+    .name = "contention",
+    .summary = "waits of threads inside calls, by lock and call",
+    .order = ORDER_WINDOW,
+    .repeats = REPEATED,
+    .loops = {contention_freely, contention_by_turns},
+    .figures_bytes = sizeof(struct contention),
+    .setup = setup,
+    .end = end,
+    .thread_begins = thread_begins,
+    .thread_ends = thread_ends,
+    .report = contention_report,
+};

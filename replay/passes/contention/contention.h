@@ -3,63 +3,79 @@
 
    Job: mark when a thread is in a call; record each wait that trap.h observes there, by call, size class and lock, and
    the context switches within calls. Waits outside of calls (the engine's own, and those of the allocator's own
-   threads) are only counted. Not its job: observing waits (trap.h), names of locks (places.h, the parent). Waits of
+   threads) are only counted. Not its job: observing waits (trap.h), names and JSON (contention_json.c). Waits of
    threads that spin without a system call are not seen. Invariants: a thread's mark is its own; rows are added by
-   atomic steps, as the handler runs wherever a thread waits; nothing here allocates or locks. */
+   atomic steps, as the handler runs wherever a thread waits; nothing in the engine's process allocates or locks; each
+   wait is in exactly one row or one `overflow` cell, so sums by call, by size and by lock are the same. */
 #pragma once
 
-#include "core/base/os.h"
-#include "core/base/os_switch.h"
-#include "replay/engine/result.h"
+#include "core/trace/event.h"
+#include "replay/parent/run.h"
+#include "replay/passes/contention/trap.h"
 
-struct contention_mark {
-  bool inside; /* of a call */
-  uint8_t call;
-  unsigned size_class;
-  volatile uint64_t *switch_word;  /* of the thread (os_switch.h) */
-  uint64_t no_switch_word;         /* used where the thread has none */
-  uint64_t voluntary, involuntary; /* context switches of the thread, as last read */
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* at_once: waits that the kernel refused, as the lock's word had changed meanwhile. */
+struct wait_sums {
+  _Atomic uint64_t count, at_once, time_ns, max_ns;
 };
 
-extern __thread struct contention_mark contention_mark;
+/* Waits of one kind, in one kind of call, of one size class, at one address: a futex's lock word, else that of the
+   instruction that made the system call, or of the one behind the call of sched_yield(). key 0: a free row. */
+struct wait_row {
+  _Atomic uint64_t key; /* wait_key */
+  struct wait_sums sums;
+};
 
-/* The value that arms a switch word. Set by contention_setup. */
-extern uint64_t contention_switch_armed;
+enum {
+  WAIT_ROWS = 1 << 14,                   /* a power of two */
+  WAIT_CLASSES = 32,                     /* size_class fits */
+  WAIT_CALL_THREAD_END = CALL_LIMIT - 1, /* not a call: the allocator's work when a thread ends */
+  LOADED_OBJECTS = 64,
+  ARENAS_LIMIT = 1024,
+};
 
-/* Call before the first op, and before any other thread starts. Where no filter can be installed, filter_error has the
-   reason. */
-void contention_setup(struct contention *contention);
-
-/* Call in each thread that replays, before its first op. */
-void contention_begin_thread(void);
-
-/* The calling thread has replayed its last op: what the allocator still does in it counts as WAIT_CALL_THREAD_END. */
-void contention_thread_ends(void);
-
-/* Call when all threads have ended: finds what is loaded where, and which locks are arenas. */
-void contention_end(void);
-
-/* Out of line, as it is rare. */
-void contention_was_off(void);
-void contention_switched_inside(void);
-
-/* Call these around each call. bytes: of the object that the call acquires or releases. */
-static inline void contention_enter(uint8_t call, uint64_t bytes) {
-  struct contention_mark *mark = &contention_mark;
-  if (__builtin_expect(*mark->switch_word == 0, 0))
-    contention_was_off();
-  *mark->switch_word = contention_switch_armed;
-  mark->call = call & CALL_ID_MASK;
-  mark->size_class = size_class(bytes);
-  /* A signal handler of this thread reads it. */
-  atomic_signal_fence(memory_order_seq_cst);
-  mark->inside = true;
-  atomic_signal_fence(memory_order_seq_cst);
+/* Returns 0 only for addresses of 2^50 and more, which have no key. */
+static inline uint64_t wait_key(uint64_t address, enum wait_kind kind, uint8_t call, unsigned size_class) {
+  uint64_t what = ((uint64_t)kind << 11 | (uint64_t)(call & (CALL_LIMIT - 1)) << 5 | size_class) << 1 | 1;
+  return address >> 50 ? 0 : address << 14 | what;
+}
+static inline uint64_t wait_key_address(uint64_t key) {
+  return key >> 14;
+}
+static inline enum wait_kind wait_key_kind(uint64_t key) {
+  return (enum wait_kind)(key >> 12 & 3);
+}
+static inline uint8_t wait_key_call(uint64_t key) {
+  return key >> 6 & (CALL_LIMIT - 1);
+}
+static inline unsigned wait_key_size_class(uint64_t key) {
+  return key >> 1 & (WAIT_CLASSES - 1);
 }
 
-static inline void contention_leave(void) {
-  atomic_signal_fence(memory_order_seq_cst);
-  contention_mark.inside = false;
-  if (__builtin_expect(*contention_mark.switch_word == 0, 0))
-    contention_switched_inside();
-}
+/* A loaded file: its addresses, and what to subtract from one to get the file's own address. */
+struct loaded_object {
+  uint64_t first, last, bias;
+  char path[PATH_MAX];
+};
+
+struct contention {
+  bool switches_known;      /* context switches can be detected cheaply (os_switch.h) */
+  uint64_t trap_ns;         /* the cost of observing one wait, measured before the first op */
+  _Atomic uint64_t outside; /* waits outside of calls: the engine's own, and others */
+  _Atomic uint64_t voluntary[CALL_LIMIT], involuntary[CALL_LIMIT]; /* context switches within calls */
+  struct wait_row rows[WAIT_ROWS];
+  struct wait_sums overflow[WAIT_KINDS][CALL_LIMIT][WAIT_CLASSES]; /* no row was free: of unknown address */
+  uint32_t arena_count;
+  uint64_t arenas[ARENAS_LIMIT]; /* addresses of locks that are glibc's arenas (contention.c) */
+  uint32_t object_count;
+  struct loaded_object objects[LOADED_OBJECTS];
+};
+
+extern const struct pass pass_contention;
+
+/* struct pass, report: adds "contention" (docs/formats/RESULTS.md). Names of locks are from this machine's files. */
+void contention_report(json_t *into, const struct run *run);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/passes/contention/contention_json.h"
-
 #include "core/base/vector.h"
-#include "replay/parent/report_json.h"
+#include "replay/parent/report.h"
+#include "replay/passes/contention/contention.h"
 #include "replay/passes/contention/elf_names.h"
 
 #include <inttypes.h>
@@ -217,8 +216,8 @@ static void add_switches(json_t *into, const struct contention *contention) {
   json_set_count(into, "involuntary_switches", involuntary);
 }
 
-json_t *report_contention(const struct run *run) {
-  const struct contention *contention = &run->result->contention;
+static json_t *contention_json(const struct run *run) {
+  const struct contention *contention = run->figures;
   struct waits waits;
   if (collect(&waits, contention) != 0)
     return NULL;
@@ -234,4 +233,8 @@ json_t *report_contention(const struct run *run) {
   json_object_set_new(json, "locks", locks_json(contention, &waits));
   free(waits.rows);
   return json;
+}
+
+void contention_report(json_t *into, const struct run *run) {
+  json_object_set_new(into, "contention", contention_json(run));
 }

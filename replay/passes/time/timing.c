@@ -4,7 +4,11 @@
 #include "core/base/os_switch.h"
 #include "replay/calls/call.h"
 
+#include <math.h>
+#include <stddef.h>
 #include <sys/resource.h>
+
+enum { READINGS = 20001 };
 
 uint64_t timing_switch_armed;
 
@@ -83,5 +87,77 @@ void timing_merge_slowest(struct slow_call into[SLOW_CALLS], const struct slow_c
     uint32_t least = least_of(into);
     if (from[index].cycles > into[least].cycles)
       into[least] = from[index];
+  }
+}
+
+void empty_calls_merge(struct empty_calls *into, const struct empty_calls *from) {
+  for (unsigned cycles = 0; cycles < EMPTY_CYCLES; cycles++)
+    into->counts[cycles] += from->counts[cycles];
+  into->longer += from->longer;
+}
+
+void empty_calls_take(struct empty_calls *empty) {
+  /* The first half warms up caches and clock. */
+  for (int reading = -READINGS; reading < READINGS; reading++) {
+    uint64_t cycles = 0;
+    call_nothing(&cycles);
+    if (reading >= 0)
+      empty_calls_add(empty, cycles);
+  }
+}
+
+static uint64_t greatest_common_divisor(uint64_t a, uint64_t b) {
+  while (b) {
+    uint64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+static unsigned median(const struct empty_calls *empty, uint64_t total) {
+  uint64_t seen = 0;
+  unsigned cycles = 0;
+  while (cycles < EMPTY_CYCLES - 1 && (seen += empty->counts[cycles]) <= total / 2)
+    cycles++;
+  return cycles;
+}
+
+struct overhead empty_calls_overhead(const struct empty_calls *empty) {
+  struct overhead overhead = {0};
+  uint64_t total = empty->longer;
+  for (unsigned cycles = 0; cycles < EMPTY_CYCLES; cycles++)
+    total += empty->counts[cycles];
+  unsigned limit = 2 * median(empty, total);
+  double sum = 0, squares = 0;
+  for (unsigned cycles = 0; cycles < EMPTY_CYCLES && cycles <= limit; cycles++) {
+    double count = (double)empty->counts[cycles];
+    overhead.samples += empty->counts[cycles];
+    sum += count * cycles;
+    squares += count * cycles * cycles;
+    if (empty->counts[cycles] > 0)
+      overhead.step_cycles = greatest_common_divisor(overhead.step_cycles, cycles);
+  }
+  overhead.left_out = total - overhead.samples;
+  if (overhead.samples > 1) {
+    double samples = (double)overhead.samples, variance = (squares - sum * sum / samples) / (samples - 1);
+    overhead.mean_cycles = sum / samples;
+    overhead.deviation_cycles = sqrt(variance > 0 ? variance : 0);
+    overhead.standard_error_cycles = overhead.deviation_cycles / sqrt(samples);
+  }
+  return overhead;
+}
+
+static __thread struct {
+  const volatile uint8_t *buffer;
+  uint32_t at;
+} own;
+
+void disturb(uint64_t lines) {
+  if (!own.buffer && !(own.buffer = os_map(DISTURB_BYTES, true)))
+    return;
+  for (uint64_t line = 0; line < lines; line++) {
+    (void)own.buffer[own.at];
+    own.at = (own.at + DISTURB_LINE_BYTES) % DISTURB_BYTES;
   }
 }

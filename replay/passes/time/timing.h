@@ -3,15 +3,83 @@
    timing, measured all through the run.
 
    Job: record the cycles of a call. Not its job: making and timing it (call.h), merging the threads' figures and
-   subtracting (engine.c, report_time.c). Invariants: one writer per struct timing; an empty call is timed right before
+   subtracting (time.c). Invariants: one writer per struct timing; an empty call is timed right before
    every EMPTY_EVERYth call, so that caches, clock rate and neighbours are the same; a call in which the thread was
    preempted is counted separately, as other threads used its cycles; one in which the thread itself slept, in a lock of
-   the allocator, is not. All-zero memory is an empty struct. No allocation. */
+   the allocator, is not. All-zero memory is an empty struct. No allocation.
+
+   The cost of timing is that of readings of the counter around an empty call, not around nothing: between fences a call
+   costs about 6 cycles that overlap with other work in a program. Without the call, the sum of timed calls was 1.8
+   times their cost in the bare pass. The mean is used, as a counter may advance in steps (26 cycles on one AMD server);
+   then the medians of a call and of nothing are both whole steps. How the readings themselves are made, and why:
+   call.h. */
 #pragma once
 
 #include "core/base/os.h"
 #include "replay/engine/result.h"
-#include "replay/passes/time/counter.h"
+#include "replay/passes/time/histogram.h"
+
+enum { EMPTY_CYCLES = 1024 };
+
+/* All-zero memory is an empty struct. */
+struct empty_calls {
+  uint64_t counts[EMPTY_CYCLES]; /* by cycles */
+  uint64_t longer;
+};
+
+static inline void empty_calls_add(struct empty_calls *empty, uint64_t cycles) {
+  if (cycles < EMPTY_CYCLES)
+    empty->counts[cycles]++;
+  else
+    empty->longer++;
+}
+
+void empty_calls_merge(struct empty_calls *into, const struct empty_calls *from);
+
+/* Takes 20,001 readings in a few milliseconds: for runs too short to have enough among their calls. */
+void empty_calls_take(struct empty_calls *empty);
+
+struct overhead {
+  double mean_cycles, standard_error_cycles;
+  double deviation_cycles; /* of single readings from one another: their standard deviation */
+  uint64_t samples;
+  uint64_t left_out;    /* readings of more than twice the median: interrupted */
+  uint64_t step_cycles; /* greatest common divisor of all readings: the counter's resolution */
+};
+
+/* Returns zeroes if there are no samples. */
+struct overhead empty_calls_overhead(const struct empty_calls *empty);
+
+/* Ids of calls are below TIMED_CALLS; the data kept for each call is too large for CALL_LIMIT of them. */
+enum { TIMED_CALLS = 36, SLOW_CALLS = 64 };
+#define CALL(id, ident, name, acquires, released, size, param)                                                         \
+  _Static_assert(id < TIMED_CALLS, "TIMED_CALLS is above all ids");
+#include "core/trace/calls.def"
+
+/* Cycles as read: the cost of reading is not yet subtracted. They are of those of `count` calls that were not
+   preempted; preempted ones are only counted. */
+struct replay_call {
+  uint64_t count, preempted, cycles_total, cycles_max;
+  struct histogram histogram;
+};
+
+struct slow_call {
+  uint64_t cycles, op; /* op: number in its thread */
+  uint64_t size_bytes;
+  uint32_t thread;
+  uint8_t call;
+};
+
+/* Writing to new objects, timed for some of them. */
+struct replay_touching {
+  uint64_t objects, sampled, cycles;
+};
+
+/* Calls in which the thread was off its processor: because other threads ran (calls, cycles; not in the histograms),
+   and because it slept or took a signal (slept; in the histograms). */
+struct replay_preempted {
+  uint64_t calls, cycles, slept;
+};
 
 /* Primes, so that they do not keep step with a workload that repeats itself. */
 enum { EMPTY_EVERY = 61, TOUCH_EVERY = 31 };
@@ -89,6 +157,13 @@ static inline void timing_add_touch(struct timing *timing, uint64_t cycles) {
   timing->touching.sampled++;
   timing->touching.cycles += cycles;
 }
+
+/* What a program does to its caches between two calls of the allocator: other lines displace the allocator's. Reads
+   that many cache lines of a buffer, cyclically, line after line. Each thread has its own, in shared memory, so that it
+   does not count as the allocator's, and larger than the second-level cache. Does nothing if there is no memory for it.
+   Its effect: docs/measurements/replay.md. */
+enum { DISTURB_BYTES = 8 << 20, DISTURB_LINE_BYTES = 64 };
+void disturb(uint64_t lines);
 
 /* Merges the slowest calls of both into the first. */
 void timing_merge_slowest(struct slow_call into[SLOW_CALLS], const struct slow_call from[SLOW_CALLS]);

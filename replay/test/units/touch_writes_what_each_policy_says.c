@@ -4,6 +4,7 @@
 #include "replay/calls/touch.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* By an underflow from its first block. */
-#include "allocators/bucket/heap/cache.h"
+#include "allocators/bucket/buckets.h"
 #include "allocators/test/expect_fault.h"
 
 static void corrupt(void) {

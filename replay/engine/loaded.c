@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/engine/loaded.h"
+
+#include "core/base/os.h"
+#include "core/trace/event.h"
+#include "replay/calls/call.h"
+#include "replay/engine/state.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+static bool same_library(const char *loaded, const char *asked, size_t length) {
+  if (strlen(loaded) == length && memcmp(loaded, asked, length) == 0)
+    return true;
+  const char *base = strrchr(loaded, '/'); /* a bare name is searched for */
+  return base && !memchr(asked, '/', length) && strlen(base + 1) == length && memcmp(base + 1, asked, length) == 0;
+}
+
+/* LD_PRELOAD without valgrind's own entry, which it puts in front: entries are numbered as the parent passed them. */
+static const char *asked_for(void) {
+  const char *asked = getenv("LD_PRELOAD");
+  while (asked && *asked) {
+    size_t length = strcspn(asked, ": ");
+    if (!memmem(asked, length, "/vgpreload_", strlen("/vgpreload_")))
+      break;
+    asked += length + (asked[length] != '\0');
+  }
+  return asked;
+}
+
+static int visit_object(struct dl_phdr_info *about, size_t size, void *context) {
+  (void)size;
+  struct replay_result *result = context;
+  if (about->dlpi_addr && about->dlpi_addr == getauxval(AT_BASE)) {
+    result->linker_first = about->dlpi_addr;
+    for (int index = 0; index < about->dlpi_phnum; index++) {
+      const ElfW(Phdr) *part = &about->dlpi_phdr[index];
+      uint64_t last = about->dlpi_addr + part->p_vaddr + part->p_memsz;
+      if (part->p_type == PT_LOAD && last > result->linker_last)
+        result->linker_last = last;
+    }
+  }
+  const char *asked = asked_for();
+  for (unsigned index = 0; asked && *asked && index < PRELOAD_LIMIT; index++) {
+    size_t length = strcspn(asked, ": ");
+    if (same_library(about->dlpi_name, asked, length))
+      result->preloads_missing &= ~((uint64_t)1 << index);
+    asked += length + (asked[length] != '\0');
+  }
+  return 0;
+}
+
+void preload_report(struct replay_result *result) {
+  const char *asked = asked_for();
+  for (unsigned index = 0; asked && *asked && index < PRELOAD_LIMIT; index++) {
+    size_t length = strcspn(asked, ": ");
+    if (length > 0)
+      result->preloads_missing |= (uint64_t)1 << index;
+    asked += length + (asked[length] != '\0');
+  }
+  dl_iterate_phdr(visit_object, result);
+}
+
+#ifndef MADV_POPULATE_READ /* Linux 5.14; older headers lack the name */
+#define MADV_POPULATE_READ 22
+#endif
+
+/* Before Linux 5.14: reads each page. The segment is readable and within the file, or the program could not run. */
+static void read_each(const volatile uint8_t *first, size_t bytes, size_t page_bytes) {
+  for (size_t offset = 0; offset < bytes; offset += page_bytes)
+    (void)first[offset];
+}
+
+static int fault_in_object(struct dl_phdr_info *object, size_t bytes, void *unused) {
+  (void)bytes;
+  (void)unused;
+  uintptr_t page_bytes = os_page_bytes();
+  for (int index = 0; index < object->dlpi_phnum; index++) {
+    const ElfW(Phdr) *segment = &object->dlpi_phdr[index];
+    if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_R) || segment->p_filesz == 0)
+      continue;
+    uintptr_t first = (object->dlpi_addr + segment->p_vaddr) & ~(page_bytes - 1);
+    uintptr_t end = object->dlpi_addr + segment->p_vaddr + segment->p_filesz; /* memory behind it is anonymous */
+    size_t whole = (end - first + page_bytes - 1) & ~(page_bytes - 1);
+    if (madvise((void *)first, whole, MADV_POPULATE_READ) != 0)
+      read_each((const uint8_t *)first, end - first, page_bytes);
+  }
+  return 0;
+}
+
+void file_pages_fault_in(void) {
+  dl_iterate_phdr(fault_in_object, NULL);
+}
+
+static const char *library_path(void) {
+  Dl_info about;
+  return dladdr((void *)allocator.malloc, &about) && about.dli_fname ? about.dli_fname : "the allocator";
+}
+
+static bool lacks_any(void) {
+  bool any = false;
+  for (unsigned byte = 0; byte < 256; byte++)
+    any |= call_lacks((uint8_t)byte);
+  return any;
+}
+
+/* Lists the functions of which one is needed: the call's own and its substitutes. */
+static void list_functions(uint8_t id, char *text, size_t bytes) {
+  int length = snprintf(text, bytes, "%s", call_table[id].name);
+  uint8_t before = id, next = call_substitute(id);
+  for (int step = 0; step < MOST_SUBSTITUTES && next != before && next != id && (size_t)length < bytes; step++) {
+    length += snprintf(text + length, bytes - (size_t)length, ", %s", call_table[next].name);
+    before = next;
+    next = call_substitute(next);
+  }
+}
+
+__attribute__((noreturn)) static void refuse(uint8_t id, uint64_t op, uint32_t thread) {
+  char functions[200];
+  list_functions(id, functions, sizeof functions);
+  engine_fail(NULL, "%s defines none of what op %" PRIu64 " of thread %" PRIu32 " needs: %s", library_path(), op,
+              thread, functions);
+}
+
+static void check_stream(uint32_t thread) {
+  struct workload_stream stream;
+  workload_stream_open(&stream, &engine.workload, thread);
+  uint64_t op = 0, word;
+  bool isolated = false; /* the next op is in the isolated heap */
+  while (workload_stream_next(&stream, &word)) {
+    uint8_t code = word_code(word);
+    if (code == WORD_APART)
+      isolated = true;
+    if (code >= WORD_APART)
+      continue;
+    if (!isolated && call_lacks(code))
+      refuse(code & CALL_ID_MASK, op, thread);
+    isolated = false;
+    op++;
+  }
+}
+
+void entry_points_require(void) {
+  if (!allocator.free)
+    engine_fail(NULL, "%s defines malloc, but no free", library_path());
+  if (!lacks_any())
+    return;
+  for (uint32_t thread = 0; thread < engine.workload.header.threads; thread++)
+    check_stream(thread);
+}
+
+/* As in allocators/common/allocator.h; replay/ includes nothing of allocators/. */
+struct allocator_stat {
+  const char *name;
+  uint64_t value;
+};
+/* Weak, not dlsym: a failing dlsym calls malloc for its message. */
+extern size_t heaptape_allocator_stats(struct allocator_stat *stats, size_t limit)
+    __attribute__((weak, visibility("default")));
+
+void allocator_stats_read(struct allocator_stats *stats) {
+  stats->count = 0;
+  if (!heaptape_allocator_stats)
+    return;
+  struct allocator_stat read[ALLOCATOR_STATS];
+  size_t count = heaptape_allocator_stats(read, ALLOCATOR_STATS);
+  stats->count = (uint32_t)(count < ALLOCATOR_STATS ? count : ALLOCATOR_STATS);
+  for (uint32_t index = 0; index < stats->count; index++) {
+    strncpy(stats->stats[index].name, read[index].name, ALLOCATOR_STAT_NAME_BYTES - 1);
+    stats->stats[index].value = read[index].value;
+  }
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/parent/spec.h"
+
+#include "core/workload/workload.h"
+#include "replay/engine/pass.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Positions. Measured with a larson-shaped workload of two threads: smaller windows cost waits, larger ones only let
+   threads drift apart (docs/measurements/replay.md). */
+enum { DEFAULT_WINDOW = 4096, MISSES_LINE_BYTES = 64, MISSES_LEVEL_LIMIT = 9, MOST_POSITIONS = 250 };
+
+const char *const order_names[ORDERS] = {"recorded", "causal", "window", "paced", "random"};
+const char *const touch_names[TOUCH_POLICIES] = {"recorded", "lines", "first", "pages", "all", "none"};
+
+static const struct run_spec DEFAULTS = {.window = DEFAULT_WINDOW,
+                                         .speed = 1,
+                                         .touch_bound_bytes = TOUCH_BOUND_BYTES,
+                                         .progress_fd = -1,
+                                         .baseline = {UINT64_MAX, UINT64_MAX},
+                                         .engine_cycles_per_op = -1,
+                                         .positions = UINT64_MAX};
+
+static bool parse_number(const char *text, uint64_t *value) {
+  char *end;
+  errno = 0;
+  *value = strtoull(text, &end, 10);
+  return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0;
+}
+
+static const char *take_pass(void *field, const char *value) {
+  const struct pass **pass = field;
+  *pass = pass_named(value);
+  return *pass ? NULL : "no such pass";
+}
+
+/* Of the whole spec, as it has a parameter. */
+static const char *take_order(void *field, const char *value) {
+  static const char wrong[] = "is none of recorded, causal, window[=N], paced[=SPEED], random=SEED";
+  struct run_spec *spec = field;
+  size_t name = strcspn(value, "=");
+  const char *parameter = value[name] ? value + name + 1 : NULL;
+  char *end;
+  spec->order_given = true;
+  spec->order = 0;
+  while (spec->order < ORDERS &&
+         (strlen(order_names[spec->order]) != name || strncmp(order_names[spec->order], value, name) != 0))
+    spec->order++;
+  switch (spec->order) {
+  case ORDER_RECORDED:
+  case ORDER_CAUSAL:
+    return parameter ? wrong : NULL;
+  case ORDER_WINDOW:
+    if (parameter && (!parse_number(parameter, &spec->window) || spec->window == 0))
+      return wrong;
+    if (spec->window <
+        WORKLOAD_MARK_INTERVAL) /* positions are known to that many ops; the result has the raised figure */
+      spec->window = WORKLOAD_MARK_INTERVAL;
+    return NULL;
+  case ORDER_PACED:
+    if (!parameter)
+      return NULL;
+    spec->speed = strtod(parameter, &end);
+    return end != parameter && *end == '\0' && spec->speed >= 1e-6 && spec->speed <= 1e6 ? NULL : wrong;
+  case ORDER_RANDOM:
+    return parameter && parse_number(parameter, &spec->seed) ? NULL : wrong;
+  default:
+    return wrong;
+  }
+}
+
+/* Of the whole spec. recorded=N and lines=N set how many bytes are written of an object whose touched OS pages are not
+   recorded. */
+static const char *take_touch(void *field, const char *value) {
+  struct run_spec *spec = field;
+  size_t name = strcspn(value, "=");
+  for (enum touch_policy touch = TOUCH_RECORDED; touch < TOUCH_POLICIES; touch++) {
+    if (strlen(touch_names[touch]) != name || strncmp(value, touch_names[touch], name) != 0)
+      continue;
+    spec->touch = touch;
+    if (value[name] == '\0' || (touch <= TOUCH_LINES && parse_number(value + name + 1, &spec->touch_bound_bytes)))
+      return NULL;
+  }
+  return "is none of recorded[=N], lines[=N], first, pages, all, none";
+}
+
+static const char *add_word(struct spec_words *words, const char *value) {
+  if (words->count == SPEC_WORDS)
+    return "too many";
+  words->texts[words->count++] = value;
+  return NULL;
+}
+
+/* The dynamic linker splits LD_PRELOAD at both characters, and has no escape for them. */
+static const char *take_preload(void *field, const char *value) {
+  return *value && !strpbrk(value, ": ") ? add_word(field, value) : "a library's path has no space and no colon";
+}
+
+static const char *take_setting(void *field, const char *value) {
+  return strchr(value, '=') > value ? add_word(field, value) : "is not NAME=VALUE";
+}
+
+static const char *take_position(void *field, const char *value) {
+  uint64_t position;
+  bool legal = strcmp(value, "peak") == 0 || strcmp(value, "live-peak") == 0 || strcmp(value, "end") == 0 ||
+               (strncmp(value, "mark=", 5) == 0 && value[5]) || parse_number(value, &position);
+  return legal ? add_word(field, value) : "is none of POSITION, peak, live-peak, end, mark=TEXT";
+}
+
+static const char *take_clock(void *field, const char *value) {
+  bool *real_clock = field;
+  *real_clock = strcmp(value, "real") == 0;
+  return *real_clock || strcmp(value, "recorded") == 0 ? NULL : "is none of recorded, real";
+}
+
+static const char *take_lines(void *field, const char *value) {
+  return parse_number(value, field) && *(uint64_t *)field <= 1 << 20 ? NULL : "is not a number up to 1048576";
+}
+
+static const char *take_positions(void *field, const char *value) {
+  return parse_number(value, field) && *(uint64_t *)field <= MOST_POSITIONS ? NULL : "is not a number up to 250";
+}
+
+static const char *take_fd(void *field, const char *value) {
+  uint64_t fd;
+  if (!parse_number(value, &fd) || fd >= 1 << 20)
+    return "is not a descriptor";
+  *(int *)field = (int)fd;
+  return NULL;
+}
+
+static const char *take_file(void *field, const char *value) {
+  *(const char **)field = value;
+  return *value && strlen(value) < PATH_MAX ? NULL : "is not a file's path";
+}
+
+/* "CAPACITY:WAYS,...", of blocks of that size. The tool checks the same (observe/valgrind/simulate/simulate.c), but its
+   message would not be one line. */
+static bool are_levels(const char *text, uint64_t block_bytes) {
+  for (unsigned count = 1; count <= MISSES_LEVEL_LIMIT; count++) {
+    char *end;
+    errno = 0;
+    uint64_t capacity = *text >= '1' && *text <= '9' ? strtoull(text, &end, 10) : 0, blocks = capacity / block_bytes;
+    uint64_t ways = capacity > 0 && *end == ':' && end[1] >= '1' && end[1] <= '9' ? strtoull(end + 1, &end, 10) : 0;
+    if (errno != 0 || capacity > 1ull << 40 || capacity % block_bytes != 0 || ways == 0 || ways > 65536 ||
+        blocks % ways != 0 || __builtin_popcountll(blocks / ways) != 1)
+      return false;
+    if (*end != ',')
+      return *end == '\0';
+    text = end + 1;
+  }
+  return false;
+}
+
+static const char *take_caches(void *field, const char *value) {
+  *(const char **)field = value;
+  return are_levels(value, MISSES_LINE_BYTES) ? NULL : "is not BYTES:WAYS,...";
+}
+
+static const char *take_tlbs(void *field, const char *value) {
+  *(const char **)field = value;
+  return are_levels(value, 1) ? NULL : "is not ENTRIES:WAYS,...";
+}
+
+#define FIELD(name) offsetof(struct run_spec, name)
+static const struct cli_option options[] = {
+    {"pass", 0, "PASS", take_pass, FIELD(pass), "what the run measures", NULL, NULL, NULL, false},
+    {"order", 0, "ORDER", take_order, 0,
+     "recorded, causal, window[=N], paced[=SPEED] or random=SEED: which op may run when", "the pass's", NULL, NULL,
+     false},
+    {"touch", 0, "POLICY", take_touch, 0,
+     "recorded[=N], lines[=N], first, pages, all or none: what is written to objects", "recorded", NULL, NULL, false},
+    {"op-limit", 0, "N", cli_count_above_0, FIELD(op_limit), "replays the first N positions, to 64 ops", NULL, NULL,
+     NULL, false},
+    {"clock", 0, "CLOCK", take_clock, FIELD(real_clock),
+     "recorded or real: what moves the clock that the allocator reads", "recorded", NULL, NULL, false},
+    {"as-malloc", 0, NULL, cli_flag, FIELD(as_malloc), "all calls become malloc and free", NULL, NULL, NULL, false},
+    {"threads-to-cores", 0, NULL, cli_flag, FIELD(threads_to_cores), "each thread runs on one processor only", NULL,
+     NULL, NULL, false},
+    {"aslr", 0, NULL, cli_flag, FIELD(aslr), "leaves the randomisation of addresses as it is", NULL, NULL, NULL, false},
+    {"preload", 0, "LIB", take_preload, FIELD(preloads), "the allocator, or a library that it needs", NULL, "allocator",
+     NULL, true},
+    {"env", 0, "NAME=VALUE", take_setting, FIELD(settings), "an environment variable of the engine", NULL, "allocator",
+     NULL, true},
+    {"null", 0, NULL, cli_flag, FIELD(null_allocator), "an allocator that does nothing", NULL, "allocator", NULL,
+     false},
+    {"disturb", 0, "LINES", take_lines, FIELD(disturb_lines), "reads that many cache lines before each timed call",
+     NULL, "of some passes", NULL, false},
+    {"windows", 0, "FILE", take_file, FIELD(windows), "positions between which is counted, a line each", NULL,
+     "of some passes", NULL, false},
+    {"accesses", 0, "FILE", take_file, FIELD(accesses), "the recorded data accesses", NULL, "of some passes", NULL,
+     false},
+    {"caches", 0, "BYTES:WAYS,...", take_caches, FIELD(caches), "the simulated caches", NULL, "of some passes", NULL,
+     false},
+    {"tlbs", 0, "ENTRIES:WAYS,...", take_tlbs, FIELD(tlbs), "the simulated TLBs", NULL, "of some passes", NULL, false},
+    {"origins", 0, "FILE", take_file, FIELD(origins), "who acquired each object", NULL, "of some passes", NULL, false},
+    {"at", 0, "POSITION", take_position, FIELD(at),
+     "a position to attribute memory at: a number, peak, live-peak, end or mark=TEXT", NULL, "of some passes", NULL,
+     true},
+    {"positions", 0, "N", take_positions, FIELD(positions), "as many evenly spaced positions", "64", "of some passes",
+     NULL, false},
+    {"baseline", 0, NULL, cli_flag, FIELD(baseline_only), "prints the engine's memory before the first op, and ends",
+     NULL, "measured before", NULL, false},
+    {"baseline-rss-anon-bytes", 0, "N", cli_count, FIELD(baseline.rss_anon_bytes), "its RssAnon, to be subtracted",
+     NULL, "measured before", NULL, false},
+    {"baseline-vm-size-bytes", 0, "N", cli_count, FIELD(baseline.vm_size_bytes), "its VmSize", NULL, "measured before",
+     NULL, false},
+    {"engine-cycles-per-op", 0, "X", cli_decimal, FIELD(engine_cycles_per_op), "the engine's own cost", NULL,
+     "measured before", NULL, false},
+    {"progress-fd", 0, "FD", take_fd, FIELD(progress_fd), "writes lines of ops done and of all ops there", NULL,
+     "output", NULL, false},
+    {"output", 'o', "FILE", cli_text, FIELD(output), "writes the run there", "standard output", "output", NULL, false},
+    {0}};
+
+static const struct cli_command command = {
+    .called = "heaptape-replay",
+    .summary = "one run of one workload on one allocator",
+    .synopsis = "--pass PASS [OPTION...] F.work\n--baseline F.work\n--spec FD\n--describe",
+    .details =
+        "Replays a workload on an allocator in a fresh process, measures one thing (a pass), and prints one JSON "
+        "object. --spec reads all of this as JSON from a descriptor; --describe lists the passes.",
+    .options = options,
+    .least = 1,
+    .most = 1,
+};
+static const struct cli_command *const commands[] = {&command, NULL};
+static const struct cli_program program = {"heaptape-replay", commands};
+
+/* Writes the names of the passes that take the setting: "the pass blame", "the passes misses and instructions". */
+static void names_of_takers(unsigned setting, char *text, size_t bytes) {
+  unsigned count = 0, left;
+  for (const struct pass *const *pass = pass_table; *pass; pass++)
+    count += ((*pass)->takes & setting) != 0;
+  size_t used = (size_t)snprintf(text, bytes, "the pass%s", count > 1 ? "es" : "");
+  left = count;
+  for (const struct pass *const *pass = pass_table; *pass && used < bytes; pass++)
+    if ((*pass)->takes & setting) {
+      const char *before = left == count ? " " : left > 1 ? ", " : " and ";
+      used += (size_t)snprintf(text + used, bytes - used, "%s%s", before, (*pass)->name);
+      left--;
+    }
+}
+
+/* Settings of some passes: which of these were given. */
+static const struct {
+  unsigned setting;
+  const char *options;
+} of_some_passes[] = {{TAKES_ACCESSES, "--accesses, --caches and --tlbs"},
+                      {TAKES_ORIGINS, "--origins, --at and --positions"},
+                      {TAKES_WINDOWS, "--windows"},
+                      {TAKES_DISTURB, "--disturb"}};
+
+static unsigned given(const struct run_spec *spec) {
+  return (spec->accesses || spec->caches || spec->tlbs ? TAKES_ACCESSES : 0) |
+         (spec->origins || spec->at.count > 0 || spec->positions != UINT64_MAX ? TAKES_ORIGINS : 0) |
+         (spec->windows ? TAKES_WINDOWS : 0) | (spec->disturb_lines > 0 ? TAKES_DISTURB : 0);
+}
+
+static int wrong_setting(unsigned settings, const char *verb) {
+  for (size_t index = 0; index < sizeof of_some_passes / sizeof *of_some_passes; index++) {
+    char names[160];
+    if (!(of_some_passes[index].setting & settings))
+      continue;
+    names_of_takers(of_some_passes[index].setting, names, sizeof names);
+    return cli_wrong(&program, &command, "%s %s %s", of_some_passes[index].options, verb, names);
+  }
+  return CLI_RUN;
+}
+
+/* --baseline alone: any pass that samples memory will do. */
+static const struct pass *pass_of_baseline(void) {
+  const struct pass *const *pass = pass_table;
+  while (!(*pass)->samples_memory)
+    pass++;
+  return *pass;
+}
+
+static int check(struct run_spec *spec) {
+  if (!spec->pass && spec->baseline_only)
+    spec->pass = pass_of_baseline();
+  const struct pass *pass = spec->pass;
+  if (!pass)
+    return cli_wrong(&program, &command, "--pass is missing");
+  if (spec->baseline_only && !pass->samples_memory)
+    return cli_wrong(&program, &command, "--baseline: the pass %s does not sample memory", pass->name);
+  if (!spec->order_given)
+    spec->order = pass->order;
+  if (spec->null_allocator && spec->preloads.count > 0)
+    return cli_wrong(&program, &command, "--null and --preload exclude each other");
+  if (spec->null_allocator && pass->without_null)
+    return cli_wrong(&program, &command, "%s", pass->without_null);
+  if (spec->as_malloc && pass->without_as_malloc)
+    return cli_wrong(&program, &command, "%s", pass->without_as_malloc);
+  if (spec->op_limit > 0 && order_by_turns(spec->order))
+    return cli_wrong(&program, &command, "--op-limit does not work under orders in which one thread runs at a time");
+  if (given(spec) & ~pass->takes)
+    return wrong_setting(given(spec) & ~pass->takes, "are for");
+  if (pass->recorded_only && spec->order != ORDER_RECORDED)
+    return cli_wrong(&program, &command, "the %s pass supports only the recorded order", pass->name);
+  /* Counting between positions needs an order in which each op has its own. */
+  if (spec->windows && spec->order != ORDER_RECORDED)
+    return cli_wrong(&program, &command, "--windows needs the recorded order");
+  if ((pass->needs & TAKES_ACCESSES) && !spec->accesses)
+    return cli_wrong(&program, &command, "the %s pass needs --accesses", pass->name);
+  return CLI_RUN;
+}
+
+int spec_from_words(struct run_spec *spec, struct cli_words words) {
+  *spec = DEFAULTS;
+  int status = cli_parse(&program, &command, spec, &words);
+  if (status != CLI_RUN)
+    return status;
+  spec->path = words.at[0];
+  return check(spec);
+}
+
+static const struct cli_option *option_named(const char *name) {
+  const struct cli_option *option = options;
+  while (option->name && strcmp(option->name, name) != 0)
+    option++;
+  return option->name ? option : NULL;
+}
+
+/* Returns what is wrong; NULL: nothing. */
+static const char *take_value(struct run_spec *spec, const struct cli_option *option, const json_t *value) {
+  void *field = (char *)spec + option->field;
+  char *text = NULL;
+  if (!option->value)
+    return json_is_true(value) ? option->take(field, NULL) : "is not true";
+  if (json_is_string(value))
+    return option->take(field, json_string_value(value));
+  if (json_is_integer(value) && asprintf(&text, "%" JSON_INTEGER_FORMAT, json_integer_value(value)) > 0)
+    return option->take(field, text);
+  if (json_is_real(value) && asprintf(&text, "%.17g", json_real_value(value)) > 0)
+    return option->take(field, text);
+  return "is neither a text nor a number";
+}
+
+static const char *take_values(struct run_spec *spec, const struct cli_option *option, const json_t *value) {
+  size_t index;
+  const json_t *one;
+  const char *problem = NULL;
+  if (!option->repeats || !json_is_array(value))
+    return take_value(spec, option, value);
+  json_array_foreach(value, index, one) if (!problem) problem = take_value(spec, option, one);
+  return problem;
+}
+
+int spec_from_fd(struct run_spec *spec, int fd) {
+  json_error_t what;
+  json_t *json = json_loadfd(fd, 0, &what), *value; /* stays: the spec's texts are in it */
+  const char *key;
+  *spec = DEFAULTS;
+  if (!json_is_object(json))
+    return cli_wrong(&program, &command, "the spec is not a JSON object: %s", json ? "another value" : what.text);
+  json_object_foreach(json, key, value) {
+    const struct cli_option *option = option_named(key);
+    const char *problem = NULL;
+    if (strcmp(key, "workload") == 0)
+      spec->path = json_string_value(value);
+    else if (!option)
+      problem = "no such option";
+    else
+      problem = take_values(spec, option, value);
+    if (problem)
+      return cli_wrong(&program, &command, "--%s: %s", key, problem);
+  }
+  if (!spec->path)
+    return cli_wrong(&program, &command, "the spec names no workload");
+  return check(spec);
+}
+
+static json_t *names_json(const char *const *names, int count) {
+  json_t *array = json_array();
+  for (int index = 0; index < count; index++)
+    json_array_append_new(array, json_string(names[index]));
+  return array;
+}
+
+static json_t *pass_json(const struct pass *pass) {
+  static const char *const repeats[] = {[REPEATED] = "as often as asked", [TWICE] = "twice", [ONCE] = "once"};
+  return json_pack("{s:s, s:s, s:s, s:b, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b}", "name", pass->name, "summary",
+                   pass->summary, "order", order_names[pass->order], "recorded_only", pass->recorded_only, "repeats",
+                   repeats[pass->repeats], "default", pass->by_default, "exact", pass->exact, "counts_startup",
+                   pass->counts_startup, "samples_memory", pass->samples_memory, "as_malloc", !pass->without_as_malloc,
+                   "accesses", (pass->needs & TAKES_ACCESSES) != 0, "origins", (pass->takes & TAKES_ORIGINS) != 0,
+                   "windows", (pass->takes & TAKES_WINDOWS) != 0);
+}
+
+int spec_describe(void) {
+  json_t *passes = json_array();
+  for (const struct pass *const *pass = pass_table; *pass; pass++)
+    json_array_append_new(passes, pass_json(*pass));
+  json_t *all = json_pack("{s:o, s:o, s:o}", "passes", passes, "orders", names_json(order_names, ORDERS),
+                          "touch_policies", names_json(touch_names, TOUCH_POLICIES));
+  bool failed = json_dumpf(all, stdout, JSON_INDENT(1)) != 0 || putchar('\n') == EOF || fflush(stdout) != 0;
+  json_decref(all);
+  return failed ? CLI_FAILED : CLI_DONE;
+}
