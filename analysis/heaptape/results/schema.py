@@ -20,11 +20,10 @@ import pandas as pd
 from heaptape.common import console
 from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.input import file_bytes
+from heaptape.common.output import file_bytes
 from heaptape.results import blame, margins, misses
-from heaptape.results.runs import label, label_of, number
+from heaptape.results.runs import label, label_of, number, timeline_frame
 from heaptape.results.structs import Contention, Misses, ResultsFile, Run
-from heaptape.results.timeline import timeline_frame
 from heaptape.tape.embedded import is_page, unpack
 from heaptape.tape.memory_map import CompactMap, decode, without_gaps
 
