@@ -47,8 +47,7 @@ $(foreach name,$(ALLOCATORS),$(eval $(call allocator_rules,$(name))))
 # The compiler must not move or remove any call.
 $(OUT)/obj/$(ALLOCATOR_TEST)/%.o: HT_CFLAGS += -fno-builtin
 
-# The tests link the archive, and call it by its own names, too. Those of allocators/test/ apply to each allocator; each
-# corruption of a heap is a separate program.
+# The tests link the archive, and call it by its own names, too. Those of allocators/test/ apply to each allocator.
 ALLOCATOR_TESTS := api_keeps_to_posix_and_c23 fork_among_threads_leaves_both_heaps_usable caches_of_ended_threads_return \
   heap_walk_agrees_with_the_statistics
 ALLOCATOR_COUNTED_TESTS := counts_of_threads_that_only_free_are_kept
@@ -66,8 +65,7 @@ define allocator_tests
 $(foreach test,$(ALLOCATOR_TESTS),$(call allocator_test,$(1),$(ALLOCATOR_TEST)/$(test).c,$(1)/$(test)))
 $(foreach test,$(ALLOCATOR_MODEL_TESTS),$(call allocator_test,$(1),$(ALLOCATOR_TEST)/$(test).c $(ALLOCATOR_TEST)/model.c,$(1)/$(test)))
 $(foreach test,$(ALLOCATOR_COUNTED_TESTS),$(call allocator_test,$(1),$(ALLOCATOR_TEST)/$(test).c $(ALLOCATOR_TEST)/counted.c,$(1)/$(test)))
-$(foreach source,$(wildcard allocators/$(1)/test/*.c),$(call allocator_test,$(1),$(source) $(ALLOCATOR_TEST)/model.c $(ALLOCATOR_TEST)/counted.c,$(1)/$(basename $(notdir $(source)))))
-$(foreach source,$(wildcard $(ALLOCATOR_TEST)/faults/*.c allocators/$(1)/test/faults/*.c),\
-  $(call allocator_test,$(1),$(source) $(ALLOCATOR_TEST)/expect_fault.c,$(1)/faults/$(basename $(notdir $(source)))))
+$(call allocator_test,$(1),allocators/$(1)/test/faults_are_detected.c $(addprefix $(ALLOCATOR_TEST)/,faults_of_any_heap.c expect_fault.c),$(1)/faults_are_detected)
+$(foreach source,$(filter-out %/faults_are_detected.c,$(wildcard allocators/$(1)/test/*.c)),$(call allocator_test,$(1),$(source) $(ALLOCATOR_TEST)/model.c $(ALLOCATOR_TEST)/counted.c,$(1)/$(basename $(notdir $(source)))))
 endef
 $(foreach name,$(ALLOCATORS),$(call allocator_tests,$(name)))

@@ -6,6 +6,7 @@
 #include "machine/stepping.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static uint64_t random_state = 88172645463325252u;
 static volatile uint64_t sink;
@@ -101,11 +102,55 @@ static void run_allocator(unsigned iterations) {
   }
 }
 
+static char filled[CODE_STRING_BYTES], copied[CODE_STRING_BYTES];
+
+static void fill(char *to, size_t bytes) {
+#if defined(__x86_64__)
+  __asm__ volatile("rep stosb" : "+D"(to), "+c"(bytes) : "a"(1) : "memory");
+#else
+  memset(to, 1, bytes);
+  __asm__ volatile("" : : "r"(to) : "memory");
+#endif
+}
+
+static void copy(char *to, const char *from, size_t bytes) {
+#if defined(__x86_64__)
+  __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+#else
+  memcpy(to, from, bytes);
+  __asm__ volatile("" : : "r"(to) : "memory");
+#endif
+}
+
+static void run_fill_line(unsigned iterations) {
+  for (unsigned iteration = 0; iteration < iterations; iteration++)
+    fill(filled, CODE_STRING_LINE_BYTES);
+}
+
+static void run_fill(unsigned iterations) {
+  for (unsigned iteration = 0; iteration < iterations; iteration++)
+    fill(filled, CODE_STRING_BYTES);
+}
+
+static void run_copy_line(unsigned iterations) {
+  for (unsigned iteration = 0; iteration < iterations; iteration++)
+    copy(copied, filled, CODE_STRING_LINE_BYTES);
+}
+
+static void run_copy(unsigned iterations) {
+  for (unsigned iteration = 0; iteration < iterations; iteration++)
+    copy(copied, filled, CODE_STRING_BYTES);
+}
+
 const struct code codes[CODE_COUNT] = {
     [CODE_CYCLE] = {"cycle", run_cycle, 20},
     [CODE_ARITHMETIC] = {"arithmetic", run_arithmetic, 256},
     [CODE_INTERPRETER] = {"interpreter", run_interpreter, 1024},
     [CODE_ALLOCATOR] = {"allocator", run_allocator, 256},
+    [CODE_FILL_LINE] = {"fill_line", run_fill_line, 0},
+    [CODE_FILL] = {"fill", run_fill, 0},
+    [CODE_COPY_LINE] = {"copy_line", run_copy_line, 0},
+    [CODE_COPY] = {"copy", run_copy, 0},
 };
 
 /* The count of no iterations is that of stepping into and out of the code. */

@@ -14,8 +14,21 @@ struct code {
 
 /* cycle: one addition after the other, CODE_CYCLES_EACH in an iteration, each one processor cycle. arithmetic: several
    sums at a time. interpreter: byte codes that branch depending on data. allocator: malloc and free of this process's
-   allocator, with random sizes, over few objects. */
-enum { CODE_CYCLE, CODE_ARITHMETIC, CODE_INTERPRETER, CODE_ALLOCATOR, CODE_COUNT, CODE_CYCLES_EACH = 64 };
+   allocator, with random sizes, over few objects. fill and copy: one repeated string instruction (rep stosb, rep movsb)
+   over CODE_STRING_BYTES in the first-level cache, or over one line: what starting it costs. */
+enum {
+  CODE_CYCLE,
+  CODE_ARITHMETIC,
+  CODE_INTERPRETER,
+  CODE_ALLOCATOR,
+  CODE_INSTRUCTIONS, /* of those before, instructions are counted */
+  CODE_FILL_LINE = CODE_INSTRUCTIONS,
+  CODE_FILL,
+  CODE_COPY_LINE,
+  CODE_COPY,
+  CODE_COUNT
+};
+enum { CODE_CYCLES_EACH = 64, CODE_STRING_BYTES = 8192, CODE_STRING_LINE_BYTES = 64 };
 extern const struct code codes[CODE_COUNT];
 
 /* Instructions per iteration, the mean of the next code->counted_iterations; negative: a child can't be traced on this

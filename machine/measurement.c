@@ -18,7 +18,7 @@ enum {
 };
 
 /* Iterations of a sample of about 0.2 ms. */
-static const unsigned code_iterations[CODE_COUNT] = {12000, 60000, 60000, 6000};
+static const unsigned code_iterations[CODE_COUNT] = {12000, 60000, 60000, 6000, 8000, 1000, 8000, 1000};
 
 struct chain_samples {
   struct chains chains;
@@ -122,13 +122,23 @@ static json_t *code_json(struct measurement *all) {
   json_t *object = json_object();
   double cycles = CODE_CYCLES_EACH;
   json_object_set_new(object, "cycle_ns", quantiles_json(&all->code[CODE_CYCLE], cycles));
-  for (size_t index = CODE_ARITHMETIC; index < CODE_COUNT; index++) {
+  for (size_t index = CODE_ARITHMETIC; index < CODE_INSTRUCTIONS; index++) {
     double instructions = code_instructions(&codes[index]);
     json_t *figure = instructions > 0 ? quantiles_json(&all->code[index], instructions) : json_null();
     json_t *each = instructions > 0 ? json_real(instructions) : json_null();
     json_object_set_new(object, codes[index].name,
                         json_pack("{s:o, s:o}", "instructions_per_iteration", each, "instruction_ns", figure));
   }
+  return object;
+}
+
+/* The cost of a repeated string instruction: of one over a single line, and for each byte of one over many. */
+static json_t *strings_json(struct measurement *all) {
+  json_t *object = json_pack("{s:i, s:i}", "line_bytes", CODE_STRING_LINE_BYTES, "bytes", CODE_STRING_BYTES);
+  for (size_t index = CODE_FILL; index < CODE_COUNT; index += CODE_COPY - CODE_FILL)
+    json_object_set_new(object, codes[index].name,
+                        json_pack("{s:o, s:o}", "line_ns", quantiles_json(&all->code[index - 1], 1), "byte_ns",
+                                  quantiles_json(&all->code[index], CODE_STRING_BYTES)));
   return object;
 }
 
@@ -172,9 +182,10 @@ static json_t *result_json(struct measurement *all) {
     json_array_append_new(pages, json_pack("{s:I, s:o, s:o}", "os_pages", (json_int_t)plan->os_pages[index],
                                            "one_per_os_page", chain_json(pair), "side_by_side", chain_json(pair + 1)));
   }
-  return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o}", "schema", 3, "rounds", (int)plan->rounds,
+  return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", 4, "rounds", (int)plan->rounds,
                    "independent_chains", CHAINS_WALKERS, "line_bytes", CHAINS_LINE_BYTES, "tlbs", tlbs_json(),
-                   "working_sets", sets, "os_page_sets", pages, "code", code_json(all), "kernel", kernel_json(all));
+                   "working_sets", sets, "os_page_sets", pages, "code", code_json(all), "strings", strings_json(all),
+                   "kernel", kernel_json(all));
 }
 
 static void measure_rounds(struct measurement *all) {

@@ -1,15 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-#include "allocators/reference/info.h"
-
 #include "allocators/common/allocator.h"
 #include "allocators/common/entry.h"
 #include "allocators/common/startup.h"
 #include "allocators/reference/arena.h"
+#include "allocators/reference/chunk.h"
 #include "allocators/reference/heap.h"
 #include "allocators/reference/take.h"
 #include "allocators/reference/tcache.h"
 
 #include <errno.h>
+
+/* The states of a chunk in the heap walk (common/allocator.h).
+
+   Chunks cover their heap without gaps, except its header and the fence at the end of a full heap. A block of the walk
+   is what only that chunk has, from its head to the next chunk's head. Objects with their own mapping belong to no
+   arena and are not visited. */
+enum walk_state {
+  WALK_USED,
+  WALK_TCACHE, /* free in some thread's cache, used for everything else */
+  WALK_FAST,
+  WALK_REMAINDER, /* what the last small request left of a chunk */
+  WALK_SMALL,
+  WALK_LARGE,
+  WALK_TOP, /* the end of the arena's newest heap */
+  WALK_STATES
+};
 
 struct visitor {
   void (*visit)(const void *address, size_t bytes, unsigned state, void *context);

@@ -495,6 +495,9 @@ int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, 
   if (workload_writer_open(&compiler.writer, outputs->workload, error) != 0)
     return -1;
   int result = run(&compiler, reader, outputs, options, witness);
+  if (result == 0 && witness->truncated && witness->events == 0)
+    result =
+        error_set(&history_error, compiler.path, "is truncated before its first event: there is nothing to replay");
   if (result == 0) {
     result = finish(&compiler, witness, error);
   } else {

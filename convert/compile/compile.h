@@ -38,6 +38,6 @@ struct compile_outputs {
 };
 
 /* Writes the outputs (created or truncated; on failure they are incomplete and the caller must remove them). Returns 0,
-   or -1 with error. */
+   or -1 with error, also for a trace that is truncated before its first event. */
 int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, const struct history_options *options,
                   struct witness *witness, struct error *error);

@@ -188,3 +188,16 @@ def test_truncated_trace_is_read_and_reported(tape, tmp_path):
     cut.write_bytes(tape.read_bytes()[:-20])
     witness = published("check", succeed(CONVERT, "check", cut, "--json").stdout)
     assert (witness["truncated"], witness["events"]) == (True, 2)
+
+
+def test_a_trace_cut_before_its_first_event_is_not_compiled(tape, tmp_path):
+    cut, work = tmp_path / "cut.tape", tmp_path / "cut.work"
+    cut.write_bytes(tape.read_bytes()[:300])
+    assert json.loads(succeed(CONVERT, "info", cut, "--json").stdout)["events"] == 0
+    result = run(CONVERT, "compile", cut)
+    assert result.status == 1
+    assert (
+        one_line(result)
+        == f"heaptape-convert: {cut}: is truncated before its first event: there is nothing to replay\n"
+    )
+    assert not work.exists()

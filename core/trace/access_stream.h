@@ -47,8 +47,16 @@ enum access_total {
   ACCESS_TOTAL_OUTSIDE_PROGRAM_INSTRUCTIONS,
   ACCESS_TOTAL_OUTSIDE_ALLOCATOR_INSTRUCTIONS,
   ACCESS_TOTAL_OUTSIDE_SYSCALLS,
+  /* Of the program, inside bursts: repeated string instructions, each one instruction of the first total, and the bytes
+     that they moved or compared. */
+  ACCESS_TOTAL_STRING_INSTRUCTIONS,
+  ACCESS_TOTAL_STRING_BYTES,
   ACCESS_TOTAL_LIMIT,
 };
+
+static inline bool access_total_is_outside(uint32_t total) {
+  return total >= ACCESS_TOTAL_OUTSIDE_PROGRAM_INSTRUCTIONS && total <= ACCESS_TOTAL_OUTSIDE_SYSCALLS;
+}
 
 struct access_item {
   enum access_kind kind;

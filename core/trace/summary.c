@@ -32,6 +32,8 @@ const char *const access_total_names[ACCESS_TOTAL_LIMIT] = {
     [ACCESS_TOTAL_OUTSIDE_PROGRAM_INSTRUCTIONS] = "outside_program_instructions",
     [ACCESS_TOTAL_OUTSIDE_ALLOCATOR_INSTRUCTIONS] = "outside_allocator_instructions",
     [ACCESS_TOTAL_OUTSIDE_SYSCALLS] = "outside_program_syscalls",
+    [ACCESS_TOTAL_STRING_INSTRUCTIONS] = "program_string_instructions",
+    [ACCESS_TOTAL_STRING_BYTES] = "program_string_bytes",
 };
 
 json_t *call_counts_json(const uint64_t counts[CALL_LIMIT]) {

@@ -67,7 +67,8 @@ def test_every_figure_has_its_quantiles(measured):
     figures = [row[key] for row in chains for key in ("dependent_ns", "independent_ns")]
     figures += [row[key] for row in sets for key in ("near_dependent_ns", "near_independent_ns", "stream_ns")]
     figures += [*measured["kernel"].values(), measured["code"]["cycle_ns"]]
-    assert len(figures) == 5 * len(sets) + 4 * len(pages) + 8 + 1
+    figures += [measured["strings"][kind][key] for kind in ("fill", "copy") for key in ("line_ns", "byte_ns")]
+    assert len(figures) == 5 * len(sets) + 4 * len(pages) + 8 + 1 + 4
     assert all(map(is_whole, figures))
 
 

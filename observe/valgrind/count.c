@@ -2,6 +2,7 @@
 #include "observe/valgrind/count.h"
 
 #include "observe/valgrind/common/allocator.h"
+#include "observe/valgrind/common/strings.h"
 
 #include "core/system/valgrind_requests.h"
 
@@ -18,12 +19,11 @@ struct caller {
   Addr first, end;
 };
 
-/* A call under way. instructions: if the thread runs, the counter's value when the call began; else how many the call
-   has executed. */
+/* A call under way. counted: if the thread runs, the counts when the call began; else what the call has executed. */
 struct call {
   UWord active; /* 0 or 1; a word, for tests by translated code */
   UWord kind;
-  ULong instructions;
+  struct counted counted;
 };
 
 static struct caller callers[VALGRIND_KIND_LIMIT];
@@ -34,7 +34,8 @@ static struct call current, *calls_by_thread;
 static ThreadId current_thread;
 
 struct kind_count {
-  ULong calls, instructions;
+  ULong calls;
+  struct counted counted;
 };
 
 static struct kind_count kinds[VALGRIND_KIND_LIMIT];
@@ -52,7 +53,7 @@ static struct {
 
 static struct {
   Bool loaded, over;
-  ULong instructions, allocator_instructions, loading_instructions;
+  struct counted all, allocator, loading;
 } startup;
 
 void count_begin(void) {
@@ -61,8 +62,7 @@ void count_begin(void) {
 }
 
 void count_reset(void) {
-  instructions_executed = 0;
-  current.instructions = 0;
+  current.counted = (struct counted){0};
   VG_(memset)(kinds, 0, sizeof kinds);
   VG_(memset)(&startup, 0, sizeof startup);
   snapshots.taken = 0;
@@ -75,7 +75,7 @@ Bool count_note_loaded(void) {
   if (startup.loaded || startup.over)
     return False;
   startup.loaded = True;
-  startup.loading_instructions = instructions_executed - allocator_instructions();
+  startup.loading = counted_since(counted_now(), allocator_counted());
   return True;
 }
 
@@ -83,8 +83,8 @@ Bool count_note_started(void) {
   if (startup.over)
     return False;
   startup.over = True;
-  startup.instructions = instructions_executed;
-  startup.allocator_instructions = allocator_instructions();
+  startup.all = counted_now();
+  startup.allocator = allocator_counted();
   VG_(discard_translations_safely)(0, ADDRESS_SPACE_BYTES, "heaptape startup");
   return True;
 }
@@ -108,7 +108,7 @@ Bool count_take_snapshot(void) {
   }
   for (UInt kind = 0; kind < VALGRIND_KIND_LIMIT; kind++) {
     const struct kind_count *last = &snapshots.at_last[kind];
-    struct kind_count more = {kinds[kind].calls - last->calls, kinds[kind].instructions - last->instructions};
+    struct kind_count more = {kinds[kind].calls - last->calls, counted_since(kinds[kind].counted, last->counted)};
     if (more.calls > 0)
       snapshots.rows[snapshots.count++] = (struct snapshot_row){snapshots.taken, kind, more};
   }
@@ -131,11 +131,11 @@ void count_switch_to(ThreadId thread) {
     return;
   allocator_switch_to(thread);
   if (current_thread != VG_INVALID_THREADID) {
-    current.instructions = instructions_executed - current.instructions;
+    current.counted = counted_since(counted_now(), current.counted);
     calls_by_thread[current_thread] = current;
   }
   current = calls_by_thread[thread];
-  current.instructions = instructions_executed - current.instructions;
+  current.counted = counted_since(counted_now(), current.counted);
   current_thread = thread;
 }
 
@@ -149,7 +149,7 @@ void count_thread_ends(ThreadId thread) {
 }
 
 static VG_REGPARM(1) void call_begins(UWord kind) {
-  current = (struct call){1, kind, instructions_executed};
+  current = (struct call){1, kind, counted_now()};
 }
 
 static VG_REGPARM(1) void call_returned(UWord kind) {
@@ -157,7 +157,7 @@ static VG_REGPARM(1) void call_returned(UWord kind) {
   if (current.kind != kind)
     return;
   kinds[kind].calls++;
-  kinds[kind].instructions += instructions_executed - current.instructions;
+  kinds[kind].counted = counted_sum(kinds[kind].counted, counted_since(counted_now(), current.counted));
 }
 
 /* Superblocks do not cross calls (main.c). So if one begins in a caller's code, not at its first instruction, while a
@@ -165,8 +165,8 @@ static VG_REGPARM(1) void call_returned(UWord kind) {
 IRSB *count_instrument(IRSB *in, const struct translation *translation) {
   IRSB *out = deepCopyIRSBExceptStmts(in);
   const struct caller *caller = find_caller(translation->address);
+  struct counting counting = {0};
   Int index = 0;
-  UInt pending = 0;
   for (; index < in->stmts_used && in->stmts[index]->tag != Ist_IMark; index++)
     addStmtToIRSB(out, in->stmts[index]);
   if (!startup.over)
@@ -175,16 +175,10 @@ IRSB *count_instrument(IRSB *in, const struct translation *translation) {
     call_helper(out, "call_returned", call_returned, mkIRExpr_HWord(caller->kind),
                 word_equals(out, &current.active, 1));
   for (; index < in->stmts_used; index++) {
-    IRStmt *statement = in->stmts[index];
-    if (statement->tag == Ist_IMark)
-      pending++;
-    if (statement->tag == Ist_Exit) {
-      count_instructions(out, pending);
-      pending = 0;
-    }
-    addStmtToIRSB(out, statement);
+    counting_statement(&counting, out, in->stmts[index]);
+    addStmtToIRSB(out, in->stmts[index]);
   }
-  count_instructions(out, pending);
+  counting_end(&counting, out);
   if (caller && in->jumpkind == Ijk_Call)
     call_helper(out, "call_begins", call_begins, mkIRExpr_HWord(caller->kind), NULL);
   return out;
@@ -196,26 +190,34 @@ static void write_snapshots(VgFile *file) {
     const struct snapshot_row *row = &snapshots.rows[index];
     VG_(fprintf)
     (file, "%s[%u, %u, %llu, %llu]", index > 0 ? ", " : "", row->snapshot, row->kind, row->count.calls,
-     row->count.instructions);
+     row->count.counted.instructions);
   }
   VG_(fprintf)(file, "]}");
 }
 
 void count_write(VgFile *file) {
-  VG_(fprintf)(file, ", \"instructions\": %llu, \"kinds\": [", instructions_executed);
+  VG_(fprintf)(file, ", ");
+  output_counted(file, counted_now());
+  VG_(fprintf)(file, ", \"kinds\": [");
   const HChar *separator = "";
   for (UInt kind = 0; kind < VALGRIND_KIND_LIMIT; kind++) {
     if (kinds[kind].calls == 0)
       continue;
     VG_(fprintf)
-    (file, "%s{\"kind\": %u, \"calls\": %llu, \"instructions\": %llu}", separator, kind, kinds[kind].calls,
-     kinds[kind].instructions);
+    (file, "%s{\"kind\": %u, \"calls\": %llu, ", separator, kind, kinds[kind].calls);
+    output_counted(file, kinds[kind].counted);
+    VG_(fprintf)(file, "}");
     separator = ", ";
   }
   VG_(fprintf)(file, "]");
   write_snapshots(file);
-  if (startup.over)
-    VG_(fprintf)
-  (file, ", \"startup\": {\"instructions\": %llu, \"allocator_instructions\": %llu, \"loading_instructions\": %llu}",
-   startup.instructions, startup.allocator_instructions, startup.loading_instructions);
+  if (!startup.over)
+    return;
+  VG_(fprintf)(file, ", \"startup\": {");
+  output_counted(file, startup.all);
+  VG_(fprintf)(file, ", \"allocator\": {");
+  output_counted(file, startup.allocator);
+  VG_(fprintf)(file, "}, \"loading\": {");
+  output_counted(file, startup.loading);
+  VG_(fprintf)(file, "}}");
 }

@@ -40,7 +40,7 @@ void count_thread_ends(ThreadId thread);
 /* In a fork's child: resets all counts. */
 void count_reset(void);
 
-/* Keys "instructions", "kinds", and "snapshots" {"count", "rows": [[snapshot from 0, kind, calls, instructions], ...]},
-   for each kind called between that snapshot and the previous one; if the end of the start-up was reported also
-   "startup" {"instructions", "allocator_instructions", "loading_instructions"}. */
+/* Keys of output_counted, also in each row of "kinds", and "snapshots" {"count", "rows": [[snapshot from 0, kind,
+   calls, instructions], ...]}, for each kind called between that snapshot and the previous one; if the end of the
+   start-up was reported also "startup", with the keys of output_counted, and the same of "allocator" and "loading". */
 void count_write(VgFile *file);

@@ -12,6 +12,7 @@
 #include "replay/parent/report.h"
 #include "replay/passes/windows.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct instruction_figures {
@@ -94,14 +95,20 @@ struct window_count {
   uint64_t calls[CALL_LIMIT], instructions[CALL_LIMIT];
 };
 
+/* As a processor's counter has them: a repeated string instruction is one. strings: those of them that are such;
+   string_bytes: what these moved or compared. */
+struct executed_count {
+  uint64_t instructions, strings, string_bytes;
+};
+
 /* Instructions counted below each kind of call, and before the first op. */
 struct instruction_counts {
-  uint64_t calls[CALL_LIMIT];
-  uint64_t startup;         /* while the allocator ran: its constructors, and calls of the dynamic linker's and the
-                               libraries' constructors */
-  uint64_t startup_process; /* with what the dynamic linker and the libraries' constructors executed until main began;
-                               not the engine's own, which examines each loaded library */
-  struct window_count windows[]; /* between two edges: one fewer than there are edges */
+  struct executed_count calls[CALL_LIMIT];
+  struct executed_count startup; /* while the allocator ran: its constructors, and calls of the dynamic linker's and the
+                                    libraries' constructors */
+  struct executed_count startup_process; /* with what the dynamic linker and the libraries' constructors executed until
+                                            main began; not the engine's own, which examines each loaded library */
+  struct window_count windows[];         /* between two edges: one fewer than there are edges */
 };
 
 /* Counts before the first edge belong to no window. */
@@ -125,6 +132,18 @@ static int read_windows(const char *path, const json_t *snapshots, uint32_t edge
   return 0;
 }
 
+static struct executed_count read_executed(const json_t *from) {
+  return (struct executed_count){(uint64_t)json_integer_value(json_object_get(from, "instructions")),
+                                 (uint64_t)json_integer_value(json_object_get(from, "string_instructions")),
+                                 (uint64_t)json_integer_value(json_object_get(from, "string_bytes"))};
+}
+
+static void add_executed(struct executed_count *to, const struct executed_count *more) {
+  to->instructions += more->instructions;
+  to->strings += more->strings;
+  to->string_bytes += more->string_bytes;
+}
+
 /* A kind is the call's id (setup). */
 static int read_ours(const char *path, uint32_t edges, struct instruction_counts *counts, struct error *error) {
   json_error_t what;
@@ -134,12 +153,12 @@ static int read_ours(const char *path, uint32_t edges, struct instruction_counts
   json_array_foreach(kinds, index, entry) {
     json_int_t kind = json_integer_value(json_object_get(entry, "kind"));
     if (kind >= 0 && kind < CALL_LIMIT)
-      counts->calls[kind] = (uint64_t)json_integer_value(json_object_get(entry, "instructions"));
+      counts->calls[kind] = read_executed(entry);
   }
   const json_t *startup = json_object_get(result, "startup");
-  counts->startup = (uint64_t)json_integer_value(json_object_get(startup, "allocator_instructions"));
-  counts->startup_process =
-      counts->startup + (uint64_t)json_integer_value(json_object_get(startup, "loading_instructions"));
+  counts->startup = read_executed(json_object_get(startup, "allocator"));
+  counts->startup_process = read_executed(json_object_get(startup, "loading"));
+  add_executed(&counts->startup_process, &counts->startup);
   int status = json_is_array(kinds) ? 0 : error_set(error, path, "the Valgrind tool left no result");
   if (status == 0 && edges > 0)
     status = read_windows(path, json_object_get(result, "snapshots"), edges, counts, error);
@@ -192,35 +211,48 @@ static json_t *windows_json(const struct instruction_figures *figures, const str
                    instructions);
 }
 
+/* Sets the keys "string_instructions" and "string_bytes", each behind the prefix. */
+static void set_strings(json_t *into, const char *prefix, const struct executed_count *executed) {
+  char key[64];
+  snprintf(key, sizeof key, "%sstring_instructions", prefix);
+  json_set_count(into, key, executed->strings);
+  snprintf(key, sizeof key, "%sstring_bytes", prefix);
+  json_set_count(into, key, executed->string_bytes);
+}
+
 /* Instructions are the allocator's only, as counted under Valgrind; numbers of calls are counted by the engine. */
 static void report(json_t *into, const struct run *run) {
   const struct instruction_figures *figures = run->figures;
   const struct instruction_counts *counted = run->own;
   json_t *calls = json_object();
-  uint64_t total = 0;
+  struct executed_count total = {0};
   for (int id = 0; id < CALL_LIMIT; id++) {
-    uint64_t count = figures->calls[id], instructions = counted->calls[id];
+    uint64_t count = figures->calls[id];
+    const struct executed_count *executed = &counted->calls[id];
     if (count == 0)
       continue;
-    json_object_set_new(calls, call_table[id].name,
-                        json_pack("{s:o, s:o, s:f}", "count", json_unsigned(count), "instructions_total",
-                                  json_unsigned(instructions), "instructions_mean",
-                                  (double)instructions / (double)count));
-    total += instructions;
+    json_t *call = json_pack("{s:o, s:o, s:f}", "count", json_unsigned(count), "instructions_total",
+                             json_unsigned(executed->instructions), "instructions_mean",
+                             (double)executed->instructions / (double)count);
+    set_strings(call, "", executed);
+    json_object_set_new(calls, call_table[id].name, call);
+    add_executed(&total, executed);
   }
   json_object_set_new(into, "calls", calls);
-  json_set_count(into, "instructions_total", total);
+  json_set_count(into, "instructions_total", total.instructions);
+  set_strings(into, "", &total);
   if (figures->edges.count > 0)
     json_object_set_new(into, "windows", windows_json(figures, counted));
-  json_set_count(into, "startup_instructions", counted->startup);
-  json_set_count(into, "startup_process_instructions", counted->startup_process);
+  json_set_count(into, "startup_instructions", counted->startup.instructions);
+  json_set_count(into, "startup_process_instructions", counted->startup_process.instructions);
+  set_strings(into, "startup_process_", &counted->startup_process);
 }
 /* 0 if there are no instructions below one kind of call. */
 static uint64_t counted(const struct run *run) {
   const struct instruction_figures *figures = run->figures;
   const struct instruction_counts *counts = run->own;
   for (int id = 0; id < CALL_LIMIT; id++)
-    if (figures->calls[id] > 0 && counts->calls[id] == 0)
+    if (figures->calls[id] > 0 && counts->calls[id].instructions == 0)
       return 0;
   return 1;
 }

@@ -124,11 +124,12 @@ static json_t *sum_json(const json_t *left, const json_t *right) {
 
 /* The recording begins after the dynamic linker's work: that of the engine's process is used for the program's. It is
    outside of all bursts. */
-static json_t *with_startup(const struct access_stream *stream, enum access_total total, const json_t *startup) {
+static void set_with_startup(json_t *program, const char *key, const struct access_stream *stream,
+                             enum access_total total, const json_t *startup) {
   json_t *recorded = total_json(stream, total);
   if (json_is_integer(recorded) && !stream->has_bursts)
     json_integer_set(recorded, json_integer_value(recorded) + json_integer_value(startup));
-  return recorded;
+  json_object_set_new(program, key, recorded);
 }
 
 /* Rows of caches or TLBs: their size, ways and data misses; for caches, also the sequential misses among them. */
@@ -165,7 +166,8 @@ static json_t *windows_json(const struct run *run, const struct window_edges *ed
 /* Figures as simulated: of both sides, or one. */
 static json_t *simulated_json(const json_t *from) {
   json_t *out = json_object();
-  for (const char *const *key = (const char *const[]){"instructions", "data_accesses", "page_faults", "syscalls", NULL};
+  for (const char *const *key = (const char *const[]){"instructions", "string_instructions", "string_bytes",
+                                                      "data_accesses", "page_faults", "syscalls", NULL};
        *key; key++)
     json_object_set_new(out, *key,
                         json_is_integer(json_object_get(from, *key)) ? json_incref(json_object_get(from, *key))
@@ -197,13 +199,22 @@ static void report(json_t *into, const struct run *run) {
   json_t *out = simulated_json(run->counted);
   json_t *allocator = simulated_json(json_object_get(run->counted, "allocator"));
   json_t *program = simulated_json(json_object_get(run->counted, "program"));
-  json_t *startup_instructions = json_object_get(run->counted, "startup_instructions");
+  json_t *startup = json_object_get(run->counted, "startup");
   json_t *startup_accesses = json_object_get(run->counted, "startup_accesses");
-  json_object_set_new(program, "instructions",
-                      with_startup(stream, ACCESS_TOTAL_PROGRAM_INSTRUCTIONS, startup_instructions));
-  json_object_set_new(program, "data_accesses", with_startup(stream, ACCESS_TOTAL_PROGRAM_ACCESSES, startup_accesses));
+  const struct {
+    const char *key;
+    enum access_total total;
+  } executed[] = {
+      {"instructions", ACCESS_TOTAL_PROGRAM_INSTRUCTIONS},
+      {"string_instructions", ACCESS_TOTAL_STRING_INSTRUCTIONS},
+      {"string_bytes", ACCESS_TOTAL_STRING_BYTES},
+  };
+  for (size_t at = 0; at < sizeof executed / sizeof *executed; at++)
+    set_with_startup(program, executed[at].key, stream, executed[at].total, json_object_get(startup, executed[at].key));
+  set_with_startup(program, "data_accesses", stream, ACCESS_TOTAL_PROGRAM_ACCESSES, startup_accesses);
   json_object_set_new(program, "syscalls", total_json(stream, ACCESS_TOTAL_SYSCALLS));
-  for (const char *const *key = (const char *const[]){"data_accesses", "syscalls", NULL}; *key; key++)
+  const char *const sums[] = {"string_instructions", "string_bytes", "data_accesses", "syscalls", NULL};
+  for (const char *const *key = sums; *key; key++)
     json_object_set_new(out, *key, sum_json(json_object_get(allocator, *key), json_object_get(program, *key)));
   json_object_del(out, "instructions");
   json_object_set(out, "program_instructions", json_object_get(program, "instructions"));
@@ -219,7 +230,7 @@ static void report(json_t *into, const struct run *run) {
     json_object_set_new(out, "bursts", bursts_json(stream, run->counted));
   if (edges->count > 0)
     json_object_set_new(out, "windows", windows_json(run, edges));
-  json_object_set(out, "startup_instructions", startup_instructions);
+  json_object_set(out, "startup_instructions", json_object_get(startup, "instructions"));
   json_object_set(out, "startup_accesses", startup_accesses);
   json_set_count(out, "simulated_accesses", stream->accesses);
   json_object_set(out, "lost_accesses", json_object_get(run->counted, "lost_accesses"));

@@ -9,7 +9,7 @@ import heaptape
 import pytest
 from heaptape.results.structs import json_schema
 from heaptape.run.live import c_library
-from heaptape.run.rounds import DEFAULT_PASSES
+from heaptape.run.passes import DEFAULT_PASSES
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -211,12 +211,15 @@ def test_nothing_of_the_engine_is_simulated(tmp_path):
 
 def test_what_the_recording_counted_is_reported(tmp_path):
     work, _ = compiled(tmp_path, mallocs([64]))
-    totals = [("total", number, 1000 + number) for number in range(4)]
+    totals = [("total", number, 1000 + number) for number in (0, 1, 2, 3, 7, 8)]
     found = misses_pass(work, [("event", STACK), *totals], "--preload", PLACING, filter_bytes=4096)["misses"]
     assert found["program_instructions"] == found["program"]["instructions"] == 1000 + found["startup_instructions"]
     assert found["program"]["data_accesses"] == 1002 + found["startup_accesses"]
     assert found["startup_instructions"] > found["startup_accesses"] > 1000
     assert found["data_accesses"] == found["program"]["data_accesses"] + found["allocator"]["data_accesses"]
+    for total, key in ((1007, "string_instructions"), (1008, "string_bytes")):
+        assert found["program"][key] >= total  # and those of the start-up
+        assert found[key] == found["program"][key] + found["allocator"][key]
     assert found["syscalls"] == 1003 + found["allocator"]["syscalls"]
     assert found["allocator_instructions"] == found["allocator"]["instructions"] > 10
     assert found["filter_bytes"] == 4096

@@ -59,6 +59,9 @@ def _table(measured: dict, known: "Penalties") -> "Table":
         ("instruction of a program", known.program_instruction),
         ("instruction of an allocator", known.allocator_instruction),
     ]
+    if known.string_instruction and known.string_byte:
+        rows.append(("string instruction (rep stos, rep movs) of one line", known.string_instruction))
+        rows.append(("byte of a longer one", known.string_byte))
     for inner, outer in levels([level.capacity for level in geometry.caches]):
         where = f"hits {_bytes(outer)}" if outer else "goes to memory"
         rows.append((f"load that misses {_bytes(inner)} and {where}", known.cache_miss(inner, outer)))

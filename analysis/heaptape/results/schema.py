@@ -33,6 +33,8 @@ MEMORY_PASSES = ("memory", "bare", "time", "blame")
 # metric -> (key in a run, unit, passes that measure it best first)
 RUN_METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "total_instructions": ("instructions_total", "instructions", ("instructions",)),
+    "string_instructions": ("string_instructions", "instructions", ("instructions",)),
+    "string_bytes": ("string_bytes", "bytes", ("instructions",)),
     "startup_instructions": ("startup_instructions", "instructions", ("instructions",)),
     "total_cycles": ("cycles_total", "cycles", ("time",)),
     "peak_rss": ("rss_anon_peak_bytes", "bytes", MEMORY_PASSES),

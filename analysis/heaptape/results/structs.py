@@ -169,6 +169,8 @@ class Cycles(msgspec.Struct):
     histogram: list[Pair] | None = None
     instructions_total: Number = None
     instructions_mean: Number = None
+    string_instructions: Number = None
+    string_bytes: Number = None
 
 
 class OfSize(Cycles):
@@ -352,6 +354,8 @@ class SimulatedSide(msgspec.Struct):
     """Simulated figures of the program, or of its allocator. `syscalls_by_kind`: of the allocator only."""
 
     instructions: Count = None
+    string_instructions: Count = None
+    string_bytes: Count = None
     data_accesses: Count = None
     page_faults: Count = None
     unsure_page_faults: Count = None
@@ -400,6 +404,8 @@ class Misses(msgspec.Struct):
 
     program_instructions: Count = None
     allocator_instructions: Count = None
+    string_instructions: Count = None
+    string_bytes: Count = None
     data_accesses: Count = None
     page_faults: Count = None
     syscalls: Count = None
@@ -540,8 +546,12 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     blame: Blame | None = None
     left_out: list[str] | None = None
     instructions_total: Number = None
+    string_instructions: Number = None
+    string_bytes: Number = None
     startup_instructions: Number = None
     startup_process_instructions: Number = None
+    startup_process_string_instructions: Number = None
+    startup_process_string_bytes: Number = None
     windows: Windows | None = None
     op_limit: Count = None
     line_sharing: LineSharing | None = None

@@ -33,7 +33,7 @@ def measurement() -> dict:
     streams = dict(zip(sets, (0.4, 0.9, 0.9, 5.4, 5.4, 10.4)))
     pages = {314: (9, 2.5), 3072: (21, 5.5)}
     return {
-        "schema": 3,
+        "schema": 4,
         "cpu": "made up",
         "working_sets": [
             {"bytes": size, "stream_ns": quantiles(streams[size])} | chain(*ns) for size, ns in sets.items()
@@ -47,6 +47,10 @@ def measurement() -> dict:
             "arithmetic": {"instructions_per_iteration": 10, "instruction_ns": quantiles(0.1)},
             "interpreter": {"instructions_per_iteration": 10, "instruction_ns": quantiles(0.4)},
             "allocator": {"instructions_per_iteration": 10, "instruction_ns": quantiles(0.2)},
+        },
+        "strings": {
+            "fill": {"line_ns": quantiles(8), "byte_ns": quantiles(0.02)},
+            "copy": {"line_ns": quantiles(10), "byte_ns": quantiles(0.04)},
         },
         "kernel": {
             "first_touch_ns": quantiles(1000),

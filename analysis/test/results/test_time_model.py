@@ -63,6 +63,15 @@ def test_the_whole_change_is_the_sum_of_counts_times_penalties():
     assert row(frame, "other", "instructions")["ns"] == pytest.approx(-10_000 * ALLOCATOR)
 
 
+def test_string_instructions_cost_by_execution_and_by_byte():
+    """8 to 10 ns each, and 0.02 to 0.04 ns for each byte; 100 callocs of 100,000 bytes are 0.28 ms, not 3 ms."""
+    strings = {"string_instructions": 100, "string_bytes": 100 * 100_000}
+    base, other = misses() | {"string_instructions": 0, "string_bytes": 0}, misses() | strings
+    found = change(base, other, "instructions")
+    assert found["ns"] == pytest.approx(100 * math.sqrt(8 * 10) + 1e7 * math.sqrt(0.02 * 0.04))
+    assert (found["ns_low"], found["ns_high"]) == pytest.approx((800 + 2e5, 1000 + 4e5))
+
+
 def test_the_interval_of_one_level_is_its_penalty_range_over_the_range_of_the_rest():
     # Only last-level misses change: 1,000 fewer, of 20 to 180 ns each, of 1,000,000 x (0.1 to 0.4) ns and 2,000 misses.
     nothing = {"allocator": 0, "tlbs": (0, 0), "faults": 0}

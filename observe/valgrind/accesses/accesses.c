@@ -59,6 +59,7 @@ static Bool has_bursts, in_burst = True;
 
 /* Counts while recording. In a recording in bursts: inside bursts; the next ones outside. */
 static ULong program_instructions, allocator_instructions_recorded, program_accesses, program_syscalls;
+static struct counted program_strings, strings_settled; /* of struct counted the string instructions only */
 static ULong outside_program_instructions, outside_allocator_instructions, outside_syscalls;
 
 /* Sizes of the accesses that must be checked one by one. Code -1 is the first size. */
@@ -346,7 +347,16 @@ void accesses_run(ThreadId thread) {
   running = thread;
 }
 
+/* Translated code counts string instructions at once, not in the buffer. */
+static void settle_strings(void) {
+  struct counted now = counted_now(), more = counted_since(now, strings_settled);
+  strings_settled = now;
+  if (recording && in_burst && !allocator_runs)
+    program_strings = counted_sum(program_strings, more);
+}
+
 void accesses_settle(void) {
+  settle_strings();
   UWord state = 0;
   static const UWord settled;
   if (running != VG_INVALID_THREADID)
@@ -355,7 +365,7 @@ void accesses_settle(void) {
     return;
   VG_(set_shadow_regs_area)(running, 1, PENDING_STATE, sizeof settled, (const UChar *)&settled);
   UWord count = (UShort)state / sizeof(UWord), instructions = state >> PENDING_INSTRUCTIONS_SHIFT;
-  instructions_executed += instructions;
+  executed.instructions += instructions;
   if (!recording)
     return;
   if (allocator_runs) {
@@ -476,10 +486,12 @@ void accesses_put_totals(void) {
                                             [ACCESS_TOTAL_OUTSIDE_PROGRAM_INSTRUCTIONS] = outside_program_instructions,
                                             [ACCESS_TOTAL_OUTSIDE_ALLOCATOR_INSTRUCTIONS] =
                                                 outside_allocator_instructions,
-                                            [ACCESS_TOTAL_OUTSIDE_SYSCALLS] = outside_syscalls};
-  const UInt limit = has_bursts ? ACCESS_TOTAL_LIMIT : ACCESS_TOTAL_OUTSIDE_PROGRAM_INSTRUCTIONS;
-  for (UInt total = 0; total < limit; total++)
-    put(&(struct access_item){.kind = ACCESS_TOTAL, .total = total, .value = totals[total]});
+                                            [ACCESS_TOTAL_OUTSIDE_SYSCALLS] = outside_syscalls,
+                                            [ACCESS_TOTAL_STRING_INSTRUCTIONS] = program_strings.strings,
+                                            [ACCESS_TOTAL_STRING_BYTES] = program_strings.string_bytes};
+  for (UInt total = 0; total < ACCESS_TOTAL_LIMIT; total++)
+    if (has_bursts || !access_total_is_outside(total))
+      put(&(struct access_item){.kind = ACCESS_TOTAL, .total = total, .value = totals[total]});
   flush();
 }
 
@@ -492,7 +504,7 @@ void accesses_reset(void) {
   acquired = 0;
   program_instructions = allocator_instructions_recorded = program_accesses = program_syscalls = 0;
   outside_program_instructions = outside_allocator_instructions = outside_syscalls = 0;
-  instructions_executed = 0;
+  program_strings = strings_settled = (struct counted){0};
   allocator_reset();
   live_forget();
   empty_filter();

@@ -4,6 +4,7 @@
 #include "observe/valgrind/common/allocator.h"
 #include "observe/valgrind/common/data_accesses.h"
 #include "observe/valgrind/common/objects.h"
+#include "observe/valgrind/common/strings.h"
 
 #include <pub_tool_libcassert.h>
 #include <pub_tool_machine.h>
@@ -18,6 +19,7 @@ struct block {
   IRExpr *code_at; /* end / sizeof(UWord) */
   /* Counts since the last exit. */
   UInt instructions, new_accesses;
+  struct string_walk string;
   struct data_accesses walk;
 };
 
@@ -29,12 +31,19 @@ static IRExpr *state(const struct block *block) {
   return keep(block->out, Ity_I64, IRExpr_Get(block->state, Ity_I64));
 }
 
-/* Adds to the state the instructions and accesses since the last exit. */
-static void put_state(struct block *block) {
+/* Adds to the state the instructions and accesses since the last exit, and `more` instructions, an atom of type I64;
+   NULL: no more. */
+static void put_state(struct block *block, IRExpr *more) {
   UWord added = block->new_accesses * sizeof(UWord) | (UWord)block->instructions << PENDING_INSTRUCTIONS_SHIFT;
   block->instructions = block->new_accesses = 0;
   if (added)
     addStmtToIRSB(block->out, IRStmt_Put(block->state, add(block, state(block), added)));
+  if (!more)
+    return;
+  IRExpr *shift = IRExpr_Const(IRConst_U8(PENDING_INSTRUCTIONS_SHIFT));
+  IRExpr *shifted = keep(block->out, Ity_I64, IRExpr_Binop(Iop_Shl64, more, shift));
+  IRExpr *sum = keep(block->out, Ity_I64, IRExpr_Binop(Iop_Add64, state(block), shifted));
+  addStmtToIRSB(block->out, IRStmt_Put(block->state, sum));
 }
 
 /* Up to four codes are an operand of 32 bits, sign-extended: the bytes behind the last code are overwritten when their
@@ -82,13 +91,15 @@ static Bool has_accesses(const IRSB *in) {
 
 static void add_statement(struct block *block, IRStmt *statement) {
   if (statement->tag == Ist_IMark) {
-    block->instructions++;
+    block->instructions += strings_begin(&block->string, block->out, statement);
     data_accesses_break(&block->walk);
   } else if (statement->tag == Ist_Exit) {
-    put_state(block);
+    put_state(block, strings_before_exit(&block->string, block->out, statement));
     data_accesses_break(&block->walk);
-  } else if (block->end) {
-    data_accesses_of(&block->walk, statement);
+  } else {
+    strings_statement(&block->string, block->out, statement);
+    if (block->end)
+      data_accesses_of(&block->walk, statement);
   }
   addStmtToIRSB(block->out, statement);
 }
@@ -121,7 +132,8 @@ IRSB *accesses_instrument(IRSB *in, const struct translation *translation) {
     find_room(&block);
   for (; index < in->stmts_used; index++)
     add_statement(&block, in->stmts[index]);
-  put_state(&block);
+  block.instructions += strings_end(&block.string, block.out);
+  put_state(&block, NULL);
   shorten_codes(&block);
   return block.out;
 }

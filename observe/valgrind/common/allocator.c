@@ -24,8 +24,8 @@ static Addr interrupted = NOT_LEFT;
 static struct side *sides_by_thread;
 static ThreadId current_thread;
 
-/* instructions: of the allocator, up to counted_to; since then the side has not changed. */
-static ULong instructions, counted_to;
+/* Of the allocator, up to counted_to; since then the side has not changed. */
+static struct counted allocators, counted_to;
 
 static const struct side program_side = {0, NOT_LEFT, NOT_LEFT};
 
@@ -48,19 +48,20 @@ Addr allocator_stack_pointer(void) {
 static void count(void) {
   if (settle)
     settle();
+  struct counted now = counted_now();
   if (allocator_runs)
-    instructions += instructions_executed - counted_to;
-  counted_to = instructions_executed;
+    allocators = counted_sum(allocators, counted_since(now, counted_to));
+  counted_to = now;
 }
 
-ULong allocator_instructions(void) {
+struct counted allocator_counted(void) {
   count();
-  return instructions;
+  return allocators;
 }
 
 void allocator_reset(void) {
-  instructions = 0;
-  counted_to = instructions_executed;
+  executed = (struct executed){0};
+  allocators = counted_to = counted_now();
 }
 
 static void set_side(const struct side *side) {

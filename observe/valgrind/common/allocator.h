@@ -41,8 +41,8 @@ void allocator_thread_ends(ThreadId thread);
 /* The stack pointer at the call of the function in which the allocator runs. Only while it runs. */
 Addr allocator_stack_pointer(void);
 
-/* Instructions executed while the allocator ran. */
-ULong allocator_instructions(void);
+/* What was executed while the allocator ran. */
+struct counted allocator_counted(void);
 
-/* In a fork's child: resets the count, with instructions_executed. */
+/* In a fork's child: resets the count, and `executed`. */
 void allocator_reset(void);

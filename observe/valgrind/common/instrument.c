@@ -4,7 +4,24 @@
 
 #include <pub_tool_machine.h>
 
-ULong instructions_executed;
+struct executed executed;
+
+struct counted counted_now(void) {
+  ULong bytes = 0;
+  for (UInt shift = 0; shift < sizeof executed.elements / sizeof *executed.elements; shift++)
+    bytes += executed.elements[shift] << shift;
+  return (struct counted){executed.instructions, executed.strings, bytes};
+}
+
+struct counted counted_since(struct counted now, struct counted before) {
+  return (struct counted){now.instructions - before.instructions, now.strings - before.strings,
+                          now.string_bytes - before.string_bytes};
+}
+
+struct counted counted_sum(struct counted one, struct counted other) {
+  return (struct counted){one.instructions + other.instructions, one.strings + other.strings,
+                          one.string_bytes + other.string_bytes};
+}
 
 IRExpr *keep(IRSB *into, IRType type, IRExpr *expression) {
   IRTemp temporary = newIRTemp(into->tyenv, type);
@@ -17,12 +34,9 @@ IRExpr *load_word(IRSB *into, const void *address) {
 }
 
 /* A load, an addition and a store inline: calling a helper would cost ten times as much. */
-void count_instructions(IRSB *into, UInt instructions) {
-  if (instructions == 0)
-    return;
-  IRExpr *before = load_word(into, &instructions_executed);
-  IRExpr *after = keep(into, Ity_I64, IRExpr_Binop(Iop_Add64, before, IRExpr_Const(IRConst_U64(instructions))));
-  addStmtToIRSB(into, IRStmt_Store(Iend_LE, mkIRExpr_HWord((HWord)&instructions_executed), after));
+void add_to_counter(IRSB *into, ULong *counter, IRExpr *more) {
+  IRExpr *after = keep(into, Ity_I64, IRExpr_Binop(Iop_Add64, load_word(into, counter), more));
+  addStmtToIRSB(into, IRStmt_Store(Iend_LE, mkIRExpr_HWord((HWord)counter), after));
 }
 
 static void add_call(IRSB *into, IRDirty *call, IRExpr *guard) {

@@ -71,6 +71,12 @@ VgFile *output_begin(const struct output *output) {
   return file;
 }
 
+void output_counted(VgFile *file, struct counted counted) {
+  VG_(fprintf)
+  (file, "\"instructions\": %llu, \"string_instructions\": %llu, \"string_bytes\": %llu", counted.instructions,
+   counted.strings, counted.string_bytes);
+}
+
 void output_end(VgFile *file) {
   VG_(fprintf)(file, "}\n");
   VG_(fclose)(file);

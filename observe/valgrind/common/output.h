@@ -5,7 +5,8 @@
    Invariants: a file is written whole, at the process's end or before an exec; a process that is killed leaves none. */
 #pragma once
 
-#include <pub_tool_basics.h>
+#include "observe/valgrind/common/tool.h"
+
 #include <pub_tool_libcprint.h>
 
 /* The result's file. */
@@ -22,6 +23,9 @@ VgFile *output_begin(const struct output *output);
 
 /* The exec failed: removes the file that was written before it. */
 void output_forget_exec(void);
+
+/* Writes the keys "instructions", "string_instructions" and "string_bytes". */
+void output_counted(VgFile *file, struct counted counted);
 
 /* Writes the closing brace and closes. */
 void output_end(VgFile *file);

@@ -10,11 +10,22 @@
 #include <pub_tool_debuginfo.h>
 #include <pub_tool_tooliface.h>
 
-/* Guest instructions executed so far by all threads, exact wherever the tool's code runs. */
-extern ULong instructions_executed;
+/* Guest instructions executed so far by all threads, exact wherever the tool's code runs (but of a string instruction
+   under way). strings: those of them that are repeated string instructions (strings.h). */
+extern struct executed {
+  ULong instructions, strings, elements[4]; /* of string instructions, by size: of 1, 2, 4 and 8 bytes */
+} executed;
 
-/* Adds to into the code that counts `instructions` guest instructions; nothing for 0. */
-void count_instructions(IRSB *into, UInt instructions);
+/* What the tables have of it. */
+struct counted {
+  ULong instructions, strings, string_bytes;
+};
+struct counted counted_now(void);
+struct counted counted_since(struct counted now, struct counted before);
+struct counted counted_sum(struct counted one, struct counted other);
+
+/* Adds to into the code that adds `more`, an atom of type I64, to the word. */
+void add_to_counter(IRSB *into, ULong *counter, IRExpr *more);
 
 /* Adds to into a call of function(argument), or of a function of two arguments (mkIRExprVec_2). guard: NULL: always
    call. Arguments are atoms of type I64. */

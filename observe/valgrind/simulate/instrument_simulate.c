@@ -2,6 +2,7 @@
 /* The events of simulate_events.h that a superblock has; in mode replay, its accesses by the allocator. */
 #include "observe/valgrind/common/allocator.h"
 #include "observe/valgrind/common/data_accesses.h"
+#include "observe/valgrind/common/strings.h"
 #include "observe/valgrind/simulate/replay.h"
 #include "observe/valgrind/simulate/simulate.h"
 #include "observe/valgrind/simulate/simulate_events.h"
@@ -12,8 +13,8 @@
 /* A superblock under way. */
 struct block {
   IRSB *out;
-  UInt pending; /* instructions not yet counted */
-  UWord line;   /* the last one fetched in this superblock */
+  struct counting counting;
+  UWord line; /* the last one fetched in this superblock */
   /* Mode replay: only the allocator's accesses count. allocators: does it run? NULL: all count. */
   Bool replays;
   IRExpr *allocators;
@@ -46,15 +47,13 @@ static void add_statement(struct block *block, IRStmt *statement) {
   if (statement->tag == Ist_IMark) {
     if (!simulate_data_only)
       add_fetch(block, statement->Ist.IMark.addr, statement->Ist.IMark.len);
-    block->pending++;
     data_accesses_break(&block->accesses);
   } else if (statement->tag == Ist_Exit) {
-    count_instructions(block->out, block->pending);
-    block->pending = 0;
     data_accesses_break(&block->accesses);
   } else {
     data_accesses_of(&block->accesses, statement);
   }
+  counting_statement(&block->counting, block->out, statement);
   addStmtToIRSB(block->out, statement);
 }
 
@@ -71,6 +70,6 @@ IRSB *simulate_instrument(IRSB *in, const struct translation *translation, Bool 
   }
   for (; index < in->stmts_used; index++)
     add_statement(&block, in->stmts[index]);
-  count_instructions(block.out, block.pending);
+  counting_end(&block.counting, block.out);
   return block.out;
 }

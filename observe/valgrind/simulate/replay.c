@@ -32,7 +32,8 @@ static Addr recorded_stack_pointer; /* of the call under way; 0: none yet */
 static ULong events, lost;
 
 static Bool starting = True;
-static ULong startup_instructions, startup_accesses; /* not the allocator's */
+static struct counted startup_counted; /* not the allocator's */
+static ULong startup_accesses;         /* the same */
 
 Bool replay_register(Addr called, Addr objects, UWord count) {
   if (function || !called || fd < 0)
@@ -53,7 +54,7 @@ Bool replay_note_started(void) {
   if (!starting)
     return False;
   starting = False;
-  startup_instructions = instructions_executed - allocator_instructions();
+  startup_counted = counted_since(counted_now(), allocator_counted());
   VG_(discard_translations_safely)(0, ~0ull, "heaptape start-up");
   return True;
 }
@@ -153,6 +154,8 @@ VG_REGPARM(2) void replay_access(Addr address, UWord bytes) {
 
 void replay_write(VgFile *file) {
   VG_(fprintf)
-  (file, ", \"events\": %llu, \"lost_accesses\": %llu, \"startup_instructions\": %llu, \"startup_accesses\": %llu",
-   events, lost, startup_instructions, startup_accesses);
+  (file, ", \"events\": %llu, \"lost_accesses\": %llu, \"startup_accesses\": %llu, \"startup\": {", events, lost,
+   startup_accesses);
+  output_counted(file, startup_counted);
+  VG_(fprintf)(file, "}");
 }

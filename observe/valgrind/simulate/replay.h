@@ -49,5 +49,5 @@ VG_REGPARM(2) void replay_access(Addr address, UWord bytes);
 void replay_finish(void);
 
 /* Keys "events" (calls for which the stream was played), "lost_accesses", and for the start-up, without the allocator,
-   "startup_instructions" and "startup_accesses". */
+   "startup_accesses" and "startup" (output_counted). */
 void replay_write(VgFile *file);

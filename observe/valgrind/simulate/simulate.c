@@ -57,7 +57,7 @@ static ULong accesses[SIDES], page_faults[SIDES];
 static Bool has_bursts, in_burst, first_line;
 static UInt apart;
 static ULong first_lines[SIDES], first_pages[SIDES], unsure_page_faults[SIDES];
-static ULong instructions[SIDES], instructions_noted[APART];
+static struct counted counted[SIDES], counted_noted[APART];
 static UWord last_page = CACHE_EMPTY, last_instruction_line = CACHE_EMPTY;
 
 /* Rows of misses so far in each cache, then in each TLB. */
@@ -165,20 +165,19 @@ void simulate_reset(void) {
   forget_misses(&instruction_cache);
   VG_(memset)(accesses, 0, sizeof accesses);
   VG_(memset)(page_faults, 0, sizeof page_faults);
-  VG_(memset)(instructions, 0, sizeof instructions);
-  VG_(memset)(instructions_noted, 0, sizeof instructions_noted);
+  VG_(memset)(counted, 0, sizeof counted);
+  VG_(memset)(counted_noted, 0, sizeof counted_noted);
   syscalls_reset();
-  instructions_executed = 0;
   allocator_reset();
 }
 
 /* Adds the instructions since the last time to the present side. */
 static void note_instructions(void) {
-  ULong allocators = allocator_instructions();
-  const ULong now[APART] = {instructions_executed - allocators, allocators};
+  struct counted allocators = allocator_counted();
+  const struct counted now[APART] = {counted_since(counted_now(), allocators), allocators};
   for (UInt side = 0; side < APART; side++) {
-    instructions[apart + side] += now[side] - instructions_noted[side];
-    instructions_noted[side] = now[side];
+    counted[apart + side] = counted_sum(counted[apart + side], counted_since(now[side], counted_noted[side]));
+    counted_noted[side] = now[side];
   }
 }
 
@@ -378,9 +377,9 @@ static void write_tlbs(VgFile *file, Int side) {
 /* side: negative: both together. */
 static void write_side(VgFile *file, Int side) {
   note_instructions();
+  output_counted(file, side < 0 ? counted_sum(counted[0], counted[1]) : counted[side]);
   VG_(fprintf)
-  (file, "\"instructions\": %llu, \"data_accesses\": %llu, \"page_faults\": %llu, ", of(instructions, side),
-   of(accesses, side), of(page_faults, side));
+  (file, ", \"data_accesses\": %llu, \"page_faults\": %llu, ", of(accesses, side), of(page_faults, side));
   if (has_bursts)
     VG_(fprintf)
   (file, "\"first_lines\": %llu, \"first_pages\": %llu, \"unsure_page_faults\": %llu, ", of(first_lines, side),
@@ -399,5 +398,5 @@ void simulate_write(VgFile *file) {
   write_side(file, 0);
   VG_(fprintf)(file, "}");
   if (has_bursts)
-    VG_(fprintf)(file, ", \"outside\": {\"allocator_instructions\": %llu}", instructions[APART + 1]);
+    VG_(fprintf)(file, ", \"outside\": {\"allocator_instructions\": %llu}", counted[APART + 1].instructions);
 }

@@ -112,6 +112,8 @@ class Wording:
 
 WORDINGS = {
     "total_instructions": Wording("instructions", "needs", "instructions in allocator calls", "fewer"),
+    "string_instructions": Wording("string instructions", "executes", "string instructions", "fewer"),
+    "string_bytes": Wording("bytes of string instructions", "moves", "bytes by string instructions", "fewer"),
     "startup_instructions": Wording("instructions at start-up", "needs", "instructions to start up", "fewer"),
     "total_cycles": Wording("cycles", "spends", "cycles in allocator calls", "fewer"),
     "peak_rss": Wording("RSS at its peak", "uses", "RSS at its peak"),

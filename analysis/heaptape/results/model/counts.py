@@ -77,6 +77,7 @@ def of_misses(misses: Misses, memory: Run, penalties: Penalties) -> Counts:
         terms.append(Term("program_instructions", INSTRUCTIONS, program, penalties.program_instruction))
         terms.append(Term("allocator_instructions", INSTRUCTIONS, allocator, penalties.allocator_instruction))
         named[INSTRUCTIONS] = (program + allocator, penalties.allocator_instruction.middle)
+    terms += _strings(misses.string_instructions, misses.string_bytes, penalties)
     costs: dict[str, float] = {}
     for term, name, count in _levels(misses, penalties):
         terms.append(term)
@@ -107,11 +108,18 @@ def of_calls(instructions: Run, memory: Run, file: Results, penalties: Penalties
     total, limit = instructions.instructions_total, instructions.op_limit
     ops = number(file.workload.get("ops"))
     if total is not None:
-        if limit and ops and limit < ops:
-            total *= ops / limit
+        share = ops / limit if limit and ops and limit < ops else 1.0
+        total *= share
         total += instructions.startup_process_instructions or instructions.startup_instructions or 0.0
         terms.append(Term("allocator_instructions", INSTRUCTIONS, total, penalties.allocator_instruction))
         named[CALLS_AND_START] = (total, penalties.allocator_instruction.middle)
+        strings, moved = instructions.string_instructions, instructions.string_bytes
+        terms += _strings(
+            None if strings is None else strings * share,
+            None if moved is None else moved * share,
+            penalties,
+            (instructions.startup_process_string_instructions, instructions.startup_process_string_bytes),
+        )
     else:
         missing.append(CALLS_AND_START)
     faults = memory.page_faults
@@ -122,6 +130,17 @@ def of_calls(instructions: Run, memory: Run, file: Results, penalties: Penalties
         missing.append("page faults")
     terms += _system_calls(memory.syscalls, penalties, named, missing)
     return Counts(tuple(terms), False, named, tuple(missing))
+
+
+def _strings(
+    count: float | None, moved: float | None, penalties: Penalties, start_up: tuple[float | None, float | None] = (0, 0)
+) -> Iterator[Term]:
+    """Repeated string instructions, and the bytes that they moved: each is one of the instructions, and costs more, for
+    starting it and by byte. Without counts, or if the machine's costs were measured by an earlier version, none.
+    """
+    if count is not None and moved is not None and penalties.string_instruction and penalties.string_byte:
+        yield Term("string_instructions", INSTRUCTIONS, count + (start_up[0] or 0), penalties.string_instruction)
+        yield Term("string_bytes", INSTRUCTIONS, moved + (start_up[1] or 0), penalties.string_byte)
 
 
 def _levels(misses: Misses, penalties: Penalties) -> Iterator[tuple[Term, str | None, float]]:

@@ -19,7 +19,7 @@ from typing import Any
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.model.geometry import SIMULATED_CACHES, SIMULATED_TLBS, Geometry, Level
 
-SCHEMA = 3
+SCHEMA = 4
 LEAST_NS = 0.001  # a smaller penalty is noise of two nearly equal figures
 # system call -> key of the measurement; any other costs between the cheapest and the most expensive of them
 SYSTEM_CALLS = {"mmap": "mmap", "munmap": "munmap", "mremap": "mremap", "madvise": "madvise", "brk": "brk"}
@@ -52,6 +52,8 @@ class Penalties:
     system_calls: dict[str, Penalty]
     other_system_call: Penalty
     measured: dict[str, Any] = field(repr=False, default_factory=dict)
+    string_instruction: Penalty | None = None  # of one line; None: measured by an earlier version
+    string_byte: Penalty | None = None
     touched_bytes: float = math.inf
 
     def of_program(self, touched_bytes: float) -> "Penalties":
@@ -180,12 +182,27 @@ def penalties(measured: dict[str, Any]) -> Penalties:
             ranges,
             Penalty.between(kernel["getppid_ns"]["quarter"], max(one.high for one in ranges.values())),
             measured,
+            *_string_costs(measured.get("strings")),
         )
         found.cache_miss(SIMULATED_CACHES[0].capacity, None)
         found.tlb_miss(SIMULATED_TLBS[0].capacity, None)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise HeaptapeError(f"the measurement of this machine lacks a figure that the model needs ({error})") from error
     return found
+
+
+def _string_costs(strings: dict[str, Any] | None) -> tuple[Penalty | None, Penalty | None]:
+    """Of a repeated string instruction, and of each of its bytes: from the cheaper of fill and copy to the other."""
+    if not strings:
+        return None, None
+    start, byte = (
+        Penalty.between(
+            min(strings[kind][key]["quarter"] for kind in ("fill", "copy")),
+            max(strings[kind][key]["three_quarters"] for kind in ("fill", "copy")),
+        )
+        for key in ("line_ns", "byte_ns")
+    )
+    return start, byte
 
 
 def geometry_of(measured: dict[str, Any]) -> Geometry | None:

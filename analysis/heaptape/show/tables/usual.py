@@ -34,6 +34,10 @@ INSTRUCTIONS_NOTE = (
     "Of the allocator's calls only, counted under Valgrind, and so independent of clock, PMU and other processes."
 )
 STARTUP_NOTE = "start-up: the allocator's before the first call; not in other columns."
+STRINGS_NOTE = (
+    "string: repeated string instructions (rep stos, rep movs; one instruction each, as a processor counts them), and "
+    "the bytes that they fill or copy."
+)
 HELD_NOTE = "all freed: RSS after every object was released; purged: RSS after the allocator's own purge as well."
 SHOWN_HALF = 0.05  # percent: a narrower half interval would be shown as 0.0
 NOISY = "too noisy"
@@ -195,13 +199,17 @@ def _instructions_tables(shown: "_Figures", suffix: str) -> list[Table]:
     notes = [INSTRUCTIONS_NOTE, shown.counted_ops]
     if "startup_instructions" in shown.values.columns:
         notes.append(STARTUP_NOTE)
+    strings = {}
+    if "string_bytes" in shown.values.columns and shown.values["string_bytes"].max() > 0:
+        notes.append(STRINGS_NOTE)
+        strings = {"string_instructions": "string", "string_bytes": "string MiB"}
     groups = [main, *(others[begin : begin + 4] for begin in range(0, len(others), 4))]
     tables = []
     for number, calls in enumerate(groups):
         title = f"Instructions per call{', other calls' * (number > 0)}{' (exact)' * exact}{suffix}"
         columns = {f"instructions/{c}": c for c in calls}
         if number == 0:
-            columns = {"total_instructions": "Total, M"} | columns | {"startup_instructions": "start-up, M"}
+            columns = {"total_instructions": "Total, M"} | columns | strings | {"startup_instructions": "start-up, M"}
         below = [" ".join(note for note in notes if note)] if number == 0 else []
         tables.append(_metric_table(title, shown, columns, below))
     return tables
@@ -234,7 +242,7 @@ def _margin_of(metric: str, values: pd.Series, shown: "_Figures") -> float:
 def _figure(metric: str, value: float) -> Cell:
     if metric in ("total_instructions", "startup_instructions", "total_cycles", "bare_wall", "bare_cpu"):
         return in_unit(value, 1e6)
-    if metric in ("peak_rss", "mean_rss", "ideal_rss", "overhead", "vm_size", *HELD_METRICS):
+    if metric in ("string_bytes", "peak_rss", "mean_rss", "ideal_rss", "overhead", "vm_size", *HELD_METRICS):
         return in_unit(value, MIB)
     return in_unit(value) if metric.startswith(("calls/", "pmu/")) else grouped(value)
 
