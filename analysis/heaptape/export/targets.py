@@ -20,7 +20,7 @@ from heaptape.common.output import whole_path
 if TYPE_CHECKING:
     import numpy as np
 
-    from heaptape.tape.tape_format import Trace
+    from heaptape.tape.trace import Trace
 
 POINTS = 2000  # of the curve of live bytes
 COUNTERS = ("rss_anon_bytes", "rss_file_bytes", "vm_size_bytes")
@@ -32,9 +32,9 @@ def _change(trace: "Trace", points: int) -> "tuple[np.ndarray, np.ndarray, dict[
     """
     import numpy as np
 
-    from heaptape.tape.tape_times import first_stamps, times_ns
+    from heaptape.tape.trace import first_stamps, times_ns
 
-    end_ns = int(times_ns(trace, np.array([max((b.last_stamp for b in trace.blocks), default=0)], np.uint64))[0]) + 1
+    end_ns = int(times_ns(trace, np.array([trace.last_stamp], np.uint64))[0]) + 1
     change = np.zeros(points)
     active: dict[int, tuple[int, int]] = {}
     size: dict[int, float] = {}
@@ -64,7 +64,7 @@ def write_timeline(trace: "Trace", path: Path) -> None:
     """Writes the JSON. Raises OSError."""
     import numpy as np
 
-    from heaptape.tape.tape_times import times_ns
+    from heaptape.tape.trace import times_ns
 
     ends_ns, change, active = _change(trace, POINTS)
     pid = int(trace.info.get("pid") or 1)
@@ -142,7 +142,7 @@ def convert(arguments: Sequence[str], home: Home) -> int:
     """Runs the command. For options and input that it does not handle (--slice, foreign input), heaptape-convert runs
     first.
     """
-    from heaptape.tape.tape_format import open_trace
+    from heaptape.tape.trace import open_trace
 
     parser = argparse.ArgumentParser(prog="heaptape convert", add_help=False)
     parser.add_argument("--to")

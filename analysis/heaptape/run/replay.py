@@ -140,7 +140,7 @@ def _origins_path(workload: Path) -> Path:
 
 def _has_accesses(path: Path) -> bool:
     """False also for a file that is not one of our traces: the compiler reports what is wrong with it."""
-    from heaptape.tape.tape_format import open_trace
+    from heaptape.tape.trace import open_trace
 
     try:
         with contextlib.closing(open_trace(path)) as trace:

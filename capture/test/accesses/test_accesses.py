@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from heaptape.tape.tape_format import open_trace
 
 from tests import support
+from tests.oracle.reader import open_trace
 from tests.support import CONVERT, OUT, RECORD, REPOSITORY, compile_c, run, succeed
 
 pytestmark = [
