@@ -4,7 +4,7 @@
 # flock: two makes at once must not fill one environment. The .pth is relative, so that a moved checkout still works.
 # --no-compile, and then only what the commands import is compiled, by importing it: 25 of the 56 seconds of CPU time that
 # making the environment took went into bytecode, most of it of packages' own tests. -I: whatever PYTHON* say, it is written.
-USED := jinja2, matplotlib.pyplot, msgspec, numba, numpy, pandas, PIL.Image, pyarrow.parquet, rich.console, scipy.stats, zstandard
+USED := jinja2, matplotlib.pyplot, msgspec, numpy, pandas, PIL.Image, pyarrow.parquet, rich.console, scipy.stats, zstandard
 $(VENV)/.stamp: requirements.lock analysis/part.mk
 	@flock requirements.lock sh -ec '\
 	  [ $@ -nt requirements.lock ] && [ $@ -nt analysis/part.mk ] && exit 0; \

@@ -8,6 +8,13 @@ $(call c_components,core/base core/system core/trace core/trace/write core/trace
 TRACE    := core/trace/write core/trace/read core/trace core/base
 WORKLOAD := core/workload/making core/workload core/trace core/base
 
+# The reader for Python: all of it is in the library, so that one file is enough.
+HT_READER_LIB := $(OUT)/lib/libheaptape-reader.so
+ALL += $(HT_READER_LIB)
+$(HT_READER_LIB): $(call c_pic_objects,$(call c_component_sources,core/reader core/trace/read core/trace) $(addprefix core/base/,error.c os.c vector.c))
+	@mkdir -p $(@D)
+	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,--gc-sections -Wl,-soname,libheaptape-reader.so -o $@ $^ $(CORE_LIBS)
+
 $(call c_test,core/test/events_survive_writing_and_reading.c,,$(TRACE),$(CORE_LIBS))
 $(call c_test,core/test/damaged_file_gives_one_error_or_a_prefix.c,,$(TRACE),$(CORE_LIBS))
 $(call c_test,core/test/annotations_survive_writing_and_reading.c,,$(TRACE),$(CORE_LIBS))

@@ -18,7 +18,7 @@ from convert.test.models.history_maker import legal
 from convert.test.models.history_model import text as history_text
 from convert.test.models.tape_maker import EVENTS, Tape
 from replay.fuzz import fuzz_seeds
-from tests.support import CONVERT, OUT, REPOSITORY, import_text, record, succeed, workload
+from tests.support import CONVERT, OUT, import_text, record, succeed, workload
 
 TARGETS = sorted(path.name for path in (OUT / "fuzz-corpus").glob("fuzz_*"))
 pytestmark = pytest.mark.long
@@ -51,9 +51,6 @@ def mutant(source: random.Random, seed: bytes) -> bytes:
     elif change < 0.3:
         content[begin:begin] = content[begin : min(end, begin + 4096)]
     return bytes(content)
-
-
-OLD_ARCHIVE = REPOSITORY / "convert" / "test" / "data" / "archive-columns-16-17.tape"
 
 
 def archive_of(tape: Path) -> Path:
@@ -92,7 +89,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
     columns = {column.id: column.raw for column in block_of(rows[:60], 0).columns}
     cut = b"".join(bytes([len(columns.get(i, b""))]) + columns.get(i, b"") for i in range(1, 9))
     accesses = [b"\0" + with_accesses.read_bytes(), bytes([3, 59, 0, block_of(rows[:60], 0).last_stamp]) + cut]
-    archived = [column_seed(path) for path in (archive_of(with_accesses), OLD_ARCHIVE)]
+    archived = [column_seed(archive_of(with_accesses))]
     traces = (
         accesses + archived + [bytes([chooser]) + path.read_bytes() for path in (tape, archive) for chooser in range(4)]
     )

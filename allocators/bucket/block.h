@@ -19,9 +19,9 @@
 #include <stdint.h>
 
 enum block_kind {
-  BLOCK_CACHED,   /* of a cache: cache.h */
+  BLOCK_CACHED,   /* of a cache: buckets.h */
   BLOCK_OVERSIZE, /* too large for any cache: oversize.h */
-  BLOCK_ALIGNED,  /* an aligned object within another object: aligned.c */
+  BLOCK_ALIGNED,  /* an aligned object within another object: malloc.c */
   BLOCK_KIND_MASK = 3,
 };
 

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-/* The rest of the malloc API (most of it: common/calls/info.c), and the heap walk. */
+/* The rest of the malloc API (most of it: common/calls.c), and the heap walk. */
 
 static bool purge_cache(struct cache *cache, void *any) {
   *(bool *)any |= cache_purge(cache);

@@ -14,22 +14,22 @@
 /* malloc and calloc, from entry to return, in the order of a request's steps:
 
      malloc             up to max_cached bytes: from the thread's bucket, under its parent lock unless it is its own
-     bucket_mine (heap/buckets.h)
+     bucket_mine (buckets.h)
                         the bucket that the thread's number gives; a thread's first request gets it a number
-     class_of (heap/bucket.h)
+     class_of (buckets.h)
                         the power of two that is large enough
-     bucket_take (heap/bucket.c)
+     bucket_take (buckets.c)
                         the cache that served last, if it has a free block;
        search             else the first cache of the class that has one;
        take_from_new      else a new cache, mapped
-     cache_take (heap/cache.c)
+     cache_take (buckets.c)
                         a free bit is found and cleared, under the cache's lock or by an atomic operation; its block
                         gets its header
-     oversize_take (heap/oversize.c)
+     oversize_take (oversize.c)
                         more than max_cached bytes: the smallest free block that is large enough, or new memory; what
                         is left over is free again. All under one lock
 
-   Freeing is in free.c. */
+   Freeing is below. */
 
 static void *malloc_oversize(size_t object_bytes, bool *clean);
 
@@ -108,11 +108,11 @@ void *allocator_take_aligned(size_t alignment, size_t object_bytes) {
 /* free, from entry to return, in the order of an object's steps:
 
      free               the header shows where the object belongs; any inconsistency ends the process
-     cache_release (heap/cache.c)
+     cache_release (buckets.c)
                         of a cache: its bit is set, under the cache's lock or by an atomic operation. No other lock: any
                         thread frees into any bucket
      free_slow          an aligned object: the object that contains it is freed
-     oversize_release (heap/oversize.c)
+     oversize_release (oversize.c)
                         an oversize block: merged with its free neighbours and put into the tree, under the one lock */
 
 static void free_slow(struct block *block);

@@ -2,7 +2,7 @@
 /* Oversize blocks: blocks for requests above max_cached, all under one lock.
 
    Memory is mapped in segments and divided into blocks with boundary tags; a free block is merged with its free
-   neighbours and found again by size (tree.h). A segment that the kernel happens to place directly before the newest
+   neighbours and found again by size. A segment that the kernel happens to place directly before the newest
    one is joined with it. Memory is given back to the system only by a purge, as in libmtmalloc.
 
         block ->  | tagged_bytes  size of this block, and flags

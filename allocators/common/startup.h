@@ -17,8 +17,9 @@ extern bool started HIDDEN;
 /* The size of an OS page. */
 extern size_t os_page_bytes HIDDEN;
 
-/* Reads the tunables, starts the allocator (hooks.h), registers the fork handlers. The dynamic linker or a constructor
-   makes the first call of a process, before a second thread can exist; so no lock is needed. Allocates nothing. */
+/* Reads the tunables, starts the allocator (allocator_start), registers the fork handlers. The dynamic linker or a
+   constructor makes the first call of a process, before a second thread can exist; so no lock is needed. Allocates
+   nothing. */
 void startup_first(void);
 
 static inline void startup(void) {

@@ -60,7 +60,7 @@ const char *heaptape_heap_walk_state(unsigned state) {
   return state < WALK_STATES ? names[state] : NULL;
 }
 
-/* The rest of the malloc API: figures of the heap, giving memory back, settings (and common/calls/info.c). */
+/* The rest of the malloc API: figures of the heap, giving memory back, settings (and common/calls.c). */
 
 enum { MMAP_THRESHOLD_MAX = 32 << 20 /* glibc's */ };
 

@@ -44,7 +44,7 @@ void depot_after_fork(unsigned number);
 /* The magazines of each thread: per size class two arrays of free objects, `loaded` and `previous`.
 
    Taking an object and putting one back needs no lock while loaded has an object, or room. Else the two change places
-   if previous is full, or empty. Else previous is exchanged for another magazine at the depot of the class (depot.h).
+   if previous is full, or empty. Else previous is exchanged for another magazine at the depot of the class.
    So a thread goes to the depot at most once per magazine's worth of calls, whatever their order (Bonwick and Adams,
    2001).
 

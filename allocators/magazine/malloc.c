@@ -10,15 +10,15 @@
 
      malloc             the thread's loaded magazine has an object of that size class: done
      malloc_slow        it has none, or the request is large
-     cache_take (cache.c)
+     cache_take (magazines.c)
                         previous magazine and loaded change places; or
        depot_take_full    the depot of the class has a full magazine for an empty one; or
        slab_take          the slabs of the class: an object that was given back, a fresh one, or
        zones_take         a zone from the zone magazine, which maps some more when it is empty
-     large_take (zone/large.c)
+     large_take (slab.c)
                         more than SMALL_MAX_BYTES: its own run of zones
 
-   Freeing is in free.c. */
+   Freeing is below. */
 
 static void *malloc_slow(size_t object_bytes, bool *zeroed);
 
@@ -85,11 +85,11 @@ PUBLIC_NAME(void *, calloc, (size_t count, size_t element_bytes), allocator_call
 
      free               the thread's loaded magazine of its size class has room: done
      free_slow          any inconsistency ends the process
-     cache_give (cache.c)
+     cache_give (magazines.c)
                         loaded and previous magazine change places; or
        depot_take_empty   the depot of the class gives an empty magazine for a full one, or drains the full one
        slab_give          into its zone; a zone in which nothing is used goes to the zone magazine
-     large_release (zone/large.c)
+     large_release (slab.c)
                         a large one: its run of zones is kept, or unmapped */
 
 static void free_slow(void *object);

@@ -137,7 +137,7 @@ void runs_after_fork(void);
 
    When it is empty, several zones are mapped at once (a burst), fewer with each burst: a starting program soon requests
    many. When it is full, it is emptied down to a low mark. Before mmap is used, a free run of zones that was kept for
-   large objects (runs.h) is divided. */
+   large objects is divided. */
 
 /* Returns a zone; of its header, only dirty_bytes is set. NULL: no memory. */
 struct zone *zones_take(void);

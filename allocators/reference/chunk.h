@@ -29,7 +29,7 @@ enum {
 
 enum {
   CHUNK_PREV_USED = 1,   /* the chunk before is not free: its prev_bytes is the program's */
-  CHUNK_MAPPED = 2,      /* its own mapping (mapped.h); prev_bytes is its distance from the mapping's start */
+  CHUNK_MAPPED = 2,      /* its own mapping (heap.h); prev_bytes is its distance from the mapping's start */
   CHUNK_OTHER_ARENA = 4, /* not the main arena's: its heap starts at a multiple of HEAP_BYTES */
   CHUNK_NO_FLAG = 8,     /* never set: a head that has it was overwritten */
   CHUNK_FLAGS = 15,

@@ -21,7 +21,7 @@
        free_to_cache      a full cache bin gives half back, and then has room
        free_to_fast       no cache: into a fast bin, without a lock
      free_to_arena      else, under the arena's lock:
-       arena_release (arena/release.c)
+       arena_release (take.c)
                           merged with its free neighbours, then into the bin of its size, or the top
        arena_trim_if_large  after a large one: fast bins are emptied, the end of the heap is given back */
 

@@ -46,8 +46,7 @@ void *mapped_resize(struct chunk *chunk, size_t object_bytes);
 /* Returns the number of mapped objects, and their bytes: for statistics, not exact while other threads run. */
 void mapped_count(size_t *count, size_t *bytes);
 
-/* Settings derived from the tunables, which change while the program runs: by mallopt, or as thresholds adapt
-   (mapped.h). */
+/* Settings derived from the tunables, which change while the program runs: by mallopt, or as thresholds adapt. */
 
 extern size_t fast_max_bytes HIDDEN;   /* largest chunk that goes to a fast bin; 0: none */
 extern size_t quick_max_bytes HIDDEN;  /* largest chunk that may go to a tcache or a fast bin */

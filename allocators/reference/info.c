@@ -84,7 +84,7 @@ const char *heaptape_heap_walk_state(unsigned state) {
   return state < WALK_STATES ? names[state] : NULL;
 }
 
-/* The rest of the malloc API: queries of the heap, and settings (further ones: common/calls/info.c). */
+/* The rest of the malloc API: queries of the heap, and settings (further ones: common/calls.c). */
 
 size_t allocator_malloc_usable_size(void *object) {
   return object ? chunk_usable_bytes(chunk_of(object)) : 0;

@@ -15,7 +15,7 @@
 
      malloc             the thread's cache has an object of that size: done
      malloc_slow        it has none: size of the chunk, the thread's arena, its lock
-     arena_take (arena/take.c)
+     arena_take (take.c)
                         the arena's lists in turn
        take_fast          a fast bin: exactly that size, recently freed
        take_small         a small bin: exactly that size

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes a random trace with the C writer, and the C reader's output for it as CSV to stdout: the counterpart of
-   test_tape_format.py. Usage: write_random_trace SEED EVENTS OUT.tape. Even seeds: any legal events, odd seeds: a small
+   test_two_readers.py. Usage: write_random_trace SEED EVENTS OUT.tape. Even seeds: any legal events, odd seeds: a small
    allocator with last-in-first-out bins, so that the address predictor is often right. Every third seed: with latency,
    usable size and stacks, whose nodes are written as CSV to OUT.tape.nodes. */
 #include "core/test/generate.h"

@@ -3,9 +3,15 @@
 
 #include "core/trace/event.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#include <fcntl.h>
 #include <gelf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct family {
   char letter;
@@ -132,7 +138,8 @@ static int add(struct linked_functions *functions, const struct seen *seen, unsi
   return 0;
 }
 
-int linked_functions_find(struct linked_functions *functions, Elf *elf) {
+/* Finds none where the executable has no allocator. Returns 0, or -1: no memory. */
+static int find_functions(struct linked_functions *functions, Elf *elf) {
   *functions = (struct linked_functions){.found = {0}};
   struct search *search = calloc(1, sizeof *search);
   if (!search)
@@ -147,20 +154,6 @@ int linked_functions_find(struct linked_functions *functions, Elf *elf) {
   free(search);
   return failed;
 }
-
-void linked_functions_free(struct linked_functions *functions) {
-  free(functions->found.at);
-}
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-#include <fcntl.h>
-#include <gelf.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { PADDING_ALIGN = 16 };
 
@@ -319,7 +312,7 @@ int linked_patches_open(struct linked_patches *patches, int pid) {
   elf_version(EV_CURRENT);
   patches->elf = elf_begin(patches->executable, ELF_C_READ_MMAP, NULL);
   if (patches->elf && elf_kind(patches->elf) == ELF_K_ELF && names_loader(patches->elf) &&
-      linked_functions_find(&patches->functions, patches->elf) == 0)
+      find_functions(&patches->functions, patches->elf) == 0)
     patches->count = patches->functions.found.count < LINKED_MOST ? patches->functions.found.count : LINKED_MOST;
   return 0;
 }
@@ -346,7 +339,7 @@ bool linked_patches_make(struct linked_patches *patches, int memory, const struc
 void linked_patches_close(struct linked_patches *patches) {
   free(patches->patch);
   free(patches->why);
-  linked_functions_free(&patches->functions);
+  free(patches->functions.found.at);
   elf_end(patches->elf);
   if (patches->executable >= 0)
     close(patches->executable);

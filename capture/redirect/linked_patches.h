@@ -29,11 +29,6 @@ struct linked_functions {
   VECTOR(struct linked_found) found; /* in the table's order */
 };
 
-/* Finds none where the executable has no allocator. Returns 0, or -1: no memory. */
-int linked_functions_find(struct linked_functions *functions, Elf *elf);
-
-void linked_functions_free(struct linked_functions *functions);
-
 /* The memory near the executable of a running process that is redirected (linked.h): what is needed to put
    everything back, the hooks' table, and each function's stub and trampoline. At a multiple of LINKED_ROOM_BYTES. */
 #define LINKED_ROOM_MAGIC 0x6d6f6f7261706174u

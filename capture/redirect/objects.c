@@ -278,39 +278,6 @@ static const char *name_of(const struct symbol_table *table, uint64_t index) {
   return table->names + table->symbol[index].st_name;
 }
 
-static void visit_references(const struct object *object, const struct symbol_table *table,
-                             const Elf64_Rela *relocation, uint64_t count, const struct visitor *visitor) {
-  for (uint64_t i = 0; i < count; i++) {
-    uint64_t type = ELF64_R_TYPE(relocation[i].r_info);
-    if ((type != JUMP_SLOT && type != GLOB_DAT && type != ADDRESS) || relocation[i].r_addend)
-      continue;
-    const char *name = name_of(table, ELF64_R_SYM(relocation[i].r_info));
-    if (name)
-      visitor->visit(visitor->context, name, object->base + relocation[i].r_offset);
-  }
-}
-
-bool object_references(const struct object *object, const struct tracee *tracee, const struct visitor *visitor) {
-  /* Linkers put the names behind the symbols, whose length is not stored. */
-  uint64_t symbol_bytes = object->names > object->symbols ? object->names - object->symbols : 0;
-  struct symbol_table table = {.symbol = read_table(tracee, object->symbols, symbol_bytes),
-                               .symbols = symbol_bytes / sizeof(Elf64_Sym),
-                               .names = read_table(tracee, object->names, object->name_bytes),
-                               .name_bytes = object->name_bytes};
-  bool whole = table.symbol && table.names && !table.names[table.name_bytes - 1];
-  for (int i = 0; i < 2 && whole; i++) {
-    uint64_t bytes = object->relocation_bytes[i];
-    Elf64_Rela *relocation = read_table(tracee, object->relocations[i], bytes);
-    if (relocation)
-      visit_references(object, &table, relocation, bytes / sizeof *relocation, visitor);
-    whole &= relocation != NULL || bytes == 0;
-    free(relocation);
-  }
-  free(table.symbol);
-  free(table.names);
-  return whole;
-}
-
 uint64_t objects_syscall_instruction(const struct objects *objects, const struct tracee *tracee) {
   unsigned char code[32];
   struct symbol symbol;
@@ -322,40 +289,78 @@ uint64_t objects_syscall_instruction(const struct objects *objects, const struct
   return found ? symbol.address + (uint64_t)(found - code) : 0;
 }
 
-struct collecting {
-  struct references *references;
-  const struct names *names;
-  bool failed;
-};
-
-static void collect(void *context, const char *name, uint64_t address) {
-  struct collecting *collecting = context;
-  for (uint32_t i = 0; i < collecting->names->count; i++) {
-    if (strcmp(collecting->names->at[i], name) != 0)
+/* Adds a reference if it is by one of the names. False: no memory. */
+static bool add_reference(struct references *references, const struct names *names, const char *name,
+                          uint64_t address) {
+  for (uint32_t i = 0; i < names->count; i++) {
+    if (strcmp(names->at[i], name) != 0)
       continue;
-    struct reference *reference = vector_add(&collecting->references->all);
+    struct reference *reference = vector_add(&references->all);
     if (reference)
       *reference = (struct reference){address, i};
-    else
-      collecting->failed = true;
-    return;
+    return reference != NULL;
   }
+  return true;
+}
+
+/* Takes the references of one table of relocations. */
+struct relocations {
+  const struct object *object;
+  const Elf64_Rela *at;
+  uint64_t count;
+};
+static bool take_relocations(struct references *references, const struct names *names, const struct symbol_table *table,
+                             const struct relocations *relocations) {
+  bool taken = true;
+  for (uint64_t i = 0; i < relocations->count; i++) {
+    const Elf64_Rela *relocation = &relocations->at[i];
+    uint64_t type = ELF64_R_TYPE(relocation->r_info);
+    if ((type != JUMP_SLOT && type != GLOB_DAT && type != ADDRESS) || relocation->r_addend)
+      continue;
+    const char *name = name_of(table, ELF64_R_SYM(relocation->r_info));
+    if (name)
+      taken &= add_reference(references, names, name, relocations->object->base + relocation->r_offset);
+  }
+  return taken;
+}
+
+/* Takes the references of an object, bound or not, as far as they can be read. False: no memory. */
+static bool take_references(struct references *references, const struct names *names, const struct object *object,
+                            const struct tracee *tracee) {
+  /* Linkers put the names behind the symbols, whose length is not stored. */
+  uint64_t symbol_bytes = object->names > object->symbols ? object->names - object->symbols : 0;
+  struct symbol_table table = {.symbol = read_table(tracee, object->symbols, symbol_bytes),
+                               .symbols = symbol_bytes / sizeof(Elf64_Sym),
+                               .names = read_table(tracee, object->names, object->name_bytes),
+                               .name_bytes = object->name_bytes};
+  bool whole = table.symbol && table.names && !table.names[table.name_bytes - 1], taken = true;
+  for (int i = 0; i < 2 && whole; i++) {
+    uint64_t bytes = object->relocation_bytes[i];
+    Elf64_Rela *relocation = read_table(tracee, object->relocations[i], bytes);
+    if (relocation)
+      taken &= take_relocations(references, names, &table,
+                                &(struct relocations){object, relocation, bytes / sizeof *relocation});
+    whole = relocation != NULL || bytes == 0;
+    free(relocation);
+  }
+  free(table.symbol);
+  free(table.names);
+  return taken;
 }
 
 int references_read(struct references *references, const struct objects *objects, const struct tracee *tracee,
                     const struct names *names, const struct object *except) {
   *references = (struct references){.objects = 0};
-  struct collecting collecting = {references, names, false};
-  struct visitor visitor = {collect, &collecting};
+  bool taken = true;
   for (size_t i = 0; i < objects->all.count; i++) {
     const struct object *object = &objects->all.at[i];
     size_t before = references->all.count;
     if (object->is_loader || object == except)
       continue;
-    object_references(object, tracee, &visitor);
+    taken &= take_references(references, names, object, tracee);
     references->objects += references->all.count > before;
   }
-  return collecting.failed ? -1 : 0;
+  return taken ? 0 : -1;
 }
 
 void references_free(struct references *references) {

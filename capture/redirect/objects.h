@@ -50,13 +50,6 @@ struct symbol {
 /* Finds what the object defines by that name; false: nothing. */
 bool object_symbol(const struct object *object, const struct tracee *tracee, const char *name, struct symbol *symbol);
 
-/* Visits each reference by name of the object, whether or not it has been bound. False: they can't be read. */
-struct visitor {
-  void (*visit)(void *context, const char *name, uint64_t address);
-  void *context;
-};
-bool object_references(const struct object *object, const struct tracee *tracee, const struct visitor *visitor);
-
 /* Finds the mapping of an address. False: there is none. */
 struct area {
   uint64_t from, to;

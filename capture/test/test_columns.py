@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from heaptape.tape.tape_format import open_trace
+from heaptape.tape.trace import open_trace
 
 from tests.support import CONVERT, OUT, REPOSITORY, compile_c, info, record, succeed
 

@@ -4,14 +4,16 @@
 import csv
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from heaptape.common.errors import FormatError
 from heaptape.tape import calls
-from heaptape.tape.tape_format import open_trace
+from heaptape.tape import trace as trace_module
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +32,7 @@ from convert.test.models.history_model import Event, text
 from convert.test.models.tape_maker import Block, Column, Tape
 from convert.test.models.workload_ops import WorkloadOp, ops_of
 from tests.examples import examples
+from tests.oracle.reader import open_trace
 from tests.support import CONVERT, import_text, refused, run, succeed
 
 PROPERTY = examples(30)
@@ -237,9 +240,17 @@ def dumped(tape: Path) -> list[Row]:
 
 
 def read_in_python(tape: Path) -> list[Row]:
+    """As the oracle reads them; the library gives the same."""
     with open_trace(tape) as trace:
         frames = list(trace.accesses())
         assert trace.differences == []
+    rows = rows_of(frames)
+    with trace_module.open_trace(tape) as trace:
+        assert rows_of(trace.accesses()) == rows
+    return rows
+
+
+def rows_of(frames: Iterable[pd.DataFrame]) -> list[Row]:
     rows = []
     for frame in frames:
         empty = dict.fromkeys(["thread", "stack_pointer", "object", "granule"], 0) | {"acquires": False}

@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from heaptape.common.errors import FormatError
-from heaptape.tape.tape_format import open_trace
 
 from convert.test.models.access_maker import Row, add_accesses, block_of
 from convert.test.models.history_maker import legal
@@ -16,6 +15,7 @@ from convert.test.models.tape_maker import Block, Column, Tape
 from convert.test.test_accesses import all_threads, tape_of
 from tests.access_streams import BURST
 from tests.leb import Reader, leb
+from tests.oracle.reader import open_trace
 from tests.support import CONVERT, info, run, succeed
 
 BURSTS = 12

@@ -13,8 +13,6 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
-from heaptape.tape.tape_blocks import EVENTS, GAP, TOUCHED
-from heaptape.tape.tape_format import Trace, open_trace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +21,8 @@ from convert.test.models.history_model import Event, judge, text
 from convert.test.models.workload_ops import streams_of
 from convert.test.test_history import compiled, used_threads
 from tests.examples import examples
+from tests.oracle.blocks import EVENTS, GAP, TOUCHED
+from tests.oracle.reader import Trace, open_trace
 from tests.support import CONVERT, OUT, check, import_text, info, record, refused, run, succeed
 
 PROPERTY = examples(40)
@@ -34,7 +34,6 @@ SHAPES = {
 }
 MUST_BE_ZERO = ("unseen_frees", "double_frees", "unseen_touches", "overlapping_acquires")
 FORMS = [[], ["--archive"]]
-OLD_ARCHIVE = Path(__file__).parent / "data" / "archive-columns-16-17.tape"
 
 
 def random_trace(path: Path, seed: int, events: int = 3000) -> Path:
@@ -83,20 +82,6 @@ def test_copy_has_all_that_the_trace_has(tmp_path, seed, form):
             pd.testing.assert_frame_equal(getattr(other, part)(), getattr(one, part)(), check_like=True)
         assert other.thread_names() == one.thread_names()
         assert touched_of(other) == touched_of(one)
-
-
-def test_archive_of_columns_16_and_17_is_read_and_rewritten(tmp_path):
-    """A file that heaptape wrote before columns 18 and 19 existed, and its dump of the time."""
-    source, copy = OLD_ARCHIVE, tmp_path / "copy.tape"
-    dumped = OLD_ARCHIVE.with_suffix(".tape.dump").read_text()
-    succeed(CONVERT, "convert", "--archive", source, copy)
-    with open_trace(source) as one, open_trace(copy) as other:
-        assert columns_of(one) & {16, 18} == {16}
-        assert columns_of(other) & {16, 18} == {18}
-        for thread in range(one.threads):
-            pd.testing.assert_frame_equal(events_of(other, thread), events_of(one, thread))
-    for path in (source, copy):
-        assert succeed(CONVERT, "dump", path).stdout == dumped
 
 
 def columns_of(trace: Trace) -> set[int]:

@@ -318,10 +318,10 @@ def segregated(tmp_path: Path) -> Path:
     return rewritten(tape, "size=..20=segregate")
 
 
-def test_memory_apart_makes_it_version_2_which_readers_of_version_1_refuse(tmp_path):
+def test_the_header_names_the_highest_number_of_memory_apart(tmp_path):
     work = segregated(tmp_path)
     streams, header = streams_of(work)
-    assert struct.unpack_from("<I", header, 8) == (2,)
+    assert struct.unpack_from("<I", header, 128) == (1,)
     assert [word & 0xFF for word in streams[0]][:3] == [MARK, APART, MALLOC]
     assert list(read_workload(work).ops_of(0)["apart"]) == [1, 0, 1]
     lines = [json.loads(line) for line in succeed(CONVERT, "dump", work, "--format", "jsonl").stdout.splitlines()]
@@ -338,19 +338,25 @@ def test_damaged_words_of_memory_apart_are_found(tmp_path, found, put, why):
     data = work.read_bytes()
     old, new = (struct.pack("<Q", code | number << 8) for code, number in (found, put))
     assert data.count(old) == 2
-    work.write_bytes(data.replace(old, new, 1))
+    work.write_bytes(with_regions(data, 15).replace(old, new, 1))
     result = run(CONVERT, "check", work)
     assert result.status == 1
     assert why in result.stderr
     assert "offset" in result.stderr
 
 
-def test_memory_apart_in_a_file_of_version_1_is_found(tmp_path):
+def with_regions(data: bytes, regions: int) -> bytes:
+    """The workload with another highest number of memory apart in its header."""
+    changed = bytearray(data)
+    struct.pack_into("<I", changed, 128, regions)
+    struct.pack_into("<I", changed, 252, zlib.crc32(bytes(changed[:252])))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(("regions", "why"), [(0, "APART of a number"), (16, "more regions of memory apart")])
+def test_memory_apart_beyond_what_the_header_names_is_found(tmp_path, regions, why):
     work = segregated(tmp_path)
-    data = bytearray(work.read_bytes())
-    struct.pack_into("<I", data, 8, 1)
-    struct.pack_into("<I", data, 252, zlib.crc32(bytes(data[:252])))
-    work.write_bytes(data)
+    work.write_bytes(with_regions(work.read_bytes(), regions))
     result = run(CONVERT, "check", work)
     assert result.status == 1
-    assert "APART" in result.stderr
+    assert why in result.stderr

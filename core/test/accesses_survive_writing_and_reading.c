@@ -3,7 +3,7 @@
    totals and bursts. Items that the format can't hold are refused and change nothing. A recording without accesses is
    reported as such. Columns that break a rule are refused, each with its message. */
 #include "core/test/generate_accesses.h"
-#include "core/trace/read/accesses_decode.h"
+#include "core/trace/read/reader.h"
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"
 
@@ -181,40 +181,36 @@ static void test_columns_that_break_a_rule(void) {
       {"thread number or stack pointer", 1, 0, 0, {[1] = "00", [2] = "80808008", [3] = "00"}},
       {"thread number or stack pointer", 1, 0, 0, {[1] = "00", [2] = "00", [3] = "01"}},
       {"left over", 1, 0, 0, {[1] = "00", [2] = "0000", [3] = "00"}},
-      {"left over", 1, 0, 0, {[1] = "00", [2] = "00", [3] = "00", [7] = "00"}},
-      {"place beyond the list of objects", 1, 9, 9, {[1] = "40", [5] = "00"}},
-      {"place beyond the list of objects", 2, 9, 9, {[1] = "0241", [4] = "01", [5] = "0000"}},
-      {"OS page that the block", 1, 9, 9, {[1] = "80", [7] = "00"}},
-      {"OS page that the block", 2, 9, 9, {[1] = "0381", [6] = "02", [7] = "0000"}},
-      {"OS page that the block", 2, 9, 9, {[1] = "03ff", [6] = "02", [7] = "0000", [8] = "00"}},
-      {"OS page that the block", 2, 9, 9, {[1] = "03ff", [6] = "02", [7] = "0000", [8] = "81ffffffffffffffff01"}},
-      {"far OS pages", 2, 9, 9, {[1] = "03ff", [6] = "02", [7] = "0000"}},
-      {"no call before has acquired", 1, 9, 9, {[1] = "02", [4] = "00", [5] = "00"}},
-      {"no call before has acquired", 1, 9, 9, {[1] = "02", [4] = "0a", [5] = "00"}},
-      {"column of objects", 1, 9, 9, {[1] = "02", [5] = "00"}},
+      {"left over", 1, 0, 0, {[1] = "00", [2] = "00", [3] = "00", [10] = "00"}},
+      {"place beyond the list of objects", 1, 9, 9, {[1] = "40", [9] = "00"}},
+      {"place beyond the list of objects", 2, 9, 9, {[1] = "0241", [4] = "01", [9] = "0000"}},
+      {"OS page that the block", 1, 9, 9, {[1] = "80", [10] = "00"}},
+      {"OS page that the block", 2, 9, 9, {[1] = "0381", [6] = "02", [10] = "0000"}},
+      {"OS page that the block", 2, 9, 9, {[1] = "03ff", [6] = "02", [8] = "00", [10] = "0000"}},
+      {"OS page that the block", 2, 9, 9, {[1] = "03ff", [6] = "02", [8] = "81ffffffffffffffff01", [10] = "0000"}},
+      {"far OS pages", 2, 9, 9, {[1] = "03ff", [6] = "02", [10] = "0000"}},
+      {"no call before has acquired", 1, 9, 9, {[1] = "02", [4] = "00", [9] = "00"}},
+      {"no call before has acquired", 1, 9, 9, {[1] = "02", [4] = "0a", [9] = "00"}},
+      {"column of objects", 1, 9, 9, {[1] = "02", [9] = "00"}},
       {"column of offsets", 1, 9, 9, {[1] = "02", [4] = "01"}},
-      {"granule of an object", 1, 9, 9, {[1] = "02", [4] = "01", [5] = "ffffffffffffffffff01"}},
-      {"granule of an object", 1, 9, 9, {[1] = "02", [4] = "01", [5] = "808080808080808010"}}, /* 2^59 */
-      {"column of OS pages", 1, 9, 9, {[1] = "03", [7] = "00"}},
-      {"number of an OS page", 1, 9, 9, {[1] = "03", [6] = "01", [7] = "00"}},
-      {"number of an OS page", 1, 9, 9, {[1] = "03", [6] = "8080808080808010", [7] = "00"}}, /* 2^52 */
+      {"granule of an object", 1, 9, 9, {[1] = "02", [4] = "01", [9] = "ffffffffffffffffff01"}},
+      {"granule of an object", 1, 9, 9, {[1] = "02", [4] = "01", [9] = "808080808080808010"}}, /* 2^59 */
+      {"column of OS pages", 1, 9, 9, {[1] = "03", [10] = "00"}},
+      {"number of an OS page", 1, 9, 9, {[1] = "03", [6] = "01", [10] = "00"}},
+      {"number of an OS page", 1, 9, 9, {[1] = "03", [6] = "8080808080808010", [10] = "00"}}, /* 2^52 */
       {"places in OS pages", 1, 9, 9, {[1] = "03", [6] = "02"}},
       {"left over", 1, 9, 9, {[1] = "02", [4] = "01", [9] = "0000"}},
-      {"left over", 1, 9, 9, {[1] = "02", [4] = "01", [5] = "00", [9] = "00"}},
       {"left over", 1, 9, 9, {[1] = "00", [2] = "00", [3] = "00", [9] = "00"}},
-      {"left over", 1, 9, 9, {[1] = "03", [6] = "02", [7] = "00", [10] = "00"}},
       {"left over", 1, 9, 9, {[1] = "03", [6] = "02", [10] = "0000"}},
       {"column of offsets", 2, 9, 9, {[1] = "0202", [4] = "0101", [9] = "00"}},
       {"column of offsets", 2, 9, 9, {[1] = "0202", [4] = "0101", [9] = "0080"}},
       {"column of offsets", 1, 9, 9, {[1] = "02", [4] = "01", [9] = "ffffffffffffffffff02"}},
-      {"granule of an object", 1, 9, 9, {[1] = "02", [4] = "01", [9] = "808080808080808010"}}, /* 2^59 */
       {"places in OS pages", 2, 9, 9, {[1] = "0380", [6] = "02", [10] = "00"}},
-      {"far OS pages", 2, 9, 9, {[1] = "03ff", [6] = "02", [10] = "0000"}},
       {NULL, 3, 9, 9, {[1] = "020240", [4] = "0901", [9] = "ffffffffffffffff0f0202"}}, /* -2^59, 1 and 2 */
       {NULL, 3, 9, 9, {[1] = "030381", [6] = "0202", [10] = "ff01ff"}},
-      {NULL, 2, 9, 9, {[1] = "0240", [4] = "09", [5] = "ffffffffffffffff0f02"}}, /* -2^59, then one more */
-      {NULL, 2, 9, 9, {[1] = "0380", [6] = "feffffffffffff0f", [7] = "ff00"}},   /* 2^52 - 1, twice */
-      {NULL, 2, 9, 10, {[1] = "0102", [2] = "ffffff07", [3] = "00", [4] = "0a", [5] = "00"}},
+      {NULL, 2, 9, 9, {[1] = "0240", [4] = "09", [9] = "ffffffffffffffff0f02"}}, /* -2^59, then one more */
+      {NULL, 2, 9, 9, {[1] = "0380", [6] = "feffffffffffff0f", [10] = "ff00"}},  /* 2^52 - 1, twice */
+      {NULL, 2, 9, 10, {[1] = "0102", [2] = "ffffff07", [3] = "00", [4] = "0a", [9] = "00"}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     static struct access_decoder decoder;
@@ -236,12 +232,9 @@ static void test_columns_that_break_a_rule(void) {
   }
 }
 
-/* Older recordings have columns 5 and 7 in place of 9 and 10. */
-static void test_both_forms_of_a_block_mean_the_same(void) {
-  static const char *const forms[2][ACCESS_COLUMNS] = {
-      {[1] = "0202410303808140", [4] = "0901", [5] = "0a020709", [6] = "0204", [7] = "10082007"},
-      {[1] = "0202410303808140", [4] = "0901", [6] = "0204", [9] = "0a070902", [10] = "101008ff"},
-  };
+static void test_offsets_and_steps_are_sorted_by_entry_and_page(void) {
+  static const char *const columns[ACCESS_COLUMNS] = {
+      [1] = "0202410303808140", [4] = "0901", [6] = "0204", [9] = "0a070902", [10] = "101008ff"};
   static const struct access_item expected[] = {
       {.kind = ACCESS_OBJECT, .object = 0, .granule = 5}, {.kind = ACCESS_OBJECT, .object = 8, .granule = 1},
       {.kind = ACCESS_OBJECT, .object = 0, .granule = 1}, {.kind = ACCESS_OTHER, .granule = 0x110},
@@ -249,19 +242,17 @@ static void test_both_forms_of_a_block_mean_the_same(void) {
       {.kind = ACCESS_OTHER, .granule = 0x307},           {.kind = ACCESS_OBJECT, .object = 0, .granule = -4},
   };
   enum { ROWS = sizeof expected / sizeof *expected };
-  for (int form = 0; form < 2; form++) {
-    struct access_decoder decoder = {.rows = ROWS, .acquired = 9, .last_acquired = 9};
-    uint8_t bytes[ACCESS_COLUMNS][COLUMN_BYTES];
-    struct access_item item;
-    set_columns(&decoder, forms[form], bytes);
-    const char *wrong = access_decode_begin(&decoder);
-    for (int row = 0; row < ROWS && !wrong; row++) {
-      wrong = access_decode_next(&decoder, &item);
-      CHECK(wrong || same(&item, &expected[row]), "form %d row %d", form, row);
-    }
-    CHECK(!wrong, "form %d: %s", form, wrong);
-    access_decoder_free(&decoder);
+  struct access_decoder decoder = {.rows = ROWS, .acquired = 9, .last_acquired = 9};
+  uint8_t bytes[ACCESS_COLUMNS][COLUMN_BYTES];
+  struct access_item item;
+  set_columns(&decoder, columns, bytes);
+  const char *wrong = access_decode_begin(&decoder);
+  for (int row = 0; row < ROWS && !wrong; row++) {
+    wrong = access_decode_next(&decoder, &item);
+    CHECK(wrong || same(&item, &expected[row]), "row %d", row);
   }
+  CHECK(!wrong, "%s", wrong);
+  access_decoder_free(&decoder);
 }
 
 int main(void) {
@@ -277,7 +268,7 @@ int main(void) {
     bursts_round_trip(seed, 1 + (int)(seed * 37));
   test_a_recording_without_an_access();
   test_columns_that_break_a_rule();
-  test_both_forms_of_a_block_mean_the_same();
+  test_offsets_and_steps_are_sorted_by_entry_and_page();
   free(written);
   unlink(path);
   return 0;

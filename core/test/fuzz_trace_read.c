@@ -2,8 +2,7 @@
 /* libFuzzer target: any bytes as a trace. The checksums of headers and frames would keep a fuzzer out of the decoder,
    so the first byte of the input chooses between the file reader on the bytes as they are and the block decoders, of
    events and of data accesses, on columns cut from them. */
-#include "core/trace/read/accesses_decode.h"
-#include "core/trace/read/block_decode.h"
+#include "core/trace/read/reader.h"
 #include "core/trace/read/trace_read.h"
 
 #include <stdio.h>

@@ -37,6 +37,7 @@ enum block_type {
 };
 enum { BLOCK_CRITICAL = 1, COLUMN_CRITICAL = 1, ENCODING_ZSTD = 1 };
 
+/* 5 and 16 are reserved. */
 enum event_column {
   COLUMN_CALL = 1,
   COLUMN_SIZE = 2,
@@ -52,9 +53,8 @@ enum event_column {
   COLUMN_SLACK = 13,
   COLUMN_STACK = 14,
   COLUMN_OTHER_STACK = 15,
-  COLUMN_ROWS = 16, /* read only: in place of 18 and 19 */
   COLUMN_PLACES = 17,
-  COLUMN_LIVE_ROWS = 18,
+  COLUMN_ROWS = 18,
   COLUMN_FAR = 19,
   EVENT_COLUMNS = 20, /* ids are below this */
 };
@@ -63,18 +63,16 @@ enum { STACK_COLUMN_PARENT = 1, STACK_COLUMN_INSTRUCTION = 2, TRACE_MAX_STACK_NO
 
 enum { SAMPLE_COLUMNS = 10 };
 
-/* Columns of ACCESSES blocks, and the codes of the first, FORMAT.md section 6a. */
+/* Columns of ACCESSES blocks, and the codes of the first, FORMAT.md section 6a. 5 and 7 are reserved. */
 enum access_column {
   ACCESS_COLUMN_WHAT = 1,
   ACCESS_COLUMN_THREAD = 2,
   ACCESS_COLUMN_STACK = 3,
   ACCESS_COLUMN_OBJECT = 4,
-  ACCESS_COLUMN_OFFSET = 5, /* read only: in place of 9 */
   ACCESS_COLUMN_PAGE = 6,
-  ACCESS_COLUMN_PLACE = 7, /* read only: in place of 10 */
   ACCESS_COLUMN_FAR_PAGE = 8,
-  ACCESS_COLUMN_ENTRY_OFFSET = 9,
-  ACCESS_COLUMN_PAGE_STEP = 10,
+  ACCESS_COLUMN_OFFSET = 9,
+  ACCESS_COLUMN_STEP = 10,
   ACCESS_COLUMNS = 11, /* ids are below this */
 };
 enum { BURST_COLUMN_ROWS = 1, BURST_COLUMNS = 2 };

@@ -9,7 +9,6 @@
 
 enum {
   WORKLOAD_VERSION = 1,
-  WORKLOAD_VERSION_APART = 2, /* of a file that has APART words */
   WORKLOAD_HEADER_BYTES = 256,
   WORKLOAD_MAX_THREADS = 1 << 20,
   WORKLOAD_MARK_INTERVAL = 64,
@@ -26,7 +25,8 @@ struct workload_header {
   uint64_t extents_offset, extents;
   uint64_t info_offset, info_bytes;
   uint64_t op_counts_offset;
-  uint8_t zero[124];
+  uint32_t regions; /* the highest number in an APART word; 0: there is none */
+  uint8_t zero[120];
   uint32_t crc32;
 };
 _Static_assert(sizeof(struct workload_header) == WORKLOAD_HEADER_BYTES, "layout of WORKLOAD.md");

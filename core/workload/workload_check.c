@@ -159,9 +159,8 @@ static int check_words(struct checker *checker, struct thread_state *thread, con
     return wrong(checker, thread, "PARAM of a call without one");
   if (words->has_touched && !info->acquires)
     return wrong(checker, thread, "TOUCHED of a call that hands out nothing");
-  if (words->has_region && (words->region == 0 || words->region > WORKLOAD_MOST_REGIONS ||
-                            checker->header->version != WORKLOAD_VERSION_APART))
-    return wrong(checker, thread, "APART of a number out of range, or in a file of version 1");
+  if (words->has_region && (words->region == 0 || words->region > checker->header->regions))
+    return wrong(checker, thread, "APART of a number that the header does not allow");
   return 0;
 }
 

@@ -69,12 +69,13 @@ static int check_header(const struct workload *workload, struct error *error) {
   const struct workload_header *header = &workload->header;
   if (memcmp(header->magic, WORKLOAD_MAGIC, sizeof header->magic) != 0)
     return error_at(error, workload->path, 0, "not a heaptape workload");
-  if (header->version < WORKLOAD_VERSION || header->version > WORKLOAD_VERSION_APART ||
-      header->header_bytes != WORKLOAD_HEADER_BYTES)
-    return error_at(error, workload->path, 8, "workload version %" PRIu32 "; this reader knows versions %d and %d",
-                    header->version, WORKLOAD_VERSION, WORKLOAD_VERSION_APART);
+  if (header->version != WORKLOAD_VERSION || header->header_bytes != WORKLOAD_HEADER_BYTES)
+    return error_at(error, workload->path, 8, "workload version %" PRIu32 "; this reader knows version %d",
+                    header->version, WORKLOAD_VERSION);
   if (header->crc32 != crc32(0, (const Bytef *)header, offsetof(struct workload_header, crc32)))
     return error_at(error, workload->path, 252, "the header fails its checksum");
+  if (header->regions > WORKLOAD_MOST_REGIONS)
+    return error_at(error, workload->path, 128, "more regions of memory apart than a workload can have");
   return check_counts(workload, error);
 }
 

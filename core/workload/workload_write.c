@@ -44,7 +44,7 @@ struct workload_writer {
   uint32_t open_buffers;
   uint32_t last_thread; /* of the last op; its stream is not ended yet even if ending_last is set */
   uint64_t run;         /* ops in the schedule's present word, all of last_thread */
-  bool has_apart;       /* some op has an APART word */
+  uint32_t regions;     /* the highest number in an APART word */
   bool ending_last;     /* end last_thread once the next op is known not to be a thread's first */
   struct stream schedule, time_line;
   struct buffer extents; /* struct workload_extent; streams numbered as below until the end */
@@ -235,7 +235,7 @@ static __attribute__((noinline)) void put_op_prefix(struct workload_writer *writ
                                                     const struct workload_op *op) {
   if (op->region) {
     put_word(writer, thread, word_make(WORD_APART, op->region));
-    writer->has_apart = true;
+    writer->regions = op->region > writer->regions ? op->region : writer->regions;
   }
   if (op->size_bytes >> 24)
     put_word(writer, thread, word_make(WORD_SIZE_HIGH, op->size_bytes >> 24));
@@ -339,9 +339,8 @@ static uint64_t append_op_counts(struct workload_writer *writer) {
 }
 
 static void write_tables(struct workload_writer *writer, const struct workload_totals *totals, const char *info_json) {
-  struct workload_header header = {.magic = {0},
-                                   .version = writer->has_apart ? WORKLOAD_VERSION_APART : WORKLOAD_VERSION,
-                                   .header_bytes = WORKLOAD_HEADER_BYTES};
+  struct workload_header header = {
+      .magic = {0}, .version = WORKLOAD_VERSION, .header_bytes = WORKLOAD_HEADER_BYTES, .regions = writer->regions};
   memcpy(header.magic, WORKLOAD_MAGIC, sizeof header.magic);
   header.op_counts_offset = append_op_counts(writer);
   header.info_offset = writer->offset;

@@ -111,7 +111,7 @@ static void set_up(void) {
   touch_bound_bytes = spec->touch_bound_bytes;
   stream_loop = engine.pass->loops[order_by_turns(spec->order)];
   map_objects();
-  engine.isolated = engine.workload.header.version == WORKLOAD_VERSION_APART;
+  engine.isolated = engine.workload.header.regions > 0;
   if (engine.isolated && isolated_setup() != 0)
     engine_fail(NULL, "no address space for the isolated heap: %s", strerror(errno));
   engine.paced = spec->order == ORDER_PACED;

@@ -9,7 +9,7 @@ import heaptape
 import pytest
 from heaptape.results.structs import json_schema
 from heaptape.run.live import c_library
-from heaptape.run.rounds import DEFAULT_PASSES
+from heaptape.run.passes import DEFAULT_PASSES
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator

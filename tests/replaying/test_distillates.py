@@ -16,7 +16,7 @@ from heaptape.common.home import default_home
 from heaptape.results import distilled
 from heaptape.results.schema import figures, results
 from heaptape.run import registry
-from heaptape.tape.tape_format import open_trace
+from heaptape.tape.trace import open_trace
 from heaptape.tape.workload_format import read_workload
 
 from replay.test.engine import make

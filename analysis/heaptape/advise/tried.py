@@ -17,7 +17,7 @@ from heaptape.run import installed
 from heaptape.run.exact import FIGURES, Bench
 from heaptape.run.registry import Allocator, Choice, choose, choose_all
 from heaptape.run.samples import Samples, mean_over_time, read_samples, replayed
-from heaptape.tape.tape_format import open_trace
+from heaptape.tape.trace import open_trace
 
 C_LIBRARY = "glibc"
 

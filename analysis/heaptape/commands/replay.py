@@ -203,9 +203,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
+    from heaptape.run import passes as known_passes
     from heaptape.run import rounds
 
-    passes: tuple[str, ...] = rounds.DEFAULT_PASSES
+    passes: tuple[str, ...] = known_passes.DEFAULT_PASSES
     if arguments.verify or arguments.passes is not None:
         passes = replaying.passes_of("verify" if arguments.verify else arguments.passes, "replay")
     replaying.check_repeats(arguments.repeats, "replay")

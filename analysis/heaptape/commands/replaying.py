@@ -57,9 +57,9 @@ def random_seed() -> int:
 
 def passes_of(text: str, command: str, without: Sequence[str] = ()) -> tuple[str, ...]:
     """The passes of a list, each once. Raises UsageError for an unknown pass or one in `without`."""
-    from heaptape.run import rounds
+    from heaptape.run.passes import PASSES
 
-    known = [name for name in rounds.PASSES if name not in without]
+    known = [name for name in PASSES if name not in without]
     passes = tuple(dict.fromkeys(name for name in text.split(",") if name))
     unknown = [name for name in passes if name not in known]
     if unknown or not passes:
@@ -76,11 +76,11 @@ def check_repeats(repeats: int, command: str) -> None:
 
 def check_touch(text: str, command: str) -> None:
     """Raises UsageError if `text` is not a touch policy."""
-    from heaptape.run import rounds
+    from heaptape.run.passes import TOUCH_POLICIES
 
     policy, equals, bound = text.partition("=")
-    if policy not in rounds.TOUCH_POLICIES or (equals and (policy not in ("recorded", "lines") or not bound.isdigit())):
-        names = ", ".join(rounds.TOUCH_POLICIES)
+    if policy not in TOUCH_POLICIES or (equals and (policy not in ("recorded", "lines") or not bound.isdigit())):
+        names = ", ".join(TOUCH_POLICIES)
         raise UsageError(f"{command} --touch: '{text}' is none of {names}, recorded=N, lines=N")
 
 

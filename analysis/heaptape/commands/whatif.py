@@ -87,14 +87,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
-    from heaptape.run import rounds
+    from heaptape.run import passes, rounds
 
     replaying.check_repeats(arguments.repeats, "whatif")
     replaying.check_touch(arguments.touch, "whatif")
     return rounds.Settings(
         repeats=arguments.repeats,
         touch=arguments.touch,
-        passes=replaying.passes_of(arguments.passes, "whatif", without=rounds.OF_ACCESSES),
+        passes=replaying.passes_of(arguments.passes, "whatif", without=passes.OF_ACCESSES),
         seed=replaying.random_seed(),
         optional=("instructions",) if arguments.passes == DEFAULT_PASSES else (),
         at=replaying.places_of([arguments.at]),

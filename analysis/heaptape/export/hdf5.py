@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from heaptape.export.tables import PARTS, timed_batches
-from heaptape.tape.tape_format import Trace
+from heaptape.tape.trace import Trace
 
 
 def _plain(batch: pa.RecordBatch) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.tape.stack_names import Frame, stack_names
-from heaptape.tape.tape_format import Trace
+from heaptape.tape.trace import Trace
 
 VALUES = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
 UNITS = ("count", "bytes", "count", "bytes")

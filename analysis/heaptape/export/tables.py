@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A trace as tables for other tools: a Parquet dataset (DuckDB, Spark, pandas), and code shared with hdf5.py.
 
-Both have the columns of `formats.tape_batches.SCHEMA` and `time_ns`, the time of each event's first step since the
+Both have the columns of `heaptape.tape.batches.SCHEMA` and `time_ns`, the time of each event's first step since the
 recording's start (0 where the clock has no rate). A thread's events are in its order. The tables `samples`, `marks`,
 `modules` and `stacks` are added where they are not empty. Memory is bounded by one block.
 """
@@ -13,8 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from heaptape.tape.tape_format import Trace
-from heaptape.tape.tape_times import first_stamps, times_ns
+from heaptape.tape.trace import Trace, first_stamps, times_ns
 
 PARTS = ("samples", "marks", "modules", "stacks")
 FILE_EVENTS = 1 << 22

@@ -11,19 +11,13 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.output import whole_path
-from heaptape.tape.tape_format import Trace
-from heaptape.tape.tape_times import first_stamps, times_ns
-
-if TYPE_CHECKING:
-    from heaptape.tape.tape_format import Trace
-
+from heaptape.tape.trace import Trace, first_stamps, times_ns
 
 POINTS = 2000  # of the curve of live bytes
 COUNTERS = ("rss_anon_bytes", "rss_file_bytes", "vm_size_bytes")
@@ -33,7 +27,7 @@ def _change(trace: Trace, points: int) -> tuple[np.ndarray, np.ndarray, dict[int
     """Ends of equal spans of time in ns, bytes requested less bytes released in each, and each thread's first and last
     time. A release's bytes are the request of the last acquire of its address, in file order.
     """
-    end_ns = int(times_ns(trace, np.array([max((b.last_stamp for b in trace.blocks), default=0)], np.uint64))[0]) + 1
+    end_ns = int(times_ns(trace, np.array([trace.last_stamp], np.uint64))[0]) + 1
     change = np.zeros(points)
     active: dict[int, tuple[int, int]] = {}
     size: dict[int, float] = {}
@@ -137,7 +131,7 @@ def convert(arguments: Sequence[str], home: Home) -> int:
     """Runs the command. For options and input that it does not handle (--slice, foreign input), heaptape-convert runs
     first.
     """
-    from heaptape.tape.tape_format import open_trace
+    from heaptape.tape.trace import open_trace
 
     parser = argparse.ArgumentParser(prog="heaptape convert", add_help=False)
     parser.add_argument("--to")

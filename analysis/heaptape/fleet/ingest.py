@@ -28,9 +28,8 @@ from heaptape.fleet.store import Store
 from heaptape.fleet.worker import Outcome
 from heaptape.profile.data import LIFETIMES, SITES
 from heaptape.run.replay import ROOM_BYTES
-from heaptape.tape import tape_format
 from heaptape.tape.stack_names import stack_names
-from heaptape.tape.tape_blocks import MODULES
+from heaptape.tape.trace import Trace
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -173,19 +172,17 @@ class _About:
 
 def _about(path: Path) -> _About:
     try:
-        with tape_format.opened(path, tape_format.Trace) as trace:
+        with Trace(path) as trace:
             return _About(trace.info, _build_id(trace))
     except FormatError:  # it is of another format: heaptape-convert could read it
         return _About()
 
 
-def _build_id(trace: tape_format.Trace) -> str:
-    """The program's build id; not by `modules()`, as making its DataFrame would take as long as profiling the trace."""
-    for block in trace.blocks:
-        rows = trace.json_value(block) if block.type == MODULES else None
-        for row in rows if isinstance(rows, list) else []:
-            if isinstance(row, dict) and row.get("name") == trace.info.get("program"):
-                return _text(row.get("build_id"))
+def _build_id(trace: Trace) -> str:
+    """The program's build id."""
+    for row in trace.module_rows():
+        if row["name"] == trace.info.get("program"):
+            return _text(row.get("build_id"))
     return ""
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.store import is_exact
 from heaptape.results.comparing.intervals import LogRatio
-from heaptape.run.rounds import PASSES
+from heaptape.run.passes import PASSES
 
 # The figures to decide by (less is better), each with its name in the output. Counted figures are first.
 FIGURES = {

@@ -17,9 +17,10 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.store import Cell, Count, Name, Pass, Sha, Sizes, Store, Value, Variable, digest, is_exact
 from heaptape.gate import corpus
 from heaptape.results.runs import label
+from heaptape.run.passes import PASSES
 from heaptape.run.registry import DEFAULT_VARIANT
 from heaptape.run.replay import order_of
-from heaptape.run.rounds import PASSES, Settings
+from heaptape.run.rounds import Settings
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,8 +19,7 @@ import msgspec
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.files import Files, StoreError
 from heaptape.results.runs import label
-from heaptape.run.replay import SIDE_BY_SIDE
-from heaptape.run.rounds import PASSES
+from heaptape.run.passes import BY_NAME, PASSES
 from heaptape.show.outputs.decisions import Running
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def is_exact(pass_: str) -> bool:
     """Does the pass only count, so that its result is the same each time, whatever runs beside it?"""
-    return pass_ in SIDE_BY_SIDE
+    return BY_NAME[pass_].exact
 
 
 def digest(value: object) -> str:

@@ -18,7 +18,7 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, default_home
 from heaptape.results.structs import LineSharing
-from heaptape.tape import tape_format
+from heaptape.tape import trace as tape
 
 YOUNG_BYTES = 64 << 10
 LARGE_BYTES = 128 << 10  # from this size on glibc uses mmap by default
@@ -184,8 +184,8 @@ def swing(found: Profile) -> tuple[float, int]:
     return float(peaks[at] - live[at]) / max(int(peaks[at]), 1), int(peaks[at])
 
 
-class Trace(tape_format.Trace):
-    """An open trace: see `heaptape.tape.tape_format.Trace`, whose methods it has."""
+class Trace(tape.Trace):
+    """An open trace: see `heaptape.tape.trace.Trace`, whose methods it has."""
 
     def profile(self) -> Profile:
         """The profile of the whole trace, counted by the C program: `heaptape.profile`."""
@@ -205,4 +205,4 @@ def open_trace(path: str | Path) -> Trace:
     >>> frame["call"].iloc[0], int(frame["request_bytes"].iloc[0])
     ('malloc', 16)
     """
-    return tape_format.opened(path, Trace)
+    return Trace(path)

@@ -18,7 +18,7 @@ INSTRUCTIONS, RSS_PEAK, RSS_MEAN = "instructions", "rss-peak", "rss-mean"
 PASSES = {INSTRUCTIONS: "instructions", RSS_PEAK: "memory", RSS_MEAN: "memory"}
 FIGURES_OF_KIND = {"time": (INSTRUCTIONS,), "memory": (RSS_PEAK, RSS_MEAN), "both": (INSTRUCTIONS, RSS_PEAK, RSS_MEAN)}
 OF_KIND = "instructions/"  # prefix: mean of a kind of call
-VERSIONS = (1, 2)
+VERSION = 2
 POINTS = 20_000  # of the whole, at which RSS is taken
 
 
@@ -114,7 +114,7 @@ def estimate(figure: str, run: Mapping, manifest: Mapping) -> float | None:
     for it.
     """
     needs = {"instructions": "windows", RSS_PEAK: "rss_anon_peak_bytes", RSS_MEAN: "timeline"}
-    if manifest.get("version") not in VERSIONS or run.get(needs.get(figure.split("/")[0], "misses")) is None:
+    if manifest.get("version") != VERSION or run.get(needs.get(figure.split("/")[0], "misses")) is None:
         return None
     try:
         known = figure in manifest["expected"] and run.get("pass") == pass_of(figure)

@@ -5,12 +5,14 @@ Several may run at a time; a separate thread waits for each. A thread can't be i
 interrupt, the processes are ended, and their threads end with them.
 """
 
+import json
 import os
 import signal
 import subprocess
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from itertools import islice
 from typing import IO, TypeVar
 
@@ -18,6 +20,14 @@ from heaptape.common.c_programs import last_message
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A run of the engine: what its options say, by name (replay/parent/spec.h); "workload" is the file."""
+
+    program: Sequence[str]
+    spec: Mapping[str, object]
 
 
 class Processes:
@@ -31,15 +41,15 @@ class Processes:
         self._running: set[subprocess.Popen] = set()
         self._ended = False
 
-    def start(self, command: Sequence[str], stderr: IO[str], inherited: int) -> subprocess.Popen:
-        """Starts a process, which inherits the descriptor. After `end` it is killed at once."""
+    def start(self, command: Sequence[str], stderr: IO[str], inherited: Sequence[int]) -> subprocess.Popen:
+        """Starts a process, which inherits the descriptors. After `end` it is killed at once."""
         with self._lock:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
-                pass_fds=[inherited],
+                pass_fds=inherited,
                 env=self._environment,
             )
             self._running.add(process)
@@ -107,19 +117,28 @@ def in_order(
 
 
 def run_to_end(
-    processes: Processes, command: Sequence[str], stderr: IO[str], timeout_s: float, tell: Callable[[float], None]
+    processes: Processes,
+    command: Command,
+    stderr: IO[str],
+    timeout_s: float,
+    tell: Callable[[float], None],
 ) -> tuple[bool, int]:
-    """Runs the engine; its command ends with the workload. `tell` receives the share that is done. Returns (timed out,
+    """Runs the engine. `tell` receives the share that is done. Returns (timed out,
     exit status as of subprocess).
     """
     read_end, write_end = os.pipe()
+    spec_fd = os.memfd_create("heaptape-spec")
     try:
-        process = processes.start([*command[:-1], "--progress-fd", str(write_end), command[-1]], stderr, write_end)
+        with os.fdopen(os.dup(spec_fd), "w") as file:
+            json.dump({**command.spec, "progress-fd": write_end}, file)
+        os.lseek(spec_fd, 0, os.SEEK_SET)
+        process = processes.start([*command.program, "--spec", str(spec_fd)], stderr, [write_end, spec_fd])
     except BaseException:
         os.close(read_end)
         raise
     finally:
         os.close(write_end)
+        os.close(spec_fd)
     timed_out = threading.Event()
 
     def stop() -> None:

@@ -16,8 +16,9 @@ from heaptape.common.home import Home
 from heaptape.results.runs import number
 from heaptape.run import loaded, replay
 from heaptape.run.engine_process import Processes, side_by_side
+from heaptape.run.passes import PASSES
 from heaptape.run.registry import Choice
-from heaptape.run.rounds import PASSES, Run, Settings
+from heaptape.run.rounds import Run, Settings
 from heaptape.tape.workload_format import read_workload
 
 

@@ -23,26 +23,14 @@ from heaptape.results import disturbance
 from heaptape.results.structs import SCHEMA
 from heaptape.run import loaded, machine, noise, penalties
 from heaptape.run.agreement import agreement
-from heaptape.run.engine_process import Processes, failure, run_to_end, side_by_side
+from heaptape.run.engine_process import Command, Processes, failure, run_to_end, side_by_side
+from heaptape.run.passes import BY_NAME, OF_ACCESSES
 from heaptape.run.registry import Choice, sha256_of
-from heaptape.run.rounds import OF_ACCESSES, Rounds, Run, Settings, baseline_of, widest_interval
+from heaptape.run.rounds import Rounds, Run, Settings, baseline_of, widest_interval
 from heaptape.run.slow_calls import tell_system_calls
 from heaptape.tape.workload_format import is_workload, read_workload
 
-# Memory is correct only in the recorded order; time only if threads really compete, which also shows an allocator's
-# mistakes. Instructions of threads that run freely differ by 0.01 to 0.6 % from run to run (23 threads of mariadb); in
-# the recorded order they are equal.
-DEFAULT_ORDER = {
-    **dict.fromkeys(("time", "bare", "verify", "contention"), "window"),
-    **dict.fromkeys(("memory", "instructions", "sharing", "misses", "blame"), "recorded"),
-}
-# Always in the recorded order: accesses between two calls, and positions, are those of the recording.
-ONE_ORDER = ("misses", "blame")
-# These passes count, and other work on the machine does not change them. The other passes read the clock, and run
-# alone.
-SIDE_BY_SIDE = ("instructions", "memory", "verify", "sharing", "misses", "blame")
 ROOM_BYTES = 256 << 20  # of an engine in addition to its objects: the tool's tables, the allocator's own memory
-COUNTS_START_UP = ("misses", "instructions")  # the passes in which loading libraries counts
 # The instructions pass counts at most this many ops, the first of the workload. Under our Valgrind tool an op takes 0.3
 # to 0.8 us in the recorded order with few threads, 2.5 us with 23 (docs/measurements/replay.md): 10 to 50 s a run. The
 # recorded order can't be cut: a longer workload is run in `window`, in which the count of a single thread is as exact,
@@ -152,7 +140,7 @@ def _origins_path(workload: Path) -> Path:
 
 def _has_accesses(path: Path) -> bool:
     """False also for a file that is not one of our traces: the compiler reports what is wrong with it."""
-    from heaptape.tape.tape_format import open_trace
+    from heaptape.tape.trace import open_trace
 
     try:
         with contextlib.closing(open_trace(path)) as trace:
@@ -312,7 +300,7 @@ def make_runs(
 def _only_counts(run: Run, settings: Settings) -> bool:
     """Is the run independent of other work on the machine?"""
     by_clock = settings.real_clock or settings.order.startswith("paced")
-    return run.pass_ in SIDE_BY_SIDE and not by_clock
+    return BY_NAME[run.pass_].exact and not by_clock
 
 
 def _kept(run: Run, measured: dict, around: dict | None, on_failure: Callable[[Run, str], None]) -> dict:
@@ -373,15 +361,16 @@ def order_of(pass_: str, settings: Settings, ops: int) -> str:
     """The order of the pass's runs, as the engine takes it. Instructions are not paced, as pauses between calls don't
     change them.
     """
-    if pass_ in ONE_ORDER:
-        return DEFAULT_ORDER[pass_]
+    facts = BY_NAME[pass_]
+    if facts.recorded_only:
+        return facts.order
     if pass_ != "instructions":
-        return settings.order or DEFAULT_ORDER[pass_]
+        return settings.order or facts.order
     if settings.windows:  # positions are those of the recorded order
-        return DEFAULT_ORDER[pass_]
+        return facts.order
     if settings.order and not settings.order.startswith("paced"):
         return settings.order
-    return DEFAULT_ORDER[pass_] if ops <= INSTRUCTIONS_OPS else "window"
+    return facts.order if ops <= INSTRUCTIONS_OPS else "window"
 
 
 def _without_impossible(engine: Engine) -> tuple[Settings, dict[str, str]]:
@@ -392,8 +381,8 @@ def _without_impossible(engine: Engine) -> tuple[Settings, dict[str, str]]:
     # Nothing preloaded: an allocator that Valgrind can't run fails later, in its own run.
     bare = replace(engine, settings=replace(settings, also_loaded=()))
     run = Run(Choice("", "default", Path(), "", {}), "instructions", -1)
-    arguments = ["--order", "window", "--op-limit", "1"]
-    why = _measure_with(bare, run, arguments, lambda share: None).get("error")
+    spec = {"order": "window", "op-limit": 1}
+    why = _measure_with(bare, run, spec, lambda share: None).get("error")
     if why is None:
         return settings, {}
     kept = tuple(pass_ for pass_ in settings.passes if pass_ != "instructions")
@@ -408,8 +397,8 @@ def warm_up(engine: Engine, choices: Sequence[Choice]) -> str | None:
     if not {"time", "bare"} & set(engine.settings.passes):
         return None
     for choice in choices:
-        arguments = ["--op-limit", str(WARM_UP_OPS), "--engine-cycles-per-op", "0", "--order", "window"]
-        _measure_with(engine, Run(choice, "bare", -1), arguments, lambda share: None)
+        spec = {"op-limit": WARM_UP_OPS, "engine-cycles-per-op": 0, "order": "window"}
+        _measure_with(engine, Run(choice, "bare", -1), spec, lambda share: None)
     return f"one bare run of each allocator, of the first {WARM_UP_OPS:,} ops, thrown away"
 
 
@@ -456,47 +445,33 @@ def measure(
     is done. `own_cycles`: per op, of the engine alone; None: the run measures them.
     """
     order = order_of(run.pass_, engine.settings, engine.ops)
-    arguments = ["--order", order, "--baseline-rss-anon-bytes", str(engine.baseline_bytes)]
-    arguments += [] if own_cycles is None else ["--engine-cycles-per-op", repr(own_cycles)]
-    arguments += _misses_arguments(engine.workload, engine.settings) if run.pass_ == "misses" else []
-    arguments += _blame_arguments(engine.workload, engine.settings) if run.pass_ == "blame" else []
-    if run.pass_ in ("instructions", "misses") and engine.settings.windows:
-        arguments += ["--windows", engine.settings.windows]
+    facts, settings = BY_NAME[run.pass_], engine.settings
+    spec: dict[str, object] = {"order": order, "baseline-rss-anon-bytes": engine.baseline_bytes}
+    if own_cycles is not None:
+        spec["engine-cycles-per-op"] = own_cycles
+    if facts.accesses:
+        files = {"accesses": str(_accesses_path(engine.workload)), "caches": settings.caches, "tlbs": settings.tlbs}
+        spec |= {name: value for name, value in files.items() if value}
+    if facts.origins:
+        origins = origins_of(engine.workload)
+        spec |= {"at": list(settings.at)} | ({"origins": str(origins)} if origins else {})
+    if facts.windows and settings.windows:
+        spec["windows"] = settings.windows
     elif run.pass_ == "instructions" and engine.ops > INSTRUCTIONS_OPS and not order.startswith(("recorded", "random")):
-        arguments += ["--op-limit", str(INSTRUCTIONS_OPS)]
-    return {"order": order} | _measure_with(engine, run, arguments, tell)
+        spec["op-limit"] = INSTRUCTIONS_OPS
+    return {"order": order} | _measure_with(engine, run, spec, tell)
 
 
-def _misses_arguments(workload: Path, settings: Settings) -> list[str]:
-    arguments = ["--accesses", str(_accesses_path(workload))]
-    arguments += ["--caches", settings.caches] if settings.caches else []
-    return arguments + (["--tlbs", settings.tlbs] if settings.tlbs else [])
-
-
-def _blame_arguments(workload: Path, settings: Settings) -> list[str]:
-    origins = origins_of(workload)
-    arguments = ["--origins", str(origins)] if origins else []
-    return arguments + [word for where in settings.at for word in ("--at", where)]
-
-
-def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable[[float], None]) -> dict:
+def _measure_with(engine: Engine, run: Run, spec: Mapping[str, object], tell: Callable[[float], None]) -> dict:
     settings, workload = engine.settings, engine.workload
     about = {"pass": run.pass_, "touch": settings.touch}
     with scratch_folder() as scratch, tempfile.TemporaryFile("w+") as stderr:
         output = scratch / "run.json"
-        command = [str(engine.program), "--pass", run.pass_, *arguments, "--touch", settings.touch]
-        command += ["--aslr"] if settings.aslr else []
-        command += ["--as-malloc"] if settings.as_malloc and run.pass_ not in ("verify", "misses") else []
-        command += ["--threads-to-cores"] if settings.threads_to_cores else []
-        command += ["--disturb", str(settings.disturb_lines)] if settings.disturb_lines and run.pass_ == "time" else []
-        command += ["--clock", "real"] if settings.real_clock else []
-        also = settings.also_loaded if run.pass_ in COUNTS_START_UP else ()
-        for path in loaded.preloads(run.choice, also):
-            command += ["--preload", path]
-        for name, value in environment_of(run).items():
-            command += ["--env", f"{name}={value}"]
-        command += ["-o", str(output), str(workload)]
-        timed_out, status = run_to_end(engine.processes, command, stderr, settings.timeout_s, tell)
+        whole = dict(spec) | {"pass": run.pass_, "touch": settings.touch} | _spec_of(settings, run)
+        whole |= {"output": str(output), "workload": str(workload)}
+        timed_out, status = run_to_end(
+            engine.processes, Command([str(engine.program)], whole), stderr, settings.timeout_s, tell
+        )
         stderr.seek(0)
         text = stderr.read(1 << 16)
         if timed_out:
@@ -511,6 +486,25 @@ def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable
         return about | {"error": "the engine's result is not an object"}
     # An allocator's output on stderr (for example about an unknown setting) belongs to the result.
     return about | measured | ({"stderr": text[:2000]} if text.strip() else {})
+
+
+def _spec_of(settings: Settings, run: Run) -> dict[str, object]:
+    """The part of the engine's spec that is the same whatever is measured, as far as the pass takes it."""
+    facts = BY_NAME[run.pass_]
+    switches = {
+        "aslr": settings.aslr,
+        "as-malloc": settings.as_malloc and facts.as_malloc,
+        "threads-to-cores": settings.threads_to_cores,
+    }
+    spec: dict[str, object] = {name: True for name, on in switches.items() if on}
+    if settings.disturb_lines and facts.disturb:
+        spec["disturb"] = settings.disturb_lines
+    if settings.real_clock:
+        spec["clock"] = "real"
+    also = settings.also_loaded if facts.counts_startup else ()
+    spec["preload"] = list(loaded.preloads(run.choice, also))
+    spec["env"] = [f"{name}={value}" for name, value in environment_of(run).items()]
+    return spec
 
 
 def environment_of(run: Run) -> dict[str, str]:

@@ -29,14 +29,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heaptape.results.runs import label_of, number
+from heaptape.run.passes import BY_NAME, DEFAULT_PASSES, ONCE, REPEATED
 from heaptape.run.registry import Choice
 
-PASSES = ("instructions", "time", "memory", "bare", "verify", "sharing", "misses", "blame", "contention")
-DEFAULT_PASSES = ("instructions", "time", "memory", "bare")
-TOUCH_POLICIES = ("recorded", "lines", "first", "pages", "all", "none")
-OF_ACCESSES = ("misses",)  # need the recording's data accesses
-AS_OFTEN_AS_ASKED = ("time", "contention")
-ONCE = ("misses", "verify", "blame")
 FEW_REPEATS = 2
 FEWEST_ROUNDS = 5
 MEMORY_AGREES = 0.001  # of the figure
@@ -104,17 +99,18 @@ class Rounds:
 
     def least(self) -> int:
         """How many runs there will be at least."""
-        often = dict.fromkeys(AS_OFTEN_AS_ASKED, self._settings.repeats)
-        per_pass = often | {"instructions": FEW_REPEATS} | dict.fromkeys(ONCE, 1)
+        of_pass = {REPEATED: self._settings.repeats, ONCE: 1}
         few = min(self._settings.repeats, FEW_REPEATS)
-        return len(self._choices) * sum(per_pass.get(pass_, few) for pass_ in self._settings.passes)
+        often = {name: of_pass.get(one.repeats, few) for name, one in BY_NAME.items()} | {"instructions": FEW_REPEATS}
+        return len(self._choices) * sum(often[pass_] for pass_ in self._settings.passes)
 
     def _wants(self, choice: Choice, pass_: str, finished: Sequence[dict]) -> bool:
-        if pass_ in ONCE:
+        repeats = BY_NAME[pass_].repeats
+        if repeats == ONCE:
             return self.number == 0
         if pass_ == "instructions":
             return self.number < FEW_REPEATS
-        if pass_ in AS_OFTEN_AS_ASKED and self.number < self._settings.repeats:
+        if repeats == REPEATED and self.number < self._settings.repeats:
             return True
         if pass_ == "time":
             return self._wants_narrower(finished)

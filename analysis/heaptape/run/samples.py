@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from heaptape.tape.tape_format import open_trace
-from heaptape.tape.tape_times import times_ns
+from heaptape.tape.trace import open_trace, times_ns
 from heaptape.tape.workload_format import read_workload
 
 

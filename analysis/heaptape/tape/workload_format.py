@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd  # its import takes half a second, which a replay does not need
 
 MAGIC = b"HEAPWORK"
-HEADER = struct.Struct("<8sIIQQQII10Q124sI")
+HEADER = struct.Struct("<8sIIQQQII10QI120sI")
 INFO_LIMIT = 16 << 20
-VERSIONS = (1, 2)  # 2: of a file that has APART words
 THREAD_LIMIT = 1 << 20
 
 # Codes of words that are not ops.
@@ -121,7 +120,7 @@ def read_workload(path: str | Path) -> Workload:
     magic, version, header_bytes, file_bytes, ops, words, threads, slots, *rest = HEADER.unpack(header)
     if magic != MAGIC:
         raise FormatError(str(path), 0, "not a workload: wrong magic")
-    if version not in VERSIONS:
+    if version != 1:
         raise FormatError(str(path), 8, f"version {version} is not known")
     if header_bytes != HEADER.size:
         raise FormatError(str(path), 12, f"header of {header_bytes} bytes")

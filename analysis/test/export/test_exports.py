@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from heaptape.export.targets import NAMES
-from heaptape.tape.tape_format import open_trace
+from heaptape.tape.trace import open_trace
 
 from tests.leb import Reader
 from tests.support import CONVERT, HEAPTAPE, call_heaptape, small_disk, succeed

@@ -8,7 +8,7 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.schema import results
 from heaptape.results.structs import json_schema
-from heaptape.run.rounds import OF_ACCESSES, PASSES
+from heaptape.run.passes import OF_ACCESSES, PASSES
 from jsonschema import Draft202012Validator
 from synthetic_results import make_results, write
 

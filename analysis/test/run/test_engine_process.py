@@ -9,11 +9,11 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.run import registry, replay
-from heaptape.run.engine_process import Processes, in_order, run_to_end, side_by_side
+from heaptape.run.engine_process import Command, Processes, in_order, run_to_end, side_by_side
 from heaptape.run.rounds import Settings
 
 HOME = default_home()
-SLEEPER = ["sh", "-c", "exec sleep 1000", "engine", "workload"]
+SLEEPER = Command(["sh", "-c", "exec sleep 1000", "engine"], {})
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_a_caller_that_gives_up_ends_all(tmp_path):
     def work(number):
         with (tmp_path / f"{number}").open("w") as stderr:
             return run_to_end(
-                processes, ["true", "workload"] if number == 0 else SLEEPER, stderr, 0, lambda share: None
+                processes, Command(["true"], {}) if number == 0 else SLEEPER, stderr, 0, lambda share: None
             )
 
     done = side_by_side(work, range(3), 3, processes)

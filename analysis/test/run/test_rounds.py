@@ -14,13 +14,11 @@ import pytest
 from heaptape.results import disturbance
 from heaptape.results.structs import AllNoise
 from heaptape.run import noise
+from heaptape.run.passes import PASSES
 from heaptape.run.registry import Choice
 from heaptape.run.rounds import (
-    AS_OFTEN_AS_ASKED,
     FEW_REPEATS,
     FEWEST_ROUNDS,
-    ONCE,
-    PASSES,
     Rounds,
     Run,
     Settings,
@@ -29,6 +27,9 @@ from heaptape.run.rounds import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+
+AS_OFTEN_AS_ASKED = ("time", "contention")
+ONCE = ("misses", "verify", "blame")
 
 
 def make_choices(count):

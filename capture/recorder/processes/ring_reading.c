@@ -369,7 +369,8 @@ static bool is_at_empty_slot(const struct ring_reader *reader) {
   return !record_get((const uint64_t *)(reader->memory + reader->tail), &head, &word);
 }
 
-uint64_t ring_reading_drain(struct recorded_process *process, struct ring_reader *reader) {
+/* Reads the ring up to its first empty slot and wakes threads that wait for room. Returns the number of records. */
+static uint64_t drain(struct recorded_process *process, struct ring_reader *reader) {
   struct ring *ring = reader->ring;
   if (reader->stopped && is_at_empty_slot(reader))
     return 0;
@@ -517,7 +518,7 @@ uint64_t ring_reading_drain_all(struct recorded_process *process, void (*between
   uint32_t requested = stack_nodes_requested(&process->stacks);
   ring_reading_find(process);
   for (uint32_t i = 0; i < process->readers.count; i++) {
-    uint64_t got = ring_reading_drain(process, &process->readers.at[i]);
+    uint64_t got = drain(process, &process->readers.at[i]);
     records += got;
     if (got && between)
       between(context);

@@ -10,9 +10,6 @@
 /* Adds readers for rings that the host has begun to use. */
 void ring_reading_find(struct recorded_process *process);
 
-/* Reads the ring up to its first empty slot and wakes threads that wait for room. Returns the number of records. */
-uint64_t ring_reading_drain(struct recorded_process *process, struct ring_reader *reader);
-
 /* Reads records behind empty slots as well, when nothing will fill these slots any more. */
 void ring_reading_drain_rest(struct recorded_process *process, struct ring_reader *reader);
 

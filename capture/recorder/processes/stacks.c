@@ -204,7 +204,18 @@ static void keep_gone(struct modules *found, struct modules *before) {
   qsort(found->at, found->count, sizeof *found->at, by_start);
 }
 
-enum modules_change modules_refresh(struct modules *modules, int pid) {
+static void modules_free(struct modules *modules) {
+  for (size_t i = 0; i < modules->count; i++)
+    trace_module_free_texts(&modules->at[i].record);
+  free(modules->at);
+  *modules = (struct modules){0};
+}
+
+enum modules_change { MODULES_SAME, MODULES_MORE, MODULES_REPLACED };
+
+/* Reads what is mapped now. MORE: there are new modules; REPLACED: a new one has addresses of another, which was
+   unmapped since. SAME also where nothing can be read. */
+static enum modules_change modules_refresh(struct modules *modules, int pid) {
   struct modules found = {0};
   enum modules_change change = MODULES_SAME;
   if (!read_modules(&found, pid) || found.count == 0) {
@@ -238,21 +249,8 @@ enum modules_change modules_refresh(struct modules *modules, int pid) {
   return change;
 }
 
-void modules_visit_new(const struct modules *modules, void (*visit)(void *context, const struct trace_module *module),
-                       void *context) {
-  for (size_t i = 0; i < modules->count; i++)
-    if (modules->at[i].is_new)
-      visit(context, &modules->at[i].record);
-}
-
-void modules_visit_mapped(const struct modules *modules,
-                          void (*visit)(void *context, const struct trace_module *module), void *context) {
-  for (size_t i = 0; i < modules->count; i++)
-    if (!modules->at[i].gone)
-      visit(context, &modules->at[i].record);
-}
-
-bool modules_have(const struct modules *modules, uint64_t address) {
+/* Is address in a module that was mapped at the last refresh? */
+static bool modules_have(const struct modules *modules, uint64_t address) {
   size_t low = 0, high = modules->count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -266,19 +264,15 @@ bool modules_have(const struct modules *modules, uint64_t address) {
   return false;
 }
 
-void modules_free(struct modules *modules) {
-  for (size_t i = 0; i < modules->count; i++)
-    trace_module_free_texts(&modules->at[i].record);
-  free(modules->at);
-  *modules = (struct modules){0};
-}
-
 /* Code outside all modules makes us read the modules again, less and less often where nothing is found, as the code may
    be made at run time. */
-enum { LOOK_AGAIN_NS = 5000000, IN_VAIN_MAX = 100 };
+enum { REFRESH_AGAIN_NS = 5000000, IN_VAIN_MAX = 100 };
 
-static void write_module(void *writer, const struct trace_module *module) {
-  trace_writer_module(writer, module);
+/* Writes those found new by the last refresh, or all that were mapped then. */
+static void write_modules(const struct modules *modules, struct trace_writer *writer, bool all) {
+  for (size_t i = 0; i < modules->count; i++)
+    if (all ? !modules->at[i].gone : modules->at[i].is_new)
+      trace_writer_module(writer, &modules->at[i].record);
 }
 
 static void forget_nodes(struct stack_nodes *nodes) {
@@ -294,7 +288,7 @@ static void refresh_modules(struct stack_nodes *nodes, struct trace_writer *writ
     forget_nodes(nodes);
   }
   if (change != MODULES_SAME)
-    modules_visit_new(&nodes->modules, write_module, writer);
+    write_modules(&nodes->modules, writer, false);
 }
 
 void stack_nodes_open(struct stack_nodes *nodes, int pid, struct stack_area *area, struct trace_writer *writer) {
@@ -314,7 +308,7 @@ static void refresh_modules_if_needed(struct stack_nodes *nodes, struct trace_wr
     return;
   refresh_modules(nodes, writer);
   nodes->in_vain = modules_have(&nodes->modules, instruction) ? 0 : nodes->in_vain + (nodes->in_vain < IN_VAIN_MAX);
-  nodes->quiet_until_ns = nodes->in_vain ? os_monotonic_ns() + (uint64_t)nodes->in_vain * LOOK_AGAIN_NS : 0;
+  nodes->quiet_until_ns = nodes->in_vain ? os_monotonic_ns() + (uint64_t)nodes->in_vain * REFRESH_AGAIN_NS : 0;
 }
 
 /* Writes the nodes from an ancestor that the trace has down to this one, in that order. */
@@ -354,7 +348,7 @@ uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer
 
 void stack_nodes_renew(struct stack_nodes *nodes, struct trace_writer *writer) {
   forget_nodes(nodes);
-  modules_visit_mapped(&nodes->modules, write_module, writer);
+  write_modules(&nodes->modules, writer, true);
 }
 
 uint32_t stack_nodes_frames(const struct stack_nodes *nodes, uint32_t node, uint64_t *frames, uint32_t most) {

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* All zero: nothing has been read. */
 struct modules {
   struct module {
     struct trace_module record; /* texts are owned */
@@ -24,25 +25,6 @@ struct modules {
   } * at;        /* by address; vector.h */
   size_t count, room;
 };
-
-enum modules_change { MODULES_SAME, MODULES_MORE, MODULES_REPLACED };
-
-/* Reads what is mapped now. MORE: there are new modules; REPLACED: a new one has addresses of another, which was
-   unmapped since. SAME also where nothing can be read. */
-enum modules_change modules_refresh(struct modules *modules, int pid);
-
-/* Calls visit for each module that the last refresh found new. */
-void modules_visit_new(const struct modules *modules, void (*visit)(void *context, const struct trace_module *module),
-                       void *context);
-
-/* Calls visit for each module that was mapped at the last refresh. */
-void modules_visit_mapped(const struct modules *modules,
-                          void (*visit)(void *context, const struct trace_module *module), void *context);
-
-/* Is address in a module that was mapped at the last refresh? */
-bool modules_have(const struct modules *modules, uint64_t address);
-
-void modules_free(struct modules *modules);
 
 struct stack_nodes {
   int pid;

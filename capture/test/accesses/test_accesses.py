@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from heaptape.tape.tape_format import open_trace
 
 from tests import support
+from tests.oracle.reader import open_trace
 from tests.support import CONVERT, OUT, RECORD, REPOSITORY, compile_c, run, succeed
 
 pytestmark = [
@@ -261,7 +261,7 @@ def test_a_filter_of_another_size_is_wrong_usage(value):
 def test_no_valgrind_of_the_machine_is_needed(planted, tmp_path):
     """The one that our tool was built for is in every installation, and is the only one used."""
     support.record(tmp_path / "a.tape", planted, "objects", options=["--accesses"], env={"PATH": str(tmp_path)})
-    assert info(tmp_path / "a.tape")["accesses"]["objects"] > 0
+    assert support.info(tmp_path / "a.tape")["accesses"]["objects"] > 0
 
 
 def test_a_program_that_valgrind_cannot_run_is_one_line(tmp_path):

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from heaptape.tape.tape_format import open_trace
 
 from capture.test.accesses.test_accesses import (  # noqa: F401 (a fixture)
     THIRD,
@@ -21,6 +20,7 @@ from capture.test.accesses.test_accesses import (  # noqa: F401 (a fixture)
     requests,
 )
 from capture.test.driven import HANG_S, Driven
+from tests.oracle.reader import open_trace
 from tests.support import CONVERT, HEAPTAPE_HERE, OUT, RECORD, check, compile_c, info, run, small_disk, succeed
 
 STATUS = 9  # of planted, mode asked

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from heaptape.tape.tape_format import open_trace
 
 from capture.test.accesses.test_accesses import (
     SECOND,
@@ -27,6 +26,7 @@ from capture.test.accesses.test_accesses import (
 )
 from capture.test.accesses.test_accesses_failures import start  # noqa: F401 (a fixture)
 from tests import support
+from tests.oracle.reader import open_trace
 from tests.support import CONVERT, HEAPTAPE_HERE, REPOSITORY, check, compile_c, info, run, succeed
 
 OLD, NEW, SENTINEL = 1088, 1104, 1120

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from heaptape.tape.tape_format import open_trace
+from heaptape.tape.trace import open_trace
 
 from tests.support import RECORD, check, compile_c, take_interrupts
 

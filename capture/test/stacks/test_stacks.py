@@ -7,7 +7,7 @@ Long: programs that were compiled without optimisation.
 
 import pandas as pd
 import pytest
-from heaptape.tape.tape_format import open_trace
+from heaptape.tape.trace import open_trace
 
 from capture.test.stacks.stack_hosts import FLAGS, SOURCES, build, functions, host, record
 from tests import support

@@ -83,9 +83,12 @@ def _place(recent: list, key: int, code: int, fresh: int) -> tuple[int, bool]:
 
 def block_of(rows: list[Row], acquired: int) -> Block:
     """One ACCESSES block; acquired: calls that acquired before it."""
-    columns = {number: bytearray() for number in range(1, 9)}
-    objects: list[list[int]] = []
+    columns = {number: bytearray() for number in (1, 2, 3, 4, 6, 8, 9, 10)}
+    objects: list[list[int]] = []  # of each entry of the list: object, last granule, number of the entry
     pages: dict[int, int] = {}
+    offsets: list[bytearray] = []  # by number of the list entry
+    steps: list[bytearray] = []  # by number of the OS page
+    places: list[int] = []  # last ones, likewise
     first, stack, last_page = acquired, 0, 0
     for row in rows:
         if row.kind == "call":
@@ -99,12 +102,16 @@ def block_of(rows: list[Row], acquired: int) -> Block:
             columns[1].append(code)
             if fresh:
                 columns[4] += leb(acquired - row.object)
-            columns[5] += leb(zigzag(row.granule - objects[0][1]))
+                objects[0].append(len(offsets))
+                offsets.append(bytearray())
+            offsets[objects[0][2]] += leb(zigzag(row.granule - objects[0][1]))
             objects[0][1] = row.granule
         else:
             page = row.granule // PAGE_GRANULES
             if page not in pages:
                 pages[page] = len(pages)
+                steps.append(bytearray())
+                places.append(0)
                 columns[1].append(3)
                 columns[6] += leb(zigzag(page - last_page))
                 last_page = page
@@ -113,7 +120,11 @@ def block_of(rows: list[Row], acquired: int) -> Block:
             else:
                 columns[1].append(255)
                 columns[8] += leb(pages[page] - NEAR_PAGES)
-            columns[7].append(row.granule % PAGE_GRANULES)
+            place = row.granule % PAGE_GRANULES
+            steps[pages[page]].append((place - places[pages[page]]) % 256)
+            places[pages[page]] = place
+    columns[9] += b"".join(offsets)
+    columns[10] += b"".join(steps)
     return Block(
         ACCESSES,
         [Column(number, bytes(raw)) for number, raw in columns.items() if raw],

@@ -13,7 +13,7 @@ import zstandard
 BLOCK = struct.Struct("<4sBBHIIIIQQII")
 COLUMN = struct.Struct("<BBBBIII")
 INFO, EVENTS, SAMPLES, GAP, STACKS, MARKS, FOOTER = 1, 2, 3, 4, 6, 8, 15
-ROWS, PLACES, LIVE_ROWS, FAR = 16, 17, 18, 19
+PLACES, ROWS, FAR = 17, 18, 19
 MAX_ROWS = 1 << 20
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/trace/read/block_decode.h"
+#include "core/trace/read/reader.h"
 
 #include "core/base/assert.h"
 #include "core/base/leb.h"
@@ -53,8 +53,6 @@ static const char *begin_archive(struct block_decoder *decoder) {
   if (!decoder->fresh && !(decoder->fresh = malloc(PREDICTOR_CLASSES * sizeof *decoder->fresh)))
     return "out of memory";
   memset(decoder->fresh, 0, PREDICTOR_CLASSES * sizeof *decoder->fresh);
-  if (decoder->row_column == COLUMN_ROWS)
-    return NULL;
   decoder->links.used = 0;
   if (!buffer_reserve(&decoder->links, (decoder->rows + 1ul) * sizeof(struct live_links)))
     return "out of memory";
@@ -68,10 +66,7 @@ const char *block_decode_begin(struct block_decoder *decoder) {
   decoder->previous_release = decoder->expected_acquire = 0;
   decoder->acquires.used = decoder->freed.used = 0;
   memset(decoder->stack, 0, sizeof decoder->stack);
-  decoder->last_reference = 0;
-  decoder->row_column =
-      decoder->columns[COLUMN_LIVE_ROWS].at != decoder->columns[COLUMN_LIVE_ROWS].end ? COLUMN_LIVE_ROWS : COLUMN_ROWS;
-  decoder->archive = decoder->columns[decoder->row_column].at != decoder->columns[decoder->row_column].end;
+  decoder->archive = decoder->columns[COLUMN_ROWS].at != decoder->columns[COLUMN_ROWS].end;
   struct byte_span *calls = &decoder->columns[COLUMN_CALL];
   if ((uint64_t)(calls->end - calls->at) != (decoder->archive ? 0 : decoder->rows))
     return "call column does not have one entry per row";
@@ -110,12 +105,11 @@ static ALWAYS_INLINE const char *take_step(struct block_decoder *decoder, uint64
   return next_stamp_gap(decoder);
 }
 
-/* Takes the release distance of a row that refers to the list of live objects. */
-static const char *take_live_reference(struct block_decoder *decoder, const struct trace_event *event,
-                                       uint64_t *distance) {
+/* Takes the release distance of an archive's row, which refers to the list of live objects. */
+static const char *take_reference(struct block_decoder *decoder, const struct trace_event *event, uint64_t *distance) {
   struct live_reference reference = {0};
   uint32_t number;
-  if (!take(decoder, COLUMN_LIVE_ROWS, &reference.code))
+  if (!take(decoder, COLUMN_ROWS, &reference.code))
     return "row column is too short or has a bad number";
   if (reference.code == LIVE_CODE_FAR && !take(decoder, COLUMN_FAR, &reference.far))
     return "far column is too short or has a bad number";
@@ -129,29 +123,11 @@ static const char *take_live_reference(struct block_decoder *decoder, const stru
   return NULL;
 }
 
-/* The same of column 16. */
-static const char *take_reference(struct block_decoder *decoder, uint64_t *distance) {
-  uint64_t reference;
-  if (!take(decoder, COLUMN_ROWS, &reference))
-    return "row column is too short or has a bad number";
-  *distance = reference >> 1;
-  if (reference & 1) {
-    uint64_t number = decoder->last_reference + (uint64_t)unzigzag(reference >> 1);
-    if (number >= decoder->acquired)
-      return "release names no acquire of its block";
-    *distance = decoder->acquired - number;
-  }
-  if (*distance && *distance <= decoder->acquired)
-    decoder->last_reference = decoder->acquired - (uint32_t)*distance;
-  return NULL;
-}
-
 static ALWAYS_INLINE const char *take_release(struct block_decoder *decoder, struct trace_event *event, uint8_t traits,
                                               bool archive) {
   uint64_t distance, entry;
   if (archive) {
-    const char *wrong = decoder->row_column == COLUMN_ROWS ? take_reference(decoder, &distance)
-                                                           : take_live_reference(decoder, event, &distance);
+    const char *wrong = take_reference(decoder, event, &distance);
     if (wrong)
       return wrong;
   } else if (!take(decoder, COLUMN_RELEASE_DISTANCE, &distance)) {
@@ -205,8 +181,7 @@ static const char *take_place(struct block_decoder *decoder, struct trace_event 
   if (place)
     decoder->expected_acquire = event->acquired + 16 * predictor_class(request_bytes);
   acquires[decoder->acquired++] = (struct acquire){event->acquired, class};
-  if (decoder->row_column == COLUMN_LIVE_ROWS)
-    live_list_acquire(&decoder->live);
+  live_list_acquire(&decoder->live);
   return NULL;
 }
 
@@ -294,14 +269,14 @@ static ALWAYS_INLINE const char *take_call(struct block_decoder *decoder, struct
 /* The same from an archive's row. */
 static const char *take_row(struct block_decoder *decoder, struct trace_event *event) {
   uint64_t call;
-  if (!take(decoder, decoder->row_column, &call))
+  if (!take(decoder, COLUMN_ROWS, &call))
     return "row column is too short or has a bad number";
   if (call > UINT8_MAX || !trace_call_is_legal((uint8_t)call))
     return "unknown call or impossible flags";
   event->call = (uint8_t)call;
   uint8_t traits = call_traits[call];
-  if (((traits & CALL_HAS_SIZE) && !take(decoder, decoder->row_column, &event->size_bytes)) ||
-      ((traits & CALL_HAS_PARAM) && !take(decoder, decoder->row_column, &event->param)))
+  if (((traits & CALL_HAS_SIZE) && !take(decoder, COLUMN_ROWS, &event->size_bytes)) ||
+      ((traits & CALL_HAS_PARAM) && !take(decoder, COLUMN_ROWS, &event->param)))
     return "row column is too short or has a bad number";
   return NULL;
 }

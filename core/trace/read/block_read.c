@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/trace/read/block_read.h"
+#include "core/trace/read/reader.h"
 
 #include "core/base/os.h"
 
@@ -49,6 +49,12 @@ int block_read_head(const struct block_source *source, uint64_t offset, struct b
   return 1;
 }
 
+/* Columns that mean nothing, below the highest known id. */
+static bool is_reserved(const struct block_header *header, uint8_t id) {
+  return id == 0 || (header->type == BLOCK_EVENTS && (id == 5 || id == 16)) ||
+         (header->type == BLOCK_ACCESSES && (id == 5 || id == 7));
+}
+
 /* Bytes that a column may have after decompression, FORMAT.md section 3. */
 static uint64_t column_limit(const struct block_header *header, uint8_t id) {
   if (header->type == BLOCK_INFO)
@@ -58,7 +64,7 @@ static uint64_t column_limit(const struct block_header *header, uint8_t id) {
   uint64_t limit = 10 * (uint64_t)header->rows + 64;
   if (header->type != BLOCK_EVENTS)
     return limit;
-  if (id == COLUMN_ROWS || id == COLUMN_LIVE_ROWS)
+  if (id == COLUMN_ROWS)
     return 4 * limit;
   return id == COLUMN_STAMP_GAP || id == COLUMN_STAMP_DELTA || id == COLUMN_TOUCHED ? 2 * limit : limit;
 }
@@ -88,7 +94,7 @@ int block_read_columns(const struct block *block, int known, struct byte_span *s
     const struct column_entry *entry = &block->directory[i];
     uint64_t column_offset = at;
     at += entry->stored_bytes;
-    if (entry->id >= known || entry->id == 0 || entry->encoding != ENCODING_ZSTD) {
+    if (entry->id >= known || is_reserved(header, entry->id) || entry->encoding != ENCODING_ZSTD) {
       if (entry->flags & COLUMN_CRITICAL)
         return error_at(error, source->path, offset, "column %d, encoding %d, must be understood and is not known",
                         entry->id, entry->encoding);

@@ -107,7 +107,7 @@ static int take_footer(struct trace_reader *reader, uint64_t offset, const struc
   return result;
 }
 
-static void count_events(struct trace_summary *summary, const struct block *block) {
+static void count_events(struct trace_summary *summary, const struct block *block, struct block_place *place) {
   const struct block_header *header = &block->header;
   if (summary->events == 0 || header->first_stamp < summary->first_stamp)
     summary->first_stamp = header->first_stamp;
@@ -117,6 +117,9 @@ static void count_events(struct trace_summary *summary, const struct block *bloc
   for (int i = 0; i < header->columns; i++)
     if (block->directory[i].id < TRACE_MAX_COLUMNS && block->directory[i].raw_bytes)
       summary->columns |= 1ull << block->directory[i].id;
+  for (int i = 0; i < header->columns; i++)
+    if (block->directory[i].id < 32 && block->directory[i].raw_bytes)
+      place->columns |= 1u << block->directory[i].id;
 }
 
 /* Objects are numbered over all blocks, so each block must continue where the one before ended. */
@@ -145,6 +148,7 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
   const struct block_header *header = &block->header;
   struct block_place place = {.offset = offset,
                               .first_stamp = header->first_stamp,
+                              .last_stamp = header->last_stamp,
                               .thread = header->thread,
                               .rows = header->rows,
                               .sequence = header->sequence,
@@ -164,7 +168,7 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
   case BLOCK_EVENTS:
     if (header->rows == 0 || header->steps < header->rows)
       return error_at(error, reader->path, offset, "EVENTS block without rows, or with fewer steps than rows");
-    count_events(&reader->summary, block);
+    count_events(&reader->summary, block, &place);
     list = &reader->places;
     break;
   case BLOCK_STACKS:
@@ -392,24 +396,11 @@ void trace_cursor_close(struct trace_cursor *cursor) {
   free(cursor);
 }
 
-/* Loads the thread's next EVENTS block. Returns 1, 0 at the end, -1 on error. */
-static int cursor_load(struct trace_cursor *cursor) {
-  struct trace_reader *reader = cursor->reader;
-  const struct block_place *place;
-  do {
-    if (cursor->next_place >= place_count(&reader->places) ||
-        (place = place_at(&reader->places, cursor->next_place))->thread != cursor->thread) {
-      cursor_drop_memory(cursor);
-      return 0;
-    }
-    cursor->next_place++;
-  } while (place->type != BLOCK_EVENTS);
+int reader_begin_events(const struct trace_reader *reader, const struct block_place *place,
+                        struct block_decoder *decoder, struct block_memory *memory, struct error *error) {
   struct block block;
-  cursor->block_offset = place->offset;
-  if (reader_block(reader, place, &block, cursor->error) != 0)
-    return -1;
-  struct block_decoder *decoder = &cursor->decoder;
-  if (block_read_columns(&block, EVENT_COLUMNS, decoder->columns, &cursor->memory, cursor->error) != 0)
+  if (reader_block(reader, place, &block, error) != 0 ||
+      block_read_columns(&block, EVENT_COLUMNS, decoder->columns, memory, error) != 0)
     return -1;
   decoder->rows = block.header.rows;
   decoder->steps = block.header.steps;
@@ -424,11 +415,27 @@ static int cursor_load(struct trace_cursor *cursor) {
       decoder->acquire_shift = block.directory[i].shift;
   }
   const char *wrong = block_decode_begin(decoder);
-  if (!wrong && block.header.first_stamp < cursor->last_stamp)
-    wrong = "stamps go back between blocks of a thread";
-  if (wrong)
-    return error_at(cursor->error, reader->path, place->offset, "%s", wrong);
-  cursor->last_stamp = block.header.last_stamp;
+  return wrong ? error_at(error, reader->path, place->offset, "%s", wrong) : 0;
+}
+
+/* Loads the thread's next EVENTS block. Returns 1, 0 at the end, -1 on error. */
+static int cursor_load(struct trace_cursor *cursor) {
+  struct trace_reader *reader = cursor->reader;
+  const struct block_place *place;
+  do {
+    if (cursor->next_place >= place_count(&reader->places) ||
+        (place = place_at(&reader->places, cursor->next_place))->thread != cursor->thread) {
+      cursor_drop_memory(cursor);
+      return 0;
+    }
+    cursor->next_place++;
+  } while (place->type != BLOCK_EVENTS);
+  cursor->block_offset = place->offset;
+  if (reader_begin_events(reader, place, &cursor->decoder, &cursor->memory, cursor->error) != 0)
+    return -1;
+  if (place->first_stamp < cursor->last_stamp)
+    return error_at(cursor->error, reader->path, place->offset, "stamps go back between blocks of a thread");
+  cursor->last_stamp = cursor->decoder.last_stamp;
   return 1;
 }
 
@@ -456,4 +463,16 @@ double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp) {
   if (summary->clock_hz <= 0 || stamp < summary->clock_origin_stamp)
     return 0;
   return (double)(stamp - summary->clock_origin_stamp) * 1e9 / summary->clock_hz;
+}
+
+size_t reader_first_place(const struct trace_reader *reader, uint32_t thread) {
+  size_t low = 0, high = place_count(&reader->places);
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (place_at(&reader->places, middle)->thread < thread)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
 }

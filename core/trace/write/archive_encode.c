@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/trace/write/archive_encode.h"
+#include "core/trace/write/writer.h"
 
 #include "core/base/leb.h"
 #include "core/trace/live_list.h"
@@ -94,7 +94,7 @@ static uint32_t put_row(struct row_cursor *to, struct live_list *live, const str
 /* Makes columns 18 and 19, and notes which acquire's object each event releases. */
 static void encode_rows(struct archive_encoder *encoder, struct encoded_block *block, const struct trace_event *events,
                         uint32_t count) {
-  struct buffer *rows = &block->columns[COLUMN_LIVE_ROWS], *far = &block->columns[COLUMN_FAR];
+  struct buffer *rows = &block->columns[COLUMN_ROWS], *far = &block->columns[COLUMN_FAR];
   rows->used = far->used = 0;
   struct row_cursor to = {buffer_reserve(rows, (size_t)count * 4 * LEB_MAX_BYTES),
                           buffer_reserve(far, (size_t)count * LEB_MAX_BYTES)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/trace/write/block_encode.h"
+#include "core/trace/write/writer.h"
 
 #include "core/base/assert.h"
 #include "core/base/leb.h"

@@ -5,15 +5,108 @@
 #pragma once
 
 #include "core/base/vector.h"
+#include "core/trace/access_stream.h"
+#include "core/trace/event.h"
 #include "core/trace/layout.h"
 #include "core/trace/summary.h"
-#include "core/trace/write/accesses_encode.h"
-#include "core/trace/write/archive_encode.h"
-#include "core/trace/write/block_encode.h"
-#include "core/trace/write/stack_table.h"
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <zstd.h>
+
+/* The tree of call stacks, interned: a node is a frame (instruction) below its parent, and the same pair is one node.
+
+   Job: numbers for pairs. Not its job: files, unwinding. Nodes are numbered from 1 in order of their creation and are
+   never removed; memory is about 32 bytes per node. Not thread-safe. Allocates with malloc. */
+struct stack_slot {
+  uint64_t instruction;
+  uint32_t parent, node; /* node 0: free */
+};
+
+/* All zero is an empty table. */
+struct stack_table {
+  struct stack_slot *slots;
+  uint32_t mask; /* slots less 1 */
+  uint32_t used; /* slots used since the last stack_table_forget */
+  uint32_t nodes;
+};
+
+/* Returns the node's number; *fresh: it was created now. 0: no memory, parent is not a node, or there are
+   TRACE_MAX_STACK_NODES. */
+uint32_t stack_table_node(struct stack_table *table, uint32_t parent, uint64_t instruction, bool *fresh);
+
+/* Pairs seen before get new numbers from here on. */
+void stack_table_forget(struct stack_table *table);
+
+void stack_table_free(struct stack_table *table);
+
+/* Turns one thread's events into the columns of an EVENTS block (FORMAT.md section 4), before compression.
+
+   Not its job: compression, headers, files. One encoder serves all threads, as blocks do not depend on one another: its
+   scratch memory is O(block), not O(threads). Not thread-safe. */
+struct block_encoder;
+
+/* An encoder for blocks of at most max_events; NULL if there is no memory. */
+struct block_encoder *block_encoder_new(uint32_t max_events);
+void block_encoder_free(struct block_encoder *encoder);
+
+struct encoded_block {
+  struct buffer columns[EVENT_COLUMNS]; /* owned by the encoder, valid until its next use */
+  uint8_t address_shift;
+  uint32_t steps;
+  uint64_t last_stamp;
+  uint64_t clamped_stamps;
+  uint64_t request_bytes; /* of its events that acquire */
+};
+
+/* Encodes count events that follow a step with stamp first_stamp. Returns the encoder's result; columns[i].failed: out
+   of memory. */
+struct encoded_block *block_encode(struct block_encoder *encoder, const struct trace_event *events, uint32_t count,
+                                   uint64_t first_stamp);
+
+/* Puts an encoded EVENTS block into the archive's form (FORMAT.md section 4b): columns 17 to 19 in place of 1 to 4,
+   7 and 8. A separate pass over an encoded block, so that it costs a recording nothing.
+
+   Not its job: compression. Scratch memory is O(block). Not thread-safe. */
+struct archive_encoder;
+
+/* NULL if there is no memory. */
+struct archive_encoder *archive_encoder_new(uint32_t max_events);
+void archive_encoder_free(struct archive_encoder *encoder);
+
+/* block: the result of block_encode for these events; its columns are replaced. columns[i].failed: out of memory. */
+void archive_encode(struct archive_encoder *encoder, struct encoded_block *block, const struct trace_event *events,
+                    uint32_t count);
+
+/* Turns items of the stream of data accesses (core/trace/access_stream.h) into the columns of ACCESSES blocks
+   (FORMAT.md section 6a), before compression.
+
+   Not its job: compression, headers, files. One encoder serves a whole trace, as objects are numbered over all blocks.
+   Memory is twice one block's columns, and 4 bytes for each row. Not thread-safe. */
+struct access_encoder;
+
+/* NULL if there is no memory. */
+struct access_encoder *access_encoder_new(void);
+void access_encoder_free(struct access_encoder *encoder);
+
+/* Adds a row to the block; not for totals, nor beyond TRACE_MAX_ROWS. False, and nothing has changed, if the format
+   can't hold the item. */
+bool access_encode(struct access_encoder *encoder, const struct access_item *item);
+
+/* The block so far: rows and counts, and the columns once it is finished. Owned by the encoder, valid until its next
+   use. columns[i].failed: out of memory. */
+struct encoded_accesses {
+  struct buffer columns[ACCESS_COLUMNS];
+  uint32_t rows;
+  uint64_t calls, objects, other;    /* rows of each sort */
+  uint64_t first_acquired, acquired; /* call rows that acquired, before the block and after it */
+};
+const struct encoded_accesses *access_encoder_block(const struct access_encoder *encoder);
+const struct encoded_accesses *access_encoder_finish(struct access_encoder *encoder);
+
+/* Begins the next block. */
+void access_encoder_next_block(struct access_encoder *encoder);
 
 enum {
   SAMPLES_PER_BLOCK = 4096,

@@ -22,7 +22,7 @@ RUNS, PROGRAMS, SYNTHETIC_EVENTS = 3, ("python3", "perl", "redis", "git"), 1_000
 READ = """
 import sys, time
 began = time.process_time()
-from heaptape.tape.tape_format import open_trace
+from heaptape.tape.trace import open_trace
 times = [time.process_time() - began]
 for _ in range(2):
     began = time.process_time()
@@ -49,11 +49,9 @@ def _archived(plain: Path) -> Path:
     return archive
 
 
-def read(checkout: Path, tape: Path, kept_code: str | None = None) -> tuple[float, float, float, int]:
-    """The output of READ with that checkout's reader. `kept_code`: another folder for the code that Numba caches."""
+def read(checkout: Path, tape: Path) -> tuple[float, float, float, int]:
+    """The output of READ with that checkout's reader."""
     environment = os.environ | {"PYTHONPATH": str(checkout / "analysis")}
-    if kept_code:
-        environment["NUMBA_CACHE_DIR"] = kept_code
     command = [sys.executable, "-c", READ, str(tape)]
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     imports, first, second, events = done.stdout.split()
@@ -78,10 +76,10 @@ def main() -> None:
             print(f"| {tape.stem}, {events:,} events | {' | '.join(cells)} |", flush=True)
             smallest, least = (tape, events) if events < least else (smallest, least)
         for who, checkout in checkouts.items():
-            new, kept = read(checkout, smallest, f"{name}/code-{who}"), read(checkout, smallest, f"{name}/code-{who}")
+            imports, first, second, _ = read(checkout, smallest)
             print(
-                f"\n{who}: imports {kept[0]:.2f} s of CPU; the first read of a process takes {kept[1] - kept[2]:.2f} s"
-                f" more than the next, and {new[1] - new[2]:.1f} s where nothing is kept of an earlier process."
+                f"\n{who}: imports {imports:.2f} s of CPU; the first read of a process takes {first - second:.2f} s"
+                " more than the next."
             )
 
 

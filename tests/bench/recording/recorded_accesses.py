@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 from heaptape.results.comparing.intervals import LogRatio
-from heaptape.tape.tape_format import open_trace
+from heaptape.tape.trace import open_trace
 
 from tests.bench.recording.compiler_input import c_source
 

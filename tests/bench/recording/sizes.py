@@ -20,10 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from heaptape.tape.tape_blocks import EVENTS
-from heaptape.tape.tape_format import open_trace
-
 from tests.bench.recording.compiler_input import c_source
+from tests.oracle.blocks import EVENTS
+from tests.oracle.reader import open_trace
 from tests.support import CONVERT, RECORD, run, succeed
 
 COLUMNS = {

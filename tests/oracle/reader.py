@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""An independent reader of trace files, written from core/trace/FORMAT.md alone and not from the C reader: two readers
-that agree prove that the document is complete.
-
-Memory is bounded by one block: `Trace.events` yields one Arrow record batch per block.
-"""
+"""The oracle's trace: open_trace, and its contents as the tables of heaptape.tape.trace."""
 
 import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from heaptape.common.errors import FormatError
+from heaptape.tape import calls
+from heaptape.tape.batches import SCHEMA, frame_of
 
-from heaptape.common.errors import FormatError, HeaptapeError
-from heaptape.tape import tape_annotations
-from heaptape.tape.tape_accesses import decode_accesses, decode_switches, rows_in_bursts
-from heaptape.tape.tape_blocks import (
+from tests.oracle import annotations, event_columns
+from tests.oracle.accesses import decode_accesses, decode_switches, rows_in_bursts
+from tests.oracle.blocks import (
     ACCESSES,
     BURSTS,
     EVENTS,
@@ -34,12 +31,7 @@ from heaptape.tape.tape_blocks import (
     usable_columns,
     walk,
 )
-from heaptape.tape.tape_numbers import Malformed, exactly, leb, zigzag
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from heaptape.tape.tape_columns import Events
+from tests.oracle.numbers import Malformed, exactly, leb, zigzag
 
 SAMPLE_NAMES = (
     "stamp", "rss_anon_bytes", "rss_file_bytes", "rss_shmem_bytes", "vm_size_bytes", "vm_hwm_bytes",
@@ -71,11 +63,8 @@ class Trace(BlockFile):
     def event_count(self) -> int:
         return sum(b.rows for b in self.blocks if b.type == EVENTS)
 
-    def events(self, thread: int | None = None) -> "Iterator[pa.RecordBatch]":
-        """One record batch (tape_batches.SCHEMA) per EVENTS block in file order, of all threads or one. Raises
-        FormatError, and HeaptapeError where pyarrow is missing.
-        """
-        batch_of = _batches().batch_of
+    def events(self, thread: int | None = None) -> Iterator[pa.RecordBatch]:
+        """One record batch (heaptape.tape.batches.SCHEMA) per EVENTS block in file order, of all threads or one."""
         seen: dict[int, int] = {}
         for block in self.blocks:
             if block.type != EVENTS:
@@ -83,12 +72,12 @@ class Trace(BlockFile):
             begin = seen.get(block.thread, 0)
             seen[block.thread] = begin + block.rows
             if thread is None or thread == block.thread:
-                yield batch_of(block, begin, self._decode(block))
+                yield self._batch(block, begin)
 
     def frames(self, thread: int | None = None) -> Iterator[pd.DataFrame]:
         """`events` as DataFrames. Numbers keep pandas' nullable types: 64-bit addresses don't survive being floats."""
         for batch in self.events(thread):
-            yield _batches().frame_of(batch)
+            yield frame_of(batch)
 
     def samples(self) -> pd.DataFrame:
         """Memory of the recorded process over time: columns of SAMPLE_NAMES, without those that were not recorded."""
@@ -99,18 +88,18 @@ class Trace(BlockFile):
         """The tree of call stacks, indexed by node from 1: parent (0: the outermost frame), instruction, modules (how
         many rows of `modules` precede it). Raises FormatError.
         """
-        return tape_annotations.stacks(self)
+        return annotations.stacks(self)
 
     def modules(self) -> pd.DataFrame:
         """The mapped modules, in file order: name, path, build_id (None where not stored), start, end, bias."""
-        return tape_annotations.modules(self)
+        return annotations.modules(self)
 
     def marks(self) -> pd.DataFrame:
         """The program's marks: stamp, thread, events (of that thread, before it), text."""
-        return tape_annotations.marks(self)
+        return annotations.marks(self)
 
     def thread_names(self) -> dict[int, str]:
-        return tape_annotations.thread_names(self)
+        return annotations.thread_names(self)
 
     @property
     def access_rows(self) -> int:
@@ -149,7 +138,7 @@ class Trace(BlockFile):
 
     def accesses(self) -> Iterator[pd.DataFrame]:
         """The data accesses and the calls between them, in order: one frame per block, its columns those of
-        heaptape.tape.tape_accesses.decode_accesses. After the last one, `differences` includes counts of the footer
+        tests.oracle.accesses.decode_accesses. After the last one, `differences` includes counts of the footer
         that differ. Raises FormatError.
         """
         found = dict.fromkeys(ACCESS_TOTALS, 0)
@@ -176,15 +165,29 @@ class Trace(BlockFile):
                 f"accesses, {w}" for (t, n), w in zip(found.items(), words, strict=True) if totals.get(t) != n
             ]
 
-    def _decode(self, block: Block) -> "Events":
-        raw = self.raw_columns(block)
+    def _batch(self, block: Block, begin: int) -> pa.RecordBatch:
         shifts = {c.id: c.shift for c in block.columns}
+        header = (block.rows, block.steps, block.first_stamp, block.last_stamp)
         try:
-            return _batches().decode_events(
-                block.rows, block.steps, block.first_stamp, block.last_stamp, raw, shifts, block.stack_nodes
+            events = event_columns.decode_events(
+                event_columns.Block(*header, self.raw_columns(block), shifts, block.stack_nodes)
             )
         except Malformed as error:
             raise FormatError(self.path, block.offset, str(error)) from error
+        rows = [
+            {
+                "thread": block.thread, "event": number, "call": calls.CALLS[event.id][0],
+                "failed": bool(event.call & calls.NULL_OUT), "null": bool(event.call & calls.NULL_IN),
+                "request_bytes": None if event.size is None else event.request_bytes, "size": event.size,
+                "param": event.param, "released_address": event.released, "acquired_address": event.acquired,
+                "release_stamp": event.release_stamp, "acquire_stamp": event.acquire_stamp,
+                "releases": event.releases, "touched_os_pages": event.touched, "latency": event.latency,
+                "usable_bytes": None if event.slack is None else event.request_bytes + event.slack & event_columns.MASK,
+                "stack": event.stack,
+            }
+            for number, event in enumerate(events, begin)
+        ]  # fmt: skip
+        return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
     def _samples(self, block: Block) -> pd.DataFrame:
         out = {}
@@ -198,37 +201,15 @@ class Trace(BlockFile):
         return pd.DataFrame(out)
 
 
-Kind = TypeVar("Kind", bound=Trace)
-
-
-def _batches() -> ModuleType:
-    try:  # only here: Numba takes half a second to load
-        from heaptape.tape import tape_batches
-    except ImportError as error:
-        raise HeaptapeError(
-            f"a trace's events can't be read: Python package {error.name} is not installed "
-            "(pip install 'heaptape[events]')"
-        ) from error
-    return tape_batches
-
-
 def open_trace(path: str | Path) -> Trace:
-    """`opened` as a Trace."""
-    return opened(path, Trace)
-
-
-def opened(path: str | Path, kind: type[Kind]) -> Kind:
-    """Opens a trace: walks and checks all block headers, reads info and footer. Events are decoded on demand.
-
-    `kind`: the class of the result, Trace or one with more methods. Raises FormatError (path, offset, what) for a
-    malformed file, OSError if it can't be read.
+    """Opens a trace: walks and checks all block headers, reads info and footer. Events are decoded on demand. Raises
+    FormatError (path, offset, what) for a malformed file, OSError if it can't be read.
     """
-    trace = kind(str(path), descriptor=os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    trace = Trace(str(path), descriptor=os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     try:
         size = os.fstat(trace.descriptor).st_size
         check_file_header(trace)
-        complete = walk(trace, size)
-        trace.truncated = not complete
+        trace.truncated = not walk(trace, size)
         _read_metadata(trace)
     except BaseException:
         trace.close()

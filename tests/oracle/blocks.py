@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: MIT
 """The container of core/trace/FORMAT.md: headers of file and blocks, directories, columns decompressed. The
-columns are decoded by tape_format.py, tape_columns.py and tape_annotations.py.
+columns are decoded by the modules beside.
 """
 
 import json
 import os
 import struct
-import threading
 import zlib
 from dataclasses import dataclass, field
 from typing import Self
 
 import zstandard
-
 from heaptape.common.errors import FormatError
 
 FILE_HEADER, TRAILER = struct.Struct("<8sHHI"), struct.Struct("<Q8s")
@@ -24,8 +22,9 @@ MAX_RAW, MAX_INFO, MAX_STACK_NODES = 1 << 26, 1 << 20, 1 << 28
 KNOWN_COLUMNS = {
     **dict.fromkeys((INFO, GAP, MODULES, MARKS, THREADS, BURSTS), {1}),
     **dict.fromkeys((TOUCHED, STACKS, FOOTER), {1, 2}),
-    **dict.fromkeys((SAMPLES, ACCESSES), set(range(1, 11))),
-    EVENTS: set(range(1, 20)) - {5},
+    SAMPLES: set(range(1, 11)),
+    ACCESSES: set(range(1, 11)) - {5, 7},
+    EVENTS: set(range(1, 20)) - {5, 16},
 }
 
 
@@ -203,7 +202,7 @@ def _check_columns(path: str, block: Block) -> None:
         if block.type in (ACCESSES, BURSTS):
             limit = 10 * block.rows + 64
         elif block.type == EVENTS:
-            limit = (10 * block.rows + 64) * {9: 2, 10: 2, 11: 2, 16: 4, 18: 4}.get(column.id, 1)
+            limit = (10 * block.rows + 64) * {9: 2, 10: 2, 11: 2, 18: 4}.get(column.id, 1)
         if usable and column.raw_bytes > limit:
             raise FormatError(
                 path, block.offset, f"column {column.id} has {column.raw_bytes} raw bytes, at most {limit} can be"
@@ -215,14 +214,7 @@ def usable_columns(block: Block) -> list[Column]:
     return [c for c in block.columns if c.id in KNOWN_COLUMNS[block.type] and c.encoding == 1]
 
 
-class _OfThread(threading.local):
-    """A thread's decompressor: making one takes ten times as long as decompressing a small column."""
-
-    def __init__(self) -> None:
-        self.zstd = zstandard.ZstdDecompressor()
-
-
-_of_thread = _OfThread()
+_zstd = zstandard.ZstdDecompressor()
 
 
 def _decompress(path: str, block: Block, column: Column, stored: bytes) -> bytes:
@@ -237,7 +229,7 @@ def _decompress(path: str, block: Block, column: Column, stored: bytes) -> bytes
             raise bad("the frame's content size is not the column's raw bytes")
         if not frame.has_checksum or frame.dict_id or frame.window_size > MAX_WINDOW:
             raise bad("the frame has no checksum, or a dictionary, or too large a window")
-        raw = _of_thread.zstd.decompress(stored, max_output_size=column.raw_bytes, allow_extra_data=False)
+        raw = _zstd.decompress(stored, max_output_size=column.raw_bytes, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise bad(f"not a sound zstd frame: {error}") from error
     if len(raw) != column.raw_bytes:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The independent reader of traces: it agrees with the C reader on files of the C writer, and survives any damage."""
+"""The oracle (tests/oracle) and the C reader: they agree on files of the C writer, and so do the library that Python
+uses and the oracle; the oracle survives any damage.
+"""
 
 import io
 import re
@@ -15,16 +17,16 @@ import zstandard
 from conftest import ROOT
 from heaptape import tape
 from heaptape.common.errors import FormatError, HeaptapeError
-from heaptape.tape import calls, tape_numbers
-from heaptape.tape.tape_accesses import decode_accesses
-from heaptape.tape.tape_blocks import BLOCK_HEADER, COLUMN, EVENTS, FILE_HEADER, INFO
-from heaptape.tape.tape_format import open_trace
-from heaptape.tape.tape_numbers import Malformed
+from heaptape.tape import calls, trace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.leb import leb, zigzag
+from tests.oracle import numbers as tape_numbers
+from tests.oracle.accesses import decode_accesses
+from tests.oracle.blocks import BLOCK_HEADER, COLUMN, EVENTS, FILE_HEADER, INFO
+from tests.oracle.reader import open_trace
 from tests.support import CONVERT, succeed
 
 INFO_JSON = b'{"clock":{"kind":"tsc","hz":1e9}}'
@@ -64,6 +66,45 @@ def test_two_readers_agree(seed, tmp_path, write_random_trace):
     pd.testing.assert_frame_equal(as_c_reader_prints(tmp_path / "a.tape"), expected)
     succeed(CONVERT, "convert", "--archive", tmp_path / "a.tape", tmp_path / "b.tape")
     pd.testing.assert_frame_equal(as_c_reader_prints(tmp_path / "b.tape"), expected)
+
+
+def assert_same(path):
+    """All that heaptape.tape.trace finds in a file is what the oracle finds."""
+    with trace.open_trace(path) as one, open_trace(path) as other:
+        for name in ("info", "footer", "truncated", "threads", "event_count", "dropped", "access_rows", "in_bursts"):
+            assert getattr(one, name) == getattr(other, name), name
+        for found, expected in zip(one.events(), other.events(), strict=True):
+            found.validate(full=True)
+            assert found.to_pylist() == expected.to_pylist()
+        for part in ("samples", "stacks", "modules", "marks", "bursts"):
+            found, expected = getattr(one, part)(), getattr(other, part)()
+            pd.testing.assert_frame_equal(found, expected, check_dtype=False, check_index_type=False)
+        assert one.thread_names() == other.thread_names()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 6])
+def test_the_library_and_the_oracle_agree(seed, tmp_path, write_random_trace):
+    write_random_trace(seed, 2000 if seed else 300, tmp_path / "a.tape")
+    assert_same(tmp_path / "a.tape")
+    succeed(CONVERT, "convert", "--archive", tmp_path / "a.tape", tmp_path / "b.tape")
+    assert_same(tmp_path / "b.tape")
+    (tmp_path / "c.tape").write_bytes((tmp_path / "b.tape").read_bytes()[:-100])
+    assert_same(tmp_path / "c.tape")
+
+
+def test_the_library_names_file_and_offset(tmp_path):
+    path = tmp_path / "b.tape"
+    path.write_bytes(blocks(events_of(*MALLOC_16[:2], column(7, b"\1"))))
+    with trace.open_trace(path) as one, pytest.raises(FormatError) as caught:
+        list(one.events())
+    assert (caught.value.path, caught.value.offset) == (str(path), 16 + len(GOOD_INFO))
+    assert caught.value.what == "row 0: acquire hit on an empty stack"
+    path.write_bytes(b"no trace")
+    with pytest.raises(FormatError) as caught:
+        trace.open_trace(path)
+    assert str(caught.value) == f"{path}: not a heaptape trace (8 bytes are too few)"
+    with pytest.raises(FileNotFoundError):
+        trace.open_trace(tmp_path / "none.tape")
 
 
 @pytest.mark.parametrize("seed", [3, 6, 9])
@@ -326,7 +367,6 @@ PUSHED_TWICE = {
     "plain": [
         column(1, b"\0\1\1\0\0"), column(2, b"\x10" * 3), column(4, b"\1\1"), column(7, b"\6"), column(8, b"\x20"),
     ],
-    "rows by number": [column(16, b"\0\x10\1\2\1\2\0\x10\0\x10"), column(17, b"\0\x60\0\0")],
     "rows by live object": [column(18, b"\0\x10\1\1\1\x29\0\x10\0\x10"), column(17, b"\0\x60\0\0"), column(19, b"\0")],
 }  # fmt: skip
 
@@ -341,19 +381,19 @@ def test_an_acquire_that_is_released_twice_is_twice_in_its_stack(form, tmp_path)
     assert batch.column("released_address").to_pylist() == [None, 16, 16, None, None]
 
 
-def test_without_numba_one_line_says_what_is_missing(tmp_path, monkeypatch):
+def test_without_pyarrow_one_line_says_what_is_missing(tmp_path, monkeypatch):
     path = tmp_path / "b.tape"
     path.write_bytes(blocks(events_of(*MALLOC_16)))
-    monkeypatch.delitem(sys.modules, "heaptape.tape.tape_batches", raising=False)
-    monkeypatch.delattr(tape, "tape_batches", raising=False)
-    monkeypatch.setitem(sys.modules, "heaptape.tape.tape_columns", None)
-    with open_trace(path) as trace, pytest.raises(HeaptapeError, match=r"pip install 'heaptape\[events\]'"):
-        next(trace.events())
+    monkeypatch.delitem(sys.modules, "heaptape.tape.batches", raising=False)
+    monkeypatch.delattr(tape, "batches", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with trace.open_trace(path) as one, pytest.raises(HeaptapeError, match=r"pip install 'heaptape\[events\]'"):
+        next(one.events())
 
 
-def test_a_replay_needs_no_numba():
+def test_a_replay_needs_no_pyarrow():
     """A wheel has it only with an extra."""
-    program = "import sys; sys.modules['numba'] = None; import heaptape.run.replay, heaptape.fleet.status"
+    program = "import sys; sys.modules['pyarrow'] = None; import heaptape.run.replay, heaptape.fleet.status"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
@@ -392,13 +432,9 @@ def test_two_readers_agree_on_a_recorded_program(program, tmp_path, out, heaptap
     assert found.to_numpy().tolist() == dumped.to_numpy().tolist()
 
 
-def test_both_forms_of_a_block_of_accesses_mean_the_same():
-    """Columns 5 and 7, of older recordings, and 9 and 10; the rows are those of core/test's test of this name."""
-    common = {1: "0202410303808140", 4: "0901", 6: "0204"}
-    for columns in ({5: "0a020709", 7: "10082007"}, {9: "0a070902", 10: "101008ff"}):
-        raw = {column: bytes.fromhex(digits) for column, digits in {**common, **columns}.items()}
-        rows = decode_accesses(8, 9, 9, raw)
-        assert rows["object"].dropna().tolist() == [0, 8, 0, 0]
-        assert rows["granule"].astype(int).tolist() == [5, 1, 1, 0x110, 0x308, 0x120, 0x307, -4]
-    with pytest.raises(Malformed, match="two columns"):
-        decode_accesses(8, 9, 9, raw | {5: b"\x0a\x02\x07\x09"})
+def test_offsets_and_steps_of_accesses_are_sorted_by_entry_and_page():
+    """The rows are those of core/test's test of this name."""
+    digits = {1: "0202410303808140", 4: "0901", 6: "0204", 9: "0a070902", 10: "101008ff"}
+    rows = decode_accesses(8, 9, 9, {column: bytes.fromhex(text) for column, text in digits.items()})
+    assert rows["object"].dropna().tolist() == [0, 8, 0, 0]
+    assert rows["granule"].astype(int).tolist() == [5, 1, 1, 0x110, 0x308, 0x120, 0x307, -4]

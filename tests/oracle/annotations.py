@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """A trace's stacks, modules, marks and names of threads (core/trace/FORMAT.md,
-sections 4a and 6). Used through heaptape.tape.tape_format.Trace.
+sections 4a and 6). Used through tests.oracle.reader.Trace.
 """
 
 import numpy as np
 import pandas as pd
-
 from heaptape.common.errors import FormatError
-from heaptape.tape.tape_blocks import MARKS, MAX_THREAD, MODULES, STACKS, THREADS, Block, BlockFile
-from heaptape.tape.tape_numbers import Malformed, exactly, leb, zigzag
+
+from tests.oracle.blocks import MARKS, MAX_THREAD, MODULES, STACKS, THREADS, Block, BlockFile
+from tests.oracle.numbers import Malformed, exactly, leb, zigzag
 
 LARGEST_NUMBER = 2**63 - 1
 

@@ -2,13 +2,13 @@
 """Data accesses of a trace (core/trace/FORMAT.md, section 6a): one ACCESSES block to a DataFrame.
 
 Only one step loops over rows: which entry of the move-to-front list a row names depends on all rows before it. Used
-through heaptape.tape.tape_format.Trace.
+through tests.oracle.reader.Trace.
 """
 
 import numpy as np
 import pandas as pd
 
-from heaptape.tape.tape_numbers import U64, Malformed, exactly, leb, zigzag
+from tests.oracle.numbers import U64, Malformed, exactly, leb, zigzag
 
 KINDS = ("call", "object", "other")
 ACCESSES_COLUMNS = ("kind", "thread", "acquires", "stack_pointer", "object", "granule")
@@ -111,13 +111,8 @@ def _objects(code: np.ndarray, acquired: np.ndarray, columns: dict[int, bytes]) 
     if (back == 0).any() or (back > before).any():
         raise Malformed("an object that no call before has acquired")
     entry = _entries(code)
-    by_entry = 9 in columns
-    if by_entry and 5 in columns:
-        raise Malformed("offsets are in two columns")
-    step = zigzag(exactly(leb(columns.get(9 if by_entry else 5, b""), "offset"), len(code), "offset"))
-    if by_entry:
-        step = _ungrouped(step, entry)
-    granule = _sums_within(step, entry)
+    step = zigzag(exactly(leb(columns.get(9, b""), "offset"), len(code), "offset"))
+    granule = _sums_within(_ungrouped(step, entry), entry)
     if (granule + MAX_GRANULE >= U64(2) * MAX_GRANULE).any():
         raise Malformed("a granule of an object is out of range")
     return (before - back)[entry], granule
@@ -147,16 +142,12 @@ def _other(code: np.ndarray, columns: dict[int, bytes]) -> np.ndarray:
     page = np.cumsum(zigzag(difference), dtype=U64)
     if (page >= MAX_PAGE).any():
         raise Malformed("the number of an OS page is out of range")
-    by_page = 10 in columns
-    if by_page and 7 in columns:
-        raise Malformed("places in OS pages are in two columns")
-    place = exactly(np.frombuffer(columns.get(10 if by_page else 7, b""), np.uint8), len(code), "place")
+    step = exactly(np.frombuffer(columns.get(10, b""), np.uint8), len(code), "step")
     far = exactly(leb(columns.get(8, b""), "far page"), int((code == FAR_PAGE).sum()), "far page")
     had = np.cumsum(code == NEW_PAGE)
     number = np.where(code == NEW_PAGE, had - 1, code.astype(np.int64) - KNOWN_PAGE)
     number[code == FAR_PAGE] += np.minimum(far, U64(len(code))).astype(np.int64)
     if (number >= had).any():
         raise Malformed("an OS page that the block does not have")
-    if by_page:
-        place = _sums_within(_ungrouped(place, number).astype(U64), number).astype(np.uint8)
+    place = _sums_within(_ungrouped(step, number).astype(U64), number).astype(np.uint8)
     return page[number] * U64(PAGE_GRANULES) + place

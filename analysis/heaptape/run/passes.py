@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""The passes of a replay, as the engine describes them: `heaptape-replay --describe`, kept in a file when it was built.
+
+What a pass is, and in which order passes are made, is said in replay/passes/ and nowhere else.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import CHECKOUT, SHARED
+
+REPEATED, TWICE, ONCE = "as often as asked", "twice", "once"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """`order`: the default. `recorded_only`: there is no other. `repeats`: one of the constants above. `default`: made
+    where no passes are named. `exact`: it counts and reads no clock, so other work on the machine does not change it.
+    `counts_startup`: libraries that are loaded change its figures. `as_malloc`: it can be made with that. `accesses`:
+    it needs the recording's data accesses. `disturb`, `origins`, `windows`: it takes these settings.
+    """
+
+    name: str
+    summary: str
+    order: str
+    recorded_only: bool
+    repeats: str
+    default: bool
+    exact: bool
+    counts_startup: bool
+    samples_memory: bool
+    as_malloc: bool
+    disturb: bool
+    accesses: bool
+    origins: bool
+    windows: bool
+
+
+def _described() -> dict:
+    places = [SHARED, Path(os.environ.get("HEAPTAPE_OUT", CHECKOUT / "out")) / "lib", CHECKOUT / "out" / "lib"]
+    for folder in places:
+        try:
+            described = json.loads((folder / "replay.json").read_bytes())
+        except OSError:
+            continue
+        if isinstance(described, dict):
+            return described
+    raise HeaptapeError(f"replay.json is missing from {places[0]} and {places[-1]}: run 'make'")
+
+
+_DESCRIBED = _described()
+# By name, in the order in which they are made.
+BY_NAME = {one["name"]: Pass(**one) for one in _DESCRIBED["passes"]}
+PASSES = tuple(BY_NAME)
+DEFAULT_PASSES = tuple(name for name, one in BY_NAME.items() if one.default)
+TOUCH_POLICIES = tuple(_DESCRIBED["touch_policies"])
+OF_ACCESSES = tuple(name for name, one in BY_NAME.items() if one.accesses)  # need the recording's data accesses
