@@ -7,8 +7,8 @@
    itself, so that the engine's accesses do not enter the caches), the model (observe/valgrind/simulate/simulate.h).
    Invariants: the order is the recorded one; each op of the workload is announced exactly once, skipped ones too;
    nothing is written to objects, as the program's own writes are in the stream. */
+#include "core/system/valgrind.h"
 #include "core/system/valgrind_requests.h"
-#include "core/valgrind/command.h"
 #include "core/workload/accesses_read.h"
 #include "replay/engine/loop.h"
 #include "replay/parent/report.h"

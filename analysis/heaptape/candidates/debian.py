@@ -16,13 +16,13 @@ def fetch(package: str, release: str, kept: Path) -> tuple[Path, Source]:
     """The package (of `release`, if given), from `kept` if it is there undamaged, else by `apt-get download`. Raises
     HeaptapeError with the last line of apt-get.
     """
-    archive = next((path for path in _there(package, kept) if not release or _release(path) == release), None)
+    archive = next((path for path in _kept_packages(package, kept) if not release or _release(path) == release), None)
     if archive is None:
         archive = _download(package, release, kept)
     return archive, Source("debian", package, _release(archive), sha256_of(archive))
 
 
-def _there(package: str, kept: Path) -> list[Path]:
+def _kept_packages(package: str, kept: Path) -> list[Path]:
     """The undamaged packages, newest first."""
     found = sorted(kept.glob(f"{package}_*.deb"), key=lambda path: version_key(_release(path)), reverse=True)
     notes = {path: path.with_suffix(".sha256") for path in found}

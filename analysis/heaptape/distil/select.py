@@ -119,23 +119,7 @@ def _strata(described: np.ndarray, wanted: int, seed: int) -> np.ndarray:
     rest = described[1:]
     if wanted <= 1 or not len(rest):
         return label
-    if len(rest) <= wanted - 1:
-        label[1:] = np.arange(1, len(rest) + 1)
-        return label
-    centres = _apart(rest, wanted - 1, seed)
-    _, found = kmeans2(rest, centres, iter=TURNS, minit="matrix", missing="warn")
+    count = min(wanted - 1, len(np.unique(rest, axis=0)))  # k-means++ draws no point twice
+    _, found = kmeans2(rest, count, iter=TURNS, minit="++", missing="warn", seed=seed)
     label[1:] = found + 1
     return label
-
-
-def _apart(points: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """First centres, as k-means++ draws them: each by its squared distance from the earlier ones, so that rare, distant
-    points get their own centre. Fewer than `count` where points are equal.
-    """
-    random = np.random.default_rng(seed)
-    centres = [points[int(random.integers(len(points)))]]
-    distance = ((points - centres[0]) ** 2).sum(axis=1)
-    while len(centres) < count and distance.sum() > 0:
-        centres.append(points[int(random.choice(len(points), p=distance / distance.sum()))])
-        distance = np.minimum(distance, ((points - centres[-1]) ** 2).sum(axis=1))
-    return np.array(centres)

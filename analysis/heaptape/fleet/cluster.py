@@ -22,12 +22,13 @@ from heaptape.common.output import replace_whole
 from heaptape.fleet.files import MISSING
 
 if TYPE_CHECKING:
-    from distributed import WorkerPlugin
+    from distributed import LocalCluster, WorkerPlugin
     from distributed.security import Security
 
 AUTHORITY, CERTIFICATE, KEY = "authority.pem", "member.pem", "member.key"
 YEARS = 10
 ANY_PORT = "127.0.0.1:0"
+RESTARTS, LONGEST_WAIT_S = 20, 30
 # worker-ttl: after this silence a worker is given up, and its tasks are run by others. no-workers-timeout: a task that
 # no worker can run comes back to the command. http.routes: no web pages. profile: it would disturb timed passes.
 SETTINGS = {
@@ -190,20 +191,44 @@ def local_cluster(
         )
     except RuntimeError as error:
         raise HeaptapeError(f"no worker starts on this machine: {error.__cause__ or error}") from None
+    deaths.cluster = cluster
     with cluster:
-        yield cluster.scheduler_address, cluster.security
+        try:
+            yield cluster.scheduler_address, cluster.security
+        finally:
+            deaths.cluster = None
+            nanny.removeHandler(deaths)
 
 
 class _Deaths(logging.Handler):
-    """Reports workers of this machine that died."""
+    """Reports workers of this machine that died. A nanny starts its worker again, but gives it up if it dies while it
+    starts: then it is started from here, after increasing waits, RESTARTS times at most.
+    """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         super().__init__()
         self._tell = tell
+        self._tasks: set[asyncio.Task] = set()
+        self.cluster: LocalCluster | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.getMessage().startswith("Worker process"):
-            self._tell(f"{record.getMessage()}: started again")
+        message = record.getMessage()
+        if message.startswith("Worker process"):
+            self._tell(f"{message}: started again")
+        elif message.startswith("Failed to restart worker") and self.cluster and not self._tasks:
+            task = asyncio.get_running_loop().create_task(self._start_again(self.cluster))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _start_again(self, cluster: "LocalCluster") -> None:
+        for attempt in range(RESTARTS):
+            dead = [nanny for nanny in cluster.workers.values() if not nanny.is_alive()]
+            if not dead:
+                return
+            await asyncio.sleep(min(2**attempt, LONGEST_WAIT_S))
+            for nanny in dead:
+                with contextlib.suppress(Exception):  # of whatever kind: it is tried again
+                    await nanny.instantiate()
 
 
 def until_ended(serve: Callable[[], Awaitable[None]]) -> None:

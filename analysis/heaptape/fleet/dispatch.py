@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SUBMITTED = 4096  # tasks that the scheduler has at a time, so that its memory is bounded for any plan
 CONNECT_S, CLOSE_S = 10.0, 2.0
-TOLD_AGAIN_S = 20.0
+REMINDER_S = 20.0
 
 
 class Work(Protocol):
@@ -67,7 +67,7 @@ class Dispatch(Generic[W]):
         self._tell, self._on_done = tell, on_done
         self._ended = Ended()
         self._most_memory = math.inf  # of the largest worker
-        self._without_told_s = -math.inf
+        self._reminded_s = -math.inf
 
     def run(self, tasks: Sequence[W], address: str, security: "Security | None") -> Ended:
         """Runs all tasks. Raises HeaptapeError where there is no scheduler for `wait_s`, or no own worker is left."""
@@ -165,8 +165,8 @@ class Dispatch(Generic[W]):
             )
         if self._wait_s is None:
             raise HeaptapeError("no worker is left on this machine")
-        if time.monotonic() - self._without_told_s > TOLD_AGAIN_S:  # not for each task
-            self._without_told_s = time.monotonic()
+        if time.monotonic() - self._reminded_s > REMINDER_S:  # not for each task
+            self._reminded_s = time.monotonic()
             self._tell("no worker: 'heaptape fleet worker ADDRESS --store URL' starts one")
         return True
 

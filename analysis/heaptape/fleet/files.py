@@ -122,7 +122,7 @@ class Files:
         def read() -> bytes:
             return Path(path).read_bytes() if self._local else self.system.cat_file(path, **whole)
 
-        return self._if_there(read, "can't be read")
+        return self._or_none(read, "can't be read")
 
     def write(self, name: str, data: bytes) -> None:
         """Writes the file atomically. Raises StoreError."""
@@ -174,7 +174,7 @@ class Files:
         target can't be written.
         """
         path = self.path(name)
-        stream: IO[bytes] | None = self._if_there(lambda: self.system.open(path, "rb"), "can't be read")
+        stream: IO[bytes] | None = self._or_none(lambda: self.system.open(path, "rb"), "can't be read")
         if stream is None:
             return False
         with stream, target.open("wb") as file:
@@ -190,7 +190,7 @@ class Files:
             self.system.invalidate_cache()
             return int(self.system.size(path))
 
-        return self._if_there(size, "can't be read")
+        return self._or_none(size, "can't be read")
 
     def modified_s(self, name: str) -> float | None:
         """When it was written, in s since 1970 by the storage's clock; None if there is no such file."""
@@ -200,7 +200,7 @@ class Files:
             self.system.invalidate_cache()
             return self.system.modified(path).timestamp()
 
-        return self._if_there(modified_s, "can't be read")
+        return self._or_none(modified_s, "can't be read")
 
     def names(self, folder: str) -> list[str]:
         """Names of all files below `folder`, sorted; without files that are being written."""
@@ -239,18 +239,18 @@ class Files:
 
     def remove(self, name: str) -> None:
         """Removes a file, if it is there."""
-        self._if_there(lambda: self.system.rm_file(self.path(name)), "can't be written")
+        self._or_none(lambda: self.system.rm_file(self.path(name)), "can't be written")
 
-    def _if_there(self, work: Callable[[], T], what: str) -> T | None:
+    def _or_none(self, work: Callable[[], T], what: str) -> T | None:
         """The result of `work`; None if there is no such file."""
 
-        def work_or_none() -> T | None:
+        def attempt() -> T | None:
             try:
                 return work()
             except FileNotFoundError:
                 return None
 
-        return self._patiently(work_or_none, what)
+        return self._patiently(attempt, what)
 
     def _patiently(self, work: Callable[[], T], what: str) -> T:
         return self.patience.wait_for(work, f"{self.url}: {what}", _is_of_storage, StoreError)

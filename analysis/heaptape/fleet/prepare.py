@@ -148,7 +148,7 @@ def _bring(name: str, path: Path, wanted: PlanFile, store: Store, home: Home, kn
     source = source_of(store, sha256)
     if source and source.version == __version__ and (source.origins or not origins):
         workload = known.get(source.workload)
-        if workload and _is_there(workload, store):
+        if workload and _is_stored(workload, store):
             return _weighed(workload, wanted.weights.get(name), store)
     with scratch_folder() as scratch:
         workload = _compiled(name, path, wanted, store, home, scratch)
@@ -156,7 +156,7 @@ def _bring(name: str, path: Path, wanted: PlanFile, store: Store, home: Home, kn
     return workload
 
 
-def _is_there(workload: Workload, store: Store) -> bool:
+def _is_stored(workload: Workload, store: Store) -> bool:
     """Is the workload there, with the files beside it? A damaged file was set aside by the process that found it."""
     if store.files.size(file_of_workload(workload.sha256)) != workload.file_bytes:
         return False

@@ -47,7 +47,7 @@ def run(config: pytest.Config) -> int:
         if capture:
             capture.suspend_global_capture(in_=True)
         status = _wait([*recorder, "--", *command], folder)
-        _tell_rest(status, tape, folder)
+        _print_remaining(status, tape, folder)
         return status
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -96,7 +96,7 @@ def _wait(command: list[str], folder: Path) -> int:
     return status if status >= 0 else 128 - status
 
 
-def _tell_rest(status: int, tape: Path, folder: Path) -> None:
+def _print_remaining(status: int, tape: Path, folder: Path) -> None:
     """Prints the recorder's messages and, after a crash, the figures of the test that was running."""
     for line in (folder / RECORDER_SAYS).read_text(errors="replace").splitlines():
         if line and not SUMMARY.fullmatch(line):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What a test acquires: the figures of the spans that the recorded program marked (convert/inspect/inspect.h), the limits
-that the marker `heap` sets, and the Python line that each thread is at, as marks in the recording: for a second run of
-a test above its limit.
+"""What a test acquires: the figures of the spans that the recorded program marked (convert's `spans`), the limits that
+the marker `heap` sets, and the Python line that each thread is at, as marks in the recording: for a second run of a
+test above its limit.
 """
 
 import contextlib

@@ -26,7 +26,7 @@ from heaptape.tune.store import Store, distributions
 from heaptape.tune.trials import CHECKED, CONFIRMED, Point, Trials
 
 BATCH = 4
-ASKED_AT_MOST = 40  # proposals of TPE for one batch; further ones only repeat tried settings
+MAX_TPE_PROPOSALS = 40  # proposals of TPE for one batch; further ones only repeat tried settings
 STARTUP_TRIALS = 5
 WITHOUT_EFFECT = 0.2  # how often a tunable without effect alone is moved, relative to one with effect
 
@@ -118,11 +118,11 @@ class Plan:
         study = optuna.create_study(directions=["minimize"] * len(self._goals.objectives), sampler=sampler)
         study.add_trials(trials(rows, self._space))
         ranges = distributions(self._space)
-        for _ in range(ASKED_AT_MOST):
+        for _ in range(MAX_TPE_PROPOSALS):
             yield self._space.at(study.ask(ranges).params)
 
     def _by_chance(self, chance: random.Random) -> Iterable[Settings]:
-        for _ in range(min(ASKED_AT_MOST, 4 * self._space.size)):
+        for _ in range(min(MAX_TPE_PROPOSALS, 4 * self._space.size)):
             yield self._space.at({name: chance.randrange(len(levels)) for name, levels in self._space.levels.items()})
 
 
