@@ -62,6 +62,7 @@ int main(int count, char **arguments) {
   /* The engine's process: nothing before this line, and nothing below engine_main, calls malloc. */
   if (count == 2 && sscanf(arguments[1], "--engine=%d,%d", &result_fd, &workload_fd) == 2)
     return engine_main(result_fd, workload_fd);
+  recorded_clock_stay_real();
   if (count == 2 && strcmp(arguments[1], "--describe") == 0)
     return spec_describe();
   static struct run_spec spec;
