@@ -2,8 +2,8 @@
 /* heaptape-replay: one run of one workload on one allocator. In the process that it starts: the engine. */
 #include "core/system/valgrind_requests.h"
 #include "core/workload/workload_read.h"
-#include "replay/engine/engine.h"
 #include "replay/engine/recorded_clock.h"
+#include "replay/engine/state.h"
 #include "replay/parent/report.h"
 #include "replay/parent/run.h"
 #include "replay/parent/spec.h"

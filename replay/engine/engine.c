@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/engine/engine.h"
+#include "replay/engine/state.h"
 
 #include "core/base/os.h"
 #include "replay/calls/call.h"
 #include "replay/calls/isolated_heap.h"
 #include "replay/calls/touch.h"
-#include "replay/engine/faults.h"
 #include "replay/engine/gate.h"
 #include "replay/engine/loaded.h"
 #include "replay/engine/order.h"
+#include "replay/engine/proc_status.h"
 #include "replay/engine/recorded_clock.h"
-#include "replay/engine/state.h"
 #include "replay/engine/threads.h"
 
 #include <errno.h>
