@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-observe: runs a command and reports the memory and processor time of each of its programs, or its counts in
    a simulation. */
+#include "core/base/cli.h"
 #include "core/base/diagnostics.h"
 #include "core/base/json.h"
 #include "core/base/os.h"
@@ -8,9 +9,9 @@
 #include "observe/simulate.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,85 +23,107 @@
 
 #define OBSERVE "heaptape-observe"
 
-enum { EXIT_FAILED = 1, EXIT_USAGE = 2, INTERVAL_US = 2000, TIME_INTERVAL_US = 50000 };
+enum { EXIT_FAILED = 1, INTERVAL_US = 2000, TIME_INTERVAL_US = 50000 };
 /* How long processes that outlive the command are still served: without a listener their calls would fail. */
 static const uint64_t REST_NS = 3000000000u;
 
-static const char USAGE[] =
-    "usage: heaptape-observe [--time-only] [--interval-us N] [-o OUT.json] -- CMD [ARGUMENT...]\n"
-    "       heaptape-observe --simulate [--caches BYTES:WAYS,...] [--instruction-cache BYTES:WAYS | --data-only]\n"
-    "                        [--tlbs ENTRIES:WAYS,...] [--shift PAGES] [-o OUT.json] -- CMD [ARGUMENT...]\n"
-    "\n" DIAGNOSTICS_HELP;
-
 struct options {
-  bool time_only, simulate, help;
+  bool time_only, simulate;
   struct simulation simulation;
-  uint64_t interval_us;
+  uint64_t interval_us; /* 0: not given */
   const char *output;
-  char **command;
 };
 
-static bool parse(int count, char **arguments, struct options *options) {
-  static const struct option names[] = {{"time-only", no_argument, NULL, 't'},
-                                        {"interval-us", required_argument, NULL, 'i'},
-                                        {"output", required_argument, NULL, 'o'},
-                                        {"simulate", no_argument, NULL, 's'},
-                                        {"caches", required_argument, NULL, 'c'},
-                                        {"tlbs", required_argument, NULL, 'l'},
-                                        {"instruction-cache", required_argument, NULL, 'I'},
-                                        {"data-only", no_argument, NULL, 'd'},
-                                        {"shift", required_argument, NULL, 'm'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {DIAGNOSTICS_COLOR_OPTION},
-                                        {DIAGNOSTICS_QUIET_OPTION},
-                                        {NULL, 0, NULL, 0}};
-  int option;
-  opterr = 0;
-  while ((option = getopt_long(count, arguments, "+o:", names, NULL)) != -1) {
-    char *end = "";
-    if (option == 't')
-      options->time_only = true;
-    else if (option == 'i')
-      options->interval_us = strtoull(optarg, &end, 10);
-    else if (option == 'o')
-      options->output = optarg;
-    else if (option == 's')
-      options->simulate = true;
-    else if (option == 'c')
-      options->simulation.caches = optarg;
-    else if (option == 'l')
-      options->simulation.tlbs = optarg;
-    else if (option == 'I')
-      options->simulation.instruction_cache = optarg;
-    else if (option == 'd')
-      options->simulation.data_only = true;
-    else if (option == 'm')
-      options->simulation.shift = optarg;
-    else if (option == 'h')
-      options->help = true;
-    else if (option == DIAGNOSTICS_COLOR || option == DIAGNOSTICS_QUIET) {
-      if (!diagnostics_take(option, optarg))
-        return false;
-    } else {
-      const char *word = arguments[optind - 1], *near = near_option(word, names);
-      if (near)
-        diagnostics_error(OBSERVE, "unknown option %s: did you mean --%s?", word, near);
-      else
-        diagnostics_error(OBSERVE, "unknown option, or one that lacks its value: %s", word);
-      return false;
-    }
-    if (*end != '\0' || (option == 'i' && (options->interval_us == 0 || options->interval_us > 10000000)))
-      return false;
-  }
-  options->command = options->simulation.command = arguments + optind;
+static const char *take_interval(void *field, const char *value) {
+  const char *problem = cli_count_above_0(field, value);
+  return problem || *(uint64_t *)field <= 10000000 ? problem : "is above 10 seconds";
+}
+
+static const struct cli_option options_table[] = {
+    {.name = "output",
+     .letter = 'o',
+     .value = "OUT.json",
+     .take = cli_text,
+     .field = offsetof(struct options, output),
+     .help = "where the result goes",
+     .fallback = "standard error"},
+    {.name = "time-only",
+     .take = cli_flag,
+     .field = offsetof(struct options, time_only),
+     .help = "processor time and page faults only, not memory"},
+    {.name = "interval-us",
+     .value = "N",
+     .take = take_interval,
+     .field = offsetof(struct options, interval_us),
+     .help = "time between two samples, in microseconds",
+     .fallback = "2000; 50000 with --time-only"},
+    {.name = "simulate",
+     .take = cli_flag,
+     .field = offsetof(struct options, simulate),
+     .help = "run CMD under Valgrind: instructions, and misses of caches and TLBs",
+     .group = "simulation"},
+    {.name = "caches",
+     .value = "BYTES:WAYS,...",
+     .take = cli_text,
+     .field = offsetof(struct options, simulation.caches),
+     .help = "the data caches, innermost first",
+     .group = "simulation"},
+    {.name = "instruction-cache",
+     .value = "BYTES:WAYS",
+     .take = cli_text,
+     .field = offsetof(struct options, simulation.instruction_cache),
+     .help = "the cache of instructions",
+     .group = "simulation"},
+    {.name = "data-only",
+     .take = cli_flag,
+     .field = offsetof(struct options, simulation.data_only),
+     .help = "no caches for instructions",
+     .group = "simulation"},
+    {.name = "tlbs",
+     .value = "ENTRIES:WAYS,...",
+     .take = cli_text,
+     .field = offsetof(struct options, simulation.tlbs),
+     .help = "the TLBs, innermost first",
+     .group = "simulation"},
+    {.name = "shift",
+     .value = "PAGES",
+     .take = cli_text,
+     .field = offsetof(struct options, simulation.shift),
+     .help = "OS pages that are mapped before the program's libraries",
+     .group = "simulation"},
+    {.name = NULL},
+};
+
+static const struct cli_command command = {
+    .called = "heaptape-observe",
+    .summary = "run a program and report its memory and time, or its simulated cache misses",
+    .synopsis = "[OPTION...] -- CMD [ARGUMENT...]",
+    .details =
+        "Runs CMD and reports, as JSON, the memory and processor time of each of its programs, or its counts in a "
+        "simulation.",
+    .options = options_table,
+    .least = 1,
+    .ends_at_argument = true};
+static const struct cli_command *const commands[] = {&command, NULL};
+static const struct cli_program program = {OBSERVE, commands};
+
+/* Returns CLI_RUN, or the exit status. */
+static int parse(int count, char **arguments, struct options *options) {
+  struct cli_words words = {arguments, count};
+  int status = cli_parse(&program, &command, options, &words);
+  if (status != CLI_RUN)
+    return status;
+  options->simulation.command = words.at;
   options->simulation.output = options->output;
   const struct simulation *simulation = &options->simulation;
   if (simulation->data_only && simulation->instruction_cache)
-    return false;
-  bool of_simulation = simulation->caches || simulation->tlbs || simulation->instruction_cache ||
-                       simulation->data_only || simulation->shift;
-  bool of_observation = options->time_only || options->interval_us;
-  return options->help || (optind < count && !(options->simulate ? of_observation : of_simulation));
+    return cli_wrong(&program, &command, "--data-only leaves no --instruction-cache");
+  if (!options->simulate && (simulation->caches || simulation->tlbs || simulation->instruction_cache ||
+                             simulation->data_only || simulation->shift))
+    return cli_wrong(&program, &command, "options of the simulation need --simulate");
+  if (options->simulate && (options->time_only || options->interval_us))
+    return cli_wrong(&program, &command, "--simulate takes neither --time-only nor --interval-us");
+  return CLI_RUN;
 }
 
 static json_t *image_as_json(const struct observed *image, bool notified, bool memory) {
@@ -152,8 +175,8 @@ static int write_result(const struct observation *all, const char *path, int sta
 __attribute__((noreturn)) static void become_command(const struct options *options, const sigset_t *mask, int socket) {
   sigprocmask(SIG_SETMASK, mask, NULL);
   observe_install(socket, !options->time_only);
-  execvp(options->command[0], options->command);
-  diagnostics_error(OBSERVE, "%s: %s", options->command[0], strerror(errno));
+  execvp(options->simulation.command[0], options->simulation.command);
+  diagnostics_error(OBSERVE, "%s: %s", options->simulation.command[0], strerror(errno));
   _exit(errno == ENOENT ? 127 : 126);
 }
 
@@ -201,14 +224,9 @@ static int run_simulation(const struct simulation *simulation) {
 
 int main(int count, char **arguments) {
   struct options options = {.interval_us = 0};
-  if (!parse(count, arguments, &options)) {
-    fputs(USAGE, stderr);
-    return EXIT_USAGE;
-  }
-  if (options.help) {
-    fputs(USAGE, stdout);
-    return 0;
-  }
+  int parsed = parse(count, arguments, &options);
+  if (parsed != CLI_RUN)
+    return parsed;
   if (options.simulate)
     return run_simulation(&options.simulation);
   if (!options.interval_us)

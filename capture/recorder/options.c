@@ -280,7 +280,7 @@ static const struct cli_option options[] = {
 
 static const struct cli_command command_record = {
     .called = "heaptape record",
-    .summary = "runs a program and records its malloc calls",
+    .summary = "run a program and record its malloc calls",
     .synopsis = "[OPTION...] [--] CMD [ARGUMENT...]\n--attach PID [OPTION...]",
     .details =
         "Runs CMD, records its malloc calls, and exits with CMD's status. Each process that CMD starts gets its own "

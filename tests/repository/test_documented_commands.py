@@ -14,7 +14,7 @@ from heaptape.commands.main import make_parser, parsers_of_commands
 from heaptape.commands.programs import PROGRAMS
 
 from tests.repository.test_documents import DOCUMENTS, ROOT
-from tests.support import HEAPTAPE, run, succeed
+from tests.support import HEAPTAPE, succeed
 
 SHOWN = re.compile(r"^\s*(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\S+/)?heaptape ([a-z].*)$")
 QUOTED = re.compile(r"`(?:out/bin/)?heaptape ([a-z][^`]*)`")
@@ -55,12 +55,9 @@ def words(line: str) -> list[str]:
 def options(command: str) -> frozenset[str]:
     """All options that a command takes, and those of its own commands."""
     if command in PROGRAMS:
-        described = run(HEAPTAPE, command, "--describe-options")
-        if described.status == 0:
-            tables = json.loads(described.stdout)["commands"]
-            table = next(table for table in tables if table["called"] == f"heaptape {command}")
-            return frozenset(flag for option in table["options"] for flag in option["flags"])
-        return frozenset(FLAG.findall(succeed(HEAPTAPE, command, "--help").stdout))
+        tables = json.loads(succeed(HEAPTAPE, command, "--describe-options").stdout)["commands"]
+        table = next(table for table in tables if table["called"] == f"heaptape {command}")
+        return frozenset(flag for option in table["options"] for flag in option["flags"])
     return frozenset(_flags(parsers()[command]))
 
 

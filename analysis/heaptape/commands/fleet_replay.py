@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
 from heaptape.commands.fleet_members import add_keys, add_store_wait
-from heaptape.commands.fleet_subcommand import Subcommand
+from heaptape.commands.outcome import Subcommand
 from heaptape.common import console
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text

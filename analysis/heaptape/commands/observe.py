@@ -9,9 +9,10 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
@@ -24,18 +25,62 @@ if TYPE_CHECKING:
     from heaptape.run.registry import Choice
 
 SUMMARY = "run a program and report its memory and time, or its simulated cache misses"
-USAGE = """\
-usage: heaptape observe [-a NAME[:VARIANT]|LIB.so] [--format text|json] [-o FILE] [OPTION...] -- CMD [ARGUMENT...]
+SYNOPSIS = "[OPTION...] -- CMD [ARGUMENT...]"
+DETAILS = [
+    "Runs CMD and reports what it took: memory, processor time and page faults of each program that it starts; with "
+    "--simulate, instructions and misses of caches and TLBs, separately for the allocator and the program itself. "
+    "Exits with CMD's status.",
+]
+# Rows as core/base/cli.h describes them: those of this module, before heaptape-observe's, whose --output is another.
+OPTIONS: list[dict[str, Any]] = [
+    {
+        "flags": ["-a", "--allocator"],
+        "value": "NAME[:VARIANT]|LIB.so",
+        "help": "run it on that allocator, named as for 'heaptape replay'",
+        "default": "the one it has",
+    },
+    {
+        "flags": ["--format"],
+        "value": "text|json",
+        "choices": ["text", "json"],
+        "help": "tables, or everything, as heaptape-observe writes it",
+        "default": "text",
+    },
+    {
+        "flags": ["-o", "--output"],
+        "value": "FILE",
+        "help": "where the result goes; - for standard output, which is CMD's too",
+        "default": "standard error",
+    },
+]
 
-Runs CMD and reports what it took: memory, processor time and page faults of each program that it starts; with
---simulate, instructions and misses of caches and TLBs, separately for the allocator and the program itself.
 
-  -a NAME         run it on that allocator, named as for 'heaptape replay' (default: the one it has)
-  --format F      text (default): tables; json: everything, as heaptape-observe writes it
-  -o FILE         where the result goes (default: standard error, as standard output is CMD's; - for standard output)
+def described(home: Home) -> dict[str, Any]:
+    """Describes the command in the form of core/base/cli.h: our options, then those of heaptape-observe."""
+    done = subprocess.run([home.program("observe"), "--describe-options"], stdout=subprocess.PIPE, check=True)
+    described: dict[str, Any] = json.loads(done.stdout)
+    (command,) = described["commands"]
+    rest = [option for option in command["options"] if "--output" not in option["flags"]]
+    empty = {"value_optional": False, "choices": None, "repeats": False, "default": None, "group": "options"}
+    command |= {"called": "heaptape observe", "synopsis": [SYNOPSIS], "details": DETAILS}
+    command["options"] = [empty | option for option in OPTIONS] + rest
+    return described
 
-Exits with CMD's status. The other options are those of heaptape-observe:
-"""
+
+def _help(home: Home) -> str:
+    (command,) = described(home)["commands"]
+    lines = [f"usage: heaptape observe {SYNOPSIS}", ""]
+    for paragraph in command["details"]:
+        lines += [*textwrap.wrap(paragraph, 100), ""]
+    for group in dict.fromkeys(option["group"] for option in command["options"]):
+        lines.append(f"{group}:")
+        for option in (option for option in command["options"] if option["group"] == group):
+            text = option["help"] + (f" (default {option['default']})" if option["default"] else "")
+            term = f"  {', '.join(option['flags'])} {option['value'] or ''}".rstrip()
+            wrapped = [" " * 23 + line for line in textwrap.wrap(text, 77)]
+            lines += [term.ljust(23) + wrapped[0].lstrip(), *wrapped[1:]] if len(term) < 22 else [term, *wrapped]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def run(arguments: Sequence[str], home: Home) -> int:
@@ -45,9 +90,11 @@ def run(arguments: Sequence[str], home: Home) -> int:
     options, command = list(arguments[:split]), list(arguments[split + 1 :])
     program = str(home.program("observe"))
     if {"-h", "--help"} & set(options):
-        done = subprocess.run([program, "--help"], stdout=subprocess.PIPE, text=True)
-        print(USAGE + done.stdout, end="")
-        return done.returncode
+        print(_help(home), end="")
+        return 0
+    if "--describe-options" in options:
+        print(json.dumps(described(home), indent=1))
+        return 0
     own, others = _parser().parse_known_args(options)
     if not command:
         raise UsageError("observe: which command? heaptape observe [OPTION...] -- CMD [ARGUMENT...]")

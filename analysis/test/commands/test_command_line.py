@@ -127,6 +127,13 @@ def test_the_launcher_starts_a_c_program_directly():
     }
 
 
+@pytest.mark.parametrize("command", PROGRAMS)
+def test_a_c_program_describes_itself_in_the_words_of_the_list(command, heaptape):
+    tables = json.loads(heaptape(command, "--describe-options").stdout)["commands"]
+    (table,) = (table for table in tables if table["called"] == f"heaptape {command}")
+    assert table["summary"] == PROGRAMS[command][2]
+
+
 @pytest.mark.parametrize("command", ["record", "replay", "observe"])
 def test_help_of_a_command_equals_its_help_option(command, heaptape):
     assert heaptape("help", command).stdout == heaptape(command, "--help").stdout != ""

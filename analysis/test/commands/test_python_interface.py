@@ -18,9 +18,9 @@ from synthetic_results import make_results, write
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTED = (
-    "show.figures.axes", "profile.data", "profile.trace", "results.comparing.compare", "results.schema",
+    "show.figures.axes", "profile.data", "results.comparing.compare", "results.schema",
     "results.comparing.summary",
-    "results.timeline",
+    "results.runs",
 )  # fmt: skip
 
 

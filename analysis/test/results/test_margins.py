@@ -13,9 +13,9 @@ from heaptape.results.comparing.compare import long_table, relative
 from heaptape.results.comparing.summary import in_words
 from heaptape.results.comparing.verdicts import verdicts
 from heaptape.results.schema import Results, figures, results
+from heaptape.show.tables.decision_tables import conclusion
 from heaptape.show.tables.frames import cost
 from heaptape.show.tables.kinds import KINDS, Question
-from heaptape.show.tables.tune_table import conclusion
 from heaptape.show.tables.usual import comparison
 from hypothesis import assume, given
 from hypothesis import strategies as st
