@@ -27,7 +27,7 @@ from tests.examples import examples
 WEIGHT = 100  # of the only kept window
 EXPECTED = {"instructions": 1.0, "rss-peak": 2.0}
 MANIFEST = {
-    "version": 1,
+    "version": 2,
     "kind": "both",
     "whole": {"name": "server", "sha256": "0" * 64, "ops": 5_000_000, "threads": 4, "peak_live_bytes": 4 << 20},
     "ratio": 0.01,
