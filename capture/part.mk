@@ -38,19 +38,28 @@ RECORDER_COMPONENTS := capture/recorder capture/recorder/processes capture/redir
 # Decodes the instructions of functions that are redirected: for x86-64 alone.
 DECODER := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-lZydis)
 $(call c_components,$(RECORDER_COMPONENTS))
-$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/system $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -lm -lelf)
+$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/system $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -lm -lelf)
 $(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_ATTACH_LIB) $(HT_UNWIND_LIB)
 
 # The tests drive the recorder built beside them, some on their own allocator.
-HT_CAPTURE_TESTS := $(wildcard capture/test/hosts/*/*.c)
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
-$(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,$(test),capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
+# A program of capture/test/hosts/ holds several claims, which its table names, and is linked under the name of each.
+HT_CLAIM_PROGRAMS := interruptions lives records surroundings
+ht_claims = $(shell sed -n 's/^    {"\([a-z0-9_]*\)", .*/\1/p' capture/test/hosts/$(1).c)
+define ht_claim_rule
+$(OUT)/test-programs/hosts-$(1): | $(HT_TEST_LIBS) $(OUT)/libexec/heaptape-record
+TESTS += $(2)
+$(2): $(OUT)/test-programs/hosts-$(1)
+	@mkdir -p $$(@D)
+	@ln -f $$< $$@
+endef
+$(foreach program,$(HT_CLAIM_PROGRAMS),$(call c_link,$(OUT)/test-programs/hosts-$(program),capture/test/hosts/$(program).c capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
+$(foreach program,$(HT_CLAIM_PROGRAMS),$(eval $(call ht_claim_rule,$(program),$(addprefix $(OUT)/test/capture/hosts/$(program)/,$(call ht_claims,$(program))))))
 $(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,capture/redirect,$(DECODER) -ldl)
 $(call c_test,capture/test/redirect/held_process_has_no_running_thread.c,,capture/redirect core/base,$(DECODER) -ldl -pthread)
 $(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/processes core/system core/base,)
 $(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,capture/recorder core/base,)
 $(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/processes core/base,-lm)
-$(foreach test,$(HT_CAPTURE_TESTS),$(eval $(call c_test_binary,$(test)): | $(HT_TEST_LIBS) $(OUT)/libexec/heaptape-record))
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o

@@ -2,7 +2,7 @@
 # The common base. Depends on nothing above it.
 CORE_LIBS := -lzstd -lz -ljansson
 
-$(call c_components,core/base core/system core/trace core/trace/write core/trace/read core/sharing core/workload core/workload/making core/valgrind)
+$(call c_components,core/base core/system core/trace core/trace/write core/trace/read core/sharing core/workload core/workload/making)
 
 # $(TRACE): reads and writes traces. $(WORKLOAD): reads and writes workloads.
 TRACE    := core/trace/write core/trace/read core/trace core/base

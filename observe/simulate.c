@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "observe/simulate.h"
 
-#include "core/valgrind/command.h"
-#include "core/valgrind/complaint.h"
+#include "core/system/valgrind.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -2,8 +2,8 @@
 /* heaptape-replay: one run of one workload on one allocator. In the process that it starts: the engine. */
 #include "core/system/valgrind_requests.h"
 #include "core/workload/workload_read.h"
-#include "replay/engine/engine.h"
 #include "replay/engine/recorded_clock.h"
+#include "replay/engine/state.h"
 #include "replay/parent/report.h"
 #include "replay/parent/run.h"
 #include "replay/parent/spec.h"
@@ -62,6 +62,7 @@ int main(int count, char **arguments) {
   /* The engine's process: nothing before this line, and nothing below engine_main, calls malloc. */
   if (count == 2 && sscanf(arguments[1], "--engine=%d,%d", &result_fd, &workload_fd) == 2)
     return engine_main(result_fd, workload_fd);
+  recorded_clock_stay_real();
   if (count == 2 && strcmp(arguments[1], "--describe") == 0)
     return spec_describe();
   static struct run_spec spec;

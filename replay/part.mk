@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Linked as objects: the engine finds passes in their table, and they use the engine.
 REPLAY_COMPONENTS := replay replay/parent replay/engine replay/passes replay/passes/blame replay/passes/contention replay/passes/time replay/memory replay/calls
-REPLAY_BELOW := core/workload core/sharing core/valgrind core/trace core/system core/base
+REPLAY_BELOW := core/workload core/sharing core/trace core/system core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm
 $(call c_components,$(REPLAY_COMPONENTS))
 REPLAY_SOURCES := $(call c_component_sources,$(REPLAY_COMPONENTS))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from heaptape.profile.data import Trace, profile
     from heaptape.profile.data import open_trace as open  # noqa: A004
     from heaptape.results.comparing.compare import compared as compare
-    from heaptape.results.model.words import in_words
+    from heaptape.results.model.time_model import in_words
     from heaptape.results.schema import Results, all_results, results
     from heaptape.show import figures as plots
     from heaptape.show.figures import memory_figures
@@ -38,7 +38,7 @@ _LAZY = {
     "open_workload": ("heaptape.tape.workload_format", "read_workload"),
     "all_results": ("heaptape.results.schema", "all_results"),
     "Results": ("heaptape.results.schema", "Results"),
-    "in_words": ("heaptape.results.model.words", "in_words"),
+    "in_words": ("heaptape.results.model.time_model", "in_words"),
     "FormatError": ("heaptape.common.errors", "FormatError"),
     "HeaptapeError": ("heaptape.common.errors", "HeaptapeError"),
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 enum {
-  LOOK_PAGES = 512, /* OS pages of one mincore call: a byte each, on a stack that may be a signal handler's */
+  READ_PAGES = 512, /* OS pages of one mincore call: a byte each, on a stack that may be a signal handler's */
   SAMPLE_WINDOWS = 16,
   SAMPLE_PAGES = 64, /* of each window */
 };
@@ -80,17 +80,17 @@ void large_visit(void (*visit)(const void *object, uint64_t bytes)) {
   }
 }
 
-struct look {
+struct residency {
   uint64_t resident; /* OS pages */
   bool first, last;  /* is the range's first, last OS page resident? */
 };
 
 /* Counts the resident OS pages of a range; false: mincore failed. */
-static bool look(uintptr_t from, uint64_t pages, struct look *seen) {
-  uint8_t resident[LOOK_PAGES];
-  *seen = (struct look){0, false, false};
+static bool read_residency(uintptr_t from, uint64_t pages, struct residency *seen) {
+  uint8_t resident[READ_PAGES];
+  *seen = (struct residency){0, false, false};
   for (uint64_t done = 0; done < pages;) {
-    uint64_t some = pages - done < LOOK_PAGES ? pages - done : LOOK_PAGES;
+    uint64_t some = pages - done < READ_PAGES ? pages - done : READ_PAGES;
     if (syscall(SYS_mincore, from + done * host_state.os_page_bytes, some * host_state.os_page_bytes, resident) != 0)
       return false;
     for (uint64_t i = 0; i < some; i++)
@@ -107,8 +107,9 @@ static bool sample(uintptr_t from, uint64_t pages, uint64_t *resident) {
   uint64_t stride = pages / SAMPLE_WINDOWS;
   *resident = 0;
   for (uint64_t window = 0; window < SAMPLE_WINDOWS; window++) {
-    struct look seen;
-    if (!look(from + (window * stride + (stride - SAMPLE_PAGES) / 2) * host_state.os_page_bytes, SAMPLE_PAGES, &seen))
+    struct residency seen;
+    if (!read_residency(from + (window * stride + (stride - SAMPLE_PAGES) / 2) * host_state.os_page_bytes, SAMPLE_PAGES,
+                        &seen))
       return false;
     *resident += seen.resident;
   }
@@ -124,8 +125,8 @@ static bool count_resident(uintptr_t begin, uint64_t bytes, bool quick, uint64_t
   uint64_t pages = (to - from) / page;
   if (quick && pages > SAMPLE_WINDOWS * SAMPLE_PAGES)
     return sample(from, pages, os_pages);
-  struct look seen;
-  if (!look(from, pages, &seen))
+  struct residency seen;
+  if (!read_residency(from, pages, &seen))
     return false;
   uint64_t ends = (seen.first ? from - begin : 0) + (seen.last ? begin + bytes - to : 0);
   *os_pages = seen.resident + (ends + page - 1) / page;

@@ -274,7 +274,7 @@ int linked_after(struct linked_call *call) {
   return leave(call);
 }
 
-static void look_at_usable(struct linked_call *call, void *object) {
+static void note_usable(struct linked_call *call, void *object) {
   union {
     uint64_t address;
     size_t (*code)(void *);
@@ -294,7 +294,7 @@ int linked_after_slow(struct linked_call *call) {
     producer_leave(step->in);
   } else {
     void *got = acquired_by(call);
-    look_at_usable(call, got);
+    note_usable(call, got);
     if (kind == LINKED_RESIZE)
       step_resized(step, call->resize, got);
     else

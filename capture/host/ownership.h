@@ -54,7 +54,7 @@ static inline uint32_t ownership_tick(void) {
 }
 
 /* The tick and the value of the address's entry in one number, so that a hook needs one comparison. */
-static inline uint64_t ownership_look(const void *address) {
+static inline uint64_t ownership_load(const void *address) {
   const struct tables *tables = host_state.tables;
   atomic_signal_fence(memory_order_seq_cst);
   uint64_t look = *(const uint32_t *)&tables->entry[ownership_index(address)].both;
@@ -63,7 +63,7 @@ static inline uint64_t ownership_look(const void *address) {
   return look;
 }
 
-/* The value of ownership_look where the tick is `tick`, and the entry holds the tag `own` and is of the common case. */
+/* The value of ownership_load where the tick is `tick`, and the entry holds the tag `own` and is of the common case. */
 static inline uint64_t ownership_common(uint32_t tick, uint32_t own) {
   return (uint64_t)tick << 32 | own;
 }

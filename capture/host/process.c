@@ -32,18 +32,17 @@ void host_wake_collector(void) {
 static struct stat first_stderr;
 
 /* Not by fstat(): other preloaded libraries define it, too (libfakeroot), and allocate in it. */
-static bool look_at_stderr(struct stat *status) {
+static bool stat_stderr(struct stat *status) {
   return syscall(SYS_fstat, 2, status) == 0;
 }
 
 void message_note_stderr(void) {
-  look_at_stderr(&first_stderr);
+  stat_stderr(&first_stderr);
 }
 
 void message_print(const char *text) {
   struct stat now;
-  if (host_sandboxed() || !look_at_stderr(&now) || now.st_dev != first_stderr.st_dev ||
-      now.st_ino != first_stderr.st_ino)
+  if (host_sandboxed() || !stat_stderr(&now) || now.st_dev != first_stderr.st_dev || now.st_ino != first_stderr.st_ino)
     return;
   char line[256] = "heaptape: ";
   size_t used = strlen(line), length = strlen(text);

@@ -222,7 +222,7 @@ static inline __attribute__((always_inline)) void producer_put(struct producer *
    producer_record. The limit is read after the entry: see producer_step. */
 static inline __attribute__((always_inline)) bool producer_record_common(struct producer *producer,
                                                                          struct producer_event event) {
-  if (__builtin_expect(ownership_look(event.address) != ownership_common(producer->tick, producer->own), 0))
+  if (__builtin_expect(ownership_load(event.address) != ownership_common(producer->tick, producer->own), 0))
     return false;
   atomic_signal_fence(memory_order_seq_cst);
   uint64_t *to = producer->cursor;
@@ -247,7 +247,7 @@ static inline __attribute__((always_inline)) bool producer_take(struct producer_
 static inline __attribute__((always_inline)) bool producer_record_quick(struct producer_event event) {
   struct producer_quick *quick = producer_mine;
   uint64_t at = producer_next(quick);
-  if (__builtin_expect(at >= (uintptr_t)quick->limit || ownership_look(event.address) != quick->common, 0) ||
+  if (__builtin_expect(at >= (uintptr_t)quick->limit || ownership_load(event.address) != quick->common, 0) ||
       !producer_take(quick, &at, event.param != NULL))
     return false;
   uint64_t *to = (uint64_t *)at;

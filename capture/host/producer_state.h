@@ -40,7 +40,7 @@ enum {
 struct producer_quick {
   uint64_t next; /* address of the next slot to take, which is free if it is below limit */
   uint64_t *limit;
-  uint64_t common; /* value of ownership_look at a step of the common case; 0 in all states but IDLE, and NONE during a
+  uint64_t common; /* value of ownership_load at a step of the common case; 0 in all states but IDLE, and NONE during a
                       pause: see producer_skip */
   volatile uint32_t state; /* enum producer_state */
 };

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 250 };
+enum { POLL_MS = 250 };
 
 struct restoring {
   const struct restorer_callbacks *callbacks;
@@ -22,7 +22,7 @@ static bool is_over(const struct restoring *restoring, int wait_ms) {
   return poll(&line, 1, wait_ms) == 1;
 }
 
-static bool is_wanted(void *context) {
+static bool should_continue(void *context) {
   return !is_over(context, 0);
 }
 
@@ -53,13 +53,13 @@ static int keep(struct restoring *restoring, struct redirect_orders *orders) {
   struct redirection redirection;
   struct error error = {""};
   orders->setting = restoring->setting;
-  orders->loading.wanted = is_wanted;
+  orders->loading.should_continue = should_continue;
   orders->loading.report_waiting = report_waiting;
   orders->loading.context = restoring;
   if (redirect_begin(&redirection, orders, &error) != 0)
     return fail(restoring, &error);
   restoring->callbacks->began(orders->pid, &redirection);
-  while (!is_over(restoring, LOOK_MS))
+  while (!is_over(restoring, POLL_MS))
     if (!redirect_keep(&redirection))
       break;
   uint32_t processes;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/simulator.h"
 
-#include "core/valgrind/command.h"
-#include "core/valgrind/complaint.h"
+#include "core/system/valgrind.h"
 
 #include <dirent.h>
 #include <stdlib.h>

@@ -187,7 +187,7 @@ static bool jumps_by_table(struct tables *tables, const struct decoded *decoded)
   return operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER && tables->distance_loaded;
 }
 
-static const char *look_for_jumps(const struct entry_function *function, const struct entry_patch *patch) {
+static const char *jump_problem(const struct entry_function *function, const struct entry_patch *patch) {
   struct tables tables = {false};
   struct decoded decoded;
   for (size_t at = 0; at < function->bytes; at += decoded.instruction.length) {
@@ -256,7 +256,7 @@ const char *entry_patch_make(const struct entry_function *function, const struct
   if (!why && writer.too_far)
     why = "refers to an address too far from the memory for its trampoline";
   if (!why)
-    why = look_for_jumps(function, patch);
+    why = jump_problem(function, patch);
   if (why)
     return why;
   patch->room_bytes = writer.used;

@@ -86,7 +86,7 @@ static void note_symbol(struct search *search, unsigned family, const char *name
       (struct seen){true, GELF_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC, symbol->st_value, symbol->st_size};
 }
 
-static void look_at_symbol(struct search *search, const char *name, const GElf_Sym *symbol) {
+static void note_in_families(struct search *search, const char *name, const GElf_Sym *symbol) {
   unsigned type = GELF_ST_TYPE(symbol->st_info);
   if (!name || (type != STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx == SHN_UNDEF || !symbol->st_value)
     return;
@@ -97,7 +97,7 @@ static void look_at_symbol(struct search *search, const char *name, const GElf_S
   }
 }
 
-static void look_at_section(struct search *search, Elf *elf, Elf_Scn *section) {
+static void search_section(struct search *search, Elf *elf, Elf_Scn *section) {
   GElf_Shdr header;
   Elf_Data *data = NULL;
   if (!gelf_getshdr(section, &header) || (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM) ||
@@ -107,7 +107,7 @@ static void look_at_section(struct search *search, Elf *elf, Elf_Scn *section) {
   for (size_t i = 0; i < count; i++) {
     GElf_Sym symbol;
     if (gelf_getsym(data, (int)i, &symbol))
-      look_at_symbol(search, elf_strptr(elf, header.sh_link, symbol.st_name), &symbol);
+      note_in_families(search, elf_strptr(elf, header.sh_link, symbol.st_name), &symbol);
   }
 }
 
@@ -146,7 +146,7 @@ static int find_functions(struct linked_functions *functions, Elf *elf) {
     return -1;
   sort_names();
   for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));)
-    look_at_section(search, elf, section);
+    search_section(search, elf, section);
   int failed = 0;
   for (unsigned family = 0; family < FAMILIES; family++)
     for (unsigned number = 0; search->marked[family] && number < FUNCTIONS; number++)

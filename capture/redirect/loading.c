@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum {
-  LOOK_US = 500,
+  POLL_US = 500,
   TRIES = 100,           /* to find the dynamic linker unlocked */
   TRY_US = 50000,        /* between two tries */
   STACK_ROOM = 48 << 10, /* free stack of the thread that loads the library, at least */
@@ -299,7 +299,7 @@ static int take_result(struct bringing *b, struct error *error) {
 static int wait_for_thread(struct bringing *b, struct error *error) {
   uint64_t since_ns = os_monotonic_ns(), went_ns = 0, wrote_ns = since_ns;
   bool reported = false;
-  while (b->loading->wanted(b->loading->context)) {
+  while (b->loading->should_continue(b->loading->context)) {
     uint64_t now_ns = os_monotonic_ns(), magic;
     tracee_settle(b->tracee);
     if (!tracee_read_word(b->tracee, b->gate + GATE_CODE_BYTES, &magic))
@@ -320,7 +320,7 @@ static int wait_for_thread(struct bringing *b, struct error *error) {
       b->loading->report_waiting(b->loading->context);
       reported = true;
     }
-    usleep(LOOK_US);
+    usleep(POLL_US);
   }
   return -1;
 }
@@ -332,7 +332,7 @@ int loading_bring(const struct loading *loading, struct tracee *tracee, struct e
   for (int i = 0; why && result == 0; i++) {
     if (i == TRIES)
       result = error_set(error, "--attach", "%s", why);
-    else if (!loading->wanted(loading->context))
+    else if (!loading->should_continue(loading->context))
       result = -1;
     else
       result = open_gate(&b, &why, error);

@@ -9,11 +9,11 @@
 #include "capture/redirect/linked.h"
 
 struct loading {
-  const char *library;                   /* path */
-  const char *setting;                   /* of the recorder */
-  struct linked_running *linked;         /* the allocator in the executable */
-  bool (*wanted)(void *context);         /* false: give up */
-  void (*report_waiting)(void *context); /* no thread has reached the gate for some seconds */
+  const char *library;                    /* path */
+  const char *setting;                    /* of the recorder */
+  struct linked_running *linked;          /* the allocator in the executable */
+  bool (*should_continue)(void *context); /* false: give up */
+  void (*report_waiting)(void *context);  /* no thread has reached the gate for some seconds */
   void *context;
 };
 

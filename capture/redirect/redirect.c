@@ -452,7 +452,7 @@ static int begin(struct redirection *redirection, const struct redirect_orders *
     return -1;
   const char *why = "";
   for (int i = 0; i < TRIES && why; i++) {
-    if (!loading.wanted(loading.context) || try_begin(redirection, &why, error) != 0)
+    if (!loading.should_continue(loading.context) || try_begin(redirection, &why, error) != 0)
       return -1;
     if (why)
       usleep(TRY_US);
@@ -477,7 +477,7 @@ int redirect_begin(struct redirection *redirection, const struct redirect_orders
 
 /* --- while it is recorded --- */
 
-static bool is_there(const struct redirection *redirection) {
+static bool has_our_table(const struct redirection *redirection) {
   uint64_t token;
   return tracee_read_word(&redirection->tracee, redirection->table_at + offsetof(struct redirect_table, token),
                           &token) &&
@@ -501,7 +501,7 @@ bool redirect_keep(struct redirection *redirection) {
   struct view view;
   struct error ignored = {""};
   tracee_settle(&redirection->tracee);
-  if (!is_there(redirection))
+  if (!has_our_table(redirection))
     return false;
   if (is_as_it_was(redirection))
     return true;
@@ -554,10 +554,10 @@ static int put_back_copy(const struct redirection *redirection, int pid, uint32_
 int redirect_end(struct redirection *redirection, uint32_t *processes, struct error *error) {
   int result = put_functions_back(redirection, error);
   *processes = 0;
-  if (is_there(redirection)) {
+  if (has_our_table(redirection)) {
     int put = put_back(&redirection->tracee, redirection->table.setting, error);
     *processes += put == 0;
-    result = put < 0 && is_there(redirection) ? -1 : result; /* else it has ended meanwhile */
+    result = put < 0 && has_our_table(redirection) ? -1 : result; /* else it has ended meanwhile */
   }
   DIR *all = opendir("/proc");
   for (const struct dirent *entry; all && (entry = readdir(all));) {

@@ -163,7 +163,7 @@ static void make_call_again(const struct tracee_thread *thread) {
 #endif
 
 /* Checks whether a thread that was asked to stop has stopped. Returns false if it has ended. */
-static bool look(const struct tracee *tracee, struct tracee_thread *thread) {
+static bool check_stop(const struct tracee *tracee, struct tracee_thread *thread) {
   int status;
   pid_t got = waitpid(thread->tid, &status, __WALL | WNOHANG);
   if (got < 0 || (got > 0 && !WIFSTOPPED(status)))
@@ -180,13 +180,13 @@ static bool look(const struct tracee *tracee, struct tracee_thread *thread) {
 }
 
 /* Checks all threads; returns how many are not held. */
-static size_t look_at_all(struct tracee *tracee) {
+static size_t check_stops(struct tracee *tracee) {
   size_t missing = 0;
   for (size_t i = tracee->threads.count; i-- > 0;) {
     struct tracee_thread *thread = &tracee->threads.at[i];
     if (thread->state == TRACEE_STOPPED)
       continue;
-    if (!look(tracee, thread))
+    if (!check_stop(tracee, thread))
       *thread = tracee->threads.at[--tracee->threads.count];
     else
       missing += thread->state == TRACEE_CALLED;
@@ -200,7 +200,7 @@ int tracee_hold(struct tracee *tracee, struct error *error) {
     tracee->threads.at[i].state = TRACEE_CALLED;
   for (;;) {
     bool fresh = false;
-    size_t missing = look_at_all(tracee); /* before the list is read: until it stops, a thread can make further ones */
+    size_t missing = check_stops(tracee); /* before the list is read: until it stops, a thread can make further ones */
     if (call_new_threads(tracee, &fresh, error) != 0)
       break;
     if (missing == 0 && !fresh) {
@@ -221,7 +221,7 @@ int tracee_hold(struct tracee *tracee, struct error *error) {
 }
 
 void tracee_settle(struct tracee *tracee) {
-  look_at_all(tracee);
+  check_stops(tracee);
   for (size_t i = tracee->threads.count; i-- > 0;) {
     struct tracee_thread *thread = &tracee->threads.at[i];
     if (thread->state != TRACEE_STOPPED)

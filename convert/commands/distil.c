@@ -4,7 +4,6 @@
 
 #include "convert/commands/inputs.h"
 #include "convert/distil/distil.h"
-#include "convert/distil/window_features.h"
 #include "core/base/files.h"
 
 #include <inttypes.h>

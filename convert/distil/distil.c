@@ -5,10 +5,33 @@
 #include "convert/rewrite/workload_trace.h"
 #include "core/base/json.h"
 #include "core/base/os.h"
+#include "core/base/vector.h"
+#include "core/trace/event.h"
 #include "core/trace/summary.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+
+/* Where the windows of the plan are in a distillate, and which position in the whole corresponds to each of its
+   positions.
+
+   One walk over all ops. Memory is that of the walk and of the layout. */
+
+/* A window's edges: positions in the distillate. */
+struct layout_window {
+  uint64_t begin, counted, end;
+};
+
+struct layout_point {
+  uint64_t position, whole;
+};
+
+struct layout {
+  struct layout_window windows[DISTIL_WINDOWS_LIMIT]; /* by window of the plan */
+  VECTOR(struct layout_point) points; /* whole rises strictly, position never falls; (0, 0) to the end */
+  uint64_t ops, objects;              /* of the distillate */
+  uint64_t whole_calls[CALL_LIMIT];
+};
 
 /* Points between windows: enough to show a change in the whole's rate of releases, and small compared with 1 MiB of
    INFO. */
@@ -109,8 +132,8 @@ static int lay(struct laying *laying, const struct workload *workload, struct er
   return got;
 }
 
-int layout_make(struct layout *layout, const struct kept_objects *kept, const struct workload *workload,
-                struct error *error) {
+static int layout_make(struct layout *layout, const struct kept_objects *kept, const struct workload *workload,
+                       struct error *error) {
   struct laying laying = {.layout = layout, .kept = kept};
   *layout = (struct layout){0};
   int result = lay(&laying, workload, error);
@@ -120,7 +143,7 @@ int layout_make(struct layout *layout, const struct kept_objects *kept, const st
   return result;
 }
 
-void layout_free(struct layout *layout) {
+static void layout_free(struct layout *layout) {
   free(layout->points.at);
 }
 

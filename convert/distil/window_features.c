@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/distil/window_features.h"
+#include "convert/distil/distil.h"
 
 #include "convert/distil/kept_objects.h"
 #include "core/base/os.h"

@@ -2,7 +2,6 @@
 /* libFuzzer target: a plan up to the first byte 0, the bytes after it as a workload; computes the features of its
    windows, and the distillate if the plan is valid. */
 #include "convert/distil/distil.h"
-#include "convert/distil/window_features.h"
 #include "convert/fuzz/workload_fuzzing.h"
 
 #include <string.h>

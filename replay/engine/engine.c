@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/engine/engine.h"
+#include "replay/engine/state.h"
 
 #include "core/base/os.h"
 #include "replay/calls/call.h"
 #include "replay/calls/isolated_heap.h"
 #include "replay/calls/touch.h"
-#include "replay/engine/faults.h"
 #include "replay/engine/gate.h"
 #include "replay/engine/loaded.h"
 #include "replay/engine/order.h"
+#include "replay/engine/proc_status.h"
 #include "replay/engine/recorded_clock.h"
-#include "replay/engine/state.h"
 #include "replay/engine/threads.h"
 
 #include <errno.h>
@@ -164,7 +163,10 @@ static void replay(void) {
   uint64_t begin_ns = os_monotonic_ns(); /* before the faults are counted: its page of the kernel faults, too */
   uint64_t faults = faults_of_process(), major_faults = major_faults_of_process();
   pace_begin();
-  result->clock_recorded = !engine.spec->real_clock && !engine.paced && pace_times_known() && recorded_clock_begin();
+  result->clock_follows = !engine.spec->real_clock && !engine.paced && recorded_clock_possible();
+  result->clock_steps = engine.clock_steps = result->clock_follows && !pace_times_known();
+  if (!result->clock_follows)
+    recorded_clock_stay_real();
   atomic_store(&result->phase, PHASE_REPLAY);
   run_hook(pass->first_op);
   threads_run_all();

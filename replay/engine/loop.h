@@ -202,6 +202,8 @@ static ALWAYS_INLINE bool follow_order_word(struct replay_thread *self, const ui
     if (*position >= engine.op_limit)
       return false;
     order_mark(self, *position);
+    if (engine.clock_steps)
+      recorded_clock_advance(*position * RECORDED_CLOCK_STEP_NS);
     return true;
   case WORD_TIME:
     recorded_clock_advance(word_payload(*at));

@@ -79,7 +79,8 @@ static struct replay_thread *find_slowest(uint64_t *position) {
   return found;
 }
 
-static void wait_for_window(struct replay_thread *self, uint64_t position) {
+/* Out of line: else each MARK would save registers for it. */
+static __attribute__((noinline)) void wait_for_window(struct replay_thread *self, uint64_t position) {
   for (;;) {
     uint64_t behind;
     struct replay_thread *thread = find_slowest(&behind);

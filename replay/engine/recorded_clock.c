@@ -14,8 +14,8 @@ enum { FOLLOWED = 8 }; /* clocks below that number may follow recorded time */
 
 static struct {
   clock_function *real;
-  _Atomic bool follows;
-  struct timespec begin[FOLLOWED]; /* the real clocks when following began */
+  _Atomic bool stays_real;
+  _Atomic time_t begin[FOLLOWED]; /* the whole second at which each clock stands until following begins; 0: not read */
 } recorded;
 
 /* The recorder's; null where none is loaded. */
@@ -35,15 +35,24 @@ static bool may_follow(clockid_t clock) {
          clock == CLOCK_REALTIME_COARSE || clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_BOOTTIME;
 }
 
+/* The second from which the clock follows recorded time. */
+static time_t begin_of(clockid_t clock) {
+  time_t begin = atomic_load_explicit(&recorded.begin[clock], memory_order_relaxed);
+  struct timespec now = {0};
+  if (begin == 0 && real_clock(clock, &now) == 0 &&
+      atomic_compare_exchange_strong(&recorded.begin[clock], &begin, now.tv_sec))
+    begin = now.tv_sec;
+  return begin;
+}
+
 /* Replaces the C library's function for all loaded objects. */
 __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *now) {
   const char *caller = __builtin_return_address(0);
-  if (!atomic_load_explicit(&recorded.follows, memory_order_acquire) || !may_follow(clock) ||
+  if (heaptape_lib_mark || atomic_load_explicit(&recorded.stays_real, memory_order_acquire) || !may_follow(clock) ||
       (caller >= __executable_start && caller < etext))
     return real_clock(clock, now);
-  uint64_t ns =
-      (uint64_t)recorded.begin[clock].tv_nsec + atomic_load_explicit(&recorded_clock_ns, memory_order_relaxed);
-  *now = (struct timespec){recorded.begin[clock].tv_sec + (time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+  uint64_t ns = atomic_load_explicit(&recorded_clock_ns, memory_order_relaxed);
+  *now = (struct timespec){begin_of(clock) + (time_t)(ns / 1000000000), (long)(ns % 1000000000)};
   return 0;
 }
 
@@ -51,12 +60,10 @@ void recorded_clock_setup(void) {
   recorded.real = (clock_function *)dlsym(RTLD_NEXT, "clock_gettime");
 }
 
-bool recorded_clock_begin(void) {
-  if (heaptape_lib_mark)
-    return false;
-  for (clockid_t clock = 0; clock < FOLLOWED; clock++)
-    if (may_follow(clock))
-      real_clock(clock, &recorded.begin[clock]);
-  atomic_store_explicit(&recorded.follows, true, memory_order_release);
-  return true;
+void recorded_clock_stay_real(void) {
+  atomic_store_explicit(&recorded.stays_real, true, memory_order_release);
+}
+
+bool recorded_clock_possible(void) {
+  return !heaptape_lib_mark;
 }

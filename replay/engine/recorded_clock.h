@@ -7,20 +7,26 @@
    sleeping until a time (pace.h); gettimeofday, from which deadlines of sleeping background threads are computed.
    Invariants: time starts at the real clock of the same kind and never runs back; it advances only with recorded time,
    so that the replay's speed does not matter; clocks of processor time, and all clocks that the engine itself reads,
-   are real. All clocks are real until recorded_clock_begin: the times that an allocator noted before the first op
-   differ from run to run (jemalloc's purges shift by some milliseconds). */
+   are real. Before the first op, the allocator's clocks stand at the whole second in which they were first read, and
+   follow from there: so what an allocator computes from them is the same in every run. Where a workload has no
+   times, they advance evenly, by RECORDED_CLOCK_STEP_NS for each op. */
 #pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A million calls a second. */
+enum { RECORDED_CLOCK_STEP_NS = 1000 };
+
 /* Finds the real function. Call first in main, in any process. */
 void recorded_clock_setup(void);
 
-/* From now on only recorded time moves the clock. Where a recorder is loaded, which needs the clock for its stamps,
-   returns false, and the clock stays real. */
-bool recorded_clock_begin(void);
+/* All clocks are real from now on. */
+void recorded_clock_stay_real(void);
+
+/* False: a recorder is loaded, which needs the clock for its stamps: it is real. */
+bool recorded_clock_possible(void);
 
 /* The time of the next op, in ns since the recording began. */
 extern _Atomic uint64_t recorded_clock_ns;

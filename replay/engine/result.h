@@ -88,7 +88,8 @@ struct replay_result {
   _Atomic uint32_t died_thread;                   /* thread that received a fatal signal, plus 1 */
   struct error error;
 
-  bool clock_recorded;                  /* the allocator's clock followed recorded time (recorded_clock.h) */
+  bool clock_follows, clock_steps;      /* the allocator's clock followed recorded time, or even steps where no times
+                                           are known (recorded_clock.h) */
   bool aslr;                            /* addresses were randomised; written by the parent's child */
   bool malloc_is_of_libc;               /* no preloaded library defines it */
   uint64_t preloads_missing;            /* bit i: entry i of LD_PRELOAD was not loaded */

@@ -2,7 +2,9 @@
 /* The state of the engine's process while it replays: the workload, its objects, its threads, the shared result.
 
    Job: the state that loop, orders, passes and memory figures share, and the common way to fail. Not its
-   job: filling it in (replay/engine/). Invariants: set up before the first op and not moved afterwards; a worker
+   job: filling it in (replay/engine/). Invariants: nothing of the engine calls malloc; its tables are shared mappings
+   (RssShmem), faulted in before the first op, so that RssAnon minus the baseline is the allocator's; errors end the
+   process after they are stored in the shared result; set up before the first op and not moved afterwards; a worker
    belongs to one live thread at a time; an object's entry is changed only by the thread whose op is on its slot. */
 #pragma once
 
@@ -64,6 +66,7 @@ struct engine {
   struct replay_thread *threads;
   enum touch_policy touch;
   bool paced;
+  bool clock_steps; /* the workload has no times: the clock advances by RECORDED_CLOCK_STEP_NS with each op */
   bool isolated;     /* the workload has objects in the isolated heap */
   uint64_t op_limit; /* UINT64_MAX: none */
 };
@@ -78,3 +81,6 @@ void engine_runs(const struct replay_thread *self);
 
 /* Returns the number of the workload's thread that the calling thread replays, plus 1; 0: none. Async-signal-safe. */
 uint32_t engine_running_thread(void);
+
+/* The engine process's main: fds of the shared area and of the workload. Returns its exit status. */
+int engine_main(int result_fd, int workload_fd);

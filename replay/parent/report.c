@@ -89,7 +89,10 @@ json_t *report_run(const struct run *run) {
     json_object_set_new(out, "null_allocator", json_true());
   if (spec->op_limit)
     json_set_count(out, "op_limit", spec->op_limit);
-  json_object_set_new(out, "clock", json_string(result->clock_recorded ? "recorded" : "real"));
+  json_object_set_new(out, "clock",
+                      json_string(!result->clock_follows ? "real"
+                                  : result->clock_steps  ? "steps"
+                                                         : "recorded"));
   if (spec->disturb_lines > 0)
     json_set_count(out, "disturb_lines", spec->disturb_lines);
   json_object_set_new(out, "aslr", json_boolean(result->aslr));

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "core/base/error.h"
-#include "core/valgrind/command.h"
+#include "core/system/valgrind.h"
 #include "replay/engine/pass.h"
 #include "replay/engine/result.h"
 #include "replay/parent/syscalls.h"

@@ -7,7 +7,7 @@
    below its call instruction, which is the allocator's code only. Threads take turns under Valgrind, so spinning and
    waiting differ from a normal run. */
 #include "core/system/valgrind_requests.h"
-#include "core/valgrind/command.h"
+#include "core/system/valgrind.h"
 #include "replay/engine/loop.h"
 #include "replay/parent/report.h"
 #include "replay/passes/windows.h"

@@ -3,7 +3,6 @@
 
 #include "core/base/assert.h"
 #include "replay/calls/call.h"
-#include "replay/engine/faults.h"
 #include "replay/engine/loaded.h"
 #include "replay/engine/loop.h"
 #include "replay/engine/proc_status.h"

@@ -7,11 +7,11 @@
    itself, so that the engine's accesses do not enter the caches), the model (observe/valgrind/simulate/simulate.h).
    Invariants: the order is the recorded one; each op of the workload is announced exactly once, skipped ones too;
    nothing is written to objects, as the program's own writes are in the stream. */
+#include "core/system/valgrind.h"
 #include "core/system/valgrind_requests.h"
-#include "core/valgrind/command.h"
+#include "core/workload/accesses_read.h"
 #include "replay/engine/loop.h"
 #include "replay/parent/report.h"
-#include "replay/passes/access_stream.h"
 #include "replay/passes/windows.h"
 
 #include <inttypes.h>
@@ -59,6 +59,82 @@ static ALWAYS_INLINE void after_op(const struct step *step, int64_t before) {
 
 static const struct loop_hooks hooks = {.before_op = before_op, .after_op = after_op};
 PASS_LOOP_BY_TURNS(misses, hooks)
+
+/* The stream of recorded accesses, checked against its workload before it is replayed: each item is whole and legal,
+   there are as many EVENT items as ops, and the slots are the workload's. The tool that plays it does not check again.
+ */
+struct access_stream {
+  uint32_t filter_bytes;
+  uint64_t events, accesses; /* numbers of items */
+  bool has_bursts;           /* only bursts have recorded accesses */
+  bool in_burst;             /* while the stream is read */
+  uint64_t bursts;           /* number that begin */
+  uint32_t totals_known;     /* bit i: enum access_total i */
+  uint64_t totals[ACCESS_TOTAL_LIMIT];
+};
+
+static int take_total(struct accesses_reader *reader, struct access_stream *stream, const struct access_item *item,
+                      struct error *error) {
+  if (item->total >= ACCESS_TOTAL_LIMIT || stream->totals_known >> item->total & 1)
+    return error_at(error, reader->path, reader->offset, "total %" PRIu32 " is unknown, or there twice", item->total);
+  stream->totals_known |= 1u << item->total;
+  stream->totals[item->total] = item->value;
+  return 0;
+}
+
+/* Bursts begin and end alternately, except the first item, which marks that there are bursts. */
+static int take_burst(struct accesses_reader *reader, struct access_stream *stream, const struct access_item *item,
+                      struct error *error) {
+  bool is_first = stream->events + stream->accesses == 0 && !stream->has_bursts;
+  if (item->value > 1 || (is_first ? item->value != 0 : !stream->has_bursts || stream->in_burst == item->value))
+    return error_at(error, reader->path, reader->offset, "a burst begins or ends twice");
+  stream->has_bursts = true;
+  stream->in_burst = item->value;
+  stream->bursts += item->value;
+  return 0;
+}
+
+static int take(struct accesses_reader *reader, struct access_stream *stream, const struct access_item *item,
+                uint64_t slots, struct error *error) {
+  if (item->kind == ACCESS_TOTAL)
+    return take_total(reader, stream, item, error);
+  if (stream->totals_known)
+    return error_at(error, reader->path, reader->offset, "an item behind the totals");
+  if (item->kind == ACCESS_BURST)
+    return take_burst(reader, stream, item, error);
+  if (item->kind != ACCESS_EVENT && stream->has_bursts && !stream->in_burst)
+    return error_at(error, reader->path, reader->offset, "an access outside of a burst");
+  if (item->kind == ACCESS_OBJECT && item->object >= slots)
+    return error_at(error, reader->path, reader->offset,
+                    "slot %" PRIu64 ", and the workload has %" PRIu64 ": the stream is damaged, or another workload's",
+                    item->object, slots);
+  if (item->kind == ACCESS_EVENT)
+    stream->events++;
+  else
+    stream->accesses++;
+  return 0;
+}
+
+static int access_stream_check(struct access_stream *stream, const char *path, uint64_t ops, uint64_t slots,
+                               struct error *error) {
+  static struct accesses_reader reader;
+  *stream = (struct access_stream){0};
+  struct access_item item = {.kind = ACCESS_EVENT};
+  int status = accesses_reader_open(&reader, path, error) == 0 ? 1 : -1;
+  stream->filter_bytes = reader.filter_bytes;
+  while (status > 0 && (status = accesses_reader_next(&reader, &item, error)) > 0) {
+    if (take(&reader, stream, &item, slots, error) != 0)
+      status = -1;
+  }
+  accesses_reader_close(&reader);
+  if (status == 0 && stream->events != ops)
+    return error_set(error, path,
+                     "%" PRIu64 " calls, and the workload has %" PRIu64 ": the stream belongs to another workload",
+                     stream->events, ops);
+  if (status == 0 && stream->has_bursts && stream->bursts == 0)
+    return error_set(error, path, "the program was recorded in bursts, and none began: there are no accesses");
+  return status;
+}
 
 static void add_arguments(struct valgrind_command *command, const struct run_spec *spec) {
   valgrind_command_threads(command, spec->threads);

@@ -61,10 +61,10 @@ def test_what_is_live_at_the_end_is_freed_where_it_is(tmp_path):
     assert found["held"]["rss_anon_bytes"] < 256 << 10
 
 
-def test_an_op_apart_in_a_file_of_version_1_is_refused(tmp_path):
+def test_an_op_apart_in_a_file_without_regions_is_refused(tmp_path):
     work = workload(tmp_path, many(10, 100), "size=100=segregate")
     data = bytearray(work.read_bytes())
-    struct.pack_into("<I", data, 8, 1)
+    struct.pack_into("<I", data, 128, 0)
     struct.pack_into("<I", data, 252, zlib.crc32(bytes(data[:252])))
     work.write_bytes(data)
     error = one_error(engine("--pass", "bare", work))

@@ -288,3 +288,13 @@ def test_more_threads_at_a_time_than_valgrinds_own_500_are_counted(tmp_path):
     assert {name: calls[name]["count"] for name in ("malloc", "free")} == dict.fromkeys(
         ("malloc", "free"), threads * turns
     )
+
+
+@needs_tool
+@pytest.mark.parametrize("library", ["libjemalloc.so.2", "libmimalloc.so.2"])
+def test_without_recorded_times_an_allocator_that_reads_the_clock_executes_the_same_twice(threads, library):
+    """Both give memory back by time: the clock advances evenly with the ops."""
+    first, second = (count(threads[0], "--order", "recorded", "--preload", library) for _ in range(2))
+    assert first["clock"] == "steps"
+    assert first["calls"] == second["calls"]
+    assert first["startup_instructions"] == second["startup_instructions"]

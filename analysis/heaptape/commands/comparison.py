@@ -23,8 +23,7 @@ def print_comparison(files: Sequence[Results], baseline: str, form: str = "text"
     there are no tables.
     """
     from heaptape.passes import contention, misses, sharing
-    from heaptape.results.model.time_model import prediction
-    from heaptape.results.model.words import sentences
+    from heaptape.results.model.time_model import prediction, sentences
     from heaptape.show.tables import time_table
     from heaptape.show.tables.usual import comparison
 
@@ -108,8 +107,7 @@ def _print_tables(tables: Sequence["Table"], files: Sequence[Results], form: str
     write_text(STANDARD_OUTPUT, render(tables))
     for file in files:
         for run in file.failures:
-            label = f"{run['allocator']}, {run.get('pass', '?')} pass"
-            console.error(f"{file.path}: {label}: {run['error']}")
+            console.error(f"{file.path}: {run.allocator}, {run.pass_ or '?'} pass: {run.error}")
 
 
 def plot(question: "Question", path: str) -> None:

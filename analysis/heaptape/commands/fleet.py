@@ -7,8 +7,7 @@ from heaptape.commands import fleet_data as data
 from heaptape.commands import fleet_members as members
 from heaptape.commands import fleet_replay as replay
 from heaptape.commands import fleet_store as store
-from heaptape.commands.fleet_subcommand import Subcommand
-from heaptape.commands.outcome import Parser
+from heaptape.commands.outcome import Parser, Subcommand
 
 SUMMARY = "replay many recordings on many machines, and keep what was measured in a store"
 DESCRIPTION = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from heaptape.commands.fleet_members import add_keys, add_store_wait
 from heaptape.commands.fleet_replay import SCHEDULER_WAIT_S, local_workers
-from heaptape.commands.fleet_subcommand import Subcommand
+from heaptape.commands.outcome import Subcommand
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, records, write_bytes, write_text

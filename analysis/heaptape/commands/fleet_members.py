@@ -4,7 +4,7 @@
 import argparse
 from pathlib import Path
 
-from heaptape.commands.fleet_subcommand import Subcommand
+from heaptape.commands.outcome import Subcommand
 from heaptape.common import console
 from heaptape.common.errors import UsageError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
 from heaptape.commands.fleet_members import add_keys, add_store_wait
-from heaptape.commands.fleet_subcommand import Subcommand
+from heaptape.commands.outcome import Subcommand
 from heaptape.common import console
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
@@ -158,14 +158,15 @@ def _dispatched(
     configure()
     from heaptape.fleet.dask_worker import WorkerStart, run_cells
 
-    wait_s = SCHEDULER_WAIT_S if workers is None else None
-    dispatch = Dispatch(run_cells, store.id, arguments.retries, wait_s, tell, on_done)
     if workers is None:
-        return dispatch.run(tasks, arguments.scheduler, security_of(arguments.scheduler, arguments.keys))
+        security = security_of(arguments.scheduler, arguments.keys)
+        dispatch = Dispatch(run_cells, store.id, arguments.retries, SCHEDULER_WAIT_S, tell, on_done)
+        return dispatch.run(tasks, arguments.scheduler, security)
     start = WorkerStart(store.url, arguments.home, arguments.store_wait)
     resources = start.resources(1, machine.available_bytes() // workers)
-    with local_cluster(start, resources, workers, tell) as (address, security):
-        return dispatch.run(tasks, address, security)
+    with local_cluster(start, resources, workers, tell) as (address, own_security, is_any_left):
+        dispatch = Dispatch(run_cells, store.id, arguments.retries, 0, tell, on_done, is_any_left)
+        return dispatch.run(tasks, address, own_security)
 
 
 def _progress(progress: WorkProgress, first: "Left") -> "Callable[[Task, Ended], None]":

@@ -5,7 +5,7 @@ import argparse
 import time
 
 from heaptape.commands.fleet_data import needed
-from heaptape.commands.fleet_subcommand import Subcommand
+from heaptape.commands.outcome import Subcommand
 from heaptape.common import console
 from heaptape.common.output import STANDARD_OUTPUT, print_json, write_text
 

@@ -139,7 +139,7 @@ def limits_of(arguments: argparse.Namespace, command: str) -> "Limits":
 def _write(data: dict, arguments: argparse.Namespace) -> None:
     from heaptape.common.tables import render
     from heaptape.gate.artefact import junit_xml
-    from heaptape.show.tables.gate_table import gate_tables
+    from heaptape.show.tables.decision_tables import gate_tables
 
     if arguments.output:
         write_json(arguments.output, data)

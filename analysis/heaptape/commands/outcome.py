@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""How every command ends: exit statuses, and one line on standard error for what went wrong."""
+"""How every command is parsed and ends: exit statuses, and one line on standard error for what went wrong."""
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
@@ -65,3 +65,12 @@ def status_of(work: Callable[[], int]) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+class Subcommand(NamedTuple):
+    """A command of `heaptape fleet`: what the module of another command has as its names."""
+
+    summary: str
+    description: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]

@@ -240,7 +240,7 @@ def _about(request: Request) -> dict:
 
 def _print(data: dict, request: Request, format_: str) -> None:
     from heaptape.common.tables import render
-    from heaptape.show.tables.tune_table import conclusion, live_lines, tune_tables
+    from heaptape.show.tables.decision_tables import conclusion, live_lines, tune_tables
 
     write_text(STANDARD_OUTPUT, render(tune_tables(data), format_))
     print("\n".join([*conclusion(data), *live_lines(data)]))

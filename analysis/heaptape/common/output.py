@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A command's output: to standard output, or to a file that appears whole or not at all."""
+"""A command's output: to standard output, or to a file that appears whole or not at all; and what it reads."""
 
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -140,3 +141,12 @@ def _umask() -> int:
         if line.startswith("Umask:"):
             return int(line.split()[1], 8)
     return 0o077
+
+
+def file_bytes(path: str | Path) -> bytes:
+    """What a file or pipe holds. Raises OSError; HeaptapeError for a device, which may have no end."""
+    with Path(path).open("rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            raise HeaptapeError(f"{path}: is a device, not a file")
+        return file.read()

@@ -19,7 +19,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.distil.plan import Cells, Plan, column
 from heaptape.results import distilled, misses
-from heaptape.results.timeline import timeline_frame
+from heaptape.results.runs import timeline_frame
 from heaptape.run import exact, replay
 from heaptape.run.registry import Choice
 from heaptape.tape.workload_format import read_workload
@@ -31,7 +31,7 @@ FEWEST_FAMILIES = 2  # on which it has to grow this much: a single allocator may
 
 def growth_percent(timeline: pd.DataFrame) -> float:
     """By how many percent RSS per live byte rose, from where live bytes are first at their most to its highest at the
-    same live bytes (SAME_LIVE). `timeline`: of results.timeline; 0 where it has no live bytes.
+    same live bytes (SAME_LIVE). `timeline`: of runs.timeline_frame; 0 where it has no live bytes.
     """
     full = timeline[timeline["live_bytes"] >= SAME_LIVE * timeline["live_bytes"].max()]
     per_byte = full["rss_anon_bytes"] / full["live_bytes"]

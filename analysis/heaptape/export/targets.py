@@ -11,22 +11,29 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.output import whole_path
-from heaptape.tape.trace import Trace, first_stamps, times_ns
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from heaptape.tape.trace import Trace
 
 POINTS = 2000  # of the curve of live bytes
 COUNTERS = ("rss_anon_bytes", "rss_file_bytes", "vm_size_bytes")
 
 
-def _change(trace: Trace, points: int) -> tuple[np.ndarray, np.ndarray, dict[int, tuple[int, int]]]:
+def _change(trace: "Trace", points: int) -> "tuple[np.ndarray, np.ndarray, dict[int, tuple[int, int]]]":
     """Ends of equal spans of time in ns, bytes requested less bytes released in each, and each thread's first and last
     time. A release's bytes are the request of the last acquire of its address, in file order.
     """
+    import numpy as np
+
+    from heaptape.tape.trace import first_stamps, times_ns
+
     end_ns = int(times_ns(trace, np.array([trace.last_stamp], np.uint64))[0]) + 1
     change = np.zeros(points)
     active: dict[int, tuple[int, int]] = {}
@@ -53,8 +60,12 @@ def _change(trace: Trace, points: int) -> tuple[np.ndarray, np.ndarray, dict[int
     return (np.arange(points) + 1) * (end_ns / points), change, active
 
 
-def write_timeline(trace: Trace, path: Path) -> None:
+def write_timeline(trace: "Trace", path: Path) -> None:
     """Writes the JSON. Raises OSError."""
+    import numpy as np
+
+    from heaptape.tape.trace import times_ns
+
     ends_ns, change, active = _change(trace, POINTS)
     pid = int(trace.info.get("pid") or 1)
     name = trace.info.get("program") or "recording"

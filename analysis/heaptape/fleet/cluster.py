@@ -161,10 +161,11 @@ def serve_scheduler(address: str, keys: str | None, tell: Callable[[str], None])
 @contextlib.contextmanager
 def local_cluster(
     start: "WorkerPlugin", resources: Mapping[str, float], workers: int, tell: Callable[[str], None]
-) -> "Iterator[tuple[str, Security]]":
-    """(address, security) of a scheduler and workers on this machine, of one thread each, that run within the context
-    and end with this process, however that ends. They communicate over the loopback interface by TLS with temporary
-    keys, so that other users of the machine can't submit work. A worker that dies is reported and started again.
+) -> "Iterator[tuple[str, Security, Callable[[], bool]]]":
+    """(address, security, is a worker left?) of a scheduler and workers on this machine, of one thread each, that run
+    within the context and end with this process, however that ends. They communicate over the loopback interface by TLS
+    with temporary keys, so that other users of the machine can't submit work. A worker that dies is reported and
+    started again.
     """
     configure()
     from distributed import LocalCluster
@@ -194,7 +195,7 @@ def local_cluster(
     deaths.cluster = cluster
     with cluster:
         try:
-            yield cluster.scheduler_address, cluster.security
+            yield cluster.scheduler_address, cluster.security, deaths.is_any_left
         finally:
             deaths.cluster = None
             nanny.removeHandler(deaths)
@@ -219,6 +220,11 @@ class _Deaths(logging.Handler):
             task = asyncio.get_running_loop().create_task(self._start_again(self.cluster))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    def is_any_left(self) -> bool:
+        """Is a worker alive, or to be started again?"""
+        workers = self.cluster.workers.values() if self.cluster else []
+        return bool(self._tasks) or any(nanny.is_alive() for nanny in workers)
 
     async def _start_again(self, cluster: "LocalCluster") -> None:
         for attempt in range(RESTARTS):

@@ -99,13 +99,14 @@ def serve_worker(
     line each time.
     """
     host = urlsplit(address).hostname or ""
+    resources = start.resources(threads, memory_bytes)
 
     async def once() -> None:
         worker = distributed.Worker(
             address,
             host=host if is_loopback(host) else None,  # a worker for this machine only listens only on it
             nthreads=threads,
-            resources=start.resources(threads, memory_bytes),
+            resources=resources,
             security=security,
             plugins=(start,),
             dashboard_address=ANY_PORT,
@@ -118,7 +119,7 @@ def serve_worker(
 
     async def serve() -> None:
         while True:
-            with contextlib.suppress(OSError, TimeoutError):  # they end one connection, not the worker
+            with contextlib.suppress(Exception):  # of whatever kind: it ends one connection, not the worker
                 await once()
             await asyncio.sleep(RECONNECT_S)
 

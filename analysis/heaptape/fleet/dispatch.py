@@ -50,8 +50,8 @@ class _Open(Generic[W]):
 
 class Dispatch(Generic[W]):
     """`work`: the function that workers call with the store's id and a task. `retries`: how often a task is tried
-    again. `wait_s`: how long to wait for a scheduler that has gone; None: it and its workers are of this process,
-    and nobody starts others. `on_done`: called with each task that is not tried again.
+    again. `wait_s`: how long to wait for a scheduler that has gone. `on_done`: called with each task that is not tried
+    again. `is_any_left`: for workers of this process, as nobody starts others: is one left?
     """
 
     def __init__(
@@ -59,12 +59,13 @@ class Dispatch(Generic[W]):
         work: Callable[[str, W], Outcome],
         store: str,
         retries: int,
-        wait_s: float | None,
+        wait_s: float,
         tell: Callable[[str], None],
         on_done: Callable[[W, Ended], None] = lambda task, ended: None,
+        is_any_left: Callable[[], bool] | None = None,
     ) -> None:
         self._function, self._store, self._retries, self._wait_s = work, store, retries, wait_s
-        self._tell, self._on_done = tell, on_done
+        self._tell, self._on_done, self._is_any_left = tell, on_done, is_any_left
         self._ended = Ended()
         self._most_memory = math.inf  # of the largest worker
         self._reminded_s = -math.inf
@@ -86,7 +87,7 @@ class Dispatch(Generic[W]):
     def _connected(self, address: str, security: "Security | None") -> "Client":
         from distributed import Client
 
-        until = time.monotonic() + (self._wait_s or 0)
+        until = time.monotonic() + self._wait_s
         while True:
             try:
                 return Client(address, security=security, timeout=CONNECT_S, set_as_default=False)
@@ -163,7 +164,9 @@ class Dispatch(Generic[W]):
             return self._attempted(
                 one, "all workers have another store, or another engine or C library, or at another path"
             )
-        if self._wait_s is None:
+        if self._is_any_left:
+            if self._is_any_left():
+                return True
             raise HeaptapeError("no worker is left on this machine")
         if time.monotonic() - self._reminded_s > REMINDER_S:  # not for each task
             self._reminded_s = time.monotonic()
@@ -187,4 +190,8 @@ class Dispatch(Generic[W]):
 
 
 def _workers(client: "Client") -> dict[str, dict]:
-    return client.scheduler_info(n_workers=-1)["workers"]
+    """All workers, by address; none where the scheduler has gone, as the tasks will show."""
+    try:
+        return client.scheduler_info(n_workers=-1)["workers"]
+    except OSError:
+        return {}

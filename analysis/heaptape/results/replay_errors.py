@@ -5,11 +5,13 @@
 docs/methods/FIDELITY.md. Without numpy, as every comparison needs this.
 """
 
-import json
-import math
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
 
 from heaptape.common.errors import HeaptapeError
 
@@ -21,6 +23,24 @@ UNPREDICTED_PERCENT = 100
 NAMES = {"peak_rss": "peak RSS", "mean_rss": "mean RSS", "vm_size": "VmSize", "bare_cpu": "bare CPU"}
 
 
+class Error(msgspec.Struct):
+    """In percent of the live program's figure; of 9 in 10 programs."""
+
+    p90: Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
+
+
+class FigureErrors(msgspec.Struct):
+    all: Error
+    allocators: dict[str, Error]
+
+
+class Table(msgspec.Struct):
+    schema: Literal[1]
+    baseline: str
+    apps: list[str]
+    figures: dict[str, FigureErrors]
+
+
 def error_percent(figure: str, allocator: str) -> float | None:
     """How far a replay's figure may be off, in percent of the live program's: 9 of 10 programs were within it.
 
@@ -29,14 +49,12 @@ def error_percent(figure: str, allocator: str) -> float | None:
     baseline, the allocator that programs were recorded on.
     """
     table = known()
-    if not table or figure not in table["figures"]:
+    if not table or figure not in table.figures:
         return None
-    name = allocator.partition(":")[0]
-    if allocator == table["baseline"]:
+    if allocator == table.baseline:
         return 0.0
-    errors = table["figures"][figure]
-    found = errors["allocators"].get(name, errors["all"])
-    return float(found["p90"])
+    errors = table.figures[figure]
+    return errors.allocators.get(allocator.partition(":")[0], errors.all).p90
 
 
 def errors_of(figures: Iterable[str], allocators: Iterable[str]) -> dict[str, float]:
@@ -48,21 +66,6 @@ def errors_of(figures: Iterable[str], allocators: Iterable[str]) -> dict[str, fl
         if values:
             found[figure] = max(values)
     return found
-
-
-def is_replay(data: dict) -> bool:
-    """Were these results made by replaying? A table published elsewhere does not have our errors."""
-    return isinstance(data.get("heaptape"), dict)
-
-
-def carried(results: Iterable[dict]) -> Callable[[str, str, str], float]:
-    """For verdicts: (figure, a, b) -> the larger error of the two; 0 if none is known, or not all results are ours."""
-    ours = all(is_replay(data) for data in results)
-
-    def error(figure: str, a: str, b: str) -> float:
-        return max(errors_of([figure], [a, b]).values(), default=0.0) if ours else 0.0
-
-    return error
 
 
 def sentence(figures: Iterable[str], allocators: Iterable[str]) -> str:
@@ -84,37 +87,20 @@ def sentence(figures: Iterable[str], allocators: Iterable[str]) -> str:
     return f"Error of replays against live programs, 90th percentile: {found}. By allocator: docs/methods/FIDELITY.md."
 
 
-def known() -> dict | None:
+def known() -> Table | None:
     """The table; None if there is none, or it has too few apps."""
     return _load(FILE)
 
 
 @cache
-def _load(path: Path) -> dict | None:
+def _load(path: Path) -> Table | None:
     try:
-        table = json.loads(path.read_text())
+        table = msgspec.json.decode(path.read_bytes(), type=Table)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise HeaptapeError(f"{path}: {error}") from None
-    if not _is_sound(table):
-        raise HeaptapeError(f"{path}: not a table of errors")
-    return table if len(table["apps"]) >= FEWEST_APPS else None
-
-
-def _is_sound(table: object) -> bool:
-    if not isinstance(table, dict) or table.get("schema") != 1 or not isinstance(table.get("baseline"), str):
-        return False
-    if not isinstance(table.get("apps"), list) or not isinstance(table.get("figures"), dict):
-        return False
-    for errors in table["figures"].values():
-        if not isinstance(errors, dict) or not isinstance(errors.get("allocators"), dict):
-            return False
-        for one in (errors.get("all"), *errors["allocators"].values()):
-            value = one.get("p90") if isinstance(one, dict) else None
-            if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
-                return False
-    return True
+        raise HeaptapeError(f"{path}: not a table of errors: {error}") from None
+    return table if len(table.apps) >= FEWEST_APPS else None
 
 
 def _rounded(percent: float) -> str:

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A run's label and numbers, without pandas."""
+"""A run's label, numbers and memory over progress; without pandas at import."""
 
 import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def label(allocator: object, variant: object) -> str:
@@ -18,3 +23,15 @@ def number(value: object) -> float | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
     return None
+
+
+def timeline_frame(run: Mapping) -> "pd.DataFrame":
+    """run["timeline"] as columns position (ops), rss_anon_bytes, vm_size_bytes, live_bytes; empty if it is missing.
+
+    >>> timeline_frame({"timeline": [[0, 4096, 8192, 100], [50, 12288, 16384, 9000]]})["rss_anon_bytes"].max()
+    np.float64(12288.0)
+    """
+    import pandas as pd
+
+    columns = ["position", "rss_anon_bytes", "vm_size_bytes", "live_bytes"]
+    return pd.DataFrame([row[:4] for row in run.get("timeline", [])], columns=columns, dtype=float)

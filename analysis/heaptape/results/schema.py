@@ -11,20 +11,19 @@ import math
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
 import pandas as pd
 
 from heaptape.common import console
 from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.input import file_bytes
+from heaptape.common.output import file_bytes
 from heaptape.results import blame, margins, misses
-from heaptape.results.runs import label, label_of, number
+from heaptape.results.runs import label, label_of, number, timeline_frame
 from heaptape.results.structs import Contention, Misses, ResultsFile, Run
-from heaptape.results.timeline import timeline_frame
 from heaptape.tape.embedded import is_page, unpack
 from heaptape.tape.memory_map import CompactMap, decode, without_gaps
 
@@ -49,28 +48,64 @@ RUN_METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 HELD_METRICS = {"held_rss": "rss_anon_bytes", "purged_rss": "purged_rss_anon_bytes"}
 
 
-@dataclass(frozen=True)
+class _Head(msgspec.Struct):
+    workload: dict | None = None
+
+
 class Results:
-    """One results file. `data` is the JSON object unchanged, `parsed` the same as types; `runs` and `measured` are the
-    runs that are not failures, in the same order, as JSON and as types.
+    """One results file. `parsed`: the JSON as types; `data`: the same as it stands in the file, decoded when asked for;
+    `measured` and `runs`: the runs that are not failures, in the same order, as types and as JSON.
     """
 
-    path: str
-    data: dict
+    def __init__(self, path: str, content: dict | bytes) -> None:
+        """`content`: the JSON object, or its text."""
+        self.path, self._content = path, content
+
+    @cached_property
+    def data(self) -> dict:
+        if isinstance(self._content, dict):
+            return self._content
+        with _no_collection():
+            return json.loads(self._content)
 
     @cached_property
     def parsed(self) -> ResultsFile:
         """Raises HeaptapeError if the data has not the shape of results."""
+        if isinstance(self._content, bytes):
+            try:
+                return msgspec.json.decode(self._content, type=ResultsFile)
+            except (msgspec.MsgspecError, UnicodeError, RecursionError):
+                pass  # what is wrong is said below, in the words for data of any source; and JSON may have NaN
         return checked(self.path, self.data, ResultsFile)
 
-    @cached_property
+    @property
     def measured(self) -> list[Run]:
         return [run for run in self.parsed.runs if run.error is None]
 
     @property
+    def is_replay(self) -> bool:
+        """Were these results made by replaying? A table published elsewhere does not have our errors."""
+        return self.parsed.heaptape is not None
+
+    @property
+    def failures(self) -> list[Run]:
+        """Runs that failed: they have an `error`."""
+        return [run for run in self.parsed.runs if run.error is not None]
+
+    @property
+    def runs(self) -> list[dict]:
+        """Runs that measured something."""
+        return [run for run in self.data["runs"] if run.get("error") is None]
+
+    @cached_property
     def workload(self) -> dict:
         """The "workload" object; empty if missing."""
-        return _object(self.data.get("workload"))
+        if isinstance(self._content, dict):
+            return _object(self.data.get("workload"))
+        try:
+            return msgspec.json.decode(self._content, type=_Head).workload or {}
+        except msgspec.MsgspecError:  # JSON with NaN
+            return _object(self.data.get("workload"))
 
     @property
     def name(self) -> str:
@@ -78,28 +113,16 @@ class Results:
         return console.printable(str(self.workload.get("name") or Path(self.path).stem))
 
     @property
-    def runs(self) -> list[dict]:
-        """Runs that measured something."""
-        return [run for run in self.data["runs"] if "error" not in run]
-
-    @property
-    def failures(self) -> list[dict]:
-        """Runs that failed: they have an "error"."""
-        return [run for run in self.data["runs"] if "error" in run]
-
-    @property
     def labels(self) -> list[str]:
         """Allocators in the order in which they were chosen (or first ran, if the file does not have that order)."""
-        chosen = [
-            label(a.get("name"), a.get("variant")) for a in self.data.get("allocators") or [] if isinstance(a, dict)
-        ]
-        return list(dict.fromkeys(chosen + [label_of(run) for run in self.data["runs"]]))
+        chosen = [label(one.name, one.variant) for one in self.parsed.allocators or []]
+        return list(dict.fromkeys(chosen + [run.label for run in self.parsed.runs]))
 
     @cached_property
     def _figures(self) -> pd.DataFrame:
         """The figures, without the names of workload and round."""
         stand_in = margins.stand_in(self.workload)
-        raw = dict(zip(map(id, self.measured), self.runs))
+        raw = dict(zip(map(id, self.measured), self.runs)) if stand_in else {}
         rows: list[tuple] = []
         for metric, unit, run, value in _file_figures(self):
             value, margin = stand_in.of_whole(metric, raw[id(run)], value) if stand_in else (value, 0.0)
@@ -138,7 +161,7 @@ class Results:
     @property
     def experiment_labels(self) -> set[str]:
         """Labels of runs that `heaptape whatif` made of rewritten workloads."""
-        return {label for about in self.data.get("whatif") or [] for label in about.get("labels", {}).values()}
+        return {label for one in self.parsed.whatif or [] for label in one.labels.values()}
 
     def blame(self, by: str | None = None) -> pd.DataFrame:
         """Who holds the memory, one row per allocator, position, grouping (all, or `by`) and group: columns
@@ -179,8 +202,18 @@ def results(path: str | Path) -> Results:
 def all_results(path: str | Path) -> list[Results]:
     """Reads a results file, or all results that a report holds, in its order. Raises like `results`."""
     text = sys.stdin.buffer.read() if path == "-" else file_bytes(path)
-    with _no_collection():
-        return [_checked(str(path), data) for data in _objects(str(path), text)]
+    contents: Iterable[dict | bytes] = [text]
+    if is_page(text):
+        with _no_collection():
+            contents = list(unpack(str(path), text))
+    found = [Results(str(path), content) for content in contents]
+    try:
+        for one in found:
+            _ = one.parsed  # refuses what are no results
+    except (ValueError, RecursionError) as error:
+        where = f"offset {error.pos}: " if isinstance(error, json.JSONDecodeError) else ""
+        raise HeaptapeError(f"{path}: {where}not a results file (no JSON)") from error
+    return found
 
 
 @contextmanager
@@ -193,25 +226,6 @@ def _no_collection() -> Iterator[None]:
     finally:
         if before:
             gc.enable()
-
-
-def _objects(path: str, text: bytes) -> Iterator[object]:
-    if is_page(text):
-        yield from unpack(path, text)
-        return
-    try:
-        yield json.loads(text)
-    except (ValueError, RecursionError) as error:
-        where = f"offset {error.pos}: " if isinstance(error, json.JSONDecodeError) else ""
-        raise HeaptapeError(f"{path}: {where}not a results file (no JSON)") from error
-
-
-def _checked(path: str, data: object) -> Results:
-    parsed = checked(path, data, ResultsFile)
-    assert isinstance(data, dict)
-    found = Results(path, data)
-    found.__dict__["parsed"] = parsed  # not converted again
-    return found
 
 
 def figures(files: Iterable[Results]) -> pd.DataFrame:

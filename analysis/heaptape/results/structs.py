@@ -566,6 +566,29 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
         return label(self.allocator, self.variant)
 
 
+class WhatifGroup(msgspec.Struct):
+    """A group of objects, and how much of it an experiment treated otherwise (core/workload/WORKLOAD.md)."""
+
+    group: Text = None
+    objects: Count = None
+    bytes: Count = None
+    peak_live_bytes: Count = None
+    chunks: Count = None
+    left_alone: Count = None
+
+
+class Whatif(msgspec.Struct):
+    """An experiment of `heaptape whatif`. `labels`: of an allocator -> of its runs in the experiment; `positions`: rows
+    of a position in the trace and the same in the experiment's workload.
+    """
+
+    name: str = ""
+    groups: list[WhatifGroup] = []
+    workload: Workload | None = None
+    labels: dict[str, str] = {}
+    positions: list[tuple[int, int]] = []
+
+
 class ResultsFile(msgspec.Struct):
     """The costs of one workload under allocators: an R.json of heaptape."""
 
@@ -581,7 +604,7 @@ class ResultsFile(msgspec.Struct):
     noise: AllNoise | None = None
     allocators: list[Column] | None = None
     agreement: list[dict[str, Any]] | None = None
-    whatif: list[dict[str, Any]] | None = None
+    whatif: list[Whatif] | None = None
 
     def __post_init__(self) -> None:
         if self.schema != SCHEMA:

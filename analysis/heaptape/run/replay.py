@@ -27,7 +27,7 @@ from heaptape.run.engine_process import Command, Processes, failure, run_to_end,
 from heaptape.run.passes import BY_NAME, OF_ACCESSES
 from heaptape.run.registry import Choice, sha256_of
 from heaptape.run.rounds import Rounds, Run, Settings, baseline_of, widest_interval
-from heaptape.run.slow_calls import tell_system_calls
+from heaptape.run.slow_calls import attach_syscalls
 from heaptape.tape.workload_format import is_workload, read_workload
 
 ROOM_BYTES = 256 << 20  # of an engine in addition to its objects: the tool's tables, the allocator's own memory
@@ -199,7 +199,7 @@ def replay(
         total = max(rounds.least(), len(finished) + len(runs))
         progress = _Progress(on_progress, len(finished), runs, total)
         finished += make_runs(engine, runs, progress.of, on_failure)
-    tell_system_calls(finished)
+    attach_syscalls(finished)
     on_progress(None, 1.0)
     hz = next((r["cycles_hz"] for r in finished if "cycles_hz" in r), None)
     return {

@@ -6,7 +6,7 @@ and the ops before them. Both have the recorded position, by which the two are j
 from collections import Counter
 
 
-def tell_system_calls(runs: list[dict]) -> None:
+def attach_syscalls(runs: list[dict]) -> None:
     """Adds `syscalls` to each of a time run's `slowest` calls: {kind: count} of the op at the same position in the
     allocator's memory pass; {}: none. Left out if no memory run has them (none made, system calls not counted, rows
     lost before that position).

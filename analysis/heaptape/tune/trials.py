@@ -108,7 +108,7 @@ def _cpu_ns(runs: Mapping[str, dict], penalties: Penalties | None) -> float:
     """CPU time by the model of time in ns, with each penalty in the middle of its range."""
     if penalties is None:
         raise ValueError("no penalties were measured")
-    misses, memory = (msgspec.convert(runs[pass_], Run) for pass_ in ("misses", "memory"))
+    misses, memory = (msgspec.convert({"allocator": ""} | runs[pass_], Run) for pass_ in ("misses", "memory"))
     counted = counts.of_misses(misses.misses or Misses(), memory, penalties)
     return sum(term.count * term.penalty.middle for term in counted.terms)
 

@@ -18,9 +18,9 @@ from synthetic_results import make_results, write
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTED = (
-    "show.figures.axes", "profile.data", "profile.trace", "results.comparing.compare", "results.schema",
+    "show.figures.axes", "profile.data", "results.comparing.compare", "results.schema",
     "results.comparing.summary",
-    "results.timeline",
+    "results.runs",
 )  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def test_the_page_about_python_runs_from_top_to_bottom(inside, capsys):
         exec(compile(block, "docs/use/PYTHON.md", "exec"), names)
     output = capsys.readouterr().out
     assert "2 threads 6666 events 0 dropped" in output
-    assert "small.json 0 not a trace" in output
+    assert "small.json 0 not a heaptape trace" in output
     assert (inside / "comparison.png").stat().st_size > 10_000
 
 

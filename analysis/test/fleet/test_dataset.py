@@ -307,8 +307,8 @@ def test_workers_of_a_scheduler_ingest_what_one_process_does(tapes, tmp_path):
     todo = ingest.batches([str(one) for one in (*tapes, broken)], ingest.Labels())
     told: list[str] = []
     start = WorkerStart(store.url, HERE, 0)
-    with local_cluster(start, start.resources(1, 1 << 30), 1, told.append) as (address, security):
-        ended = Dispatch(run_batch, store.id, 0, None, told.append).run(todo, address, security)
+    with local_cluster(start, start.resources(1, 1 << 30), 1, told.append) as (address, security, is_any_left):
+        ended = Dispatch(run_batch, store.id, 0, 0, told.append, is_any_left=is_any_left).run(todo, address, security)
     assert ended.done == 7
     assert list(ended.failed) == [str(broken)]
     assert str(broken) in told[0]

@@ -176,17 +176,19 @@ def test_a_worker_of_another_store_is_reported_and_nothing_is_run_there(fleet, k
 
 def test_a_local_worker_that_cannot_be_started_again_is_reported_and_ends_the_command(workloads, tmp_path, monkeypatch):
     monkeypatch.setitem(cluster.SETTINGS, "distributed.scheduler.no-workers-timeout", "1s")
+    monkeypatch.setattr(cluster, "RESTARTS", 1)
     store, lines = tmp_path / "s", []
     plan(store, workloads[0])
     opened = open_store(str(store))
     (found,) = plans_of(opened)
     start = WorkerStart(str(store), default_home(), 0)
-    with local_cluster(start, start.resources(1, 1 << 30), 1, lines.append) as (address, security):
+    with local_cluster(start, start.resources(1, 1 << 30), 1, lines.append) as (address, security, is_any_left):
         (store / "store.json").write_text("{}")
         (worker,) = workers_of(psutil.Process())
         worker.kill()
+        dispatch = Dispatch(run_cells, opened.id, 0, 0, lines.append, is_any_left=is_any_left)
         with pytest.raises(HeaptapeError, match="no worker is left"):
-            Dispatch(run_cells, opened.id, 0, None, lines.append).run(list(found.tasks()), address, security)
+            dispatch.run(list(found.tasks()), address, security)
     assert f"Worker process {worker.pid} was killed by signal 9: started again" in lines
 
 

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 import scipy
-from heaptape.results.comparing.effects import cliffs_delta, correction, hedges_g, hedges_g_unpaired
+from heaptape.results.comparing.verdicts import cliffs_delta, correction, hedges_g, hedges_g_unpaired
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -13,9 +13,9 @@ from heaptape.results.comparing.compare import long_table, relative
 from heaptape.results.comparing.summary import in_words
 from heaptape.results.comparing.verdicts import verdicts
 from heaptape.results.schema import Results, figures, results
+from heaptape.show.tables.decision_tables import conclusion
 from heaptape.show.tables.frames import cost
 from heaptape.show.tables.kinds import KINDS, Question
-from heaptape.show.tables.tune_table import conclusion
 from heaptape.show.tables.usual import comparison
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -27,7 +27,7 @@ from tests.examples import examples
 WEIGHT = 100  # of the only kept window
 EXPECTED = {"instructions": 1.0, "rss-peak": 2.0}
 MANIFEST = {
-    "version": 1,
+    "version": 2,
     "kind": "both",
     "whole": {"name": "server", "sha256": "0" * 64, "ops": 5_000_000, "threads": 4, "peak_live_bytes": 4 << 20},
     "ratio": 0.01,

@@ -14,8 +14,7 @@ from heaptape.common.tables import render_text
 from heaptape.results.model.counts import counts
 from heaptape.results.model.geometry import Geometry
 from heaptape.results.model.penalties import Penalty, kept, penalties, plan
-from heaptape.results.model.time_model import COUNT_ERROR_PERCENT, prediction, ratio_bounds
-from heaptape.results.model.words import in_words, time_sentences
+from heaptape.results.model.time_model import COUNT_ERROR_PERCENT, in_words, prediction, ratio_bounds, time_sentences
 from heaptape.show.tables import time_table
 from heaptape.show.tables.kinds import KINDS, Question
 from results.planted import measurement, measurement_with_near, misses, quantiles, results
@@ -171,6 +170,25 @@ def test_the_allocators_start_up_counts():
     runs[2]["startup_instructions"] = 1_000_000
     found = row(prediction([results({}, tuple(runs))], "glibc"), "other", "instructions")
     assert found["ns"] == pytest.approx(2_000_000 * ALLOCATOR)
+
+
+def test_the_start_ups_page_faults_count_where_its_instructions_do():
+    """An empty program: tcmalloc's libraries have a thousand faults more than glibc's."""
+    runs = [dict(run) for run in instructions_runs()]
+    runs[1]["startup_page_faults"], runs[3]["startup_page_faults"] = 129, 1127
+    found = row(prediction([results({}, tuple(runs))], "glibc"), "other", "page faults")
+    assert found["ns"] == pytest.approx((90 + 1127 - 100 - 129) * FAULT)
+
+
+def test_string_instructions_without_accesses_are_those_of_the_calls_and_the_start_up():
+    """Those of the calls stand for all ops, those of the start-up for themselves."""
+    runs = [dict(run) for run in instructions_runs()]
+    for run, calls, start in ((runs[0], 10, 1), (runs[2], 30, 2)):
+        run |= {"op_limit": 250, "string_instructions": calls, "string_bytes": 1000 * calls}
+        run |= {f"startup_process_{key}": start * 100 for key in ("string_instructions", "string_bytes")}
+        run["instructions_total"] = 0
+    found = row(prediction([results({}, tuple(runs))], "glibc"), "other", "instructions")
+    assert found["ns"] == pytest.approx(180 * math.sqrt(8 * 10) + 80_100 * math.sqrt(0.02 * 0.04))
 
 
 def test_instructions_of_the_first_ops_stand_for_all_ops():

@@ -6,8 +6,7 @@ beginnings.
 import pytest
 from heaptape.passes.misses import bursts_in_words
 from heaptape.passes.misses import usual as misses_tables
-from heaptape.results.model.time_model import prediction
-from heaptape.results.model.words import sentences, time_sentences
+from heaptape.results.model.time_model import prediction, sentences, time_sentences
 from heaptape.show.tables import time_table
 from results.planted import misses, results
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Slow calls meet the system calls of the same position."""
 
-from heaptape.run.slow_calls import tell_system_calls
+from heaptape.run.slow_calls import attach_syscalls
 
 
 def runs(lost=0):
@@ -17,12 +17,12 @@ def runs(lost=0):
 
 def test_slow_call_has_the_system_calls_of_its_position():
     made = runs()
-    tell_system_calls(made)
+    attach_syscalls(made)
     assert [call["syscalls"] for call in made[0]["slowest"]] == [{"mmap": 2, "madvise": 1}, {}, {"munmap": 1}, {}]
 
 
 def test_unknown_system_calls_are_left_out():
     made = runs(lost=3)
-    tell_system_calls(made)
+    attach_syscalls(made)
     assert ["syscalls" in call for call in made[0]["slowest"]] == [True, True, False, False]
     assert "syscalls" not in made[2]["slowest"][0]

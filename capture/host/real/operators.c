@@ -114,8 +114,8 @@ static uint32_t take(void **target, void *function, void *missing, uint32_t flag
   return 0;
 }
 
-/* Looks the operators up from handle. */
-static void look_up(void *handle) {
+/* Finds the operators from handle. */
+static void find_from(void *handle) {
   struct operators found = {.flags = OPERATORS_FOUND | OPERATORS_RECORDED};
   struct ranges in_standard = {.count = 0}, in_others = {.count = 0};
   dl_iterate_phdr(add_standard, &in_standard);
@@ -216,7 +216,7 @@ static void find(const void *caller) {
   void *library = real_began_with_cpp() ? RTLD_NEXT : NULL;
   if (!library) /* what dlopen does to the program's objects is recorded: it may free objects of the dynamic linker */
     library = library_with_operators(caller);
-  look_up(library ? library : RTLD_NEXT);
+  find_from(library ? library : RTLD_NEXT);
   errno = error;
 }
 

@@ -69,7 +69,7 @@ static bool contains(const struct dl_phdr_info *object, uintptr_t address) {
   return false;
 }
 
-static int look_in(struct dl_phdr_info *object, size_t bytes, void *context) {
+static int find_in(struct dl_phdr_info *object, size_t bytes, void *context) {
   (void)bytes;
   struct wanted *wanted = context;
   if (!contains(object, wanted->address))
@@ -80,6 +80,6 @@ static int look_in(struct dl_phdr_info *object, size_t bytes, void *context) {
 
 const ElfW(Sym) * symbols_find_near(const void *address, const char *name) {
   struct wanted wanted = {(uintptr_t)address, name, NULL};
-  dl_iterate_phdr(look_in, &wanted);
+  dl_iterate_phdr(find_in, &wanted);
   return wanted.found;
 }

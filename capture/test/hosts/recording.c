@@ -28,23 +28,33 @@ static void remove_directory(void) {
   rmdir(directory);
 }
 
+static const char *started_as;
+
+const char *claim_name(void) {
+  const char *slash = strrchr(started_as, '/');
+  return slash ? slash + 1 : started_as;
+}
+
 int main(int argc, char **argv) {
+  const struct claim *claim = claims;
+  started_as = argv[0];
+  while (claim->name && strcmp(claim->name, claim_name()) != 0)
+    claim++;
+  CHECK(claim->name, "%s is no claim", claim_name());
   if (argc > 1) {
     host_arguments = argv + 2;
-    return host();
+    return claim->host();
   }
   owner = getpid();
   CHECK(mkdtemp(directory) && chdir(directory) == 0, "%s", directory);
   atexit(remove_directory);
-  return test();
+  return claim->test();
 }
 
+/* Drivers are started by their absolute path, under the claim's name. */
 const char *self_path(void) {
-  static char path[PATH_MAX];
-  ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-  CHECK(length > 0, "/proc/self/exe");
-  path[length] = '\0';
-  return path;
+  CHECK(started_as[0] == '/', "%s", started_as);
+  return started_as;
 }
 
 /* The test is OUT/test/capture/NAME. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* For the tests of this folder: runs a program under the recorder that was built beside the test, and reads its output.
 
-   Every test is driver and host in one: without arguments it is the driver, with arguments (the first is "host") it is
-   the program that is recorded. */
+   A program holds several claims, and is linked under the name of each. Every one is driver and host in one: without
+   arguments it is the driver, with arguments (the first is "host") it is the program that is recorded. */
 #pragma once
 
 #include "core/test/check.h"
@@ -11,10 +11,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Defined by the test: test runs without arguments, in an empty directory that is removed at exit, host with arguments.
-   They return the exit status. */
-int test(void);
-int host(void);
+/* Defined by the program; ends with a null name. test runs without arguments, in an empty directory that is removed at
+   exit, host with arguments. They return the exit status. */
+struct claim {
+  const char *name;
+  int (*test)(void);
+  int (*host)(void);
+};
+extern const struct claim claims[];
+
+/* The claim that this process is for: a host that executes itself gives it as the first word. */
+const char *claim_name(void);
 extern char **host_arguments; /* those after the first; ends with NULL */
 
 struct recorded {

@@ -27,7 +27,7 @@ void accesses_set_bursts(Bool in_burst);
 void accesses_begin(void);
 IRSB *accesses_instrument(IRSB *in, const struct translation *translation);
 
-/* The requests EVENT and RECORDING (core/valgrind/requests.h). */
+/* The requests EVENT and RECORDING (core/system/valgrind_requests.h). */
 Bool accesses_take_event(const UWord *arguments);
 Bool accesses_set_recording(const UWord *arguments);
 

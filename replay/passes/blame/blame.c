@@ -3,12 +3,11 @@
 
 #include "core/base/assert.h"
 #include "core/base/os.h"
-#include "replay/engine/faults.h"
 #include "replay/engine/loaded.h"
 #include "replay/engine/loop.h"
+#include "replay/engine/proc_status.h"
 #include "replay/memory/memory_map.h"
 #include "replay/passes/blame/attribution.h"
-#include "replay/passes/blame/births.h"
 #include "replay/passes/blame/groups.h"
 #include "replay/passes/memory.h"
 

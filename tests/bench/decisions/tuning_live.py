@@ -21,7 +21,7 @@ from heaptape.common.home import default_home
 from heaptape.results.cells import signed
 from heaptape.run import capture, recipes
 from heaptape.run.recipes import Recipe
-from heaptape.show.tables.tune_table import environment_line
+from heaptape.show.tables.decision_tables import environment_line
 
 from tests.support import HEAPTAPE, REPOSITORY, info
 

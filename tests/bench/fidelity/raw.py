@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.input import file_bytes
-from heaptape.common.output import write_bytes
+from heaptape.common.output import file_bytes, write_bytes
 
 from tests.bench.fidelity.certificate import BASELINE
 

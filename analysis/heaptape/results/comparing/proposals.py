@@ -254,17 +254,17 @@ def tried(file: Results, promised: pd.DataFrame, positions: Mapping[str, int]) -
     values = values.reindex(columns=list(METRICS))
     there = file.holders()
     rows = []
-    for about in file.data["whatif"]:
-        for original, label in about["labels"].items():
-            row = promised[(promised["allocator"] == original) & (promised["experiment"] == about["name"])]
+    for about in file.parsed.whatif or []:
+        for original, label in about.labels.items():
+            row = promised[(promised["allocator"] == original) & (promised["experiment"] == about.name)]
             saved = values.reindex([original, label]).to_numpy(float)
             place = positions[original]
-            before, after = _parts(there, original, place), _parts(there, label, dict(about["positions"])[place])
+            before, after = _parts(there, original, place), _parts(there, label, dict(about.positions)[place])
             rows.append(
                 (row.iloc[0].to_dict() if len(row) else {})
                 | {
                     "allocator": original,
-                    "experiment": about["name"],
+                    "experiment": about.name,
                     "position": place,
                     "rss_bytes": before["rss_anon_bytes"],
                     "found_saving_bytes": before["rss_anon_bytes"] - after["rss_anon_bytes"],

@@ -116,7 +116,7 @@ def _calls(file: Results, baseline: str) -> list[str]:
 
 
 def _failures(file: Results) -> list[str]:
-    failures = pd.Series([f"{run['allocator']} ({run.get('pass', '?')} pass)" for run in file.failures], dtype=str)
+    failures = pd.Series([f"{run.allocator} ({run.pass_ or '?'} pass)" for run in file.failures], dtype=str)
     return [
         f"{count} run{'s' * (count > 1)} of {name} failed and are left out."
         for name, count in failures.value_counts().items()

@@ -124,6 +124,7 @@ def of_calls(instructions: Run, memory: Run, file: Results, penalties: Penalties
         missing.append(CALLS_AND_START)
     faults = memory.page_faults
     if faults is not None:
+        faults += memory.startup_page_faults or 0.0  # as of the instructions, loading the allocator's libraries counts
         terms.append(Term("page_faults", FAULTS, faults, penalties.page_fault))
         named[FAULTS] = (faults, penalties.page_fault.middle)
     else:

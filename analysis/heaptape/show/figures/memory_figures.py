@@ -23,8 +23,8 @@ from matplotlib.patches import Rectangle
 from heaptape.passes import fragmentation
 from heaptape.results import margins
 from heaptape.results.blame import GROUP
+from heaptape.results.runs import timeline_frame
 from heaptape.results.schema import Results, label_of, number
-from heaptape.results.timeline import timeline_frame
 from heaptape.show.figures import axes as plots
 from heaptape.show.figures import memory_plots
 from heaptape.tape.memory_map import CompactMap, decode, without_gaps

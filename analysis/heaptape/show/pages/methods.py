@@ -91,7 +91,7 @@ def settings(file: Results) -> Rows:
     ]
     rows += [
         (name.replace("_", " "), str(value) if name == "seed" else _plain(value))
-        for name, value in _items(file.data.get("settings"))
+        for name, value in _items(file.parsed.settings)
     ]
     rows += [(f"heaptape, {name}", _plain(value)) for name, value in _items(file.data.get("heaptape"))]
     created, elapsed = file.parsed.created_unix_s, file.parsed.elapsed_s
@@ -155,7 +155,7 @@ def losses(file: Results) -> Rows:
         rows.append(("lost or repaired", "; ".join(found) or "nothing: the history was proved legal as recorded"))
     rows.append(("what the source could not record", ", ".join(workload.lacks or []) or None))
     failed = file.failures
-    rows.append(("runs that failed", f"{len(failed)} of {len(file.data['runs'])}" if failed else None))
+    rows.append(("runs that failed", f"{len(failed)} of {len(file.parsed.runs)}" if failed else None))
     return _known(rows)
 
 

@@ -19,7 +19,7 @@ from heaptape.passes import contention, misses, sharing
 from heaptape.results.cells import grouped
 from heaptape.results.comparing.compare import allocator_order
 from heaptape.results.comparing.summary import VerdictTexts, sentences, verdicts_in_words, warnings
-from heaptape.results.model import words
+from heaptape.results.model import time_model
 from heaptape.results.model.time_model import prediction
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.show.pages import holders
@@ -107,7 +107,7 @@ def _section(file: Results, baseline: str, verdicts: VerdictTexts) -> Section:
     order = allocator_order([file])
     here = baseline if baseline in order else order[0]
     predicted = prediction([file], here)
-    time_sentences = words.sentences(predicted, [file], here)
+    time_sentences = time_model.sentences(predicted, [file], here)
     return Section(
         file.name,
         [*time_sentences, *sentences(file, baseline, verdicts), *contention.sentences([file])],

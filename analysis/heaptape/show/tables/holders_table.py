@@ -191,9 +191,9 @@ def experiments(file: Results, where: str = "peak") -> pd.DataFrame:
     position by number is the trace's, mapped to the experiment's.
     """
     there, parts = file.holders(), []
-    for about in file.data.get("whatif") or []:
-        mapped = {str(place): str(other) for place, other in about.get("positions") or []}
-        for original, label in about.get("labels", {}).items():
+    for about in file.parsed.whatif or []:
+        mapped = {str(place): str(other) for place, other in about.positions}
+        for original, label in about.labels.items():
             if original in there and label in there:
                 one = Side(original, there[original], where)
                 other = Side(label, there[label], mapped.get(where, where))

@@ -15,7 +15,7 @@ from heaptape.results.comparing import sweeps, verdicts
 from heaptape.results.comparing.compare import allocator_order
 from heaptape.results.comparing.corners import Corners
 from heaptape.results.comparing.intervals import Method
-from heaptape.results.model import words
+from heaptape.results.model import time_model
 from heaptape.results.model.time_model import prediction
 from heaptape.results.schema import Results
 from heaptape.show.tables import corner_tables, holders_table, time_table
@@ -49,7 +49,7 @@ class Question:
 
     @property
     def time_sentences(self) -> list[str]:
-        return words.sentences(self.predicted, self.files, self.baseline)
+        return time_model.sentences(self.predicted, self.files, self.baseline)
 
     @property
     def four(self) -> Corners:
@@ -63,7 +63,7 @@ def _error_of(files: Sequence[Results]) -> verdicts.ErrorOf | None:
     """The measured error of replaying, the larger of the two allocators', for figures that are withheld within it;
     None if these are not replays.
     """
-    if not all(fidelity.is_replay(file.data) for file in files):
+    if not all(file.is_replay for file in files):
         return None
     return lambda figure, a, b: fidelity.errors_of([figure], [a, b]).get(figure, 0.0) if figure in WITHHELD else 0.0
 

@@ -62,10 +62,10 @@ def whatif_tables(file: Results) -> list[Table]:
 def _pairs(file: Results) -> Iterator[tuple[str, str, str]]:
     """(experiment, label of the original, label of the experiment's runs)."""
     known = set(file.figures()["allocator"])
-    for about in file.data.get("whatif") or []:
-        for original, label in about.get("labels", {}).items():
+    for about in file.parsed.whatif or []:
+        for original, label in about.labels.items():
             if {original, label} <= known:
-                yield about["name"], original, label
+                yield about.name, original, label
 
 
 def _value(value: float, metric: str, margin: float) -> Cell:
@@ -86,11 +86,11 @@ def _cells(found: pd.DataFrame, original: str, name: str, metrics: list[str]) ->
 
 def _notes(file: Results) -> list[str]:
     notes = []
-    for about in file.data.get("whatif") or []:
-        for group in about.get("groups", []):
-            whole, live = (rounded(group[key] / MIB) for key in ("bytes", "peak_live_bytes"))
-            text = f"{group['group']}: {group['objects']:,} objects of {whole} MiB in all, at most {live} MiB live"
-            if "chunks" in group:
-                text += f"; {group['chunks']:,} chunks, {group['left_alone']:,} objects not for a pool"
+    for about in file.parsed.whatif or []:
+        for group in about.groups:
+            whole, live = (rounded((size or 0) / MIB) for size in (group.bytes, group.peak_live_bytes))
+            text = f"{group.group}: {group.objects or 0:,} objects of {whole} MiB in all, at most {live} MiB live"
+            if group.chunks is not None:
+                text += f"; {group.chunks:,} chunks, {group.left_alone or 0:,} objects not for a pool"
             notes.append(f"{text}.")
     return notes

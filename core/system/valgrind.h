@@ -1,19 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-/* A program under Valgrind: the options, the environment, and a temporary directory for Valgrind's files.
+/* A program under Valgrind: finds our tool (observe/valgrind) and the launcher of the Valgrind that it is linked with;
+   the options, the environment, and a temporary directory for Valgrind's files; the error in its log about a program
+   that it can't run.
 
-   Job: all steps between finding Valgrind and having its result. Not its job: which Valgrind and which tool (launch.h),
-   what a tool's options and results mean. Invariants: each process's messages go to its own log in the directory, never
-   to the program's stderr; a failed allocation is sticky and makes valgrind_command_exec fail. Not thread-safe. */
+   Job: where tool and launcher are, and all steps from there to Valgrind's result. `make` and every package put both
+   into valgrind/ beside heaptape's programs, with the files that the tool needs: neither depends on the Valgrind of the
+   system, which may be missing or of another version. Not its job: what a tool's options and results mean. Invariants:
+   each process's messages go to its own log in the directory, never to the program's stderr; a failed allocation is
+   sticky and makes valgrind_command_exec fail. Not thread-safe. */
 #pragma once
 
 #include "core/base/error.h"
 #include "core/base/vector.h"
-#include "core/valgrind/launch.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-/* All zero, except valgrind, which the caller fills in (launch.h) before valgrind_command_open. */
+struct valgrind {
+  char program[4096]; /* what to execute: Valgrind's launcher itself. Not a shell script around it, as Debian's is: a
+                         shell must not run with the allocator under test preloaded */
+  char library[4096]; /* VALGRIND_LIB: the folder of the tool */
+};
+
+/* Returns 0, or -1 with a line in why: the tool was not built, or is not for this processor. */
+int valgrind_find(struct valgrind *valgrind, char *why, size_t why_bytes);
+
+/* All zero, except valgrind, which the caller fills in (valgrind_find) before valgrind_command_open. */
 struct valgrind_command {
   struct valgrind valgrind;
   char directory[32];       /* temporary; empty: not made */
@@ -53,3 +66,7 @@ void valgrind_command_log(const struct valgrind_command *command, int pid, char 
 
 /* Removes the directory with its contents, and frees the options. Does nothing to a command that is all zero. */
 void valgrind_command_close(struct valgrind_command *command);
+
+/* Finds the first line of the log at path that is Valgrind's own, and copies its message to line. False, and line
+   empty: there is none. */
+bool valgrind_complaint(const char *path, char *line, size_t bytes);

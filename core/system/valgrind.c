@@ -1,13 +1,48 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/valgrind/command.h"
+#include "core/system/valgrind.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
+
+static const char TOOL[] = "heaptape-amd64-linux";
+#if defined(__x86_64__)
+enum { HAS_TOOL = true };
+#else
+enum { HAS_TOOL = false };
+#endif
+
+/* Fills in path with FOLDER/name; false: too long, or it can't be executed. */
+static bool is_program(char *path, size_t bytes, const char *folder, const char *name) {
+  int length = snprintf(path, bytes, "%s/%s", folder, name);
+  return length > 0 && (size_t)length < bytes && access(path, X_OK) == 0;
+}
+
+int valgrind_find(struct valgrind *valgrind, char *why, size_t why_bytes) {
+  char tool[sizeof valgrind->program];
+  if (!HAS_TOOL) {
+    snprintf(why, why_bytes, "heaptape's Valgrind tool is for x86-64 only");
+    return -1;
+  }
+  ssize_t bytes = readlink("/proc/self/exe", valgrind->library, sizeof valgrind->library - 16);
+  valgrind->library[bytes > 0 ? bytes : 0] = '\0';
+  char *slash = strrchr(valgrind->library, '/');
+  if (slash)
+    strcpy(slash, "/valgrind");
+  if (slash && is_program(valgrind->program, sizeof valgrind->program, valgrind->library, "valgrind") &&
+      is_program(tool, sizeof tool, valgrind->library, TOOL))
+    return 0;
+  snprintf(why, why_bytes,
+           "heaptape's Valgrind tool was not built: install valgrind with its headers and run make again");
+  return -1;
+}
 
 int valgrind_command_open(struct valgrind_command *command, struct error *error) {
   strcpy(command->directory, "/tmp/heaptape-valgrind.XXXXXX");
@@ -97,4 +132,26 @@ void valgrind_command_close(struct valgrind_command *command) {
   free(command->arguments.at);
   command->arguments.at = NULL;
   command->arguments.count = command->arguments.room = 0;
+}
+
+/* Valgrind's own lines begin with "valgrind: " or "Valgrind: ", after "==PID== " where they are about a running
+ * program. */
+bool valgrind_complaint(const char *path, char *line, size_t bytes) {
+  FILE *file = fopen(path, "r");
+  bool found = false;
+  while (file && !found && fgets(line, (int)bytes, file)) {
+    char *text = line;
+    if (strncmp(text, "==", 2) == 0) {
+      for (text += 2; isdigit((unsigned char)*text); text++)
+        ;
+      text += strspn(text, "= ");
+    }
+    found = strncasecmp(text, "valgrind: ", 10) == 0;
+    if (found)
+      memmove(line, text + 10, strlen(text + 10) + 1);
+  }
+  if (file)
+    fclose(file);
+  line[found ? strcspn(line, "\n") : 0] = '\0';
+  return found;
 }

@@ -1,0 +1,633 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/test/hosts/single_step.h"
+#include "capture/test/hosts/recording.h"
+#include "capture/wire/heaptape.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A handler interrupts after each instruction of a hook in turn, and allocates and frees, or leaves by siglongjmp: the
+   calls of both are recorded exactly, in their order. The hooks are in their common case, in the case where another
+   thread has touched the object's place last, and in the case after a pause, where they make room. */
+
+enum {
+  HANDLER_MAIN_BYTES = 600,
+  HANDLER_RESIZED_BYTES = 610,
+  HANDLER_HANDLER_BYTES = 3000,
+  HANDLER_AFTER_BYTES = 5050,
+  STEPS_MAX = 2000,
+  STRIDE = 5
+};
+
+static sigjmp_buf handler_back;
+static void *of_other_thread[STEPS_MAX];
+static int handled;
+static enum { OF_MALLOC, OF_REALLOC, OF_FREE, STEPPED } stepped; /* one of three calls, as each step takes long */
+
+static void allocate(void) {
+  handled++;
+  free(keep(malloc(HANDLER_HANDLER_BYTES)));
+}
+static void handler_leave(void) {
+  siglongjmp(handler_back, 1);
+}
+
+static void *make(void *unused) {
+  for (int i = 0; i < STEPS_MAX; i++)
+    of_other_thread[i] = malloc(HANDLER_MAIN_BYTES);
+  return unused;
+}
+
+/* True: the calls were over before instruction `at`. */
+static bool local(int at) {
+  if (stepped == OF_MALLOC)
+    step_begin(at);
+  void *object = keep(malloc(HANDLER_MAIN_BYTES));
+  step_end();
+  if (stepped == OF_REALLOC)
+    step_begin(at);
+  object = keep(realloc(object, HANDLER_RESIZED_BYTES));
+  step_end();
+  if (stepped == OF_FREE)
+    step_begin(at);
+  free(object);
+  step_end();
+  return step_count <= at;
+}
+static bool remote(int at) {
+  step_begin(at);
+  free(of_other_thread[at]);
+  step_end();
+  return step_count <= at;
+}
+
+static bool after_a_pause(int at) {
+  heaptape_pause();
+  free(keep(malloc(HANDLER_MAIN_BYTES)));
+  heaptape_resume();
+  step_begin(at);
+  free(keep(malloc(HANDLER_MAIN_BYTES)));
+  step_end();
+  return step_count <= at;
+}
+
+/* Interrupts after every stride-th instruction. Returns how often. */
+static int go_through(bool (*calls)(int at), int stride) {
+  for (volatile int at = 0; at < STEPS_MAX * stride; at += stride) {
+    if (sigsetjmp(handler_back, 1) == 0 && calls(at))
+      return at / stride;
+    for (int i = 0; i < 3; i++)
+      free(keep(malloc(HANDLER_AFTER_BYTES)));
+  }
+  CHECK(false, "more than %d instructions", STEPS_MAX * stride);
+  return 0;
+}
+
+static int handler_host(void) {
+  pthread_t other;
+  for (int leaves = 0; leaves < 2; leaves++) {
+    CHECK(pthread_create(&other, NULL, make, NULL) == 0 && pthread_join(other, NULL) == 0, "a thread");
+    step_prepare(leaves ? handler_leave : allocate);
+    int steps_local = 0;
+    for (stepped = OF_MALLOC; stepped < STEPPED; stepped++)
+      steps_local += go_through(local, 1);
+    int steps_remote = go_through(remote, 1), pauses = go_through(after_a_pause, STRIDE);
+    CHECK(steps_local > 50 && steps_remote > 20 && pauses > 5, "only %d, %d and %d instructions", steps_local,
+          steps_remote, STRIDE * pauses);
+    FILE *file = fopen("calls", "a");
+    CHECK(file && fprintf(file, "%d %d\n", steps_local + steps_remote + pauses, handled) > 0, "calls");
+    CHECK(fclose(file) == 0, "calls");
+  }
+  return 0;
+}
+
+struct handler_seen {
+  uint64_t last[2]; /* the object that the handler, or the code after it, has just been given */
+  int allocated[2], freed[2];
+};
+
+static void handler_count(void *context, uint32_t thread, const struct trace_event *event) {
+  struct handler_seen *seen = context;
+  bool after = event->size_bytes == HANDLER_AFTER_BYTES;
+  if (thread != 0)
+    return;
+  if ((event->call & CALL_ID_MASK) == CALL_malloc && (after || event->size_bytes == HANDLER_HANDLER_BYTES)) {
+    seen->allocated[after]++;
+    seen->last[after] = event->acquired;
+  }
+  for (int i = 0; i < 2 && (event->call & CALL_ID_MASK) == CALL_free; i++) {
+    if (event->released && event->released == seen->last[i]) {
+      seen->freed[i]++;
+      seen->last[i] = 0;
+    }
+  }
+}
+
+static int handler_test(void) {
+  if (!CAN_STEP)
+    return puts("instructions can be stepped through on x86-64 alone"), 77;
+  CHECK(record_self(NULL) == 0, "the host failed");
+  int steps[2], allocations[2];
+  FILE *file = fopen("calls", "r");
+  for (int i = 0; i < 2; i++)
+    CHECK(file && fscanf(file, "%d %d", &steps[i], &allocations[i]) == 2, "calls");
+  fclose(file);
+  struct handler_seen seen = {0};
+  read_trace("t.tape", handler_count, &seen);
+  int after = 3 * (steps[0] + steps[1]);
+  CHECK(seen.allocated[0] == allocations[1] && seen.freed[0] == allocations[1], "handler: %d, %d of %d",
+        seen.allocated[0], seen.freed[0], allocations[1]);
+  CHECK(seen.allocated[1] == after && seen.freed[1] == after, "after it: %d, %d of %d", seen.allocated[1],
+        seen.freed[1], after);
+  return 0;
+}
+
+/* A handler interrupts between taking a slot and writing its record, fills the ring, and is itself interrupted at such
+   a place, six deep: the handlers' records are exact, also after the interrupted calls have been completed, which are
+   recorded or counted as dropped. The same where the handlers leave by siglongjmp, two hundred times.
+
+   Single steps take so long that the recorder's tick would advance in the middle of most of these calls, which would
+   then not be in the common case. So the recorder is stopped meanwhile; a timer lets it continue where the host must
+   wait for it. */
+
+enum {
+  LEVELS = 6,
+  LEFT = 40,   /* per instruction */
+  LAST = 20,   /* instructions of the hook of calloc, among which are those between taking and writing */
+  FILL = 8600, /* objects: they have more records than a ring holds */
+  FILL_BYTES = 700,
+  STOPPED_MOST_US = 50000,
+  SLOTS_MAIN_BYTES = 25, /* so that an object is mostly at the tag entry of the previous one */
+};
+
+static int depth, at_instruction;
+static sigjmp_buf slots_back;
+
+static volatile sig_atomic_t goes_on;
+
+static void recorder_goes_on(int signal) {
+  (void)signal;
+  goes_on = 1;
+  kill(getppid(), SIGCONT);
+}
+
+static bool recorder_has_stopped(void) {
+  char path[32], stat[128];
+  snprintf(path, sizeof path, "/proc/%d/stat", getppid());
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t bytes = read(fd, stat, sizeof stat - 1);
+  close(fd);
+  stat[bytes > 0 ? bytes : 0] = '\0';
+  const char *after_name = strrchr(stat, ')');
+  return after_name && strncmp(after_name, ") T", 3) == 0;
+}
+
+static void stop_recorder(void) {
+  goes_on = 0;
+  setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = STOPPED_MOST_US}, NULL);
+  kill(getppid(), SIGSTOP);
+  while (!goes_on && !recorder_has_stopped())
+    usleep(20);
+}
+
+static void continue_recorder(void) {
+  setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = 0}, NULL);
+  recorder_goes_on(0);
+}
+
+static void fill(void) {
+  for (int i = 0; i < FILL; i++)
+    free(keep(malloc(FILL_BYTES)));
+}
+
+/* A calloc, two records, which is interrupted. The call before it makes it the common case. */
+static void slots_call(void) {
+  depth++;
+  stop_recorder();
+  keep(calloc(1, SLOTS_MAIN_BYTES));
+  step_begin(at_instruction);
+  keep(calloc(1, SLOTS_MAIN_BYTES));
+  step_end();
+  continue_recorder();
+}
+
+static void nest(void) {
+  continue_recorder();
+  sigset_t trap;
+  sigemptyset(&trap);
+  sigaddset(&trap, SIGTRAP);
+  sigprocmask(SIG_UNBLOCK, &trap, NULL);
+  fill();
+  if (depth < LEVELS)
+    slots_call();
+}
+
+/* The instructions of a call in the common case. */
+static int least_instructions(void) {
+  enum { TRIES = 16 };
+  int least = INT_MAX;
+  at_instruction = INT_MAX;
+  for (int i = 0; i < TRIES; i++) {
+    slots_call();
+    least = step_count < least ? step_count : least;
+  }
+  return least;
+}
+
+static void slots_leave(void) {
+  continue_recorder();
+  siglongjmp(slots_back, 1);
+}
+
+static int slots_host(void) {
+  signal(SIGALRM, recorder_goes_on);
+  step_prepare(nest);
+  int from = least_instructions() - LAST;
+  for (at_instruction = from; at_instruction < from + LAST; at_instruction++) {
+    depth = 0;
+    slots_call();
+    fill();
+  }
+  step_prepare(slots_leave);
+  for (at_instruction = from; at_instruction < from + LAST; at_instruction += 4)
+    for (volatile int i = 0; i < LEFT; i++)
+      if (sigsetjmp(slots_back, 1) == 0)
+        slots_call();
+  fill();
+  return 0;
+}
+
+struct slots_seen {
+  uint64_t last;
+  long allocated, freed, main;
+};
+
+static void slots_count(void *context, uint32_t thread, const struct trace_event *event) {
+  struct slots_seen *seen = context;
+  (void)thread;
+  if ((event->call & CALL_ID_MASK) == CALL_malloc && event->size_bytes == FILL_BYTES) {
+    seen->allocated++;
+    seen->last = event->acquired;
+  } else if ((event->call & CALL_ID_MASK) == CALL_free && event->released && event->released == seen->last) {
+    seen->freed++;
+    seen->last = 0;
+  } else if ((event->call & CALL_ID_MASK) == CALL_calloc && event->size_bytes == SLOTS_MAIN_BYTES) {
+    seen->main++;
+  }
+}
+
+static int slots_test(void) {
+  if (!CAN_STEP)
+    return puts("instructions can be stepped through on x86-64 alone"), 77;
+  CHECK(record_self(NULL) == 0, "the host failed");
+  struct slots_seen seen = {0};
+  struct recorded recorded = read_trace("t.tape", slots_count, &seen);
+  long fills = ((long)LAST * (LEVELS + 1) + 1) * FILL, calls = 2 * LAST * LEVELS;
+  CHECK(seen.allocated == fills && seen.freed == fills, "%ld, %ld of %ld", seen.allocated, seen.freed, fills);
+  CHECK(seen.main + (long)recorded.dropped >= calls, "%ld recorded and %llu dropped of %ld", seen.main,
+        (unsigned long long)recorded.dropped, calls);
+  CHECK(recorded.dropped > 0, "no call was interrupted where it was meant");
+  return 0;
+}
+
+/* A handler that leaves by siglongjmp, again and again and at any place: all later calls of the program are recorded,
+   nothing is dropped, and no record is broken. The allocator tolerates this. */
+
+enum { JUMPS = 5000, JUMPING_BYTES = 40, LONGJMP_AFTER_BYTES = 5050, AFTER = 1000 };
+
+static sigjmp_buf longjmp_back;
+static volatile int jumps;
+static volatile sig_atomic_t ready;
+
+static void longjmp_handler(int signal) {
+  (void)signal;
+  if (ready)
+    siglongjmp(longjmp_back, 1);
+}
+
+static void *longjmp_shoot(void *target) {
+  struct timespec pause = {0, 2000};
+  while (jumps < JUMPS) {
+    pthread_kill(*(pthread_t *)target, SIGUSR1);
+    nanosleep(&pause, NULL);
+  }
+  return NULL;
+}
+
+static int longjmp_host(void) {
+  pthread_t self = pthread_self(), shooter;
+  signal(SIGUSR1, longjmp_handler);
+  if (pthread_create(&shooter, NULL, longjmp_shoot, &self) != 0)
+    return 1;
+  if (sigsetjmp(longjmp_back, 1) != 0)
+    jumps++;
+  ready = 1;
+  while (jumps < JUMPS)
+    free(keep(realloc(keep(malloc(JUMPING_BYTES)), JUMPING_BYTES)));
+  ready = 0;
+  pthread_join(shooter, NULL);
+  for (int i = 0; i < AFTER; i++)
+    free(keep(malloc(LONGJMP_AFTER_BYTES)));
+  return 0;
+}
+
+struct longjmp_seen {
+  uint64_t object;
+  int allocated, freed;
+};
+
+static void longjmp_count(void *context, uint32_t thread, const struct trace_event *event) {
+  struct longjmp_seen *seen = context;
+  if (thread != 0)
+    return;
+  if (event->size_bytes == LONGJMP_AFTER_BYTES) {
+    seen->allocated++;
+    seen->object = event->acquired;
+  } else if ((event->call & CALL_ID_MASK) == CALL_free && event->released && event->released == seen->object) {
+    seen->freed++;
+    seen->object = 0;
+  }
+}
+
+static int longjmp_test(void) {
+  record_self_on_bump();
+  struct longjmp_seen seen = {0, 0, 0};
+  struct recorded recorded = read_trace("t.tape", longjmp_count, &seen);
+  CHECK(recorded.dropped == 0, "%llu dropped", (unsigned long long)recorded.dropped);
+  CHECK(seen.allocated == AFTER && seen.freed == AFTER, "%d, %d of %d", seen.allocated, seen.freed, AFTER);
+  return 0;
+}
+
+/* A program of two threads, killed with SIGKILL at a random moment, ten times: every call that had returned (each
+   thread counts its own in shared memory) is in the trace, and at most one more per thread. */
+
+enum { KILLS = 10, SIGKILL_BYTES = 48 };
+
+static volatile unsigned long *returned; /* per thread, a cache line apart */
+
+static unsigned long *map_returned(void) {
+  FILE *file = fopen("returned", "a+");
+  CHECK(file && ftruncate(fileno(file), 4096) == 0, "returned");
+  void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+  fclose(file);
+  return memory;
+}
+
+static void *run(void *context) {
+  volatile unsigned long *mine = context;
+  for (;;) {
+    void *object = keep(malloc(SIGKILL_BYTES));
+    ++*mine;
+    free(keep(object));
+    ++*mine;
+  }
+  return NULL;
+}
+
+static int sigkill_host(void) {
+  returned = map_returned();
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++)
+    pthread_create(&threads[i], NULL, run, (void *)&returned[16 * i]);
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  struct timespec pause = {0, 1000000 + (now.tv_nsec ^ getpid() * 7919L) % 30000000};
+  nanosleep(&pause, NULL);
+  kill(getpid(), SIGKILL);
+  return 1;
+}
+
+struct sigkill_seen {
+  uint64_t object[3];
+  unsigned long events[3];
+};
+
+static void sigkill_count(void *context, uint32_t thread, const struct trace_event *event) {
+  struct sigkill_seen *seen = context;
+  CHECK(thread < 3, "thread %u", thread);
+  int id = event->call & CALL_ID_MASK;
+  if (id == CALL_malloc && event->size_bytes == SIGKILL_BYTES)
+    seen->object[thread] = event->acquired;
+  else if (id != CALL_free || event->released != seen->object[thread])
+    return;
+  seen->events[thread]++;
+}
+
+static int sigkill_test(void) {
+  for (int kill = 0; kill < KILLS; kill++) {
+    unlink("returned");
+    int status = record_self(NULL);
+    CHECK(status >> 8 == 128 + SIGKILL, "status %x", status);
+    returned = map_returned();
+    struct sigkill_seen seen = {{0}, {0}};
+    struct recorded recorded = read_trace("t.tape", sigkill_count, &seen);
+    CHECK(!recorded.truncated && strcmp(recorded.end, "killed") == 0, "end %s", recorded.end);
+    unsigned long calls[2] = {returned[0], returned[16]};
+    unsigned long found = seen.events[0] + seen.events[1] + seen.events[2];
+    CHECK(found >= calls[0] + calls[1] && found <= calls[0] + calls[1] + 2, "%lu events of %lu + %lu calls", found,
+          calls[0], calls[1]);
+  }
+  return 0;
+}
+
+/* SIGKILL comes after each instruction of a hook in turn, each time in another child: its trace has every call that had
+   returned, at most also the interrupted one, and is complete. */
+
+enum { ANYWHERE_BYTES = 600, BEFORE = 5, CHILDREN_MAX = 200 };
+
+static struct { int pid, allocated, freed; } * anywhere_calls; /* of each child, in a file that the driver reads */
+
+static void die(void) {
+  kill(getpid(), SIGKILL);
+}
+
+static void anywhere_map_calls(void) {
+  FILE *file = fopen("calls", "a+");
+  CHECK(file && ftruncate(fileno(file), 4096) == 0, "calls");
+  anywhere_calls = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+}
+
+static void anywhere_call(int child) {
+  void *object = keep(malloc(ANYWHERE_BYTES));
+  anywhere_calls[child].allocated++;
+  free(object);
+  anywhere_calls[child].freed++;
+}
+
+/* True: it was not killed. */
+static bool run_child(int child) {
+  int pid = fork(), status;
+  if (pid == 0) {
+    anywhere_calls[child].pid = getpid();
+    for (int i = 0; i < BEFORE; i++)
+      anywhere_call(child);
+    step_begin(child);
+    anywhere_call(child);
+    step_end();
+    _exit(0);
+  }
+  CHECK(waitpid(pid, &status, 0) == pid, "waitpid");
+  return WIFEXITED(status);
+}
+
+static int anywhere_host(void) {
+  anywhere_map_calls();
+  step_prepare(die);
+  int child = 0;
+  while (!run_child(child))
+    CHECK(++child < CHILDREN_MAX, "more than %d instructions", CHILDREN_MAX);
+  CHECK(child > 20, "only %d instructions", child);
+  return 0;
+}
+
+struct anywhere_seen {
+  uint64_t last;
+  int allocated, freed;
+};
+
+static void anywhere_count(void *context, uint32_t thread, const struct trace_event *event) {
+  struct anywhere_seen *seen = context;
+  (void)thread;
+  if (event->size_bytes == ANYWHERE_BYTES) {
+    seen->allocated++;
+    seen->last = event->acquired;
+  } else if (event->released && event->released == seen->last) {
+    seen->freed++;
+    seen->last = 0;
+  }
+}
+
+static int anywhere_test(void) {
+  if (!CAN_STEP)
+    return puts("instructions can be stepped through on x86-64 alone"), 77;
+  CHECK(record_self(NULL) == 0, "the host failed");
+  anywhere_map_calls();
+  int child = 0;
+  for (; child < CHILDREN_MAX && anywhere_calls[child].pid; child++) {
+    char path[64];
+    snprintf(path, sizeof path, "t.%d.tape", anywhere_calls[child].pid);
+    struct anywhere_seen seen = {0};
+    struct recorded recorded = read_trace(path, anywhere_count, &seen);
+    CHECK(recorded.dropped == 0 && !recorded.truncated, "%s: dropped or truncated", path);
+    CHECK(seen.allocated - anywhere_calls[child].allocated == 0 ||
+              seen.allocated - anywhere_calls[child].allocated == 1,
+          "child %d: %d allocations of %d", child, seen.allocated, anywhere_calls[child].allocated);
+    CHECK(seen.freed - anywhere_calls[child].freed == 0 || seen.freed - anywhere_calls[child].freed == 1,
+          "child %d: %d frees of %d", child, seen.freed, anywhere_calls[child].freed);
+  }
+  CHECK(child > 20, "only %d children", child);
+  return 0;
+}
+
+/* A handler that allocates, frees and resizes interrupts a program that does the same, as often as the machine can:
+   events are exactly the calls made, each object released was handed out before by the same thread. Only where the
+   recorder gets no processor for so long that the handlers' events no longer fit into the side buffer may some be
+   missing; they are counted. The allocator tolerates this. */
+
+enum {
+  STORM_MAIN_BYTES = 40,
+  STORM_HANDLER_BYTES = 3000,
+  STORM_RESIZED_BYTES = 4000,
+  SIGNALS = 40000,
+  HANDLER_CALLS = 3000
+};
+
+static unsigned long
+    *storm_calls; /* [0] of the program, [1] of the handler; the host's, in a file that the driver reads */
+static atomic_bool over;
+
+static void storm_handler(int signal) {
+  (void)signal;
+  free(keep(realloc(keep(malloc(STORM_HANDLER_BYTES)), STORM_RESIZED_BYTES)));
+  storm_calls[1] += 3;
+}
+
+/* Signals that arrive while the thread waits for a processor are delivered as one: it continues until enough were. */
+static void *storm_shoot(void *target) {
+  struct timespec pause = {0, 1000};
+  for (int i = 0; i < SIGNALS || storm_calls[1] <= HANDLER_CALLS; i++) {
+    pthread_kill(*(pthread_t *)target, SIGUSR1);
+    if (i % 8 == 0)
+      nanosleep(&pause, NULL);
+  }
+  atomic_store(&over, true);
+  return NULL;
+}
+
+static unsigned long *storm_map_calls(void) {
+  FILE *file = fopen("calls", "a+");
+  CHECK(file && ftruncate(fileno(file), 4096) == 0, "calls");
+  return mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+}
+
+static int storm_host(void) {
+  storm_calls = storm_map_calls();
+  pthread_t self = pthread_self(), shooter;
+  signal(SIGUSR1, storm_handler);
+  CHECK(pthread_create(&shooter, NULL, storm_shoot, &self) == 0, "pthread_create");
+  while (!atomic_load(&over)) {
+    free(keep(realloc(keep(malloc(STORM_MAIN_BYTES)), STORM_MAIN_BYTES + 1)));
+    storm_calls[0] += 3;
+  }
+  return 0;
+}
+
+struct storm_seen {
+  uint64_t last[3]; /* the object that the program, or the handler, has just been given */
+  unsigned long program, by_handler, strange;
+};
+
+static void check_event(void *context, uint32_t thread, const struct trace_event *event) {
+  struct storm_seen *seen = context;
+  if (thread != 0)
+    return;
+  int id = event->call & CALL_ID_MASK;
+  bool small = event->size_bytes == STORM_MAIN_BYTES || event->size_bytes == STORM_MAIN_BYTES + 1;
+  bool large = event->size_bytes == STORM_HANDLER_BYTES || event->size_bytes == STORM_RESIZED_BYTES;
+  if (id == CALL_malloc && (small || large)) {
+    *(small ? &seen->program : &seen->by_handler) += 1;
+    seen->last[large] = event->acquired;
+  } else if (id == CALL_realloc && (small || large)) {
+    *(small ? &seen->program : &seen->by_handler) += 1;
+    seen->strange += event->released != seen->last[large];
+    seen->last[large] = event->acquired;
+  } else if (id == CALL_free) {
+    bool mine = event->released == seen->last[0];
+    if (mine || event->released == seen->last[1])
+      *(mine ? &seen->program : &seen->by_handler) += 1;
+  }
+}
+
+static int storm_test(void) {
+  record_self_on_bump();
+  storm_calls = storm_map_calls();
+  struct storm_seen seen = {0};
+  struct recorded recorded = read_trace("t.tape", check_event, &seen);
+  unsigned long missing =
+      storm_calls[0] + storm_calls[1] - seen.program - seen.by_handler; /* a lost object's release is not known */
+  CHECK(storm_calls[1] > HANDLER_CALLS, "only %lu calls in handlers", storm_calls[1]);
+  CHECK(recorded.dropped <= missing && missing <= 2 * recorded.dropped && seen.strange <= recorded.dropped,
+        "%lu of %lu and %lu calls are missing, %llu dropped, %lu reallocs of other objects", missing, storm_calls[0],
+        storm_calls[1], (unsigned long long)recorded.dropped, seen.strange);
+  return 0;
+}
+
+const struct claim claims[] = {
+    {"handler_at_any_instruction_loses_no_call", handler_test, handler_host},
+    {"interrupted_calls_keep_their_slots", slots_test, slots_host},
+    {"longjmp_out_of_a_handler_ends_no_recording", longjmp_test, longjmp_host},
+    {"nothing_is_lost_by_sigkill", sigkill_test, sigkill_host},
+    {"sigkill_at_any_instruction_loses_no_call", anywhere_test, anywhere_host},
+    {"signal_handler_that_allocates_corrupts_no_record", storm_test, storm_host},
+    {NULL, NULL, NULL},
+};
