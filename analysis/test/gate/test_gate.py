@@ -156,7 +156,7 @@ def test_a_tape_that_is_malformed_is_an_error_and_the_others_are_compared(worklo
     assert done.status == 1
     errors = [one["errors"] for one in data["workloads"]]
     assert "bad.tape" in errors[0][0]
-    assert errors[1:] == [[f"{empty}: no calls"], []]
+    assert errors[1:] == [[f"{empty}: is truncated before its first event: there is nothing to replay"], []]
 
 
 @pytest.mark.parametrize(

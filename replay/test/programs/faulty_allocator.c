@@ -52,7 +52,11 @@ static uint64_t used, fault_at, calls_of_kind;
 static enum fault fault;
 static uint8_t *last_given, *last_freed, *given_again;
 
-static void begin(void) {
+/* Before main, so that reading the environment is not part of a call's instructions; earlier where a constructor that
+   runs before this one calls malloc. */
+__attribute__((constructor)) static void begin(void) {
+  if (arena)
+    return;
   arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (arena == MAP_FAILED)
     abort();
