@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Fixtures of this folder's tests."""
 
+import atexit
 import os
 import subprocess
 import sys
@@ -17,6 +18,14 @@ hypothesis.settings.load_profile("heaptape")
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """DuckDB's binding prints a list of its own types, as leaked, when a worker's interpreter ends, below the summary
+    of the tests. It has no switch for that in Python; nothing else writes after atexit's functions.
+    """
+    if "duckdb" in sys.modules and hasattr(config, "workerinput"):
+        atexit.register(lambda: os.dup2(os.open(os.devnull, os.O_WRONLY), 2))
 
 
 @pytest.fixture(scope="session")
