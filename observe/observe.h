@@ -6,9 +6,9 @@
    even intervals and before each system call that may shrink them, count the calls that manage memory, and read its
    processor time and page faults when it calls exit. Not its job: choosing among the programs; starting them.
    Invariants: reads /proc only; stops a process only for those calls, about 10 µs each; the peak of a process of one
-   thread is exact (core/system/process.h), that of several threads nearly so, as the others continue while one is stopped. A process
-   that ends without calling exit (by a signal) is known up to the last time it was read. Where the kernel forbids
-   notification, only the command's own process is seen, and only at even intervals. Single-threaded. */
+   thread is exact (core/system/process.h), that of several threads nearly so, as the others continue while one is
+   stopped. A process that ends without calling exit (by a signal) is known up to the last time it was read. Where the
+   kernel forbids notification, only the command's own process is seen, and only at even intervals. Single-threaded. */
 #pragma once
 
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 /* Runs a command under our Valgrind tool in mode simulate (observe/valgrind): exact counts of a program.
 
    Job: start Valgrind, wait, and judge whether it could run the program. Not its job: the model and the result's keys
-   (observe/valgrind/README.md); finding and starting Valgrind (core/system/valgrind.h). Changes the process's signal handling
-   while the command runs. */
+   (observe/valgrind/README.md); finding and starting Valgrind (core/system/valgrind.h). Changes the process's signal
+   handling while the command runs. */
 #pragma once
 
 #include "core/base/error.h"

@@ -6,15 +6,13 @@ REPLAY_LIBS  := -ljansson -lz -lpthread -lm
 $(call c_components,$(REPLAY_COMPONENTS))
 REPLAY_SOURCES := $(call c_component_sources,$(REPLAY_COMPONENTS))
 $(call c_program,replay,$(REPLAY_SOURCES),$(REPLAY_BELOW),$(REPLAY_LIBS))
-# The list of passes, from which Python has it. A build for another processor uses this machine's.
-ifndef CROSS
+# The list of passes, from which Python has it. A build for another processor uses this machine's; lint's programs are empty.
+ifeq ($(CROSS)$(findstring clang-warnings,$(CC)),)
 ALL += $(OUT)/lib/replay.json
 endif
 $(OUT)/lib/replay.json: $(OUT)/libexec/heaptape-replay
-	@mkdir -p $(@D)
+	$(start)
 	$< --describe >$@.new && mv $@.new $@
-
-
 
 $(call c_test,replay/test/units/histogram_percentiles_are_within_one_part_in_32.c,,replay/passes/time,)
 $(call c_test,replay/test/units/touch_writes_what_each_policy_says.c,,replay/calls core/base,)

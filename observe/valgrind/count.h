@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Mode count: instructions of the client, in total and by kind of call.
 
-   Job: count the instructions below the calls that registered code makes (core/system/valgrind_requests.h), per kind, for all
-   threads together. Invariants: counts are exact: a side exit of a superblock adds just the instructions executed
-   before it. A thread that Valgrind stops in the middle of a call resumes its count when it continues; instructions of
-   other threads meanwhile do not count. A call that never returns to its caller (longjmp, an exception) is not counted.
-   Until the end of the start-up is reported, allocator.h separates the allocator's instructions from others; afterwards
-   its code is in no translation, as it would cost as much as counting.
+   Job: count the instructions below the calls that registered code makes (core/system/valgrind_requests.h), per kind,
+   for all threads together. Invariants: counts are exact: a side exit of a superblock adds just the instructions
+   executed before it. A thread that Valgrind stops in the middle of a call resumes its count when it continues;
+   instructions of other threads meanwhile do not count. A call that never returns to its caller (longjmp, an exception)
+   is not counted. Until the end of the start-up is reported, allocator.h separates the allocator's instructions from
+   others; afterwards its code is in no translation, as it would cost as much as counting.
 
    No client request at each call: a request leaves the translated code for Valgrind's scheduler, which costs more than
    a malloc. The caller's code is marked once, and its translations do the counting. */

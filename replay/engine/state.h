@@ -66,7 +66,7 @@ struct engine {
   struct replay_thread *threads;
   enum touch_policy touch;
   bool paced;
-  bool clock_steps; /* the workload has no times: the clock advances by RECORDED_CLOCK_STEP_NS with each op */
+  bool clock_steps;  /* the workload has no times: the clock advances by RECORDED_CLOCK_STEP_NS with each op */
   bool isolated;     /* the workload has objects in the isolated heap */
   uint64_t op_limit; /* UINT64_MAX: none */
 };

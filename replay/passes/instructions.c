@@ -6,8 +6,8 @@
    engine under the tool, and read what it counted. Not its job: subtracting anything: a call's cost is what is executed
    below its call instruction, which is the allocator's code only. Threads take turns under Valgrind, so spinning and
    waiting differ from a normal run. */
-#include "core/system/valgrind_requests.h"
 #include "core/system/valgrind.h"
+#include "core/system/valgrind_requests.h"
 #include "replay/engine/loop.h"
 #include "replay/parent/report.h"
 #include "replay/passes/windows.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/test/hosts/single_step.h"
 #include "capture/test/hosts/recording.h"
+#include "capture/test/hosts/single_step.h"
 #include "capture/wire/heaptape.h"
 
 #include <fcntl.h>
