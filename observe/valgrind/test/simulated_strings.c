@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* KIND BYTES TIMES: executes a repeated string instruction of that many bytes so often. */
 #include <stdlib.h>
 #include <string.h>
