@@ -31,7 +31,10 @@ ANY_PORT = "127.0.0.1:0"
 RESTARTS, LONGEST_WAIT_S = 20, 30
 # worker-ttl: after this silence a worker is given up, and its tasks are run by others. no-workers-timeout: a task that
 # no worker can run comes back to the command. http.routes: no web pages. profile: it would disturb timed passes.
+# Nannies put pre-spawn variables into this process and their workers, MALLOC_TRIM_THRESHOLD_ among them, which changes
+# what glibc's malloc does in replays: none.
 SETTINGS = {
+    "distributed.nanny.pre-spawn-environ": {},
     "distributed.scheduler.worker-ttl": "60s",
     "distributed.scheduler.no-workers-timeout": "30s",
     "distributed.scheduler.http.routes": [],

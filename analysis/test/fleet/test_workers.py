@@ -4,6 +4,7 @@ scheduler's death; only members connect. Long: storms of kills.
 """
 
 import contextlib
+import os
 import random
 import signal
 import sys
@@ -190,6 +191,14 @@ def test_a_local_worker_that_cannot_be_started_again_is_reported_and_ends_the_co
         with pytest.raises(HeaptapeError, match="no worker is left"):
             dispatch.run(list(found.tasks()), address, security)
     assert f"Worker process {worker.pid} was killed by signal 9: started again" in lines
+
+
+def test_local_workers_set_nothing_that_a_malloc_reads(workloads, tmp_path):
+    plan(tmp_path / "s", workloads[0])
+    start = WorkerStart(str(tmp_path / "s"), default_home(), 0)
+    with local_cluster(start, start.resources(1, 1 << 30), 1, print):
+        (worker,) = workers_of(psutil.Process())
+        assert not [name for name in {**os.environ, **worker.environ()} if name.startswith("MALLOC_")]
 
 
 def test_nobody_else_may_connect(keys, workloads, undisturbed, tmp_path):
