@@ -118,11 +118,33 @@ def contained(command: str, folder: Path, limit_s: float) -> bool:
             start_new_session=True,
         )  # fmt: skip
         ends = time.monotonic() + limit_s
-        while process.poll() is None and time.monotonic() < ends and available_kb() > SPARE_KB:
-            time.sleep(0.5)
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        try:
+            while process.poll() is None and time.monotonic() < ends and available_kb() > SPARE_KB:
+                time.sleep(0.5)
+        finally:  # an end by a signal, too
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
         return process.wait() == 0
+
+
+def steps(folder: Path, near: list[str], whole: bool) -> list[tuple[str, str]]:
+    """(name, shell command) of what may notice a fault, in their order."""
+    pytest = f"HEAPTAPE_EXAMPLES=few HEAPTAPE_OUT={folder}/out .venv/bin/python -m pytest -x -q -n 2 --dist worksteal"
+    marks = '-m "not packages and not aarch64 and not long"'
+    listed = [
+        ("build", "make -s programs 2>&1"),
+        *([("near", f"{pytest} {marks} {' '.join(near)}")] if near else []),
+        ("default", f"{pytest} {marks}"),
+    ]
+    if whole:
+        listed.append(("whole", f'make -s long-programs && {pytest} -m "not packages and not aarch64"'))
+    return listed
+
+
+def first_failure(folder: Path, near: list[str], whole: bool) -> str:
+    """The name of the first step that fails, or nobody."""
+    listed = steps(folder, near, whole)
+    return next((name for name, command in listed if not contained(command, folder, LIMIT_S)), "nobody")
 
 
 def verdict(fault: dict, folder: Path, whole: bool) -> str:
@@ -132,22 +154,19 @@ def verdict(fault: dict, folder: Path, whole: bool) -> str:
     lines = text.splitlines(True)
     assert lines[fault["line"] - 1] == fault["before"], f"{path}: not the tree that the faults were planned for"
     path.write_text("".join([*lines[: fault["line"] - 1], fault["after"], *lines[fault["line"] :]]))
-    pytest = f"HEAPTAPE_EXAMPLES=few HEAPTAPE_OUT={folder}/out .venv/bin/python -m pytest -x -q -n 2 --dist worksteal"
-    marks = '-m "not packages and not aarch64 and not long"'
-    steps = [
-        ("build", "make -s programs 2>&1"),
-        ("near", f"{pytest} {marks} {' '.join(near_tests(Path(fault['file'])))}"),
-        ("default", f"{pytest} {marks}"),
-    ]
-    if whole:
-        steps.append(("whole", f'make -s long-programs && {pytest} -m "not packages and not aarch64"'))
     try:
-        return next((name for name, command in steps if not contained(command, folder, LIMIT_S)), "nobody")
+        return first_failure(folder, near_tests(Path(fault["file"])), whole)
     finally:
         path.write_text(text)
 
 
 def run(faults: Path, into: Path, folder: Path, whole: bool, at_most: int) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended: the fault that was planted is taken out"))
+    failing = first_failure(folder, [], whole)
+    if failing != "nobody":
+        sys.exit(
+            f"without a fault the step {failing} fails, too: no verdict would mean anything ({folder}/out/fault.log)"
+        )
     judged = [json.loads(line) for line in into.read_text().splitlines()] if into.exists() else []
     for fault in [json.loads(line) for line in faults.read_text().splitlines()][len(judged) : at_most]:
         began = time.monotonic()
