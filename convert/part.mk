@@ -3,11 +3,11 @@ CONVERT_COMPONENTS := $(addprefix convert/,commands inspect distil rewrite whati
 $(call c_components,$(CONVERT_COMPONENTS))
 
 # $(COMPILE): traces in, workloads out. $(IMPORT): foreign formats in, traces out.
-HISTORY := convert/history core/workload/making core/workload $(TRACE)
+HISTORY := convert/history core/workload $(TRACE)
 COMPILE := convert/compile $(HISTORY)
 IMPORT  := convert/formats
 
-$(call c_program,convert,convert/commands/convert_main.c,$(CONVERT_COMPONENTS) core/workload/making core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf)
+$(call c_program,convert,convert/commands/convert_main.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf)
 $(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks $(TRACE),$(CORE_LIBS) -ldw -lelf)
 $(call c_bench,convert/bench/bench_compile.c,convert/bench/generate_trace.c,$(COMPILE),$(CORE_LIBS))
 $(call c_bench,convert/bench/bench_stages.c,,$(HISTORY),$(CORE_LIBS))

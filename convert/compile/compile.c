@@ -14,7 +14,7 @@
 #include "core/trace/access_stream.h"
 #include "core/trace/layout.h"
 #include "core/trace/summary.h"
-#include "core/workload/making/slots.h"
+#include "core/workload/slots.h"
 #include "core/workload/statistics.h"
 #include "core/workload/witness.h"
 

@@ -13,7 +13,7 @@
 
 #include "convert/history/merge.h"
 #include "core/trace/read/trace_read.h"
-#include "core/workload/making/slots.h"
+#include "core/workload/slots.h"
 #include "core/workload/witness.h"
 
 enum history_kind {
