@@ -165,7 +165,7 @@ def _worker_here(
 
     worker = new_worker(store, arguments.home, machine)
     with scratch_of(worker.name), worker.heartbeat():
-        yield dispatch.here(worker, jobs)
+        yield dispatch.here(worker.run, worker.processes, jobs)
 
 
 def _report(plan: "Plan", first: "Left", last: "Left", failed: dict[str, str], store: "Store") -> int:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgspec
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.run.engine_process import side_by_side
+from heaptape.run.engine_process import Processes, side_by_side
 from heaptape.run.replay import runs_at_a_time
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from distributed.security import Security
 
     from heaptape.fleet.plan import Task
-    from heaptape.fleet.worker import Worker
 
 SUBMITTED = 4096  # tasks that the scheduler has at a time, so that its memory is bounded for any plan
 CONNECT_S, CLOSE_S = 10.0, 2.0
@@ -121,16 +120,16 @@ def run(
     return ended
 
 
-def here(worker: "Worker", jobs: int = 0) -> "Attempt[Task]":
+def here(work: "Callable[[Task], Outcome]", processes: Processes, jobs: int = 0) -> "Attempt[Task]":
     """Attempts by threads of this process: exact cells side by side, as many as processors and memory allow (or
-    `jobs`); then blocks, one by one.
+    `jobs`); then blocks, one by one. `processes`: those that `work` starts.
     """
 
     def attempt(tasks: "Sequence[Task]") -> "Iterator[tuple[Task, Outcome]]":
         exact, blocks = [one for one in tasks if not one.is_block], [one for one in tasks if one.is_block]
         most = max((one.need_bytes for one in exact), default=1)
-        yield from side_by_side(worker.run, exact, jobs or runs_at_a_time(most), worker.processes)
-        yield from side_by_side(worker.run, blocks, 1, worker.processes)
+        yield from side_by_side(work, exact, jobs or runs_at_a_time(most), processes)
+        yield from side_by_side(work, blocks, 1, processes)
 
     return attempt
 
