@@ -10,7 +10,7 @@ import pandas as pd
 from tests.bench.fidelity import counted_document, timed_document
 from tests.bench.fidelity.certificate import FIGURES, errors, pairs, summary
 
-HALVES = ("tuned", "held-out")
+SHOWN_HALVES = ("all", "held-out")
 # The targets: median and 90th percentile in percent; for rankings the share that is right.
 TARGETS = {
     "peak": (1, 3), "peak_part": (3, 8), "mean": (1, 3), "mean_part": (3, 8), "aligned_mean": (1, 3),
@@ -22,26 +22,18 @@ RANKINGS = {
 }  # fmt: skip
 METHOD = """\
 Each program runs live on every allocator (`LD_PRELOAD`), observed from outside: its RssAnon and VmSize every 2 ms and
-before each system call that may shrink it, so that the peak of a program of one thread is exact; its user and system
-time at its exit. It is then recorded **once, on glibc**, and the recording is replayed on every allocator: the
-memory pass gives RssAnon and VmSize at each position of the recording, the bare pass the CPU time.
+before each system call that may shrink it, so that the peak of a program of one thread is exact. It is recorded
+**once, on glibc**, and the recording is replayed on every allocator.
 
-- **Prediction.** The program's own part is what the live run on glibc had above the glibc replay: one number for the
-  peak, one for the mean. It is added to the replay's peak or mean on another allocator. The prediction uses no live
-  run on that other allocator. glibc's own row is not a prediction: its error is 0 by construction, so summaries leave
-  it out; pairs may contain glibc. Means are over processor time, as wall time depends on what else runs.
+- **Prediction**: the replay's peak or mean on the allocator, plus the program's own part: what the live run on glibc
+  had above the glibc replay. It uses no live run on that other allocator. glibc's own error is 0 by construction, so
+  summaries leave it out; pairs may contain glibc. Means are over processor time.
 - **Mean over each run's own time**: live, over the processor time of that run; predicted, over the recording's.
-- **Mean over the recording's time**: the program also runs live on every allocator under the recorder, which sees its
-  RssAnon every 2 ms and how many of its calls were made by then. Its memory and the replay's are compared at the
-  same points of the program (a share of its calls; between two calls, of the time). Both are weighted with the
-  processor time from each point to the next in the recording that was replayed. So a run that was slower in one phase
-  because the machine was busy changes nothing: only differences in memory remain.
+- **Mean over the recording's time**: the program also runs live under the recorder. Its memory and the replay's are
+  compared at the same points of the program (a share of its calls), weighted with the processor time between these
+  points in the recording. So a run that was slowed in one phase changes nothing.
 - **Error**: predicted less live, in percent of live (median of the repetitions). *Allocator's part*: both less the
   program's own part. The baseline is the process before the allocator exists, so start-up memory is the allocator's.
-- **CPU time, by calls alone**: live, the user and system time on the allocator less that on glibc; predicted, the same
-  difference of the bare replays, which lack the program's own misses. Both in percent of the live program's
-  CPU time on glibc. An error is given only where the live change exceeds the spread of its repetitions (±). *Too
-  noisy*: with its spread the ratio spans a factor of two. Predictions from counts are judged separately (`--timed`).
 - **Pairs**: every two allocators of a program, where the ranges of their live repetitions do not overlap (memory: and
   are 64 KiB apart). *Right*: the prediction has the sign of the live difference.
 """
@@ -123,7 +115,7 @@ def _summary_table(table: pd.DataFrame, timed: Sequence[dict]) -> Iterable[str]:
             continue
         median, ninth = TARGETS[figure]
         promised = " and ".join(f"{value} %" for value in (median, ninth) if value)
-        for half in ("all", *HALVES):
+        for half in SHOWN_HALVES:
             part = table if half == "all" else table[table["set"] == half]
             found = summary(part[part["figure"] == figure])
             if found.empty:
@@ -151,7 +143,7 @@ def _ranking_table(results: Sequence[dict], timed: Sequence[dict]) -> Iterable[s
         if figure == "cpu" and timed:
             continue
         found = pairs(results, figure)
-        for half in ("all", *HALVES):
+        for half in SHOWN_HALVES:
             part = found if half == "all" else found[found["set"] == half]
             clear = part[part["beyond_noise"]]
             if clear.empty:

@@ -15,19 +15,18 @@ from tests.bench.fidelity.timed_certificate import QUIET_PERCENT, disturbance, p
 TARGET = "20 different, right 90 %, size off 30 % at the median"
 METHOD = f"""\
 Programs of `workloads/counted/`, and of `workloads/apps/` where they are named. Each is recorded once on glibc with its
-data accesses; the pass misses counts its instructions, misses, page faults and system calls on each allocator, and the
-[model of time](TIME_MODEL.md) predicts the change of its CPU time. Then it runs live, in rounds: glibc and each
-allocator that is not decided yet, in random order, with random addresses. User and system time of the program count.
+data accesses; the [model of time](TIME_MODEL.md) predicts the change of its CPU time from the counts of the pass
+misses. Then it runs live, in rounds: glibc and each allocator that is not decided yet, in random order, with random
+addresses. User and system time of the program count.
 
 - **Live**: the change against glibc in percent: the mean of the log ratios within rounds, the fifth at each end left
-  out. It is tested after {FIRST_LOOK} rounds, after twice as many as at the last look, and when the budget of CPU
-  time is spent, {LOOKS} times at most. Each interval has the level of {100 * LEVEL_OF_ONE:.4g} %, so that all intervals
-  of a pair together hold the truth in 95 %: repeated looks do not make errors more likely.
+  out. It is tested {LOOKS} times at most, first after {FIRST_LOOK} rounds; each interval has the level of
+  {100 * LEVEL_OF_ONE:.4g} %, so that all intervals of a pair together hold the truth in 95 %.
 - **Different**: the interval is narrower than the change, which is {EFFECT_PERCENT:g} % or more.
   **{SAME.capitalize()}**: the interval leaves out all such changes. Else **undecided**: no prediction is judged by it.
 - **Right**: of different pairs, the predicted middle has the live sign. *Outright*: the predicted interval leaves
   out 0. *Size off*: predicted less live, in percent of the live change. *Contradicted*: {SAME} live,
-  but the whole predicted interval is beyond that. *Too noisy*: the live interval of the ratio spans a factor of two.
+  but the whole predicted interval is beyond that.
 """
 
 
@@ -43,9 +42,9 @@ def section(results: Sequence[dict]) -> list[str]:
 
 
 def short_rows(results: Sequence[dict]) -> list[dict]:
-    """The rows of `summary` of all, tuned and held-out programs in which pairs were found different."""
+    """The rows of `summary` of all and of held-out programs in which pairs were found different."""
     found = summary(pairs(results))
-    kept = found[found["group"].isin(("all", "tuned", "held-out")) & (found["different"] > 0)] if len(found) else found
+    kept = found[found["group"].isin(("all", "held-out")) & (found["different"] > 0)] if len(found) else found
     return kept.to_dict("records")
 
 
@@ -91,7 +90,8 @@ def _summary_table(table: pd.DataFrame) -> Iterable[str]:
         "90th percentile | worst | | live change in the interval | contradicted | target |"
     )
     yield "|---|" + "---:|" * 9 + "---|---:|---:|---|"
-    for number, row in enumerate(found.to_dict("records")):
+    shown = found[found["group"].isin(("all", "held-out"))]
+    for number, row in enumerate(shown.to_dict("records")):
         cells = [f"{row['group']}, {row['apps']}", row["pairs"], row["different"], row["same"], row["undecided"]]
         cells += [f"{row['right']} ({percent(row['right_percent'])})" if row["different"] else "–"]
         cells += [f"{row['outright_right']} of {row['outright']}", percent(row["median"]), percent(row["p90"])]
