@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "observe/valgrind/count.h"
 
-#include "observe/valgrind/common/allocator.h"
-#include "observe/valgrind/common/strings.h"
+#include "observe/valgrind/allocator.h"
+#include "observe/valgrind/strings.h"
 
 #include "core/system/valgrind_requests.h"
 

@@ -4,15 +4,15 @@
    --mode=count|simulate|replay|accesses, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,...,
    --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --data-only=yes, --accesses=F.accesses, --filter=BYTES,
    --bursts=in|out, --burst-from=MARK, --burst-to=MARK */
-#include "observe/valgrind/accesses/accesses.h"
-#include "observe/valgrind/common/allocator.h"
-#include "observe/valgrind/common/objects.h"
-#include "observe/valgrind/common/output.h"
-#include "observe/valgrind/common/tool.h"
+#include "observe/valgrind/accesses.h"
+#include "observe/valgrind/allocator.h"
 #include "observe/valgrind/count.h"
-#include "observe/valgrind/simulate/replay.h"
-#include "observe/valgrind/simulate/simulate.h"
-#include "observe/valgrind/simulate/syscalls.h"
+#include "observe/valgrind/objects.h"
+#include "observe/valgrind/output.h"
+#include "observe/valgrind/replay.h"
+#include "observe/valgrind/simulate.h"
+#include "observe/valgrind/syscalls.h"
+#include "observe/valgrind/tool.h"
 
 #include "core/system/valgrind_requests.h"
 
