@@ -368,78 +368,6 @@ static int longjmp_test(void) {
   return 0;
 }
 
-/* A program of two threads, killed with SIGKILL at a random moment, ten times: every call that had returned (each
-   thread counts its own in shared memory) is in the trace, and at most one more per thread. */
-
-enum { KILLS = 10, SIGKILL_BYTES = 48 };
-
-static volatile unsigned long *returned; /* per thread, a cache line apart */
-
-static unsigned long *map_returned(void) {
-  FILE *file = fopen("returned", "a+");
-  CHECK(file && ftruncate(fileno(file), 4096) == 0, "returned");
-  void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
-  fclose(file);
-  return memory;
-}
-
-static void *run(void *context) {
-  volatile unsigned long *mine = context;
-  for (;;) {
-    void *object = keep(malloc(SIGKILL_BYTES));
-    ++*mine;
-    free(keep(object));
-    ++*mine;
-  }
-  return NULL;
-}
-
-static int sigkill_host(void) {
-  returned = map_returned();
-  pthread_t threads[2];
-  for (int i = 0; i < 2; i++)
-    pthread_create(&threads[i], NULL, run, (void *)&returned[16 * i]);
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  struct timespec pause = {0, 1000000 + (now.tv_nsec ^ getpid() * 7919L) % 30000000};
-  nanosleep(&pause, NULL);
-  kill(getpid(), SIGKILL);
-  return 1;
-}
-
-struct sigkill_seen {
-  uint64_t object[3];
-  unsigned long events[3];
-};
-
-static void sigkill_count(void *context, uint32_t thread, const struct trace_event *event) {
-  struct sigkill_seen *seen = context;
-  CHECK(thread < 3, "thread %u", thread);
-  int id = event->call & CALL_ID_MASK;
-  if (id == CALL_malloc && event->size_bytes == SIGKILL_BYTES)
-    seen->object[thread] = event->acquired;
-  else if (id != CALL_free || event->released != seen->object[thread])
-    return;
-  seen->events[thread]++;
-}
-
-static int sigkill_test(void) {
-  for (int kill = 0; kill < KILLS; kill++) {
-    unlink("returned");
-    int status = record_self(NULL);
-    CHECK(status >> 8 == 128 + SIGKILL, "status %x", status);
-    returned = map_returned();
-    struct sigkill_seen seen = {{0}, {0}};
-    struct recorded recorded = read_trace("t.tape", sigkill_count, &seen);
-    CHECK(!recorded.truncated && strcmp(recorded.end, "killed") == 0, "end %s", recorded.end);
-    unsigned long calls[2] = {returned[0], returned[16]};
-    unsigned long found = seen.events[0] + seen.events[1] + seen.events[2];
-    CHECK(found >= calls[0] + calls[1] && found <= calls[0] + calls[1] + 2, "%lu events of %lu + %lu calls", found,
-          calls[0], calls[1]);
-  }
-  return 0;
-}
-
 /* SIGKILL comes after each instruction of a hook in turn, each time in another child: its trace has every call that had
    returned, at most also the interrupted one, and is complete. */
 
@@ -626,7 +554,6 @@ const struct claim claims[] = {
     {"handler_at_any_instruction_loses_no_call", handler_test, handler_host},
     {"interrupted_calls_keep_their_slots", slots_test, slots_host},
     {"longjmp_out_of_a_handler_ends_no_recording", longjmp_test, longjmp_host},
-    {"nothing_is_lost_by_sigkill", sigkill_test, sigkill_host},
     {"sigkill_at_any_instruction_loses_no_call", anywhere_test, anywhere_host},
     {"signal_handler_that_allocates_corrupts_no_record", storm_test, storm_host},
     {NULL, NULL, NULL},

@@ -101,75 +101,6 @@ static int drop_test(void) {
   return 0;
 }
 
-/* With a collector that stands still for a while, the host waits and then continues: no event is lost. */
-
-enum { FULL_ROUNDS = 100000, FULL_BYTES = 88 };
-
-/* Shared by host and helper. */
-struct progress {
-  volatile int rounds;  /* done by the host */
-  volatile int stopped; /* where it stood still */
-};
-
-static void wait_a_little(void) {
-  nanosleep(&(struct timespec){0, 20000000}, NULL);
-}
-
-/* 'S': asleep, 'T': stopped, ... Without malloc, for which the helper, a fork child, would need the stopped
-   collector. */
-static char state_of(int pid) {
-  char path[64], text[512];
-  snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  int fd = open(path, O_RDONLY);
-  ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-  if (fd >= 0)
-    close(fd);
-  text[got > 0 ? got : 0] = '\0';
-  const char *after_name = strrchr(text, ')');
-  return after_name && strlen(after_name) > 2 ? after_name[2] : '?';
-}
-
-/* Lets the collector continue once the host stands still and sleeps. If the host does not wait, this ends before. */
-static void release_when_it_waits(struct progress *progress, int host, int recorder) {
-  for (;;) {
-    int before = progress->rounds;
-    wait_a_little();
-    if (before == FULL_ROUNDS)
-      break;
-    if (before > 0 && state_of(recorder) == 'T' && state_of(host) == 'S' && progress->rounds == before) {
-      progress->stopped = before;
-      break;
-    }
-  }
-  kill(recorder, SIGCONT);
-}
-
-static int full_host(void) {
-  struct progress *progress = mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  int recorder = getppid(), self = getpid();
-  if (progress == MAP_FAILED)
-    return 2;
-  kill(recorder, SIGSTOP);
-  if (fork() == 0) {
-    release_when_it_waits(progress, self, recorder);
-    _exit(0);
-  }
-  for (int i = 0; i < FULL_ROUNDS; i++) {
-    free(keep(malloc(FULL_BYTES)));
-    progress->rounds = i + 1;
-  }
-  return progress->stopped > 0 && progress->stopped < FULL_ROUNDS ? 0 : 1; /* it did wait */
-}
-
-static int full_test(void) {
-  int status = record_self(NULL);
-  CHECK(status == 0, "status %x", status);
-  struct recorded recorded = read_trace("t.tape", NULL, NULL);
-  CHECK(recorded.calls[CALL_malloc] == FULL_ROUNDS && recorded.dropped == 0, "%llu of %d",
-        (unsigned long long)recorded.calls[CALL_malloc], FULL_ROUNDS);
-  return 0;
-}
-
 /* The resident OS pages that the trace has for a large object are that object's own, with threads that allocate and
    release at the same time, and with more live objects than some sets of the table hold: some of those are not known.
  */
@@ -778,7 +709,6 @@ static int touch_test(void) {
 const struct claim claims[] = {
     {"calls_made_by_the_allocator_are_nested_not_events", nested_test, nested_host},
     {"drop_policy_counts_exactly", drop_test, drop_host},
-    {"full_ring_waits_and_loses_nothing", full_test, full_host},
     {"large_objects_are_never_mistaken_for_others", large_test, large_host},
     {"large_objects_live_at_exit_are_recorded", exit_test, exit_host},
     {"marks_stand_where_the_program_set_them", marks_test, marks_host},
