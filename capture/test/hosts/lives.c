@@ -64,15 +64,9 @@ static int late_host(void) {
   return 0;
 }
 
-static void late_count(void *context, uint32_t thread, const struct trace_event *event) {
-  (void)thread;
-  *(int *)context += event->call == CALL_malloc && event->size_bytes == LATE_BYTES;
-}
-
 static int late_test(void) {
   same_as_bare(NULL, NULL);
-  int seen = 0;
-  read_trace("t.tape", late_count, &seen);
+  int seen = (int)count_events("t.tape", CALL_malloc, LATE_BYTES);
   int expected = LATE_THREADS * ROUNDS * 11 + 10 + 10 + 10;
   CHECK(seen == expected, "%d allocations, not %d", seen, expected);
   return 0;

@@ -35,20 +35,15 @@ static int nested_host(void) {
   return 0;
 }
 
-static void nested_count(void *context, uint32_t thread, const struct trace_event *event) {
-  int *counts = context;
-  (void)thread;
-  int id = event->call & CALL_ID_MASK;
-  if (event->size_bytes == NESTED_BYTES || event->size_bytes == NESTED_BYTES + 1)
-    counts[id == CALL_malloc ? 0 : id == CALL_calloc ? 1 : 2]++;
-}
-
 static int nested_test(void) {
   record_self_on_bump();
-  int counts[3] = {0};
-  struct recorded recorded = read_trace("t.tape", nested_count, counts);
-  CHECK(counts[0] == 1 && counts[1] == NESTED_ROUNDS && counts[2] == NESTED_ROUNDS, "malloc %d, calloc %d, realloc %d",
-        counts[0], counts[1], counts[2]);
+  struct recorded recorded = read_trace("t.tape", NULL, NULL);
+  static const int calls[] = {CALL_malloc, CALL_calloc, CALL_realloc};
+  for (int i = 0; i < 3; i++) {
+    uint64_t count = count_events("t.tape", calls[i], NESTED_BYTES);
+    CHECK(count == (i ? NESTED_ROUNDS : 0), "%llu calls of call %d", (unsigned long long)count, calls[i]);
+  }
+  CHECK(count_events("t.tape", CALL_malloc, NESTED_BYTES + 1) == 1, "the last malloc is missing");
   CHECK(recorded.nested >= 2 * NESTED_ROUNDS && recorded.nested < 2 * NESTED_ROUNDS + 100, "%ld nested",
         recorded.nested);
   return 0;
@@ -81,17 +76,12 @@ static int drop_host(void) {
   return 0;
 }
 
-static void drop_count(void *context, uint32_t thread, const struct trace_event *event) {
-  (void)thread;
-  int id = event->call & CALL_ID_MASK;
-  *(uint64_t *)context += id == CALL_aligned_alloc || id == CALL_realloc || id == CALL_free;
-}
-
 static int drop_test(void) {
   int status = record_self((const char *const[]){"--on-full", "drop", NULL});
   CHECK(status == 0, "status %x", status);
-  uint64_t counted = 0, calls = (uint64_t)6 * 3 * DROP_ROUNDS;
-  struct recorded recorded = read_trace("t.tape", drop_count, &counted);
+  struct recorded recorded = read_trace("t.tape", NULL, NULL);
+  uint64_t calls = (uint64_t)6 * 3 * DROP_ROUNDS,
+           counted = recorded.calls[CALL_aligned_alloc] + recorded.calls[CALL_realloc] + recorded.calls[CALL_free];
   uint64_t others = recorded.events - counted; /* pthread_create's calloc, which may itself have been dropped */
   CHECK(recorded.dropped > 1000 && recorded.calls[CALL_aligned_alloc] > 1000, "%llu dropped",
         (unsigned long long)recorded.dropped);
@@ -495,21 +485,14 @@ static int pause_host(void) {
   return 0;
 }
 
-static void pause_count(void *context, uint32_t thread, const struct trace_event *event) {
-  uint64_t *counts = context;
-  (void)thread;
-  counts[0] += event->size_bytes == SEEN_BYTES;
-  counts[1] += event->size_bytes == HIDDEN_BYTES;
-}
-
 static int pause_test(void) {
   CHECK(record_self(NULL) == 0, "the host failed");
   char paths[3][256];
   CHECK(list_traces(paths, 3) == 2, "not the traces of parent and child");
   for (int i = 0; i < 2; i++) {
     bool child = strcmp(paths[i], "t.tape") != 0;
-    uint64_t counts[2] = {0};
-    struct recorded recorded = read_trace(paths[i], pause_count, counts);
+    struct recorded recorded = read_trace(paths[i], NULL, NULL);
+    uint64_t counts[2] = {count_events(paths[i], -1, SEEN_BYTES), count_events(paths[i], -1, HIDDEN_BYTES)};
     uint64_t seen = child ? SEEN : (2 * PAUSE_THREADS - 1) * SEEN,
              hidden = 2ull * HIDDEN * (child ? 1 : PAUSE_THREADS + 1);
     CHECK(counts[0] == seen, "%s: %llu allocations seen, not %llu", paths[i], (unsigned long long)counts[0],
