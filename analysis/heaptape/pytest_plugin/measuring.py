@@ -15,9 +15,8 @@ import pytest
 from _pytest.runner import runtestprotocol  # pytest has no public name for it; pytest-rerunfailures uses it likewise
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.pytest_plugin import CRASHED, RECORDED
 from heaptape.pytest_plugin.spans import (
-    CRASHED,
-    RECORDED,
     Collected,
     Limits,
     Lines,
