@@ -317,13 +317,13 @@ static uint64_t own_peak_bytes(void) {
 /* Is one of our children, adopted orphans included, running, waiting for a processor, or waiting for a disk? False
    where the kernel does not list children. */
 static bool a_child_is_held_up(void) {
-  char list[32], pids[4096], stat[512], *at = pids, *end;
+  char list[32], pids[4096], *at = pids, *end;
   snprintf(list, sizeof list, "task/%d/children", getpid());
   if (!proc_read_file(getpid(), list, pids, sizeof pids))
     return false;
   for (long pid; (pid = strtol(at, &end, 10)) > 0; at = end) {
-    const char *after_name = proc_read_file((int)pid, "stat", stat, sizeof stat) ? strrchr(stat, ')') : NULL;
-    if (after_name && strlen(after_name) > 2 && (after_name[2] == 'R' || after_name[2] == 'D'))
+    char state = proc_thread_state((int)pid, (int)pid);
+    if (state == 'R' || state == 'D')
       return true;
   }
   return false;

@@ -74,8 +74,8 @@ static unsigned threads_of(int pid) {
   snprintf(path, sizeof path, "/proc/%d/task", pid);
   DIR *tasks = opendir(path);
   unsigned count = 0;
-  for (struct dirent *entry; tasks && (entry = readdir(tasks));)
-    count += entry->d_name[0] != '.';
+  while (proc_next_thread(tasks))
+    count++;
   if (tasks)
     closedir(tasks);
   return count;

@@ -129,17 +129,16 @@ static int check_interpreter(int pid, int fd, const Elf64_Phdr *segment, struct 
 }
 
 static int check_library(int pid, struct error *error) {
-  char path[64], *line = NULL;
-  size_t room = 0;
-  bool there = false;
+  char path[64];
+  struct proc_mapping mapping;
+  bool present = false;
   snprintf(path, sizeof path, "/proc/%d/maps", pid);
-  FILE *file = fopen(path, "re");
-  while (file && !there && getline(&line, &room, file) > 0)
-    there = strstr(line, "/libheaptape.so\n");
-  free(line);
-  if (file)
-    fclose(file);
-  return there ? refuse(error, pid, "was started under heaptape record: it has libheaptape.so already") : 0;
+  FILE *maps = fopen(path, "re");
+  while (maps && !present && proc_maps_next(maps, &mapping))
+    present = strcmp(basename(mapping.path), "libheaptape.so") == 0;
+  if (maps)
+    fclose(maps);
+  return present ? refuse(error, pid, "was started under heaptape record: it has libheaptape.so already") : 0;
 }
 
 /* It must be possible to redirect the functions of an allocator in its executable. */

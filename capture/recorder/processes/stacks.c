@@ -4,11 +4,11 @@
 #include "core/base/assert.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"
+#include "core/system/process.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,34 +81,6 @@ static int open_file(int pid, const char *path) {
   return fd >= 0 ? fd : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
-/* One line of maps. */
-struct mapping {
-  uint64_t start, end, offset, device, inode;
-  bool runs;
-  char path[4096];
-};
-
-static bool read_mapping(FILE *maps, struct mapping *mapping) {
-  char *line = NULL, permissions[8];
-  size_t room = 0;
-  unsigned major, minor;
-  int path_at = 0;
-  bool read = getline(&line, &room, maps) > 0 &&
-              sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %x:%x %" SCNu64 " %n", &mapping->start,
-                     &mapping->end, permissions, &mapping->offset, &major, &minor, &mapping->inode, &path_at) == 7;
-  if (read) {
-    mapping->device = (uint64_t)major << 32 | minor;
-    mapping->runs = permissions[2] == 'x';
-    line[strcspn(line, "\n")] = '\0';
-    snprintf(mapping->path, sizeof mapping->path, "%s", line + path_at);
-    char *deleted = strstr(mapping->path, " (deleted)");
-    if (deleted && !deleted[10])
-      *deleted = '\0';
-  }
-  free(line);
-  return read;
-}
-
 static struct module *add(struct modules *modules) {
   struct module *module = vector_add(modules);
   if (module)
@@ -124,16 +96,16 @@ static bool read_modules(struct modules *found, int pid) {
   FILE *maps = fopen(path, "re");
   if (!maps)
     return false;
-  struct mapping mapping;
+  struct proc_mapping mapping;
   struct module *last = NULL;
   bool runs = false;
-  while (read_mapping(maps, &mapping)) {
+  while (proc_maps_next(maps, &mapping)) {
     bool vdso = strcmp(mapping.path, "[vdso]") == 0;
     bool goes_on = last && !vdso && mapping.inode && last->inode == mapping.inode && last->device == mapping.device &&
                    mapping.offset > 0;
     if (goes_on) {
       last->record.end = mapping.end;
-      runs |= mapping.runs;
+      runs |= mapping.permissions[2] == 'x';
       continue;
     }
     if (last && !runs && last == &found->at[found->count - 1])
@@ -143,7 +115,7 @@ static bool read_modules(struct modules *found, int pid) {
     last = add(found);
     if (!last)
       break;
-    runs = mapping.runs;
+    runs = mapping.permissions[2] == 'x';
     last->device = mapping.device;
     last->inode = mapping.inode;
     last->record = (struct trace_module){.path = strdup(mapping.path),
