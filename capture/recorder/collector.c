@@ -330,16 +330,16 @@ static bool a_child_is_held_up(void) {
 }
 
 struct lingering {
-  uint64_t since_ns, looked_ns, quiet_ns; /* since_ns 0: the collector is not waiting for orphans */
+  uint64_t since_ns, checked_ns, quiet_ns; /* since_ns 0: the collector is not waiting for orphans */
 };
 
 /* Called when no process is recorded any more and the first has ended: is it time to end, although there are children?
    While the collector itself waited for a processor, it could not check them. */
 static bool has_lingered(const struct collector *collector, struct lingering *lingering) {
-  uint64_t now_ns = os_monotonic_ns(), passed_ns = now_ns - lingering->looked_ns;
+  uint64_t now_ns = os_monotonic_ns(), passed_ns = now_ns - lingering->checked_ns;
   if (!lingering->since_ns)
     lingering->since_ns = now_ns, passed_ns = 0;
-  lingering->looked_ns = now_ns;
+  lingering->checked_ns = now_ns;
   lingering->quiet_ns += passed_ns < 2 * IDLE_NS ? passed_ns : 2 * IDLE_NS;
   if (collector->pending_count > 0 || a_child_is_held_up())
     lingering->quiet_ns = 0;

@@ -232,7 +232,7 @@ enum {
   TRY_US = 50000,        /* between two tries */
   STACK_ROOM = 48 << 10, /* free stack of the thread that loads the library, at least */
 };
-static const uint64_t TELL_NS = 3000000000u, STUCK_NS = 1000000000u, REWRITE_NS = 500000000u;
+static const uint64_t WARN_NS = 3000000000u, STUCK_NS = 1000000000u, REWRITE_NS = 500000000u;
 
 struct bringing {
   const struct loading *loading;
@@ -531,7 +531,7 @@ static int wait_for_thread(struct bringing *b, struct error *error) {
       put_more_references(b);
       wrote_ns = now_ns;
     }
-    if (!reported && now_ns - since_ns > TELL_NS && state != GATE_LOADING) {
+    if (!reported && now_ns - since_ns > WARN_NS && state != GATE_LOADING) {
       b->loading->report_waiting(b->loading->context);
       reported = true;
     }

@@ -230,18 +230,18 @@ static bool take_symbol(const struct object *object, const struct tracee *tracee
 }
 
 bool object_symbol(const struct object *object, const struct tracee *tracee, const char *name, struct symbol *symbol) {
-  uint32_t head[4], wanted = 5381, index, hash;
+  uint32_t head[4], name_hash = 5381, index, hash;
   for (const char *c = name; *c; c++)
-    wanted = wanted * 33 + (unsigned char)*c;
+    name_hash = name_hash * 33 + (unsigned char)*c;
   if (!object->gnu_hash || !tracee_read(tracee, object->gnu_hash, head, sizeof head) || !head[0])
     return false;
   uint64_t buckets = object->gnu_hash + sizeof head + (uint64_t)head[2] * 8, chains = buckets + (uint64_t)head[0] * 4;
-  if (!tracee_read(tracee, buckets + (uint64_t)(wanted % head[0]) * 4, &index, sizeof index) || index < head[1])
+  if (!tracee_read(tracee, buckets + (uint64_t)(name_hash % head[0]) * 4, &index, sizeof index) || index < head[1])
     return false;
   for (int i = 0; i < CHAIN_MAX; i++, index++) {
     if (!tracee_read(tracee, chains + (uint64_t)(index - head[1]) * 4, &hash, sizeof hash))
       return false;
-    if ((hash | 1) == (wanted | 1) && take_symbol(object, tracee, index, name, symbol))
+    if ((hash | 1) == (name_hash | 1) && take_symbol(object, tracee, index, name, symbol))
       return true;
     if (hash & 1)
       return false;
