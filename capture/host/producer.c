@@ -85,14 +85,15 @@ static inline void count_skipped(struct producer *producer) {
 
 /* Called when the tick has advanced, as it is after a change of the pauses. A resize that has begun must end first. */
 static bool park_if_paused(struct producer *producer) {
-  accesses_follow(host_paused());
+  uint32_t paused = host_paused(); /* read once: a recording that starts now must not make this call a missing one */
+  accesses_follow(paused);
   accesses_follow_operator();
-  if (!host_paused() || producer->open || producer != producer_now())
+  if (!paused || producer->open || producer != producer_now())
     return false;
-  if (!(host_paused() & PAUSED_FROM_START))
+  if (!(paused & PAUSED_FROM_START))
     count_skipped(producer);
   mine.parked = producer;
-  bool counts = !(host_paused() & PAUSED_FROM_START) && host_state.idle == PRODUCER_IDLE && !mine.excluded;
+  bool counts = !(paused & PAUSED_FROM_START) && host_state.idle == PRODUCER_IDLE && !mine.excluded;
   producer->parked = (struct producer_quick){.state = PRODUCER_NONE};
   if (counts && !accesses_are_recorded())
     producer->parked.common = (uint64_t)(uintptr_t)&producer->ring->skipped;
@@ -443,9 +444,12 @@ static inline __attribute__((always_inline)) bool passes(const void *caller) {
   struct producer *parked = mine.parked;
   if (producer_now())
     return false;
-  if (!parked || parked->quick.state == PRODUCER_WIPED || !host_paused())
+  if (!parked || parked->quick.state == PRODUCER_WIPED)
     return process_is_off();
-  if (!(host_paused() & PAUSED_FROM_START) && !mine.excluded && !operators_are_at(caller, true))
+  uint32_t paused = host_paused(); /* read once, as in park_if_paused */
+  if (!paused)
+    return process_is_off();
+  if (!(paused & PAUSED_FROM_START) && !mine.excluded && !operators_are_at(caller, true))
     count_skipped(parked);
   return true;
 }
