@@ -20,7 +20,7 @@ $(foreach name,fuzz_import fuzz_import_heaptrack fuzz_import_dj fuzz_import_wl f
   $(call c_fuzzer,convert/fuzz/$(name).c,convert/fuzz/import_fuzzing.c,$(IMPORT) $(COMPILE),$(CORE_LIBS) -lzip))
 $(call c_fuzzer,convert/fuzz/fuzz_rewrite.c,,convert/rewrite $(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip -lm)
 $(call c_fuzzer,convert/fuzz/fuzz_distil.c,convert/fuzz/workload_fuzzing.c,convert/distil convert/rewrite $(HISTORY),$(CORE_LIBS) -lm)
-$(call c_fuzzer,convert/fuzz/fuzz_group.c,,convert/whatif core/base,$(CORE_LIBS))
+$(call c_fuzzer,convert/fuzz/fuzz_group.c,,convert/whatif convert/stacks $(COMPILE) core/base,$(CORE_LIBS) -ldw -lelf)
 fuzzers: $(OUT)/corpus/.importers
 $(OUT)/corpus/.importers: convert/fuzz/importer_seeds.py convert/test/importer_samples.py $(wildcard convert/test/data/*) | $(VENV)/.stamp
 	$(VENV)/bin/python -m convert.fuzz.importer_seeds $(@D)

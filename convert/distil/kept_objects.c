@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/distil/kept_objects.h"
+#include "convert/distil/distil.h"
 
 #include "core/base/os.h"
 #include "core/base/split_mix.h"

@@ -170,7 +170,7 @@ def _print_registry(known: "dict[str, registry.Allocator]") -> None:
     for allocator in known.values():
         where = f"{allocator.version}, {allocator.path}" if allocator.found else f"not found: {allocator.how_to_get}"
         print(f"{allocator.name:<{width}}  {where}")
-        by_name = "; for study, replayed where it is named" if allocator.by_name == "always" else ""
+        by_name = "; for study, replayed where it is named" if allocator.by_name else ""
         print(f"{'':<{width}}  {allocator.summary}{by_name}")
         if allocator.variants:
             print(f"{'':<{width}}  variants: {', '.join(allocator.variants)}")

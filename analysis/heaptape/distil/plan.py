@@ -27,7 +27,7 @@ LARGE_BYTES = 32768  # from this size on objects are few and matter one by one
 ON = " on "
 COLUMNS = ("begin", "counted", "end", "weight")
 
-# Which objects windows need (convert/distil/plan.h): the objects that they touch, or all that are live at their begin.
+# Which objects windows need (convert/distil/distil.h): those that they touch, or all that are live at their begin.
 Heap = Literal["touched", "live"]
 
 # heaptape-convert's rules of a distillate -> its number of ops

@@ -3,7 +3,7 @@
 
    Job: the symbol that covers an address: of the file or, where it was stripped, of
    /usr/lib/debug/.build-id/XX/REST.debug, which has the same build id. Not its job: inlined functions, and lines
-   (convert/stacks/symbols.h, whose libraries the engine's process must not load). Files of this machine's processor, 64
+   (convert/stacks/stacks.h, whose libraries the engine's process must not load). Files of this machine's processor, 64
    bits; other files have no names. Reads the file again at each call. Single-threaded. */
 #pragma once
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/whatif/rewriter.h"
+#include "convert/whatif/whatif.h"
 
 #include "convert/history/trace_info.h"
-#include "convert/whatif/emitter.h"
 #include "core/base/json.h"
 #include "core/workload/workload.h"
 
