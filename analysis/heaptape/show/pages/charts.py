@@ -160,11 +160,9 @@ def _joined(layers: pd.DataFrame) -> list[list]:
     for column in layers.columns:
         name = column.removesuffix(memory_plots.LIVE).removesuffix(memory_plots.HELD)
         sums[name] = sums.get(name, 0) + layers[column].clip(lower=0).to_numpy(float)
-    colours = [*memory_plots.HOLDER_COLOURS[: len(sums) - 4], memory_plots.OTHERS_COLOUR, *_UNHELD_COLOURS]
-    return [
-        [memory_plots.shortened(name, 44), colour, _mib(values)] for (name, values), colour in zip(sums.items(), colours) if values.any()
-    ]
+    shades = [*memory_plots.HOLDER_COLOURS[: len(sums) - 4], memory_plots.OTHERS_COLOUR, *_UNHELD_COLOURS]
+    layers = zip(sums.items(), shades)
+    return [[memory_plots.shortened(name, 44), shade, _mib(held)] for (name, held), shade in layers if held.any()]
 
 
 _UNHELD_COLOURS = (memory_plots.EMPTY_COLOUR, "#b9b9b9", "#858585")
-

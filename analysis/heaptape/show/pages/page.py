@@ -6,17 +6,19 @@ measured, all tables, and the raw results, so that the page can be used as input
 Time lines and scatter are drawn in the browser (`report.js`, uPlot) from plain numbers in the page.
 """
 
+import math
 import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from heaptape.common import forked
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.tables import MISSING, Cell, Table
+from heaptape.common.tables import MIB, MISSING, Cell, Table
 from heaptape.common.version import __version__
 from heaptape.passes import contention, misses, sharing
 from heaptape.results.cells import grouped
@@ -43,13 +45,15 @@ KEPT_SAMPLES = 600
 
 @dataclass(frozen=True)
 class Shown:
-    """An answer as the page shows it. `points`: of the scatter; `command`: a line that tries the choice."""
+    """An answer as the page shows it. `command`: a line that tries the choice; `scatter`: names of the axes (cost,
+    size) and points.
+    """
 
     table: Table
     sentences: Sequence[str]
     notes: Sequence[str]
     command: str
-    points: list[dict]
+    scatter: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -118,9 +122,8 @@ def make(
     colours = charts.colours(labels)
     data = {
         "colours": colours,
-        "cost": _cost(overall),
-        "all": {"points": shown.points},
-        "workloads": [item.chart | {"points": item.answer.points} for item in items],
+        "all": shown.scatter,
+        "workloads": [item.chart | item.answer.scatter for item in items],
     }
     doubts = warnings(files)
     return template("report.html.j2").render(
@@ -156,16 +159,20 @@ def _checks(files: Sequence[Results]) -> list[str]:
     return [*checks, "The machine was not busy, and no allocator wrote an error.", f"None of {measured:,} runs failed."]
 
 
-def _cost(found: answers.Answer) -> str:
-    """What the scatter's x axis shows."""
-    if any(row.cpu for row in found.rows):
-        known = any(row.cpu and row.cpu.kind != answers.MILLISECONDS for row in found.rows)
-        return "change of CPU time, %" if known else "change of CPU time, ms"
-    return "change of instructions in malloc and free, %"
+def _cost(found: answers.Answer) -> tuple[str, str]:
+    """What the scatter's x axis shows, and the attribute of a row that has it."""
+    kinds = {row.cpu.kind for row in found.rows if row.cpu}
+    if kinds:
+        return ("change of CPU time, ms" if answers.MILLISECONDS in kinds else "change of CPU time, %"), "cpu"
+    if any(row.instructions_percent is not None for row in found.rows):
+        return "change of instructions in malloc and free, %", "instructions_percent"
+    return "change of cycles in calls, %", "cycles_percent"
 
 
 def _shown(found: answers.Answer, files: Sequence[Results]) -> Shown:
-    rows = [row for row in found.rows if row.peak_percent is not None or row.cpu or row.instructions_percent is not None]
+    rows = [
+        row for row in found.rows if row.peak_percent is not None or row.cpu or row.instructions_percent is not None
+    ]
     rows = rows or list(found.rows)
     single = found.workloads == 1
     columns: list[tuple[str, Callable[[answers.Row], str]]] = []
@@ -181,15 +188,19 @@ def _shown(found: answers.Answer, files: Sequence[Results]) -> Shown:
     ):
         here = [row for row in rows if key and getattr(row, key) is not None]
         if here and not (key == "cycles_percent" and any(row.instructions_percent is not None for row in rows)):
-            columns.append((title, lambda row, key=key, total=total: _change(row, found.baseline, key, total)))
+            columns.append((title, partial(_change, baseline=found.baseline, key=key, total=total)))
     if not single:
         columns.append(("worst CPU time", lambda row: _worst(row, "cpu")))
         columns.append(("worst peak", lambda row: _worst(row, "memory")))
         columns = [(title, text) for title, text in columns if any(text(row) != MISSING for row in rows)]
     cells = [[Cell(row.label), *(Cell(text(row)) for _, text in columns), Cell(", ".join(row.marks))] for row in rows]
     table = Table("The answer", ["", *(title for title, _ in columns), ""], cells)
-    points = [point for row in rows if (point := _point(row, found))]
-    return Shown(table, found.sentences, found.caveats, _command(found, files), points)
+    scatter = {
+        "cost": _cost(found)[0],
+        "size": "peak memory, MiB" if single else "change of peak memory, %",
+        "points": [point for row in rows if (point := _point(row, found))],
+    }
+    return Shown(table, found.sentences, found.caveats, _command(found, files), scatter)
 
 
 def _cpu(row: answers.Row, found: answers.Answer) -> str:
@@ -223,21 +234,17 @@ def _worst(row: answers.Row, key: str) -> str:
 
 
 def _point(row: answers.Row, found: answers.Answer) -> dict | None:
-    """Its place in the scatter: change of CPU time (else of instructions) and peak memory (MiB; of several workloads
-    the change in percent).
-    """
-    base = row.label == found.baseline
-    y = row.peak_bytes / (1 << 20) if row.peak_bytes else row.peak_percent
-    if y is None:
-        return None
-    if any(other.cpu for other in found.rows):
-        if row.cpu is None and not base:
-            return None
-        kind = row.cpu.kind if row.cpu else ""
-        x = 0.0 if row.cpu is None else row.cpu.ms if kind == answers.MILLISECONDS else row.cpu.percent
-        ends = {"low": row.cpu.low, "high": row.cpu.high} if row.cpu and kind == answers.RANGE else {}
-        return {"label": row.label, "x": x, "y": y} | ends
-    return None if row.instructions_percent is None else {"label": row.label, "x": row.instructions_percent, "y": y}
+    """Its place in the scatter. y: peak memory in MiB; of several workloads the change in percent."""
+    title, attribute = _cost(found)
+    x: float | None = None if attribute == "cpu" else getattr(row, attribute)
+    ends = {}
+    if row.label == found.baseline:
+        x = 0.0
+    elif attribute == "cpu" and row.cpu:
+        x = row.cpu.ms if title.endswith("ms") else row.cpu.percent
+        ends = {"low": row.cpu.low, "high": row.cpu.high} if row.cpu.kind == answers.RANGE else {}
+    y = row.peak_bytes / MIB if row.peak_bytes else row.peak_percent
+    return None if x is None or y is None else {"label": row.label, "x": x, "y": y} | ends
 
 
 def _command(found: answers.Answer, files: Sequence[Results]) -> str:
@@ -254,14 +261,17 @@ def _command(found: answers.Answer, files: Sequence[Results]) -> str:
 
 
 def _heat_map(found: Sequence[answers.Answer], labels: Sequence[str], baseline: str) -> HeatMap:
-    """Allocator × workload: CPU time (else instructions) and peak memory, changes in percent."""
-    timed = any(row.cpu for one in found for row in one.rows)
-
-    def cost(row: answers.Row) -> float | None:
-        return (row.cpu.percent if row.cpu else None) if timed else row.instructions_percent
-
-    wanted = [("CPU time" if timed else "instructions", cost), ("peak memory", lambda row: row.peak_percent)]
-    groups, cells = [], [[] for _ in found]
+    """Allocator × workload: CPU time (else instructions, else cycles) and peak memory, changes in percent."""
+    costs: dict[str, Callable[[answers.Row], float | None]] = {
+        "CPU time": lambda row: row.cpu.percent if row.cpu and row.cpu.kind != answers.MILLISECONDS else None,
+        "instructions": lambda row: row.instructions_percent,
+        "cycles": lambda row: row.cycles_percent,
+    }
+    rows = [row for one in found for row in one.rows if row.label != baseline]
+    costs = {title: value for title, value in costs.items() if any(value(row) is not None for row in rows)}
+    wanted = [*list(costs.items())[:1], ("peak memory", lambda row: row.peak_percent)]
+    groups: list[tuple[str, list[str]]] = []
+    cells: list[list[list[tuple[str, float]]]] = [[] for _ in found]
     for title, value in wanted:
         by_label = [{row.label: value(row) for row in one.rows} for one in found]
         shown = [label for label in labels if label != baseline and any(row.get(label) is not None for row in by_label)]
@@ -274,7 +284,7 @@ def _heat_map(found: Sequence[answers.Answer], labels: Sequence[str], baseline: 
 
 
 def _shaded(change: float | None, strongest: float = 30.0) -> tuple[str, float]:
-    if change is None or change != change:  # noqa: PLR0124
+    if change is None or math.isnan(change):
         return MISSING, 0.0
     return answers.percent(change).removesuffix(" %"), max(-1.0, min(1.0, change / strongest))
 
@@ -285,7 +295,9 @@ def _means(files: Sequence[Results], baseline: str) -> list[Table]:
     return [table for table in comparison(files, baseline) if table.title.endswith(f"% of {baseline}")]
 
 
-def _item(number: int, file: Results, baseline: str, verdicts: VerdictTexts, whole: bool) -> tuple[Item, answers.Answer]:
+def _item(
+    number: int, file: Results, baseline: str, verdicts: VerdictTexts, whole: bool
+) -> tuple[Item, answers.Answer]:
     order = allocator_order([file])
     here = baseline if baseline in order else order[0]
     found = answers.answer([file], here)
@@ -299,8 +311,8 @@ def _item(number: int, file: Results, baseline: str, verdicts: VerdictTexts, who
     best = next((found.use[aim] for aim in ("cpu", "memory") if found.use.get(aim) in maps), None)
     first = [label for label in dict.fromkeys([here, best, *maps]) if label in maps][:2]
     item = Item(
-        number=number, name=file.name, baseline=here, answer=_shown(found, [file]), chart=chart, peak=charts.peak_parts(file, order),
-        time=parts, unit=unit,
+        number=number, name=file.name, baseline=here, answer=_shown(found, [file]), chart=chart,
+        peak=charts.peak_parts(file, order), time=parts, unit=unit,
         often=often, rare=rare, held=held, maps=first, sizes=_sizes(file),
         tables=_tables(file, here, sentences(file, baseline, verdicts), predicted), raw=_raw(file, whole),
     )  # fmt: skip

@@ -1,5 +1,6 @@
 "use strict";
 (() => {
+  document.documentElement.classList.add("js");
   const all = selector => [...document.querySelectorAll(selector)];
 
   // ---- Tables: clicks on a head sort ascending, then descending, then restore the order. Missing figures stay at the end.
@@ -79,7 +80,7 @@
   };
 
   // One series per allocator with one point, its name beside it, and the range of its CPU time.
-  const scatter = ({ points: found }) => {
+  const scatter = ({ points: found, cost, size }) => {
     const sorted = [...found].sort((a, b) => a.x - b.x), xs = sorted.flatMap(p => [p.low ?? p.x, p.high ?? p.x]);
     const ys = sorted.map(p => p.y), pad = (least, most, share) => {
       const room = (most - least || Math.abs(most) || 1) * share;
@@ -122,8 +123,8 @@
         x: { time: false, range: () => pad(Math.min(...xs, 0), Math.max(...xs, 0), 0.1) },
         y: { range: () => pad(Math.min(...ys), Math.max(...ys), 0.15) },
       },
-      axes: [axis(data.cost, { size: 34, values: (_, ticks) => ticks.map(tick => `${tick > 0 ? "+" : ""}${tick}`) }),
-        axis("peak memory, MiB", { size: 56 })],
+      axes: [axis(cost, { size: 34, values: (_, ticks) => ticks.map(tick => `${tick > 0 ? "+" : ""}${tick}`) }),
+        axis(size, { size: 56 })],
       hooks: { draw: [drawNames] },
     }, [sorted.map(p => p.x), ...sorted.map((p, n) => sorted.map((_, m) => m === n ? p.y : null))]];
   };
