@@ -68,7 +68,7 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def resources(self) -> dict[str, float]:
-        """What it takes of a worker's (dispatch.py)."""
+        """What it takes of a worker's (dispatch.Scheduler)."""
         return {"memory": ROOM_BYTES}
 
 

@@ -39,7 +39,7 @@ from heaptape.fleet.store import (
     file_of_workload,
     is_exact,
 )
-from heaptape.gate import corpus
+from heaptape.gate import gate
 from heaptape.results.runs import label
 from heaptape.run import loaded, registry, replay
 from heaptape.run.passes import PASSES
@@ -318,7 +318,7 @@ def _by_name(path: Path, plan: PlanFile) -> dict[str, float]:
     """The weights by workload name; keys that are tapes as written in the plan are translated."""
     if not any(key in plan.tapes for key in plan.weights):
         return plan.weights
-    found = corpus.find(str(_beside(path, tape)) for tape in plan.tapes)
+    found = gate.find(str(_beside(path, tape)) for tape in plan.tapes)
     names = {file.resolve(): name for name, file in found.items()}
     return {
         names.get(_beside(path, key), key) if key in plan.tapes else key: weight for key, weight in plan.weights.items()
@@ -424,7 +424,7 @@ def _workloads(
         raise HeaptapeError(f"{store.url}: no workload {missing[0]}")
     found = {sha256: known[sha256] for sha256 in wanted.workloads}
     refused = []
-    files = corpus.find(wanted.tapes)
+    files = gate.find(wanted.tapes)
 
     def bring(name: str) -> Workload | str:
         try:

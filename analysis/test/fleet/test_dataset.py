@@ -20,7 +20,7 @@ from heaptape.fleet.machine import Cache
 from heaptape.fleet.plan import read_plan_file
 from heaptape.fleet.store import open_store
 from heaptape.fleet.worker import Worker
-from heaptape.gate import corpus
+from heaptape.gate import gate
 from heaptape.profile.data import profile
 
 from tests.support import HEAPTAPE_HERE, OUT, compile_c, import_text, published, record, refused, run, succeed
@@ -289,7 +289,7 @@ def test_a_choice_becomes_a_plan_that_replay_reads(tapes, tmp_path):
     assert output["errors"] == []
     found = read_plan_file(plan)
     assert sorted(found.tapes) == sorted(row["source"] for row in output["chosen"])
-    files = corpus.find(found.tapes)
+    files = gate.find(found.tapes)
     assert {str(files[name]): weight for name, weight in found.weights.items()} == {
         row["source"]: row["weight"] for row in output["chosen"]
     }
