@@ -16,13 +16,19 @@ static void print_frame_text(FILE *out, const struct symbol *symbol) {
     fputs("#   ... (frames beyond the depth of the recording)\n", out);
     return;
   }
-  fprintf(out, "#   %s", symbol->function ? symbol->function : "?");
-  if (symbol->file)
-    fprintf(out, " at %s:%d", symbol->file, symbol->line);
-  if (symbol->module)
-    fprintf(out, " in %s+0x%" PRIx64 "\n", symbol->module, symbol->offset);
-  else
-    fprintf(out, " in 0x%" PRIx64 "\n", symbol->offset);
+  fputs("#   ", out);
+  print_escaped(out, symbol->function ? symbol->function : "?");
+  if (symbol->file) {
+    fputs(" at ", out);
+    print_escaped(out, symbol->file);
+    fprintf(out, ":%d", symbol->line);
+  }
+  fputs(" in ", out);
+  if (symbol->module) {
+    print_escaped(out, symbol->module);
+    fputs("+", out);
+  }
+  fprintf(out, "0x%" PRIx64 "\n", symbol->offset);
 }
 
 int dump_stack_as_text(FILE *out, struct symbols *symbols, uint32_t node) {
@@ -293,12 +299,21 @@ static bool flush(struct printer *printer) {
 }
 
 /* In text it is a comment, so that it reads back; CSV has one line per event and no place for it. */
+/* JSON, whose form of control characters does not reach U+0080 to U+009F: a text with one of these becomes ASCII. */
+static char *quote(const char *text) {
+  json_t *string = json_string(text);
+  bool has_c1 = false;
+  for (const char *at = text; (at = strchr(at, '\xc2')); at++)
+    has_c1 |= (uint8_t)at[1] < 0xa0;
+  char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY | (has_c1 ? JSON_ENSURE_ASCII : 0)) : NULL;
+  json_decref(string);
+  return quoted;
+}
+
 static void print_mark(struct printer *printer, enum dump_format format, const struct trace_mark *mark) {
   if (format == DUMP_CSV)
     return;
-  json_t *text = json_string(mark->text);
-  char *quoted = text ? json_dumps(text, JSON_ENCODE_ANY) : NULL;
-  json_decref(text);
+  char *quoted = quote(mark->text);
   put_text(printer, format == DUMP_TEXT ? "# " : "{\"time_ns\": ");
   put_decimal(printer, time_of(printer, mark->stamp));
   put_text(printer, format == DUMP_TEXT ? " " : ", \"thread\": ");
@@ -312,9 +327,7 @@ static void print_mark(struct printer *printer, enum dump_format format, const s
 /* In text it is a comment, so that it reads back. */
 static int print_name(void *context, uint32_t thread, const char *name) {
   struct printer *printer = context;
-  json_t *text = json_string(name);
-  char *quoted = text ? json_dumps(text, JSON_ENCODE_ANY) : NULL;
-  json_decref(text);
+  char *quoted = quote(name);
   put_text(printer, printer->json ? "{\"thread\": " : "# thread ");
   put_decimal(printer, thread);
   put_text(printer, printer->json ? ", \"name\": " : " is ");

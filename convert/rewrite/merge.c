@@ -345,7 +345,6 @@ static json_t *merged_info(struct trace_reader *const *readers, const struct rot
     if (!goes_on)
       json_array_append_new(merged, about_process(source, threads_of(files, readers, i)));
     add_lacks(lacks, source, goes_on);
-    json_object_set(info, "synthetic", json_object_get(source, "synthetic"));
     if (summary->truncated)
       json_object_set_new(info, "truncated_source", json_true());
     json_decref(source);
@@ -359,7 +358,6 @@ static json_t *merged_info(struct trace_reader *const *readers, const struct rot
   if (files->recordings > 1)
     json_object_set(info, "merged", merged);
   json_decref(merged);
-  json_object_del(json_object_get(info, "synthetic"), "expected"); /* holds for that trace only */
   return info;
 }
 
