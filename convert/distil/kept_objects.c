@@ -30,9 +30,6 @@ struct highs {
   VECTOR(struct high) at; /* by position */
 };
 
-/* parts: at least 1. Returns 0, or -1 with error. To be freed with free(highs.at.at) in either case. */
-static int highs_find(struct highs *highs, const struct workload *workload, uint64_t parts, struct error *error);
-
 /* Bytes of a class in the current part. */
 struct class_bytes {
   uint64_t live, highest, position;
@@ -121,6 +118,7 @@ static int find(struct finding *finding, struct error *error) {
   return 0;
 }
 
+/* parts: at least 1. Returns 0, or -1 with error. To be freed with free(highs.at.at) in either case. */
 static int highs_find(struct highs *highs, const struct workload *workload, uint64_t parts, struct error *error) {
   struct finding finding = {.highs = highs,
                             .ops = workload->header.ops ? workload->header.ops : 1,

@@ -28,12 +28,6 @@ struct rotated_files {
   uint32_t threads; /* of all traces; one that continues in another file counts once */
 };
 
-/* Files of a recording must come in their sequence, without gaps. Returns 0, or -1 with error; free them either way. */
-static int rotated_files_find(struct rotated_files *files, struct trace_reader *const *readers, uint32_t count,
-                              struct error *error);
-
-static void rotated_files_free(struct rotated_files *files);
-
 /* Reads the file's set and number, if it has them. */
 static void read_rotation(struct rotated_file *file, const char *info_json) {
   struct trace_info info;
@@ -108,6 +102,7 @@ static int number_threads(struct rotated_files *files, struct trace_reader *cons
   return 0;
 }
 
+/* Files of a recording must come in their sequence, without gaps. Returns 0, or -1 with error; free them either way. */
 static int rotated_files_find(struct rotated_files *files, struct trace_reader *const *readers, uint32_t count,
                               struct error *error) {
   *files = (struct rotated_files){.at = calloc(count, sizeof *files->at), .count = count};
