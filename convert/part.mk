@@ -3,11 +3,11 @@ CONVERT_COMPONENTS := $(addprefix convert/,commands inspect distil rewrite whati
 $(call c_components,$(CONVERT_COMPONENTS))
 
 # $(COMPILE): traces in, workloads out. $(IMPORT): foreign formats in, traces out.
-HISTORY := convert/history core/workload/making core/workload $(TRACE)
+HISTORY := convert/history core/workload $(TRACE)
 COMPILE := convert/compile $(HISTORY)
 IMPORT  := convert/formats
 
-$(call c_program,convert,convert/commands/convert_main.c,$(CONVERT_COMPONENTS) core/workload/making core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf)
+$(call c_program,convert,convert/commands/convert_main.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf)
 $(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks $(TRACE),$(CORE_LIBS) -ldw -lelf)
 $(call c_bench,convert/bench/bench_compile.c,convert/bench/generate_trace.c,$(COMPILE),$(CORE_LIBS))
 $(call c_bench,convert/bench/bench_stages.c,,$(HISTORY),$(CORE_LIBS))
@@ -20,7 +20,7 @@ $(foreach name,fuzz_import fuzz_import_heaptrack fuzz_import_dj fuzz_import_wl f
   $(call c_fuzzer,convert/fuzz/$(name).c,convert/fuzz/import_fuzzing.c,$(IMPORT) $(COMPILE),$(CORE_LIBS) -lzip))
 $(call c_fuzzer,convert/fuzz/fuzz_rewrite.c,,convert/rewrite $(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip -lm)
 $(call c_fuzzer,convert/fuzz/fuzz_distil.c,convert/fuzz/workload_fuzzing.c,convert/distil convert/rewrite $(HISTORY),$(CORE_LIBS) -lm)
-$(call c_fuzzer,convert/fuzz/fuzz_group.c,,convert/whatif core/base,$(CORE_LIBS))
+$(call c_fuzzer,convert/fuzz/fuzz_group.c,,convert/whatif convert/stacks $(COMPILE) core/base,$(CORE_LIBS) -ldw -lelf)
 fuzzers: $(OUT)/corpus/.importers
 $(OUT)/corpus/.importers: convert/fuzz/importer_seeds.py convert/test/importer_samples.py $(wildcard convert/test/data/*) | $(VENV)/.stamp
 	$(VENV)/bin/python -m convert.fuzz.importer_seeds $(@D)

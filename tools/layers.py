@@ -23,7 +23,7 @@ LIBRARY_USER = Path("analysis/heaptape/tape/library.py")
 C_INTERNALS = re.compile(r"\bcffi\b|\bcdll\b|\b(?:Py|C)DLL\((?!None\))")
 
 
-C_PARTS = {"allocators", "capture", "convert", "core", "machine", "observe", "replay", "tests", "workloads"}
+C_PARTS = {"allocators", "capture", "convert", "core", "observe", "replay", "tests", "workloads"}
 
 
 def cycles(graph: dict[str, set[str]]) -> list[list[str]]:

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/commands.h"
 
-#include "convert/commands/inputs.h"
 #include "convert/compile/compile.h"
-#include "convert/compile/origins.h"
-#include "convert/whatif/rewriter.h"
+#include "convert/whatif/whatif.h"
 #include "core/base/files.h"
 #include "core/workload/witness.h"
 

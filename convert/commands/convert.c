@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/commands.h"
 
-#include "convert/commands/inputs.h"
 #include "convert/history/merge.h"
 #include "convert/history/trace_info.h"
-#include "convert/inspect/dump.h"
+#include "convert/inspect/inspect.h"
 #include "convert/rewrite/rewrite.h"
 #include "core/base/files.h"
 #include "core/workload/witness.h"

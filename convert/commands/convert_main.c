@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* heaptape-convert: its table of commands, and what they share. */
 #include "convert/commands/commands.h"
-
+#include "convert/compile/compile.h"
 #include "core/base/files.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+/* heaptape-convert: its table of commands, and what they share. */
 
 static const struct cli_command *const commands[] = {
     &command_compile, &command_check,   &command_info,   &command_profile, &command_dump,  &command_convert,
@@ -51,4 +53,133 @@ struct history_options history_with_progress(struct progress *progress, const ch
 int main(int argc, char **argv) {
   output_file_guard();
   return cli_main(&convert_program, argc, argv);
+}
+
+const char *take_format(void *field, const char *value) {
+  const struct format **format = field;
+  return (*format = format_by_name(value)) ? NULL : "is no format: 'heaptape convert --list' shows them";
+}
+
+static const char *take_process(void *field, const char *value) {
+  struct import_options *import = field;
+  import->has_process = true;
+  return cli_count(&import->process, value);
+}
+
+const struct cli_option input_options[] = {
+    {.name = "from",
+     .value = "FMT",
+     .take = take_format,
+     .field = offsetof(struct input_settings, from),
+     .help = "the format of the input, where its content does not tell",
+     .group = "input"},
+    {.name = "allow-gaps",
+     .take = cli_flag,
+     .field = offsetof(struct input_settings, import.allow_gaps),
+     .help = "accept a recording that reports lost events; each loss becomes a gap in the trace",
+     .group = "input"},
+    {.name = "process",
+     .value = "PID",
+     .take = take_process,
+     .field = offsetof(struct input_settings, import),
+     .help = "of a recording of several processes, take this one",
+     .group = "input"},
+    {.name = NULL},
+};
+
+const char *input_path(const char *path) {
+  return strcmp(path, "-") == 0 ? "/dev/stdin" : path;
+}
+
+const struct format *input_format(const char *path, const struct input_settings *settings, struct error *error) {
+  const struct format *found = format_detect(path, error), *from = settings->from;
+  if (from && (found || strcmp(from->name, "tape") != 0)) {
+    error->text[0] = '\0';
+    return from;
+  }
+  return found;
+}
+
+int input_import(const char *path, const struct format *format, const struct input_settings *settings, const char *out,
+                 struct error *error) {
+  struct import_report report = {""};
+  struct import_options import = settings->import;
+  import.report = &report;
+  int result = import_file(format->import, path, &import, out, error);
+  if (result == 0 && report.text[0])
+    diagnostics_warning(CONVERT, "%s: %s", path, report.text);
+  return result;
+}
+
+static int open_imported(struct trace_reader **reader, const char *path, const struct format *format,
+                         const struct input_settings *settings, struct error *error) {
+  struct temporary_file temporary;
+  if (temporary_file_open(&temporary, error) != 0)
+    return -1;
+  int result = input_import(path, format, settings, temporary.path, error);
+  if (result == 0)
+    result = trace_reader_open(reader, temporary.path, error);
+  temporary_file_close(&temporary);
+  return result;
+}
+
+static int open_of_format(struct trace_reader **reader, const char *path, const struct format *format,
+                          const struct input_settings *settings, struct error *error) {
+  if (format->import)
+    return open_imported(reader, path, format, settings, error);
+  if (strcmp(format->name, "tape") != 0)
+    return error_set(error, path, "is a %s file, this needs a trace", format->name);
+  return trace_reader_open(reader, input_path(path), error);
+}
+
+int input_open_trace(struct trace_reader **reader, const char *path, const struct input_settings *settings,
+                     struct error *error) {
+  const struct format *format = input_format(path, settings, error);
+  return format ? open_of_format(reader, path, format, settings, error) : -1;
+}
+
+int input_open(struct input *input, const char *path, const struct input_settings *settings, struct error *error) {
+  *input = (struct input){.compiled.fd = -1};
+  const struct format *format = input_format(path, settings, error);
+  if (!format)
+    return -1;
+  if (strcmp(format->name, "work") == 0)
+    return workload_open(&input->workload, input_path(path), error);
+  return open_of_format(&input->reader, path, format, settings, error);
+}
+
+static int compile_input(struct input *input, const char *path, struct error *error) {
+  struct witness witness;
+  struct progress progress;
+  int result = temporary_file_open(&input->compiled, error);
+  if (result != 0)
+    return -1;
+  struct compile_outputs outputs = {.workload = input->compiled.path};
+  struct history_options history = history_with_progress(&progress, "compile", input->reader);
+  result = compile_trace(input->reader, &outputs, &history, &witness, error);
+  progress_end(&progress);
+  if (result == 0 && !witness_ok(&witness))
+    diagnostics_warning(CONVERT, "%s: not a legal history: see 'heaptape check'", path);
+  return result;
+}
+
+int input_open_workload(struct input *input, const char *path, const struct input_settings *settings,
+                        struct error *error) {
+  if (input_open(input, path, settings, error) != 0)
+    return -1;
+  if (!input->reader)
+    return 0;
+  int result = compile_input(input, path, error);
+  trace_reader_close(input->reader);
+  input->reader = NULL;
+  if (result == 0)
+    result = workload_open(&input->workload, input->compiled.path, error);
+  input->workload.path = path; /* the name in errors */
+  return result;
+}
+
+void input_close(struct input *input) {
+  trace_reader_close(input->reader);
+  workload_close(&input->workload);
+  temporary_file_close(&input->compiled);
 }

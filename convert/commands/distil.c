@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* windows and distil: windows of a workload, as figures and as a trace that stands for the whole. */
-#include "convert/commands/commands.h"
-
-#include "convert/commands/inputs.h"
 #include "convert/distil/distil.h"
+#include "convert/commands/commands.h"
+#include "convert/rewrite/workload_trace.h"
 #include "core/base/files.h"
+#include "core/base/vector.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-struct settings {
+/* windows and distil: windows of a workload, as figures and as a trace that stands for the whole. */
+
+struct distil_settings {
   struct input_settings input;
   const char *out, *plan, *accesses;
   uint64_t ops;
@@ -23,20 +28,20 @@ static const struct cli_option windows_options[] = {
     {.name = "ops",
      .value = "N",
      .take = cli_count_above_0,
-     .field = offsetof(struct settings, ops),
+     .field = offsetof(struct distil_settings, ops),
      .help = "the size of a window"},
     {.name = "output",
      .letter = 'o',
      .value = "OUT",
      .take = cli_text,
-     .field = offsetof(struct settings, out),
+     .field = offsetof(struct distil_settings, out),
      .help = "where the table goes",
      .fallback = "standard output"},
-    {.name = "", .rows = input_options, .field = offsetof(struct settings, input)},
+    {.name = "", .rows = input_options, .field = offsetof(struct distil_settings, input)},
     {.name = NULL},
 };
 
-static int write_windows(const struct workload *workload, const struct settings *settings, struct error *error) {
+static int write_windows(const struct workload *workload, const struct distil_settings *settings, struct error *error) {
   struct output_file file;
   struct output_stream stream;
   if (output_stream_begin(&stream, &file, settings->out, error) != 0)
@@ -46,7 +51,7 @@ static int write_windows(const struct workload *workload, const struct settings 
 }
 
 static int run_windows(struct cli_words words) {
-  struct settings settings = {.out = "-"};
+  struct distil_settings settings = {.out = "-"};
   struct error error = {""};
   struct input input;
   int status = cli_parse(&convert_program, &command_windows, &settings, &words);
@@ -77,22 +82,22 @@ static const struct cli_option distil_options[] = {
     {.name = "plan",
      .value = "PLAN.json",
      .take = cli_text,
-     .field = offsetof(struct settings, plan),
+     .field = offsetof(struct distil_settings, plan),
      .help = "what the distillate holds; 'heaptape distil' makes plans"},
     {.name = "output",
      .letter = 'o',
      .value = "OUT.tape",
      .take = cli_text,
-     .field = offsetof(struct settings, out),
+     .field = offsetof(struct distil_settings, out),
      .help = "where the distillate goes; without it, only report how many ops it would have (--json)"},
     {.name = "accesses",
      .value = "W.accesses",
      .take = cli_text,
-     .field = offsetof(struct settings, accesses),
+     .field = offsetof(struct distil_settings, accesses),
      .help = "for a workload: the file that 'compile --accesses' wrote beside it; the windows then include their data "
              "accesses"},
-    {.name = "json", .take = cli_flag, .field = offsetof(struct settings, json), .help = "the result as JSON"},
-    {.name = "", .rows = input_options, .field = offsetof(struct settings, input)},
+    {.name = "json", .take = cli_flag, .field = offsetof(struct distil_settings, json), .help = "the result as JSON"},
+    {.name = "", .rows = input_options, .field = offsetof(struct distil_settings, input)},
     {.name = NULL},
 };
 
@@ -128,7 +133,8 @@ static int distil_to(const struct workload *workload, const struct distil_plan *
   return output_file_end(&file, distil_write(workload, plan, file.temporary, counts, error), error);
 }
 
-static int distil(const char *in, const struct settings *settings, struct distil_counts *counts, struct error *error) {
+static int distil(const char *in, const struct distil_settings *settings, struct distil_counts *counts,
+                  struct error *error) {
   struct input input;
   struct distil_plan plan = {.manifest = NULL};
   int result = read_plan(settings->plan, &plan, error);
@@ -144,7 +150,7 @@ static int distil(const char *in, const struct settings *settings, struct distil
 }
 
 static int run_distil(struct cli_words words) {
-  struct settings settings = {.out = NULL};
+  struct distil_settings settings = {.out = NULL};
   struct error error = {""};
   struct distil_counts counts;
   int status = cli_parse(&convert_program, &command_distil, &settings, &words);
@@ -172,9 +178,122 @@ const struct cli_command command_distil = {
     .summary = "the distillate that a plan describes",
     .synopsis = "--plan PLAN.json [OPTION...] -o OUT.tape F\n--plan PLAN.json [OPTION...] --json F",
     .details =
-        "Makes the distillate that a plan describes (convert/distil/plan.h) of a trace or workload: windows of its "
+        "Makes the distillate that a plan describes (convert/distil/distil.h) of a trace or workload: windows of its "
         "ops and objects that make up its memory, with the manifest by which figures of the whole are estimated.",
     .options = distil_options,
     .least = 1,
     .most = 1,
     .run = run_distil};
+
+typedef VECTOR(uint32_t) thread_list;
+
+struct reduce_settings {
+  const char *out, *keep;
+  uint64_t end;
+  thread_list joined;
+  bool json;
+};
+
+static const char *take_thread(void *field, const char *value) {
+  thread_list *threads = field;
+  uint32_t *added = vector_add(threads);
+  return added ? cli_count_32(added, value) : "out of memory";
+}
+
+static const struct cli_option reduce_options[] = {
+    {.name = "output",
+     .letter = 'o',
+     .value = "OUT.tape",
+     .take = cli_text,
+     .field = offsetof(struct reduce_settings, out),
+     .help = "where the trace goes"},
+    {.name = "keep",
+     .value = "FILE",
+     .take = cli_text,
+     .field = offsetof(struct reduce_settings, keep),
+     .help = "a file of one byte for each object, in the order of their births; 0 leaves the object out, with all its "
+             "calls. A call that is given NULL and acquires nothing counts as an object"},
+    {.name = "end",
+     .value = "POSITION",
+     .take = cli_count,
+     .field = offsetof(struct reduce_settings, end),
+     .help = "leave out the op at that position of the total order and all after it"},
+    {.name = "join",
+     .value = "THREAD",
+     .take = take_thread,
+     .field = offsetof(struct reduce_settings, joined),
+     .help = "thread 0 makes that thread's calls. Repeatable",
+     .repeats = true},
+    {.name = "json", .take = cli_flag, .field = offsetof(struct reduce_settings, json), .help = "the result as JSON"},
+    {.name = NULL},
+};
+
+/* Maps the file of --keep: one byte for each object. */
+static int map_kept(const char *path, struct workload_trace_wanted *wanted, struct error *error) {
+  struct stat about;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || fstat(fd, &about) != 0) {
+    if (fd >= 0)
+      close(fd);
+    return error_errno(error, path, "can't read");
+  }
+  static const uint8_t nothing[1];
+  void *bytes = (void *)(uintptr_t)nothing;
+  if (about.st_size > 0)
+    bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  close(fd);
+  if (bytes == MAP_FAILED)
+    return error_errno(error, path, "can't read");
+  wanted->objects = bytes;
+  wanted->object_count = (uint64_t)about.st_size;
+  return 0;
+}
+
+static int reduce(const char *in, const struct reduce_settings *settings, struct workload_trace_counts *counts,
+                  struct error *error) {
+  struct workload workload;
+  struct workload_trace_wanted wanted = {
+      .end = settings->end, .joined = settings->joined.at, .joined_count = (uint32_t)settings->joined.count};
+  struct output_file file;
+  if (workload_open(&workload, input_path(in), error) != 0)
+    return -1;
+  int result = settings->keep ? map_kept(settings->keep, &wanted, error) : 0;
+  if (result == 0)
+    result = output_file_begin(&file, settings->out, error);
+  if (result == 0)
+    result = output_file_end(&file, workload_trace_write(&workload, &wanted, file.temporary, counts, error), error);
+  if (wanted.object_count)
+    munmap((void *)(uintptr_t)wanted.objects, wanted.object_count);
+  workload_close(&workload);
+  return result;
+}
+
+static int run_reduce(struct cli_words words) {
+  struct reduce_settings settings = {.end = UINT64_MAX};
+  struct error error = {""};
+  struct workload_trace_counts counts;
+  int status = cli_parse(&convert_program, &command_reduce, &settings, &words);
+  if (status != CLI_RUN)
+    return status;
+  if (!settings.out || strcmp(settings.out, "-") == 0)
+    return cli_wrong(&convert_program, &command_reduce, "reduce needs -o OUT.tape");
+  int result = reduce(words.at[0], &settings, &counts, &error);
+  free(settings.joined.at);
+  if (result != 0)
+    return failed(&error);
+  if (settings.json)
+    return print_json(json_pack("{ss sI sI}", "out", settings.out, "objects", (json_int_t)counts.objects, "events",
+                                (json_int_t)counts.events));
+  return EXIT_DONE;
+}
+
+const struct cli_command command_reduce = {
+    .called = "heaptape-convert reduce",
+    .summary = "a trace of a workload or of a part of it",
+    .synopsis = "[OPTION...] -o OUT.tape W.work",
+    .details =
+        "Makes a trace of a workload or of a part of it; 'heaptape minimise' tries its candidates with such traces.",
+    .options = reduce_options,
+    .least = 1,
+    .most = 1,
+    .run = run_reduce};

@@ -12,9 +12,9 @@
 #include "convert/history/trace_info.h"
 #include "core/base/json.h"
 #include "core/trace/access_stream.h"
-#include "core/trace/accesses.h"
+#include "core/trace/layout.h"
 #include "core/trace/summary.h"
-#include "core/workload/making/slots.h"
+#include "core/workload/slots.h"
 #include "core/workload/statistics.h"
 #include "core/workload/witness.h"
 

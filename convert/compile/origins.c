@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/compile/origins.h"
+#include "convert/compile/compile.h"
 
-#include "convert/stacks/site_names.h"
+#include "convert/stacks/stacks.h"
 #include "core/workload/origins.h"
 
 #include <errno.h>

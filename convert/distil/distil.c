@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/distil/distil.h"
 
-#include "convert/distil/kept_objects.h"
 #include "convert/rewrite/workload_trace.h"
 #include "core/base/json.h"
 #include "core/base/os.h"

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/distil/kept_objects.h"
+#include "convert/distil/distil.h"
 
 #include "core/base/os.h"
 #include "core/base/split_mix.h"
 #include "core/base/vector.h"
 #include "core/trace/event.h"
-#include "core/workload/accesses_read.h"
 #include "core/workload/workload_read.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/distil/plan.h"
+#include "convert/distil/distil.h"
 
 #include <math.h>
 #include <stdlib.h>

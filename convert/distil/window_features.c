@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/distil/distil.h"
 
-#include "convert/distil/kept_objects.h"
 #include "core/base/os.h"
 #include "core/trace/event.h"
 

@@ -14,7 +14,7 @@
    as `-`, realloc(NULL, n) as `+`; free(NULL) is not logged. A failed malloc is `+ (nil) SIZE`. A realloc is logged
    after the call: if the old address was handed out again before that, its release is moved to its place
    (importing.h). */
-#include "convert/formats/exporting.h"
+#include "convert/formats/formats.h"
 #include "convert/formats/importing.h"
 
 #include <inttypes.h>

@@ -14,7 +14,7 @@
    becomes malloc(512) = 0x10, malloc(128) = 0x20, realloc(0x10, 640) = 0x10, free(0x20), free(0x10): the address of
    object n is 16 (n + 1), which only distinguishes objects ("addresses" in `lacks`). `f -1` is free(NULL), a realloc to
    0 bytes frees. */
-#include "convert/formats/exporting.h"
+#include "convert/formats/formats.h"
 #include "convert/formats/importing.h"
 #include "core/base/address_map.h"
 
@@ -115,7 +115,7 @@ const struct import_format import_format_rep = {.recognises_bytes = recognises, 
 struct rep {
   bool counting;
   uint64_t requests, ids;
-  /* The object numbers of exporting.c change with each realloc; those of .rep don't. A table of live objects maps the
+  /* The object numbers of formats.c change with each realloc; those of .rep don't. A table of live objects maps the
      latest number to the .rep id. */
   struct address_map numbers; /* number + 1 as address, slot: the .rep id */
 };

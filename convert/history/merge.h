@@ -11,7 +11,7 @@
 #include "core/base/address_map.h"
 #include "core/base/assert.h"
 #include "core/trace/read/trace_read.h"
-#include "core/workload/making/slots.h"
+#include "core/workload/slots.h"
 
 enum { READ_AHEAD_BYTES = 16 << 20 };
 

@@ -2,9 +2,7 @@
 #include "convert/inspect/inspect.h"
 
 #include "convert/history/trace_info.h"
-#include "convert/inspect/marks.h"
 #include "core/base/json.h"
-#include "core/trace/accesses.h"
 #include "core/trace/layout.h"
 #include "core/trace/summary.h"
 #include "core/workload/witness.h"

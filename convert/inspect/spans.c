@@ -8,7 +8,7 @@
    later one, or the next op of their own thread; "at" holds for its own thread only. Memory is O(marks + threads). Not
    thread-safe. */
 #include "convert/inspect/inspect.h"
-#include "convert/stacks/symbols.h"
+#include "convert/stacks/stacks.h"
 #include "core/base/vector.h"
 #include "core/trace/read/trace_read.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/stacks/symbols.h"
+#include "convert/stacks/stacks.h"
 
 #include "core/base/vector.h"
 

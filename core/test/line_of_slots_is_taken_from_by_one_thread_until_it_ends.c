@@ -2,7 +2,7 @@
 /* Threads take slots at random, give back any live one, and end. A taken slot is live only once, and another thread
    takes from a line of slots only after the previous one has ended. */
 #include "core/test/check.h"
-#include "core/workload/making/slots.h"
+#include "core/workload/slots.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "core/trace/summary.h"
 
 #include "core/base/json.h"
-#include "core/trace/accesses.h"
+#include "core/trace/layout.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,14 +4,14 @@
 
    Job: report to the tool where the table of objects is, and announce each op before it is made; check the recorded
    accesses, start the engine under the tool, read its result. Not its job: the accesses (the tool reads their stream
-   itself, so that the engine's accesses do not enter the caches), the model (observe/valgrind/simulate/simulate.h).
+   itself, so that the engine's accesses do not enter the caches), the model (observe/valgrind/simulate.h).
    Invariants: the order is the recorded one; each op of the workload is announced exactly once, skipped ones too;
    nothing is written to objects, as the program's own writes are in the stream. */
 #include "core/system/valgrind.h"
 #include "core/system/valgrind_requests.h"
-#include "core/workload/accesses_read.h"
+#include "core/workload/workload_read.h"
 #include "replay/engine/loop.h"
-#include "replay/parent/report.h"
+#include "replay/parent/run.h"
 #include "replay/passes/windows.h"
 
 #include <inttypes.h>

@@ -170,6 +170,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Replays into all allocators, writes R.json, prints the comparison. Returns 1 if a run failed."""
     from heaptape.results.disturbance import doubts
     from heaptape.run import registry, replay
+    from heaptape.tape.trace import recorded_cpu_ns
 
     settings = _replay_settings(arguments)
     choices = registry.choose_all(arguments.allocator or [], registry.load(arguments.home))
@@ -182,6 +183,8 @@ def run(arguments: argparse.Namespace) -> int:
     with replaying.work() as work:
         workload = replay.prepare(arguments.input, arguments.home, work.scratch, "blame" in settings.passes)
         about = replay.describe_workload(workload, name)
+        if cpu_ns := recorded_cpu_ns(arguments.input):
+            about["cpu_ns"] = cpu_ns
         if arguments.passes is None and not arguments.verify and replay.has_accesses(workload):
             settings = dataclasses.replace(settings, passes=(*settings.passes, "misses"))
         for doubt in doubts(about):

@@ -101,8 +101,8 @@ class Distilled(msgspec.Struct):
 
 class Workload(msgspec.Struct):
     """What was replayed. `request_sizes`: rows of largest size in bytes, calls, bytes. `recorded`: rows of ops done,
-    RssAnon, VmSize while it was recorded. `witness`: what compiling the trace found. `lacks`: what the trace does not
-    have.
+    RssAnon, VmSize while it was recorded. `cpu_ns`: user and system time of the recorded program, by then. `witness`:
+    what compiling the trace found. `lacks`: what the trace does not have.
     """
 
     name: Text = None
@@ -119,6 +119,7 @@ class Workload(msgspec.Struct):
     calls: Counts = None
     request_sizes: list[Triple] | None = None
     recorded: list[Pair] | None = None
+    cpu_ns: Number = None
     witness: dict[str, Any] | None = None
     lacks: list[str] | None = None
     distilled: Distilled | None = None

@@ -42,7 +42,7 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One table of the file. `library` is empty for the C library's own malloc. `proof`: how its library differs from
     others of the same file name. `candidate`: not in a package, but `heaptape allocators install` has it. `by_name`:
-    used only if it is named, by `heaptape advise` or always.
+    "always": used only if it is named.
     """
 
     library: str
@@ -50,7 +50,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     package: str = ""
     summary: str = ""
     candidate: bool = False
-    by_name: Literal["", "advise", "always"] = ""
+    by_name: Literal["", "always"] = ""
     variants: dict[str, Variant] = {}
     tunables: Tunables | None = None
 
@@ -202,7 +202,7 @@ def choose_all(names: Iterable[str], registry: dict[str, Allocator]) -> list[Cho
     """
     choices = [choose(one, registry) for name in names for one in expand(name, registry)]
     if not choices:
-        choices = [choose(name, registry) for name, a in registry.items() if a.found and a.by_name != "always"]
+        choices = [choose(name, registry) for name, a in registry.items() if a.found and not a.by_name]
     seen: set[str] = set()
     for choice in choices:
         if choice.label in seen:

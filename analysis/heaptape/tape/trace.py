@@ -158,6 +158,23 @@ def open_trace(path: str | Path) -> Trace:
     return Trace(path)
 
 
+def recorded_cpu_ns(path: str | Path) -> float | None:
+    """User and system time of the recorded program: at its end, or at its last sample. None where the file is no trace,
+    or lacks it.
+    """
+    try:
+        with open_trace(path) as trace:
+            samples, final = trace.samples(), (trace.footer or {}).get("final") or {}
+    except (HeaptapeError, OSError):
+        return None
+    if "user_ns" in final:
+        return float(final["user_ns"] + final.get("system_ns", 0)) or None
+    if not {"user_ns", "system_ns"} <= set(samples.columns):
+        return None
+    known = samples[["user_ns", "system_ns"]].dropna()
+    return float(known.iloc[-1].sum()) or None if len(known) else None
+
+
 def _frame(rows: list[dict], numbers: tuple[str, ...], texts: tuple[str, ...]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*numbers, *texts]).astype(dict.fromkeys(numbers, np.uint64))
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/trace/read/reader.h"
-
+#include "core/base/leb.h"
 #include "core/base/os.h"
+#include "core/trace/read/reader.h"
+#include "core/trace/read/trace_read.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -195,4 +196,299 @@ json_t *block_read_array(const struct block *block, struct error *error) {
   }
   block_memory_free(&memory);
   return array;
+}
+
+struct stack_visit {
+  int (*visit)(void *context, const struct trace_stack_node *node);
+  void *context;
+  uint32_t modules;
+};
+
+static int visit_stacks(const struct block *block, const struct block_place *place, struct block_memory *memory,
+                        struct stack_visit *to, struct error *error) {
+  struct byte_span spans[3];
+  struct trace_stack_node node = {.node = place->stack_nodes, .modules = to->modules};
+  if (block_read_columns(block, 3, spans, memory, error) != 0)
+    return -1;
+  for (uint32_t row = 0; row < place->rows; row++) {
+    uint64_t up, difference;
+    if (!leb_get(&spans[STACK_COLUMN_PARENT].at, spans[STACK_COLUMN_PARENT].end, &up) ||
+        !leb_get(&spans[STACK_COLUMN_INSTRUCTION].at, spans[STACK_COLUMN_INSTRUCTION].end, &difference))
+      return error_at(error, block->source->path, block->offset, "a STACKS column is too short or has a bad number");
+    node.node++;
+    if (up == 0 || up > node.node)
+      return error_at(error, block->source->path, block->offset, "row %u: a stack's parent is not before its child",
+                      row);
+    node.parent = node.node - (uint32_t)up;
+    node.instruction += (uint64_t)unzigzag(difference);
+    int stop = to->visit(to->context, &node);
+    if (stop)
+      return stop;
+  }
+  if (spans[1].at != spans[1].end || spans[2].at != spans[2].end)
+    return error_at(error, block->source->path, block->offset, "a STACKS column is too long");
+  return 0;
+}
+
+int trace_reader_stacks(struct trace_reader *reader, int (*visit)(void *context, const struct trace_stack_node *node),
+                        void *context, struct error *error) {
+  struct stack_visit to = {visit, context, 0};
+  struct block_memory memory = {0};
+  struct block block;
+  int result = 0;
+  for (size_t i = 0; i < place_count(&reader->others) && result == 0; i++) {
+    const struct block_place *place = place_at(&reader->others, i);
+    if (place->type == BLOCK_MODULES)
+      to.modules += place->rows;
+    if (place->type != BLOCK_STACKS)
+      continue;
+    result = reader_block(reader, place, &block, error);
+    if (result == 0)
+      result = visit_stacks(&block, place, &memory, &to, error);
+  }
+  block_memory_free(&memory);
+  return result;
+}
+
+/* A whole number of 0 or more. */
+static bool get_number(const json_t *row, const char *key, uint64_t *value) {
+  const json_t *number = json_object_get(row, key);
+  *value = (uint64_t)json_integer_value(number);
+  return json_is_integer(number) && *value <= INT64_MAX;
+}
+
+/* Text of at most max_bytes; NULL if it is optional and missing. */
+static bool get_text(const json_t *row, const char *key, size_t max_bytes, bool optional, const char **text) {
+  const json_t *string = json_object_get(row, key);
+  *text = json_string_value(string);
+  return string ? *text && json_string_length(string) <= max_bytes : optional;
+}
+
+/* A visit to the rows of blocks that are arrays. take: returns false if the row is not a `what`; else sets *result to
+   the value that the caller's function returned. */
+struct row_visit {
+  const char *what;
+  bool (*take)(const json_t *row, const void *to, int *result);
+  const void *to;
+};
+
+static int visit_rows(const struct block *block, const struct block_place *place, struct block_memory *memory,
+                      void *context, struct error *error) {
+  (void)place, (void)memory;
+  const struct row_visit *rows = context;
+  json_t *array = block_read_array(block, error);
+  int result = array ? 0 : -1;
+  for (size_t i = 0; i < json_array_size(array) && result == 0; i++)
+    if (!rows->take(json_array_get(array, i), rows->to, &result))
+      result = error_at(error, block->source->path, block->offset, "row %zu is not %s", i, rows->what);
+  json_decref(array);
+  return result;
+}
+
+struct module_visit {
+  int (*visit)(void *context, const struct trace_module *module);
+  void *context;
+};
+
+static bool take_module(const json_t *row, const void *context, int *result) {
+  const struct module_visit *to = context;
+  struct trace_module module;
+  if (!get_text(row, "name", 4095, false, &module.name) || !get_text(row, "path", 4095, true, &module.path) ||
+      !get_text(row, "build_id", (size_t)2 * TRACE_MAX_BUILD_ID_BYTES, true, &module.build_id) ||
+      !get_number(row, "start", &module.start) || !get_number(row, "end", &module.end) ||
+      !get_number(row, "bias", &module.bias) || module.start >= module.end)
+    return false;
+  *result = to->visit(to->context, &module);
+  return true;
+}
+
+int trace_reader_modules(struct trace_reader *reader, int (*visit)(void *context, const struct trace_module *module),
+                         void *context, struct error *error) {
+  const struct module_visit to = {visit, context};
+  struct row_visit rows = {"a module", take_module, &to};
+  return reader_visit_blocks(reader, BLOCK_MODULES, visit_rows, &rows, error);
+}
+
+struct mark_visit {
+  int (*visit)(void *context, const struct trace_mark *mark);
+  void *context;
+};
+
+static bool take_mark(const json_t *row, const void *context, int *result) {
+  const struct mark_visit *to = context;
+  struct trace_mark mark;
+  uint64_t thread;
+  if (!get_number(row, "stamp", &mark.stamp) || !get_number(row, "thread", &thread) || thread >= TRACE_MAX_THREADS ||
+      !get_number(row, "events", &mark.events) || !get_text(row, "text", TRACE_MARK_MAX_BYTES, false, &mark.text))
+    return false;
+  mark.thread = (uint32_t)thread;
+  *result = to->visit(to->context, &mark);
+  return true;
+}
+
+int trace_reader_marks(struct trace_reader *reader, int (*visit)(void *context, const struct trace_mark *mark),
+                       void *context, struct error *error) {
+  const struct mark_visit to = {visit, context};
+  struct row_visit rows = {"a mark", take_mark, &to};
+  return reader_visit_blocks(reader, BLOCK_MARKS, visit_rows, &rows, error);
+}
+
+struct name_visit {
+  int (*visit)(void *context, uint32_t thread, const char *name);
+  void *context;
+};
+
+static bool take_name(const json_t *row, const void *context, int *result) {
+  const struct name_visit *to = context;
+  uint64_t thread;
+  const char *name;
+  if (!get_number(row, "thread", &thread) || thread >= TRACE_MAX_THREADS || !get_text(row, "name", 255, false, &name))
+    return false;
+  *result = to->visit(to->context, (uint32_t)thread, name);
+  return true;
+}
+
+int trace_reader_thread_names(struct trace_reader *reader,
+                              int (*visit)(void *context, uint32_t thread, const char *name), void *context,
+                              struct error *error) {
+  const struct name_visit to = {visit, context};
+  struct row_visit rows = {"the name of a thread", take_name, &to};
+  return reader_visit_blocks(reader, BLOCK_THREADS, visit_rows, &rows, error);
+}
+
+int reader_block(const struct trace_reader *reader, const struct block_place *place, struct block *block,
+                 struct error *error) {
+  int got = block_read_head(&reader->source, place->offset, block, error);
+  return got == 0 ? error_at(error, reader->path, place->offset, "file shrank while it was read") : got < 0 ? -1 : 0;
+}
+
+int reader_visit_blocks(const struct trace_reader *reader, enum block_type type, block_visit visit, void *context,
+                        struct error *error) {
+  struct block_memory memory = {0};
+  struct block block;
+  int result = 0;
+  for (size_t i = 0; i < place_count(&reader->others) && result == 0; i++) {
+    const struct block_place *place = place_at(&reader->others, i);
+    if (place->type != type)
+      continue;
+    result = reader_block(reader, place, &block, error);
+    if (result == 0)
+      result = visit(&block, place, &memory, context, error);
+  }
+  block_memory_free(&memory);
+  return result;
+}
+
+static uint64_t *sample_field(struct trace_sample *sample, int column) {
+  uint64_t *const fields[SAMPLE_COLUMNS] = {&sample->stamp,           &sample->rss_anon_bytes, &sample->rss_file_bytes,
+                                            &sample->rss_shmem_bytes, &sample->vm_size_bytes,  &sample->vm_hwm_bytes,
+                                            &sample->minor_faults,    &sample->major_faults,   &sample->user_ns,
+                                            &sample->system_ns};
+  return fields[column];
+}
+
+struct sample_visit {
+  int (*visit)(void *context, const struct trace_sample *sample);
+  void *context;
+};
+
+static int visit_samples(const struct block *block, const struct block_place *place, struct block_memory *memory,
+                         void *context, struct error *error) {
+  const struct sample_visit *to = context;
+  struct byte_span spans[SAMPLE_COLUMNS + 1];
+  uint64_t previous[SAMPLE_COLUMNS] = {0};
+  bool missing[SAMPLE_COLUMNS];
+  if (block_read_columns(block, SAMPLE_COLUMNS + 1, spans, memory, error) != 0)
+    return -1;
+  for (int column = 0; column < SAMPLE_COLUMNS; column++)
+    missing[column] = spans[column + 1].at == spans[column + 1].end;
+  for (uint32_t row = 0; row < place->rows; row++) {
+    struct trace_sample sample;
+    for (int column = 0; column < SAMPLE_COLUMNS; column++) {
+      uint64_t entry = 0;
+      if (!missing[column] && !leb_get(&spans[column + 1].at, spans[column + 1].end, &entry))
+        return error_at(error, block->source->path, block->offset, "samples column %d is too short", column + 1);
+      previous[column] += (uint64_t)unzigzag(entry);
+      *sample_field(&sample, column) = missing[column] ? TRACE_SAMPLE_MISSING : previous[column];
+    }
+    int stop = to->visit(to->context, &sample);
+    if (stop)
+      return stop;
+  }
+  for (int column = 0; column < SAMPLE_COLUMNS; column++)
+    if (spans[column + 1].at != spans[column + 1].end)
+      return error_at(error, block->source->path, block->offset, "samples column %d is too long", column + 1);
+  return 0;
+}
+
+int trace_reader_samples(struct trace_reader *reader, int (*visit)(void *context, const struct trace_sample *sample),
+                         void *context, struct error *error) {
+  struct sample_visit to = {visit, context};
+  return reader_visit_blocks(reader, BLOCK_SAMPLES, visit_samples, &to, error);
+}
+
+struct touched_visit {
+  int (*visit)(void *context, uint64_t address, uint32_t os_pages);
+  void *context;
+};
+
+static int visit_touched(const struct block *block, const struct block_place *place, struct block_memory *memory,
+                         void *context, struct error *error) {
+  const struct touched_visit *to = context;
+  struct byte_span spans[3];
+  uint64_t address = 0, difference, os_pages;
+  if (block_read_columns(block, 3, spans, memory, error) != 0)
+    return -1;
+  for (uint32_t row = 0; row < place->rows; row++) {
+    if (!leb_get(&spans[1].at, spans[1].end, &difference) || !leb_get(&spans[2].at, spans[2].end, &os_pages) ||
+        os_pages >= UINT32_MAX)
+      return error_at(error, block->source->path, block->offset, "a TOUCHED column is too short or has a bad number");
+    address += (uint64_t)unzigzag(difference);
+    int stop = to->visit(to->context, address, (uint32_t)os_pages);
+    if (stop)
+      return stop;
+  }
+  if (spans[1].at != spans[1].end || spans[2].at != spans[2].end)
+    return error_at(error, block->source->path, block->offset, "a TOUCHED column is too long");
+  return 0;
+}
+
+int trace_reader_touched(struct trace_reader *reader, int (*visit)(void *context, uint64_t address, uint32_t os_pages),
+                         void *context, struct error *error) {
+  struct touched_visit to = {visit, context};
+  return reader_visit_blocks(reader, BLOCK_TOUCHED, visit_touched, &to, error);
+}
+
+typedef int (*gap_visit)(void *context, uint64_t events_before, uint64_t dropped, const char *why);
+
+/* Returns the gap's JSON object; NULL with error. */
+static json_t *read_gap(const struct trace_reader *reader, const struct block_place *place, struct error *error) {
+  struct block block;
+  json_t *gap = NULL;
+  if (reader_block(reader, place, &block, error) == 0)
+    free(block_read_json(&block, &gap, error));
+  return gap;
+}
+
+int trace_reader_gaps(struct trace_reader *reader, uint32_t thread, gap_visit visit, void *context,
+                      struct error *error) {
+  uint64_t events = 0;
+  int result = 0;
+  size_t count = place_count(&reader->places);
+  for (size_t i = reader_first_place(reader, thread); i < count && result == 0; i++) {
+    const struct block_place *place = place_at(&reader->places, i);
+    if (place->thread != thread)
+      break;
+    events += place->rows;
+    if (place->type != BLOCK_GAP)
+      continue;
+    json_t *gap = read_gap(reader, place, error);
+    if (!gap)
+      return -1;
+    const char *why = json_string_value(json_object_get(gap, "why"));
+    uint64_t dropped = (uint64_t)json_integer_value(json_object_get(gap, "dropped"));
+    result = visit(context, events, dropped, why ? why : "");
+    json_decref(gap);
+  }
+  return result;
 }

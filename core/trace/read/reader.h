@@ -4,7 +4,7 @@
    block_read.c reads one block of a file: header, directory, decompressed columns (FORMAT.md section 3). block_decode.c
    turns the columns of an EVENTS block into events (sections 4, 4b), accesses_read.c those of an ACCESSES block into
    items (6a); both files check every code, count, place and number, so any bytes decode to something or to an error,
-   never a wild read. trace_read.c walks the blocks and has the cursors over events, read_annotations.c the visits to
+   never a wild read. trace_read.c walks the blocks and has the cursors over events, block_read.c also the visits to
    everything else. Every size is checked against the file and the format's limits before memory is taken for it.
    Any number of callers may read one source at once; a decoder belongs to one cursor. Not their job: whether an object
    is live, which only the history shows. */
@@ -13,7 +13,6 @@
 #include "core/base/error.h"
 #include "core/base/vector.h"
 #include "core/trace/access_stream.h"
-#include "core/trace/accesses.h"
 #include "core/trace/event.h"
 #include "core/trace/layout.h"
 #include "core/trace/live_list.h"

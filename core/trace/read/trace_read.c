@@ -3,7 +3,7 @@
 
 #include "core/base/os.h"
 #include "core/base/vector.h"
-#include "core/trace/accesses.h"
+#include "core/trace/layout.h"
 #include "core/trace/read/reader.h"
 
 #include <fcntl.h>

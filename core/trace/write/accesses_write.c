@@ -3,7 +3,7 @@
 
 #include "core/base/address_map.h"
 #include "core/base/leb.h"
-#include "core/trace/accesses.h"
+#include "core/trace/layout.h"
 #include "core/trace/write/writer.h"
 
 #include <errno.h>

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 
 from tests.bench.fidelity import counted_document, timed_document
-from tests.bench.fidelity.certificate import BASELINE, FIGURES, errors, pairs, summary, too_noisy_to_show
+from tests.bench.fidelity.certificate import FIGURES, errors, pairs, summary
 
-MIB = 1 << 20
-HALVES = {"tuned": "tuned on", "held-out": "held out: never used for tuning"}
+SHOWN_HALVES = ("all", "held-out")
 # The targets: median and 90th percentile in percent; for rankings the share that is right.
 TARGETS = {
     "peak": (1, 3), "peak_part": (3, 8), "mean": (1, 3), "mean_part": (3, 8), "aligned_mean": (1, 3),
@@ -23,26 +22,18 @@ RANKINGS = {
 }  # fmt: skip
 METHOD = """\
 Each program runs live on every allocator (`LD_PRELOAD`), observed from outside: its RssAnon and VmSize every 2 ms and
-before each system call that may shrink it, so that the peak of a program of one thread is exact; its user and system
-time at its exit. It is then recorded **once, on glibc**, and the recording is replayed on every allocator: the
-memory pass gives RssAnon and VmSize at each position of the recording, the bare pass the CPU time.
+before each system call that may shrink it, so that the peak of a program of one thread is exact. It is recorded
+**once, on glibc**, and the recording is replayed on every allocator.
 
-- **Prediction.** The program's own part is what the live run on glibc had above the glibc replay: one number for the
-  peak, one for the mean. It is added to the replay's peak or mean on another allocator. The prediction uses no live
-  run on that other allocator. glibc's own row is not a prediction: its error is 0 by construction, so summaries leave
-  it out; pairs may contain glibc. Means are over processor time, as wall time depends on what else runs.
+- **Prediction**: the replay's peak or mean on the allocator, plus the program's own part: what the live run on glibc
+  had above the glibc replay. It uses no live run on that other allocator. glibc's own error is 0 by construction, so
+  summaries leave it out; pairs may contain glibc. Means are over processor time.
 - **Mean over each run's own time**: live, over the processor time of that run; predicted, over the recording's.
-- **Mean over the recording's time**: the program also runs live on every allocator under the recorder, which sees its
-  RssAnon every 2 ms and how many of its calls were made by then. Its memory and the replay's are compared at the
-  same points of the program (a share of its calls; between two calls, of the time). Both are weighted with the
-  processor time from each point to the next in the recording that was replayed. So a run that was slower in one phase
-  because the machine was busy changes nothing: only differences in memory remain.
+- **Mean over the recording's time**: the program also runs live under the recorder. Its memory and the replay's are
+  compared at the same points of the program (a share of its calls), weighted with the processor time between these
+  points in the recording. So a run that was slowed in one phase changes nothing.
 - **Error**: predicted less live, in percent of live (median of the repetitions). *Allocator's part*: both less the
   program's own part. The baseline is the process before the allocator exists, so start-up memory is the allocator's.
-- **CPU time, by calls alone**: live, the user and system time on the allocator less that on glibc; predicted, the same
-  difference of the bare replays, which lack the program's own misses. Both in percent of the live program's
-  CPU time on glibc. An error is given only where the live change exceeds the spread of its repetitions (±). *Too
-  noisy*: with its spread the ratio spans a factor of two. Predictions from counts are judged separately (`--timed`).
 - **Pairs**: every two allocators of a program, where the ranges of their live repetitions do not overlap (memory: and
   are 64 KiB apart). *Right*: the prediction has the sign of the live difference.
 """
@@ -53,12 +44,11 @@ def document(
     command: str,
     counts: Sequence[dict] = (),
     times: Sequence[dict] = (),
-    programs: bool = True,
 ) -> str:
     """The whole document. `results`: raw results (verify.py); `counts`, `times`: raw results of kind "counted"
-    and "timed"; `command`: the command that writes the document; `programs`: with the tables of each program.
+    and "timed"; `command`: the command that writes the document.
     """
-    sections = [*counted_document.section(counts, programs), *timed_document.section(times, programs)]
+    sections = [*counted_document.section(counts), *timed_document.section(times)]
     if not results:
         return "\n".join(["# How far replays are from live programs", "", *sections]) + "\n"
     table, timed = errors(results), timed_document.short_rows(times)
@@ -78,7 +68,6 @@ def document(
         "",
         METHOD,
         *sections,
-        *(["## Every program and allocator", "", *_app_tables(results, table)] if programs else []),
         "## What failed",
         "",
         *_failures(results),
@@ -126,7 +115,7 @@ def _summary_table(table: pd.DataFrame, timed: Sequence[dict]) -> Iterable[str]:
             continue
         median, ninth = TARGETS[figure]
         promised = " and ".join(f"{value} %" for value in (median, ninth) if value)
-        for half in ("all", *HALVES):
+        for half in SHOWN_HALVES:
             part = table if half == "all" else table[table["set"] == half]
             found = summary(part[part["figure"] == figure])
             if found.empty:
@@ -154,7 +143,7 @@ def _ranking_table(results: Sequence[dict], timed: Sequence[dict]) -> Iterable[s
         if figure == "cpu" and timed:
             continue
         found = pairs(results, figure)
-        for half in ("all", *HALVES):
+        for half in SHOWN_HALVES:
             part = found if half == "all" else found[found["set"] == half]
             clear = part[part["beyond_noise"]]
             if clear.empty:
@@ -185,50 +174,6 @@ def _noise(table: pd.DataFrame) -> Iterable[str]:
             values = part["noise"]
             amounts = f"{_amount(values.median())} | {_amount(values.quantile(0.9))}"
             yield f"| {FIGURES[figure]} | {part['app'].nunique()} | {amounts} |"
-
-
-def _app_tables(results: Sequence[dict], table: pd.DataFrame) -> Iterable[str]:
-    for half in (*HALVES, ""):
-        chosen = [data for data in results if data["app"].get("set", "") == half]
-        if not chosen:
-            continue
-        yield f"### Programs {HALVES.get(half, 'of neither half')}"
-        yield ""
-        for data in chosen:
-            yield from _app_table(data, table[table["app"] == data["app"]["name"]])
-            yield ""
-
-
-def _app_table(data: dict, table: pd.DataFrame) -> Iterable[str]:
-    app = data["app"]
-    yield (
-        f"**{app['name']}** ({app.get('program_version') or 'version unknown'}; {app.get('threads', '?')} threads, "
-        f"{app.get('ops', 0):,} calls): {app.get('summary', '')}"
-    )
-    yield ""
-    row = "| allocator | live peak, MiB | ± | peak | its part | own mean | its part | mean | its part | VmSize | "
-    yield row + "CPU live | by calls alone | ± |"
-    yield "|---|" + "---:|" * 12
-    for allocator, part in table.groupby("allocator", sort=False):
-        rows = part.set_index("figure")
-        name = f"{allocator} (calibrated on)" if allocator == BASELINE else allocator
-        cells = [name, _cell(rows, "peak", "live", MIB), _cell(rows, "peak", "noise")]
-        means = ("mean", "mean_part", "aligned_mean", "aligned_mean_part")
-        cells += [_cell(rows, figure, "error", sign=True) for figure in ("peak", "peak_part", *means)]
-        cells += [_cell(rows, "vm_size", "error", sign=True)]
-        cells += [
-            _cell(rows, "cpu_change", column, sign=column != "noise") for column in ("live", "predicted", "noise")
-        ]
-        yield "| " + " | ".join(cells) + " |"
-
-
-def _cell(rows: pd.DataFrame, figure: str, column: str, divisor: float = 1, sign: bool = False) -> str:
-    if figure not in rows.index or pd.isna(rows.loc[figure, column]):
-        return "–"
-    if (figure, column) == ("cpu_change", "live") and too_noisy_to_show(rows.loc[figure]):
-        return "too noisy"
-    value = rows.loc[figure, column] / divisor
-    return f"{value:+.1f}".replace("-", "−") if sign else _amount(value)
 
 
 def _failures(results: Sequence[dict]) -> Iterable[str]:

@@ -1,81 +1,33 @@
 # SPDX-License-Identifier: MIT
-"""The counted certificate as a section of docs/methods/FIDELITY.md, and as text for a terminal."""
+"""The counted certificate as a section of docs/methods/FIDELITY.md."""
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import pandas as pd
 
-from tests.bench.fidelity.certificate import BASELINE
-from tests.bench.fidelity.counted_certificate import METRICS, changes, summary
+from tests.bench.fidelity.counted_certificate import METRICS, summary
 
 METHOD = """\
-Short programs (`workloads/counted/`; half of them held out) run live under the simulation of `heaptape-observe
---simulate --data-only`, on every allocator, in one or several layouts: environments of several lengths, and libraries
-and mappings at several addresses (`--shift`). A live run's environment has the variables and lengths of a recorded
-one's. Each is recorded on glibc, natively and, where stated, a second time with its data accesses.
-Counts repeat exactly except for programs of several threads and servers, whose spread the layouts show too.
+Short programs (`workloads/counted/`) run live under the simulation of `heaptape-observe --simulate --data-only`, on
+every allocator, in several layouts (lengths of the environment, addresses of libraries and mappings). Each is recorded
+on glibc, natively and with its data accesses. Counts repeat exactly except for servers and programs of several threads.
 
-- **Instructions**: predicted, the instructions of the calls (instructions pass) and of the start-up with each allocator
-  (the allocator's own, and the dynamic linker's that loads its libraries), less the same on glibc. The error is in
+- **Instructions**: those of the calls and of the start-up with each allocator, less the same on glibc; the error is in
   percent of the program's instructions. *Allocator's part*: without the dynamic linker's.
-- **Page faults**: live, first touches of OS pages by data accesses. Predicted by the pass misses where there are
-  accesses, with what loading the libraries takes; else the kernel's count of the memory pass and of the start-up.
-- **Memory system calls of the allocator** (mmap, munmap, mremap, madvise, brk): predicted by the pass misses alone,
-  start-up included.
-- **Misses**: of data, in virtual addresses; predicted by the pass misses alone, with what loading the libraries takes.
-- For all but instructions, changes are in percent of the count on glibc, and errors in percent of the live change where
-  that is 2 % or more and exceeds its spread. The live change is the median over layouts, its *spread* the largest less
-  the smallest.
+- **Page faults**: first touches of OS pages by data accesses. **Memory system calls**: mmap, munmap, mremap, madvise,
+  brk, start-up included. **Misses**: of data, in virtual addresses. All predicted by the pass misses.
+- For all but instructions, errors are in percent of the live change (median over layouts) where that is 2 % or more of
+  the count on glibc and exceeds its spread (largest less smallest).
 - **Pairs**: every two allocators of a program whose live difference is at least 2 % (instructions: 0.5 %). *Undecided*:
-  the difference (median over layouts) does not exceed its own spread over the layouts; such a pair is not ranked.
-  *Right*: of the decided pairs, the prediction has the live sign. One rule for all counts.
+  the difference does not exceed its own spread. *Right*: of the decided pairs, the prediction has the live sign.
 """
-SHOWN = (
-    "instructions", "allocator_instructions", "page_faults", "memory_syscalls", "cache_32768", "cache_1048576",
-    "tlb_1536",
-)  # fmt: skip
 
 
-def section(results: Sequence[dict], programs: bool = True) -> list[str]:
-    """Lines of Markdown, heading included; none without results. programs: with the tables of each program."""
+def section(results: Sequence[dict]) -> list[str]:
+    """Lines of Markdown, heading included; none without results."""
     if not results:
         return []
-    tables = [
-        "### Counted, every program and allocator",
-        "",
-        "Change against glibc in percent: live (range over layouts where it is wider than 0.1) / predicted.",
-        "",
-        *_change_tables(results),
-    ]
-    return [
-        "## Counted: without noise",
-        "",
-        METHOD,
-        *_head(results),
-        *_summary_table(results),
-        "",
-        *(tables if programs else []),
-        *failures(results),
-    ]
-
-
-def text(results: Sequence[dict]) -> str:
-    table = summary(results)
-    if table.empty:
-        return "no counts\n"
-    table = table.round({"median": 3, "p90": 3, "worst": 3, "right_percent": 1})
-    return table.to_string(index=False) + "\n"
-
-
-def one_line(data: dict) -> str:
-    """An app's worst error in instructions, to be shown while others run."""
-    table = changes([data])
-    table = table[table["metric"] == "instructions"].dropna(subset=["error"])
-    if table.empty:
-        return f"{data['app']['name']}: no prediction"
-    worst = table.loc[table["error"].abs().idxmax()]
-    return f"{data['app']['name']}: instructions off by at most {worst['error']:+.2f} % ({worst['allocator']})"
+    return ["## Counted: without noise", "", METHOD, *_head(results), *_summary_table(results), "", *failures(results)]
 
 
 def _head(results: Sequence[dict]) -> Iterable[str]:
@@ -99,7 +51,8 @@ def _summary_table(results: Sequence[dict]) -> Iterable[str]:
         "| pairs | undecided | right | target |"
     )
     yield "|---|---|---:|---:|---:|---:|---|---:|---:|---:|---|"
-    for _, row in summary(results).iterrows():
+    found = summary(results)
+    for _, row in found[found["group"].isin(("all", "held-out"))].iterrows():
         first = row["group"] == "all"
         metric = METRICS[row["metric"]]
         cells = [metric.title if first else "", f"{row['group']}, {row['apps']}", str(row["changes"])]
@@ -117,50 +70,11 @@ def _target(name: str) -> str:
     return ", ".join(parts)
 
 
-def _change_tables(results: Sequence[dict]) -> Iterable[str]:
-    table = changes(results)
-    for data in results:
-        app = data["app"]
-        rows = table[table["app"] == app["name"]]
-        if rows.empty:
-            continue
-        metrics = [name for name in SHOWN if (rows["metric"] == name).any()]
-        yield (
-            f"**{app['name']}** ({app.get('set') or 'of neither half'}; {app.get('threads', '?')} threads, "
-            f"{_instructions(data):,.0f} M instructions, {app.get('ops', 0):,} calls): {app.get('summary', '')}"
-        )
-        yield ""
-        yield "| allocator | " + " | ".join(METRICS[name].title for name in metrics) + " |"
-        yield "|---|" + "---:|" * len(metrics)
-        for allocator, part in rows.groupby("allocator", sort=False):
-            by_metric = part.set_index("metric")
-            yield f"| {allocator} | " + " | ".join(_cell(by_metric, name) for name in metrics) + " |"
-        yield ""
-
-
-def _instructions(data: dict) -> float:
-    runs = [run["counts"]["instructions"] for run in data["live"] if run["allocator"] == BASELINE]
-    return float(np.median(runs)) / 1e6
-
-
-def _cell(rows: pd.DataFrame, metric: str) -> str:
-    if metric not in rows.index:
-        return "–"
-    row = rows.loc[metric]
-    wide = row["high"] - row["low"] > 0.1
-    spread = f" ({_signed(row['low'])} to {_signed(row['high'])})" if wide else ""
-    return f"{_signed(row['live'])}{spread} / {_signed(row['predicted'])}"
-
-
 def failures(results: Sequence[dict]) -> Iterable[str]:
     """Lines of Markdown: what failed, and why."""
     for data in results:
         for label, why in data["failures"].items():
             yield f"- {data['app']['name']}, {label}: {why}".replace("\n", " ")
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−") if abs(value) < 10 else f"{value:+.0f}".replace("-", "−")
 
 
 def percent(value: float) -> str:

@@ -1,93 +1,50 @@
 # SPDX-License-Identifier: MIT
-"""The certificate of CPU time as a section of docs/methods/FIDELITY.md, and as text for a terminal."""
+"""The certificate of CPU time as a section of docs/methods/FIDELITY.md."""
 
 import time
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
-from heaptape.results.comparing.intervals import too_noisy
-from heaptape.results.comparing.sequential import DIFFERENT, EFFECT_PERCENT, FIRST_LOOK, LEVEL_OF_ONE, LOOKS, SAME
+from heaptape.results.comparing.sequential import EFFECT_PERCENT, FIRST_LOOK, LEVEL_OF_ONE, LOOKS, SAME
 from heaptape.run import live_rounds
 
 from tests.bench.fidelity.counted_document import failures, percent
-from tests.bench.fidelity.timed_certificate import NOT_RUN, QUIET_PERCENT, disturbance, pairs, summary
+from tests.bench.fidelity.timed_certificate import QUIET_PERCENT, disturbance, pairs, summary
 
 TARGET = "20 different, right 90 %, size off 30 % at the median"
 METHOD = f"""\
 Programs of `workloads/counted/`, and of `workloads/apps/` where they are named. Each is recorded once on glibc with its
-data accesses; the pass misses counts its instructions, misses, page faults and system calls on each allocator, and the
-[model of time](TIME_MODEL.md) predicts the change of its CPU time. Then it runs live, in rounds: glibc and each
-allocator that is not decided yet, in random order, with random addresses. User and system time of the program count.
+data accesses; the [model of time](TIME_MODEL.md) predicts the change of its CPU time from the counts of the pass
+misses. Then it runs live, in rounds: glibc and each allocator that is not decided yet, in random order, with random
+addresses. User and system time of the program count.
 
 - **Live**: the change against glibc in percent: the mean of the log ratios within rounds, the fifth at each end left
-  out. It is tested after {FIRST_LOOK} rounds, after twice as many as at the last look, and when the budget of CPU
-  time is spent, {LOOKS} times at most. Each interval has the level of {100 * LEVEL_OF_ONE:.4g} %, so that all intervals
-  of a pair together hold the truth in 95 %: repeated looks do not make errors more likely.
+  out. It is tested {LOOKS} times at most, first after {FIRST_LOOK} rounds; each interval has the level of
+  {100 * LEVEL_OF_ONE:.4g} %, so that all intervals of a pair together hold the truth in 95 %.
 - **Different**: the interval is narrower than the change, which is {EFFECT_PERCENT:g} % or more.
   **{SAME.capitalize()}**: the interval leaves out all such changes. Else **undecided**: no prediction is judged by it.
 - **Right**: of different pairs, the predicted middle has the live sign. *Outright*: the predicted interval leaves
   out 0. *Size off*: predicted less live, in percent of the live change. *Contradicted*: {SAME} live,
-  but the whole predicted interval is beyond that. *Too noisy*: the live interval of the ratio spans a factor of two.
+  but the whole predicted interval is beyond that.
 """
 
 
-def section(results: Sequence[dict], programs: bool = True) -> list[str]:
-    """Lines of Markdown, heading included; none without results. programs: with the tables of each program."""
+def section(results: Sequence[dict]) -> list[str]:
+    """Lines of Markdown, heading included; none without results."""
     if not results:
         return []
     table = pairs(results)
-    tables = [
-        "### CPU time, every program and allocator",
-        "",
-        "Change against glibc in percent, with intervals.",
-        "",
-        *_app_tables(results, table),
-    ]
     return [
-        "## CPU time: live pairs against counts",
-        "",
-        METHOD,
-        *_head(results),
-        *_summary_table(table),
-        *(tables if programs else []),
+        "## CPU time: live pairs against counts", "", METHOD, *_head(results), *_summary_table(table),
         *_failures(results),
-    ]
-
-
-def text(results: Sequence[dict]) -> str:
-    table = pairs(results)
-    if table.empty:
-        return "no predictions\n"
-    shown = table[["app", "allocator"]].assign(
-        predicted=[_change(*row) for row in table[["percent", "low", "high"]].itertuples(index=False)],
-        live=[_live(row) for _, row in table.iterrows()],
-        rounds=table["rounds"],
-        verdict=table["verdict"],
-        prediction=[_judgement(row) for _, row in table.iterrows()],
-    )
-    counts = summary(table)
-    parts = [shown.to_string(index=False)]
-    if len(counts):
-        parts.append(
-            counts.round({"right_percent": 1, "median": 0, "p90": 0, "worst": 0}).to_string(index=False, na_rep="–")
-        )
-    return "\n\n".join([*parts, *_states(results)]) + "\n"
-
-
-def one_line(data: dict) -> str:
-    """An app's verdicts, to be shown while others run."""
-    table = pairs([data])
-    if table.empty:
-        return f"{data['app']['name']}: no prediction"
-    counts = table["verdict"].value_counts()
-    return f"{data['app']['name']}: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}"
+    ]  # fmt: skip
 
 
 def short_rows(results: Sequence[dict]) -> list[dict]:
-    """The rows of `summary` of all, tuned and held-out programs in which pairs were found different."""
+    """The rows of `summary` of all and of held-out programs in which pairs were found different."""
     found = summary(pairs(results))
-    kept = found[found["group"].isin(("all", "tuned", "held-out")) & (found["different"] > 0)] if len(found) else found
+    kept = found[found["group"].isin(("all", "held-out")) & (found["different"] > 0)] if len(found) else found
     return kept.to_dict("records")
 
 
@@ -133,7 +90,8 @@ def _summary_table(table: pd.DataFrame) -> Iterable[str]:
         "90th percentile | worst | | live change in the interval | contradicted | target |"
     )
     yield "|---|" + "---:|" * 9 + "---|---:|---:|---|"
-    for number, row in enumerate(found.to_dict("records")):
+    shown = found[found["group"].isin(("all", "held-out"))]
+    for number, row in enumerate(shown.to_dict("records")):
         cells = [f"{row['group']}, {row['apps']}", row["pairs"], row["different"], row["same"], row["undecided"]]
         cells += [f"{row['right']} ({percent(row['right_percent'])})" if row["different"] else "–"]
         cells += [f"{row['outright_right']} of {row['outright']}", percent(row["median"]), percent(row["p90"])]
@@ -143,47 +101,6 @@ def _summary_table(table: pd.DataFrame) -> Iterable[str]:
     yield ""
 
 
-def _app_tables(results: Sequence[dict], table: pd.DataFrame) -> Iterable[str]:
-    for data in results:
-        app = data["app"]
-        if not data["predicted"]:
-            continue
-        rows = table[table["app"] == app["name"]]
-        yield f"**{app['name']}** ({app.get('set') or 'of neither half'}): {app.get('summary', '')}"
-        yield ""
-        yield "| allocator | predicted | live | rounds | | prediction |"
-        yield "|---|---:|---:|---:|---|---|"
-        for _, row in rows.iterrows():
-            predicted = _change(row["percent"], row["low"], row["high"])
-            cells = [row["allocator"], predicted, _live(row), row["rounds"], row["verdict"], _judgement(row)]
-            yield "| " + " | ".join(map(str, cells)) + " |"
-        yield ""
-
-
 def _failures(results: Sequence[dict]) -> Iterable[str]:
     lines = list(failures(results))
     yield from [*lines, ""] if lines else []
-
-
-def _judgement(row: pd.Series) -> str:
-    if row["verdict"] == DIFFERENT:
-        word = "right" if row["right"] else "wrong"
-        return f"{word}, outright" if row["outright"] else word
-    return "contradicted" if row["contradicted"] else ""
-
-
-def _live(row: pd.Series) -> str:
-    """The live change; no numbers where it did not run, or where the interval is too wide for comparisons to show."""
-    if row["verdict"] == NOT_RUN or np.isnan(row["live_low"]):
-        return "–"
-    if too_noisy(1 + row["live_low"] / 100, 1 + row["live_high"] / 100, row["rounds"]):
-        return "too noisy"
-    return _change(row["live"], row["live_low"], row["live_high"])
-
-
-def _change(middle: float, low: float, high: float) -> str:
-    return f"{_signed(middle)} ({_signed(low)} to {_signed(high)})"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.{1 if abs(value) < 10 else 0}f}".replace("-", "−")

@@ -41,7 +41,7 @@ def product_files(language: str) -> list[Path]:
     listed = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
     paths = [Path(line) for line in listed.splitlines() if line.endswith(suffix)]
     paths = [path for path in paths if not set(path.parts[:-1]) & set(NOT_PRODUCT) and path.name != "conftest.py"]
-    skip = ("observe", "workloads", "machine")  # built by Valgrind's rules, or programs that are measured
+    skip = ("observe", "workloads")  # built by Valgrind's rules, or programs that are measured
     return [path for path in paths if language == "python" or path.parts[0] not in skip]
 
 

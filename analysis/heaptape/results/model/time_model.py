@@ -26,6 +26,9 @@ ALL = "all"
 # Error of a replay's counts, in percent of the program's time, beyond the penalties' ranges: from start-up and calls
 # that a trace lacks. In four programs under five allocators the instructions' median error was 0.5 %.
 COUNT_ERROR_PERCENT = 0.5
+# By how many points the live change was away from the prediction without cache and TLB misses, in 9 of 10 pairs of
+# program and allocator (docs/methods/TIME_MODEL.md, "Without accesses").
+CACHE_EFFECTS_PERCENT = (-12.0, 4.0)
 COLUMNS = [
     "workload", "allocator", "part", "percent", "low", "high", "ns", "ns_low", "ns_high", "counted", "repetitions",
     "missing", "of_bursts",

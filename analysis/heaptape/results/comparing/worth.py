@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+"""When a gain is a reason to change the allocator or its settings: the one rule of every command that names a winner.
+
+A gain counts if it is at least LEAST_PERCENT, and larger than its error; a gain of memory also has to be at least
+LEAST_BYTES. A change costs work and trust, so smaller gains are "no reason to change".
+"""
+
+LEAST_PERCENT = 2.0
+LEAST_BYTES = 1 << 20
+NO_REASON = "no reason to change"
+
+
+def is_reason(gain_percent: float, error_percent: float = 0.0, gain_bytes: float | None = None) -> bool:
+    """Is the gain a reason to change? `gain_percent`: how much less is needed than today, in percent of today's;
+    `error_percent`: how far that may be off, in the same percent; `gain_bytes`: the same of memory, else None. False
+    for NaN.
+    """
+    enough = gain_percent >= LEAST_PERCENT and gain_percent > error_percent
+    return bool(enough and (gain_bytes is None or gain_bytes >= LEAST_BYTES))
+
+
+def why_not(gain_percent: float, error_percent: float = 0.0, gain_bytes: float | None = None) -> str:
+    """Why `is_reason` says no, to follow the gain in a sentence; empty where it says yes."""
+    if is_reason(gain_percent, error_percent, gain_bytes):
+        return ""
+    if not gain_percent > 0:
+        return "no gain"
+    if gain_percent <= error_percent:
+        return f"within the error of {error_percent:.2g} %"
+    if gain_percent < LEAST_PERCENT:
+        return f"less than {LEAST_PERCENT:g} %"
+    return "less than 1 MiB"

@@ -1,0 +1,553 @@
+# SPDX-License-Identifier: MIT
+"""The answer of a comparison, as data: a row per allocator, best first; which to use; what could change that; what to
+type next. `heaptape replay` and `compare` print it (show/screen.py), the report draws it.
+
+The sentences follow from the rows by one rule (results/comparing/worth.py). Memory is exact for the replayed calls; its
+error against the live program is that of replays (results/replay_errors.py). CPU time is predicted from counts
+(results/model): with the program's data accesses it is a range, else an estimate without cache effects.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from heaptape.results import margins, replay_errors
+from heaptape.results.comparing.compare import absolute, allocator_order
+from heaptape.results.comparing.worth import NO_REASON, is_reason, why_not
+from heaptape.results.model import time_model
+from heaptape.results.schema import Results, figures, unique_name
+
+MIB = 1 << 20
+NOTHING = 0.05  # percent: a smaller change is shown as none
+NOISY_FACTOR = 2.0  # a range of CPU time that spans this factor is not a figure
+FASTEST, LEAST_MEMORY, BASELINE = "fastest", "least memory", "baseline"
+ESTIMATED, RANGE, MILLISECONDS = "estimated", "range", "milliseconds"
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """The change of the program's CPU time: percent of the baseline's, and ms, with their ends. `kind`: ESTIMATED
+    (without cache effects), RANGE (the truth is expected between the ends), or MILLISECONDS (as ESTIMATED, and the
+    program's CPU time is not known, so percent, low and high are NaN).
+    """
+
+    kind: str
+    percent: float
+    low: float
+    high: float
+    ms: float
+    ms_low: float
+    ms_high: float
+
+    @property
+    def gain(self) -> float:
+        """Less CPU time, in percent; in ms where percent is not known."""
+        return -(self.ms if self.kind == MILLISECONDS else self.percent)
+
+    @property
+    def error(self) -> float:
+        """By how much the gain may be smaller, in percent."""
+        end = self.high - self.percent
+        return max(end, time_model.CACHE_EFFECTS_PERCENT[1]) if self.kind == ESTIMATED else end
+
+    @property
+    def is_reason(self) -> bool:
+        """Is it a reason to change? Where percent is not known, any sure gain is."""
+        return self.ms_high < 0 if self.kind == MILLISECONDS else is_reason(self.gain, self.error)
+
+    @property
+    def is_figure(self) -> bool:
+        return self.kind != RANGE or 100 + self.high < NOISY_FACTOR * (100 + self.low)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An allocator. `name`: as shown, with its version; `label`: as -a takes it. Changes are in percent of the
+    baseline's, over several workloads the geometric mean; bytes and counts are None for several workloads. None: not
+    measured. `worst`: for CPU time or peak memory (keys "cpu", "memory"), the workload with the largest increase, and
+    the change there. `marks`: FASTEST, LEAST_MEMORY, BASELINE.
+    """
+
+    label: str
+    name: str
+    cpu: Cpu | None = None
+    peak_bytes: float | None = None
+    peak_percent: float | None = None
+    mean_bytes: float | None = None
+    mean_percent: float | None = None
+    instructions: float | None = None
+    instructions_percent: float | None = None
+    cycles: float | None = None
+    cycles_percent: float | None = None
+    worst: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`about`: what was measured. `rows`: best first, the baseline among them. `cpu_ns`: CPU time of the recorded
+    program, None where that is not known. `use`: aim ("cpu", "memory") -> label to use; the baseline's: no reason to
+    change; an aim that can't be judged is missing. `sentences`: the answer. `caveats`: what could change it, at most
+    two. `next`: (what for, command).
+    """
+
+    about: str
+    baseline: str
+    rows: tuple[Row, ...]
+    workloads: int
+    cpu_ns: float | None
+    use: Mapping[str, str]
+    sentences: tuple[str, ...]
+    caveats: tuple[str, ...]
+    next: tuple[tuple[str, str], ...]
+
+    def row(self, label: str) -> Row:
+        return next(row for row in self.rows if row.label == label)
+
+    def as_json(self) -> dict:
+        """For --json and for the report: plain values, NaN as None."""
+        plain = _plain(asdict(self))
+        assert isinstance(plain, dict)
+        return plain
+
+
+def answer(files: Sequence[Results], baseline: str) -> Answer:
+    """The answer of these results. `baseline`: one of their labels."""
+    table = figures(files)
+    values = absolute(table)
+    names: dict[tuple, str] = {}
+    workloads = {unique_name(file, names): file for file in files}
+    predicted = time_model.prediction(files, baseline)
+    cpu_ns = [_cpu_ns(file) for file in workloads.values()]
+    one = next(iter(workloads.values())) if len(workloads) == 1 else None
+    cpu = _cpu_changes(predicted, {name: _cpu_ns(file) for name, file in workloads.items()})
+    experiments = {label for file in files for label in file.experiment_labels}
+    labels = [label for label in allocator_order(files) if label not in experiments or label == baseline]
+    versions = _versions(files)
+    made = [_row(label, baseline, values, cpu, list(workloads), versions) for label in labels]
+    rows = [row for row in made if row is not None]
+    left_out = _left_out_of_cpu(rows)
+    if left_out:
+        rows = [_without_cpu(row) for row in rows]
+    rows = _marked(sorted(rows, key=_order), baseline)
+    errors = _memory_errors(table, labels, baseline, files)
+    use = _use(rows, baseline, errors)
+    return Answer(
+        _about(one, workloads, versions, cpu_ns[0] if one else None),
+        baseline,
+        tuple(rows),
+        len(workloads),
+        cpu_ns[0] if one else None,
+        use,
+        tuple(_sentences(rows, baseline, use, errors)),
+        tuple([*left_out, *_caveats(files, rows, predicted)][:2]),
+        tuple(_next(files, one, rows)),
+    )
+
+
+def percent(value: float) -> str:
+    """A change in percent with two significant digits: "+8.5 %", "-12 %", "0 %"."""
+    if math.isnan(value):
+        return "–"
+    if abs(value) < NOTHING:
+        return "0 %"
+    return f"{value:+,.{1 if abs(value) < 9.95 else 0}f} %"
+
+
+def cpu_text(cpu: Cpu) -> str:
+    """ "≈ -5 %", "-8 to -3 %", "≈ -4.5 ms"."""
+    if cpu.kind == MILLISECONDS:
+        return f"≈ {_signed(cpu.ms)} ms" if abs(cpu.ms) >= NOTHING else "≈ 0 ms"
+    if cpu.kind == ESTIMATED:
+        return f"≈ {percent(round(cpu.percent) if abs(cpu.percent) >= 1 else cpu.percent)}".replace(".0 %", " %")
+    low, high = (percent(end).removesuffix(" %") for end in (cpu.low, cpu.high))
+    return f"{low} to {high} %"
+
+
+def memory_text(size: float) -> str:
+    """Bytes with three significant digits: "83.3 MiB"."""
+    for unit, name in ((1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
+        if size >= unit or unit == 1 << 10:
+            value = size / unit
+            return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f} {name}"
+    return ""
+
+
+def count_text(count: float) -> str:
+    """A count: "113 M"."""
+    for unit, name in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if count >= unit:
+            value = count / unit
+            return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}{name}"
+    return f"{count:,.0f}"
+
+
+def seconds_text(ns: float) -> str:
+    return f"{ns / 1e9:.3g} s" if ns >= 1e9 else f"{ns / 1e6:.3g} ms"
+
+
+def short_version(version: str | None) -> str:
+    """The upstream version of a package's: "libc6 2.36-9+deb12u14" -> "2.36"."""
+    word = (version or "").split()[-1:]
+    found = re.match(r"[0-9]+(\.[0-9]+){0,2}", word[0]) if word else None
+    return found[0] if found else ""
+
+
+def _signed(value: float) -> str:
+    return f"{value:+,.{1 if abs(value) < 9.95 else 0}f}"
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _cpu_ns(file: Results) -> float | None:
+    value = file.workload.get("cpu_ns")
+    return float(value) if isinstance(value, (int, float)) and value > 0 else None
+
+
+def _versions(files: Sequence[Results]) -> dict[str, str]:
+    """label -> name as shown, and library's file name -> the same of the allocator without settings."""
+    found = {}
+    for file in files:
+        for one in file.parsed.allocators or []:
+            name, variant = one.name or "", one.variant or ""
+            plain = variant in ("", "default")
+            label = name if plain else f"{name}:{variant}"
+            version = short_version(one.version)
+            shown = f"{label} {version}" if plain and version and "@" not in name else label
+            found[label] = shown
+            if plain and one.path:
+                found[Path(one.path).name] = shown
+    return found
+
+
+def _cpu_changes(predicted: pd.DataFrame, cpu_ns: Mapping[str, float | None]) -> dict[tuple[str, str], Cpu]:
+    """(workload, label) -> change."""
+    found = {}
+    for row in predicted[predicted["part"] == time_model.ALL].to_dict("records"):
+        ends = [row[key] for key in ("percent", "low", "high")]
+        kind, total = RANGE, cpu_ns.get(row["workload"])
+        if math.isnan(row["percent"]):
+            kind = ESTIMATED if total else MILLISECONDS
+            ends = [100 * row[key] / total if total else math.nan for key in ("ns", "ns_low", "ns_high")]
+        ms = [row[key] / 1e6 for key in ("ns", "ns_low", "ns_high")]
+        found[row["workload"], row["allocator"]] = Cpu(kind, *ends, *ms)
+    return found
+
+
+def _row(
+    label: str,
+    baseline: str,
+    values: pd.DataFrame,
+    cpu: Mapping[tuple[str, str], Cpu],
+    workloads: Sequence[str],
+    names: Mapping[str, str],
+) -> Row | None:
+    """None: the allocator has no figure, or lacks workloads that the baseline has."""
+    here = [(name, label) for name in workloads if (name, label) in values.index]
+    if not here or len(here) < sum((name, baseline) in values.index for name in workloads):
+        return None
+    keep: dict[str, Any] = {}
+    worst: dict[str, tuple[str, float]] = {}
+    single = len(workloads) == 1
+    kinds = {"peak": "peak_rss", "mean": "mean_rss", "instructions": "total_instructions", "cycles": "total_cycles"}
+    for key, metric in kinds.items():
+        if metric not in values.columns:
+            continue
+        ratios = {}
+        for name, _ in here:
+            value = values.at[(name, label), metric]
+            base = values.at[(name, baseline), metric] if (name, baseline) in values.index else math.nan
+            if single and pd.notna(value):
+                keep[key if key in ("instructions", "cycles") else f"{key}_bytes"] = float(value)
+            if value > 0 and base > 0:
+                ratios[name] = float(value / base)
+        if ratios:
+            keep[f"{key}_percent"] = 100 * (math.prod(ratios.values()) ** (1 / len(ratios)) - 1)
+        if key == "peak" and not single and ratios:
+            name = max(ratios, key=lambda one: ratios[one])
+            worst["memory"] = (name, 100 * (ratios[name] - 1))
+    changes = {name: cpu[name, label] for name, _ in here if (name, label) in cpu}
+    complete = changes and (single or len(changes) == len(here))
+    if complete and not single and all(not math.isnan(one.percent) for one in changes.values()):
+        name = max(changes, key=lambda one: changes[one].percent)
+        worst["cpu"] = (name, changes[name].percent)
+    mean = _mean_cpu(list(changes.values())) if complete else None
+    return replace(Row(label, names.get(label, label), mean, worst=worst), **keep)
+
+
+def _mean_cpu(changes: Sequence[Cpu]) -> Cpu | None:
+    """The geometric mean of the changes; of one it is itself. None where some are not known in percent."""
+    if len(changes) == 1:
+        return changes[0]
+    if any(math.isnan(one.percent) for one in changes):
+        return None
+    ends = [
+        100 * (math.prod(max(1 + getattr(one, key) / 100, 1e-6) for one in changes) ** (1 / len(changes)) - 1)
+        for key in ("percent", "low", "high")
+    ]
+    kind = ESTIMATED if any(one.kind == ESTIMATED for one in changes) else RANGE
+    ms = [sum(getattr(one, key) for one in changes) for key in ("ms", "ms_low", "ms_high")]
+    return Cpu(kind, *ends, *ms)
+
+
+def _without_cpu(row: Row) -> Row:
+    return replace(row, cpu=None, worst={key: value for key, value in row.worst.items() if key != "cpu"})
+
+
+def _left_out_of_cpu(rows: Sequence[Row]) -> list[str]:
+    known = [row for row in rows if row.cpu]
+    wide = [row for row in known if row.cpu and not row.cpu.is_figure]
+    if len(wide) * 2 <= len(known):
+        return []
+    return ["CPU time is left out: its ranges span a factor of two. A live check decides: heaptape advise --live."]
+
+
+def _order(row: Row) -> tuple[float, float, float]:
+    speed = 0.0
+    if row.cpu:
+        speed = -row.cpu.gain
+    return speed, row.instructions_percent or 0.0 if row.cpu is None else 0.0, row.peak_percent or 0.0
+
+
+def _marked(rows: Sequence[Row], baseline: str) -> list[Row]:
+    """Rows with their marks: the fastest only where it is known to be, which decides the sentence, too."""
+    marks: dict[str, list[str]] = {row.label: [] for row in rows}
+    timed = [row for row in rows if row.cpu]
+    if timed:
+        best = min(timed, key=lambda row: -row.cpu.gain if row.cpu else 0.0)
+        if best.cpu and best.cpu.is_reason:
+            marks[best.label].append(FASTEST)
+        elif best.cpu and best.cpu.gain <= 0 and baseline in marks:
+            marks[baseline].append(FASTEST)
+    if baseline in marks:
+        marks[baseline].append(BASELINE)
+    sized = [row for row in rows if row.peak_percent is not None]
+    if len(sized) > 1:
+        least = min(sized, key=lambda row: (round(row.peak_percent or 0.0, 1), row.label != baseline))
+        marks[least.label].append(LEAST_MEMORY)
+    return [replace(row, marks=tuple(marks[row.label])) for row in rows]
+
+
+def _memory_errors(
+    table: pd.DataFrame, labels: Sequence[str], baseline: str, files: Sequence[Results]
+) -> dict[str, float]:
+    """label -> by how many percent its peak may be off beside the baseline's."""
+    margin = max((one for (_, metric), one in margins.by_figure(table).items() if metric == "peak_rss"), default=0.0)
+    replays = all(file.is_replay for file in files)
+    found = {}
+    for label in labels:
+        known = replay_errors.errors_of(["peak_rss"], [label, baseline]) if replays and label != baseline else {}
+        found[label] = max(known.get("peak_rss", 0.0), 2 * margin)
+    return found
+
+
+def _saves(row: Row, other: Row) -> tuple[float, float | None]:
+    """By how many percent and bytes (None: of several workloads) the peak of `row` is below that of `other`."""
+    if row.peak_percent is None or other.peak_percent is None:
+        return math.nan, None
+    ratio = (100 + row.peak_percent) / (100 + other.peak_percent)
+    known = row.peak_bytes is not None and other.peak_bytes is not None
+    return 100 * (1 - ratio), (other.peak_bytes or 0.0) - (row.peak_bytes or 0.0) if known else None
+
+
+def _use(rows: Sequence[Row], baseline: str, errors: Mapping[str, float]) -> dict[str, str]:
+    base = next((row for row in rows if row.label == baseline), None)
+    others = [row for row in rows if row.label != baseline]
+    use: dict[str, str] = {}
+    if base is None or not others:
+        return use
+    timed = [row for row in others if row.cpu]
+    if timed:
+        fastest = max(timed, key=lambda row: row.cpu.gain if row.cpu else 0.0)
+        use["cpu"] = fastest.label if fastest.cpu and fastest.cpu.is_reason else baseline
+    sized = [row for row in others if row.peak_percent is not None]
+    if sized and base.peak_percent is not None:
+        lean = min(sized, key=lambda row: row.peak_percent or 0.0)
+
+        def gains(row: Row, other: Row) -> bool:
+            saved, saved_bytes = _saves(row, other)
+            return is_reason(saved, max(errors[row.label], errors[other.label]), saved_bytes)
+
+        use["memory"] = lean.label if gains(lean, base) else baseline
+        chosen = next((row for row in others if row.label == use.get("cpu")), None)
+        # The allocator that is chosen for CPU time does for memory, too, where another one would gain nothing over it.
+        if use["memory"] != baseline and chosen and gains(chosen, base) and not gains(lean, chosen):
+            use["memory"] = chosen.label
+    return use
+
+
+def _sentences(rows: Sequence[Row], baseline: str, use: Mapping[str, str], errors: Mapping[str, float]) -> list[str]:
+    by_label = {row.label: row for row in rows}
+    if len(rows) < 2:
+        return (
+            [f"Only {rows[0].label} was measured: nothing to compare it with."] if rows else ["Nothing was measured."]
+        )
+    cpu, memory = use.get("cpu"), use.get("memory")
+    if cpu is not None and cpu == memory and cpu != baseline:
+        return [f"Use {cpu}: CPU time {_cpu_words(by_label[cpu])}, {_memory_words(by_label[cpu])}."]
+    if {cpu, memory} <= {baseline, None}:
+        why = [_why_cpu(rows, baseline)] * (cpu is not None) + [_why_memory(rows, baseline, errors)] * (
+            memory is not None
+        )
+        text = "; ".join(one for one in why if one)
+        judged = "No reason to change" if cpu is not None else NO_REASON.capitalize() + " for memory"
+        return [f"{judged}{': ' + text if text else ''}.", *_more(cpu, rows, baseline)]
+    parts = []
+    if cpu is not None:
+        parts.append(
+            f"For CPU time {cpu} ({_cpu_words(by_label[cpu])}){_price(by_label[cpu], by_label[baseline])}."
+            if cpu != baseline
+            else f"For CPU time {NO_REASON}: {_why_cpu(rows, baseline)}."
+        )
+    if memory is not None:
+        parts.append(
+            f"For memory {memory} ({percent(by_label[memory].peak_percent or 0.0)})."
+            if memory != baseline
+            else f"For memory stay with {baseline}."
+        )
+    return [" ".join(parts), *_more(cpu, rows, baseline)]
+
+
+def _more(cpu: str | None, rows: Sequence[Row], baseline: str) -> list[str]:
+    """What the counts of calls say where CPU time is not known."""
+    counted = [row for row in rows if row.instructions_percent is not None]
+    if cpu is not None or len(counted) < 2:
+        return []
+    best = min(counted, key=lambda row: row.instructions_percent or 0.0)
+    if best.label == baseline:
+        return [f"{baseline} needs the fewest instructions in malloc and free."]
+    return [
+        f"{best.label} needs the fewest instructions in malloc and free ({percent(best.instructions_percent or 0)})."
+    ]
+
+
+def _cpu_words(row: Row) -> str:
+    return cpu_text(row.cpu) if row.cpu else ""
+
+
+def _memory_words(row: Row) -> str:
+    return f"peak memory {percent(row.peak_percent or 0.0)}"
+
+
+def _price(row: Row, base: Row) -> str:
+    """What else the choice for CPU time costs or saves."""
+    if row.peak_percent is None:
+        return ""
+    if row.peak_bytes is not None and base.peak_bytes is not None:
+        more = row.peak_bytes - base.peak_bytes
+        if abs(row.peak_percent) < NOTHING:
+            return ", at the same peak memory"
+        return f", for {memory_text(abs(more))} {'more' if more > 0 else 'less'} peak memory"
+    return f", with {_memory_words(row)}"
+
+
+def _why_cpu(rows: Sequence[Row], baseline: str) -> str:
+    others = [row for row in rows if row.label != baseline and row.cpu]
+    if not others:
+        return ""
+    best = max(others, key=lambda row: row.cpu.gain if row.cpu else 0.0)
+    assert best.cpu
+    if best.cpu.gain <= 0 or best.cpu.kind == MILLISECONDS:
+        return "none is faster beyond the error" if best.cpu.gain > 0 else "none is faster"
+    return f"the fastest, {best.label}, gains {best.cpu.gain:.1f} % CPU time, {why_not(best.cpu.gain, best.cpu.error)}"
+
+
+def _why_memory(rows: Sequence[Row], baseline: str, errors: Mapping[str, float]) -> str:
+    base = next(row for row in rows if row.label == baseline)
+    others = [row for row in rows if row.label != baseline and row.peak_percent is not None]
+    if not others:
+        return ""
+    best = min(others, key=lambda row: row.peak_percent or 0.0)
+    saved, saved_bytes = _saves(best, base)
+    if not saved > NOTHING:
+        return "none needs less memory"
+    reason = why_not(saved, errors[best.label], saved_bytes)
+    return f"the leanest, {best.label}, saves {saved:.1f} % of peak memory, {reason}"
+
+
+def _about(
+    one: Results | None, workloads: Mapping[str, Results], names: Mapping[str, str], cpu_ns: float | None
+) -> str:
+    if one is None:
+        calls = sum(file.workload.get("ops") or 0 for file in workloads.values())
+        shown = ", ".join(list(workloads)[:4]) + (", …" if len(workloads) > 4 else "")
+        return f"{len(workloads)} workloads ({shown}), {calls:,} calls. Changes are geometric means."
+    about = one.workload
+    threads = about.get("threads")
+    parts = [f"{about['ops']:,} calls"] * bool(about.get("ops"))
+    parts += [f"{threads} thread{'s' * (threads != 1)}"] * bool(threads)
+    parts += [f"peak live {memory_text(about['ideal_rss_bytes'])}"] * bool(about.get("ideal_rss_bytes"))
+    text = f"{one.name}: {', '.join(parts)}." if parts else f"{one.name}."
+    library = about.get("allocator")
+    recorded = f" Recorded on {names.get(str(library), library)}" if library else " Recorded" * bool(cpu_ns)
+    if recorded:
+        text += recorded + (f": {seconds_text(cpu_ns)} CPU." if cpu_ns else ".")
+    return text
+
+
+def _caveats(files: Sequence[Results], rows: Sequence[Row], predicted: pd.DataFrame) -> list[str]:
+    found = [
+        f"{file.name}: {text}" if len(files) > 1 else text
+        for file in files
+        for text in [bypassed(file.workload)]
+        if text
+    ]
+    failed = list(dict.fromkeys(run.label for file in files for run in file.failures))
+    found += [f"Failed, and so left out: {', '.join(failed)}."] * bool(failed)
+    stand_ins = [file.name for file in files if margins.stand_in(file.workload)]
+    if stand_ins:
+        found.append(f"{', '.join(stand_ins)}: a distillate; the figures are estimates of the whole's (--table all).")
+    bursts = bool(len(predicted)) and bool(predicted["of_bursts"].any())
+    if bursts:
+        found.append("CPU time is that of the recorded bursts, not of the whole program.")
+    kinds = {row.cpu.kind for row in rows if row.cpu}
+    if kinds & {ESTIMATED, MILLISECONDS}:
+        low, high = time_model.CACHE_EFFECTS_PERCENT
+        found.append(
+            f"CPU time is estimated without cache effects, which moved it by {low:+g} to {high:+g} points in 9 of 10 "
+            "pairs of program and allocator. With them: heaptape record --accesses."
+        )
+    elif not kinds and any(time_model.has_counts(file) and time_model.penalties_of(file) is None for file in files):
+        found.append(
+            "CPU time is left out, as the costs of the machine that replayed are not known (heaptape machine)."
+        )
+    return found
+
+
+def bypassed(workload: Mapping) -> str:
+    """A sentence where malloc holds less than half of the program's memory: peak live bytes against the recorded
+    peak of RssAnon. `workload`: as in R.json. Empty where that is not so, or not known.
+    """
+    live = workload.get("ideal_rss_bytes") or 0
+    peak = max((row[1] for row in workload.get("recorded") or [] if len(row) > 1 and row[1]), default=0)
+    if not peak or peak - live < MIB or live >= peak / 2:
+        return ""
+    hint = ""
+    if str(workload.get("program") or "").startswith("python"):
+        hint = " For CPython record with PYTHONMALLOC=malloc."
+    return f"malloc holds only {100 * live / peak:.0f} % of the program's peak memory: the rest bypasses it.{hint}"
+
+
+def _next(files: Sequence[Results], one: Results | None, rows: Sequence[Row]) -> list[tuple[str, str]]:
+    paths = " ".join(dict.fromkeys(file.path for file in files if file.path))
+    if not paths:
+        return []
+    found = [("more", f"heaptape compare {paths} --table {'calls|memory|latency|all' if one else 'workloads|all'}")]
+    found.append(("report", f"heaptape report {paths}"))
+    program = one.workload.get("program") if one else None
+    if program and any(row.cpu for row in rows):
+        found.append(("live", f"heaptape advise --live -- {program} …"))
+    return found

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT */
+#include "convert/inspect/inspect.h"
+#include "convert/commands/commands.h"
+#include "convert/history/merge.h"
+#include "convert/stacks/stacks.h"
+#include "core/workload/witness.h"
+#include "core/workload/workload_read.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+struct check_settings {
+  struct input_settings input;
+  bool json, ranges;
+  double horizon_ns;
+};
+
+static const struct cli_option check_options[] = {
+    {.name = "json", .take = cli_flag, .field = offsetof(struct check_settings, json), .help = "the result as JSON"},
+    {.name = "ranges",
+     .take = cli_flag,
+     .field = offsetof(struct check_settings, ranges),
+     .help =
+         "also prove that no two live objects share a byte (where the order is by ownership tags, such overlaps are "
+         "only counted: tags order the steps at one address, not at neighbouring ones)"},
+    {.name = "horizon",
+     .value = "NS",
+     .take = cli_decimal,
+     .field = offsetof(struct check_settings, horizon_ns),
+     .help = "how long, in ns of the recording, a step that is not legal yet waits for the step that makes it legal",
+     .fallback = "10 ms, or 0 where the order is known to be right"},
+    {.name = "", .rows = input_options, .field = offsetof(struct check_settings, input)},
+    {.name = NULL},
+};
+
+static int check_workload(const struct workload *workload, bool json, struct error *error) {
+  struct workload_proof proof;
+  if (workload_check(workload, &proof, error) != 0)
+    return failed(error);
+  if (json)
+    return print_json(workload_proof_json(&proof));
+  workload_proof_print(&proof, stdout);
+  return finish_output(EXIT_DONE);
+}
+
+static int check_trace(struct trace_reader *reader, const struct check_settings *settings, struct error *error) {
+  struct witness witness;
+  struct progress progress;
+  struct history_options history = history_with_progress(&progress, "check", reader);
+  history.horizon_ns = settings->horizon_ns;
+  history.check_ranges = settings->ranges;
+  int result = history_run(reader, &history, NULL, &witness, error);
+  progress_end(&progress);
+  if (result != 0)
+    return failed(error);
+  if (!settings->json)
+    witness_print(&witness, stdout);
+  int status = settings->json ? print_json(witness_json(&witness)) : finish_output(EXIT_DONE);
+  return status != EXIT_DONE || witness_ok(&witness) ? status : EXIT_FAILED;
+}
+
+static int run_check(struct cli_words words) {
+  struct check_settings settings = {.horizon_ns = -1};
+  struct error error = {""};
+  struct input input;
+  int status = cli_parse(&convert_program, &command_check, &settings, &words);
+  if (status != CLI_RUN)
+    return status;
+  if (input_open(&input, words.at[0], &settings.input, &error) != 0)
+    return failed(&error);
+  status = input.reader ? check_trace(input.reader, &settings, &error)
+                        : check_workload(&input.workload, settings.json, &error);
+  input_close(&input);
+  return status;
+}
+
+const struct cli_command command_check = {
+    .called = "heaptape check",
+    .summary = "prove that a trace or workload is a legal history",
+    .synopsis = "[OPTION...] F",
+    .details =
+        "Proves that the history is legal: every release is of a live object, and no address is handed out while an "
+        "object lives there. Exit 1 if not. Frees of objects never seen make a complete trace illegal. They are "
+        "accepted where the trace states the reason: it is truncated, has dropped events, or lacks its start (an "
+        "import, a forked child).\n\n" ABOUT_FILES,
+    .options = check_options,
+    .least = 1,
+    .most = 1,
+    .run = run_check};
+
+/* info and profile: figures of one recording. */
+
+struct info_settings {
+  struct input_settings input;
+  bool json;
+};
+
+static const struct cli_option info_options[] = {
+    {.name = "json", .take = cli_flag, .field = offsetof(struct info_settings, json), .help = "all figures, as JSON"},
+    {.name = "", .rows = input_options, .field = offsetof(struct info_settings, input)},
+    {.name = NULL},
+};
+
+static json_t *trace_figures(struct trace_reader *reader, const char *label,
+                             json_t *(*of_trace)(struct trace_reader *, const struct history_options *, struct error *),
+                             struct error *error) {
+  struct progress progress;
+  struct history_options history = history_with_progress(&progress, label, reader);
+  json_t *figures = of_trace(reader, &history, error);
+  progress_end(&progress);
+  return figures;
+}
+
+static int run_info(struct cli_words words) {
+  struct info_settings settings = {.json = false};
+  struct error error = {""};
+  struct input input;
+  int status = cli_parse(&convert_program, &command_info, &settings, &words);
+  if (status != CLI_RUN)
+    return status;
+  if (input_open(&input, words.at[0], &settings.input, &error) != 0)
+    return failed(&error);
+  json_t *info = input.reader ? trace_figures(input.reader, "info", info_of_trace, &error)
+                              : info_of_workload(&input.workload, &error);
+  input_close(&input);
+  if (!info)
+    return failed(&error);
+  if (settings.json)
+    return print_json(info);
+  info_print(info, stdout);
+  json_decref(info);
+  return finish_output(EXIT_DONE);
+}
+
+const struct cli_command command_info = {
+    .called = "heaptape info",
+    .summary = "show what a trace or workload holds",
+    .synopsis = "[OPTION...] F",
+    .details = "Counts per call, threads, bytes, dropped events, peak live bytes and the recorded memory of a trace, a "
+               "workload or a foreign recording.\n\n" ABOUT_FILES,
+    .options = info_options,
+    .least = 1,
+    .most = 1,
+    .run = run_info};
+
+static int run_profile(struct cli_words words) {
+  struct input_settings settings = {.from = NULL};
+  struct error error = {""};
+  struct trace_reader *reader;
+  int status = cli_parse(&convert_program, &command_profile, &settings, &words);
+  if (status != CLI_RUN)
+    return status;
+  if (input_open_trace(&reader, words.at[0], &settings, &error) != 0)
+    return failed(&error);
+  json_t *profile = trace_figures(reader, "profile", profile_of_trace, &error);
+  trace_reader_close(reader);
+  return profile ? print_json(profile) : failed(&error);
+}
+
+const struct cli_command command_profile = {.called = "heaptape-convert profile",
+                                            .summary = "the figures of 'heaptape profile'",
+                                            .synopsis = "[OPTION...] F",
+                                            .details = "The figures that 'heaptape profile' shows, as JSON.",
+                                            .options = input_options,
+                                            .least = 1,
+                                            .most = 1,
+                                            .run = run_profile};
+
+struct dump_settings {
+  struct input_settings input;
+  int format; /* enum dump_format */
+  uint64_t thread;
+  bool stacks, debuginfod, nodes, accesses;
+};
+
+static const uint64_t ALL_THREADS = UINT64_MAX;
+
+static const struct cli_option dump_option_rows[] = {
+    {.name = "format",
+     .value = "text|csv|jsonl",
+     .field = offsetof(struct dump_settings, format),
+     .help = "the form of a line",
+     .fallback = "text"},
+    {.name = "thread",
+     .value = "N",
+     .take = cli_count,
+     .field = offsetof(struct dump_settings, thread),
+     .help = "only the events of this thread"},
+    {.name = "stacks",
+     .take = cli_flag,
+     .field = offsetof(struct dump_settings, stacks),
+     .help =
+         "the call stacks too, each where it first occurs, as function, file and line, or as module and offset where "
+         "the recorded files are missing here or have changed"},
+    {.name = "debuginfod",
+     .take = cli_flag,
+     .field = offsetof(struct dump_settings, debuginfod),
+     .help = "with stacks; missing debug information may be fetched from DEBUGINFOD_URLS"},
+    {.name = "nodes",
+     .take = cli_flag,
+     .field = offsetof(struct dump_settings, nodes),
+     .help = "instead of events, the tree that the stacks form, one JSON object per node, parents first: "
+             "{\"node\": 7, \"parent\": 3, \"frames\": [...]}; a frame has function, file, line, module and offset as "
+             "far as they are known"},
+    {.name = "accesses",
+     .take = cli_flag,
+     .field = offsetof(struct dump_settings, accesses),
+     .help = "instead of events, the data accesses (record --accesses) and the calls between them, one per line"},
+    {.name = "", .rows = input_options, .field = offsetof(struct dump_settings, input)},
+    {.name = NULL},
+};
+
+static int dump_input(struct input *input, const char *in, const struct dump_settings *settings, struct error *error) {
+  const struct output_stream out = {stdout, "standard output"};
+  const struct dump_options wanted = {.format = (enum dump_format)settings->format,
+                                      .stacks = settings->debuginfod ? DUMP_STACKS_FETCHED
+                                                : settings->stacks   ? DUMP_STACKS
+                                                                     : DUMP_NO_STACKS,
+                                      .thread = settings->thread == ALL_THREADS ? MERGE_ALL_THREADS
+                                                                                : (uint32_t)settings->thread};
+  if (input->reader && settings->nodes)
+    return dump_stack_nodes(input->reader, settings->debuginfod, stdout, out.name, error);
+  if (input->reader && settings->accesses)
+    return dump_accesses(input->reader, wanted.format, stdout, out.name, error);
+  uint32_t threads = input->reader ? trace_reader_summary(input->reader)->threads : input->workload.header.threads;
+  if (settings->thread != ALL_THREADS && settings->thread >= threads)
+    return error_set(error, in, "has only %" PRIu32 " threads", threads);
+  return input->reader ? dump_trace(input->reader, &wanted, out, error)
+                       : dump_workload(&input->workload, &wanted, out, error);
+}
+
+static int run_dump(struct cli_words words) {
+  struct dump_settings settings = {.thread = ALL_THREADS};
+  struct error error = {""};
+  struct input input;
+  int status = cli_parse(&convert_program, &command_dump, &settings, &words);
+  if (status != CLI_RUN)
+    return status;
+  if (input_open(&input, words.at[0], &settings.input, &error) != 0)
+    return failed(&error);
+  int result = dump_input(&input, words.at[0], &settings, &error);
+  input_close(&input);
+  return result == 0 ? EXIT_DONE : failed(&error);
+}
+
+const struct cli_command command_dump = {.called = "heaptape dump",
+                                         .summary = "print events, one per line",
+                                         .synopsis = "[OPTION...] F",
+                                         .details = "One event per line, in merged order.\n\n" ABOUT_FILES,
+                                         .options = dump_option_rows,
+                                         .least = 1,
+                                         .most = 1,
+                                         .run = run_dump};
+
+static int bad_request(const char *in, const char *what, struct error *error) {
+  return error_set(error, in, "%s", what);
+}
+
+static int add_modules(struct symbols *symbols, const json_t *modules, const char *in, struct error *error) {
+  size_t index;
+  const json_t *module;
+  json_array_foreach(modules, index, module) {
+    json_int_t start, end, bias;
+    struct trace_module record = {0};
+    if (json_unpack((json_t *)module, "{s:s,s?s,s?s,s:I,s:I,s:I}", "name", &record.name, "path", &record.path,
+                    "build_id", &record.build_id, "start", &start, "end", &end, "bias", &bias) != 0)
+      return bad_request(in, "a module lacks its name, start, end or bias", error);
+    record.start = (uint64_t)start;
+    record.end = (uint64_t)end;
+    record.bias = (uint64_t)bias;
+    if (symbols_add_module(symbols, &record) != 0)
+      return bad_request(in, "out of memory", error);
+  }
+  return 0;
+}
+
+static int add_instructions(struct symbols *symbols, const json_t *instructions, const char *in, struct error *error) {
+  size_t index;
+  const json_t *instruction;
+  json_array_foreach(instructions, index, instruction) {
+    if (!json_is_integer(instruction))
+      return bad_request(in, "an instruction is not a number", error);
+    if (symbols_add_instruction(symbols, (uint64_t)json_integer_value(instruction)) != 0)
+      return bad_request(in, "out of memory", error);
+  }
+  return 0;
+}
+
+static json_t *frames_of(struct symbols *symbols, uint32_t node) {
+  json_t *list = json_array();
+  size_t count;
+  const struct symbol *symbol = symbols_of(symbols, node, &count);
+  for (size_t i = 0; i < count; i++) {
+    json_t *frame = symbol_json(&symbol[i]);
+    if (frame && symbol[i].function && is_allocation_wrapper(symbol[i].function))
+      json_object_set_new(frame, "wrapper", json_true());
+    json_array_append_new(list, frame);
+  }
+  return list;
+}
+
+static int print_names(const json_t *request, const char *in, struct error *error) {
+  struct symbols *symbols = symbols_new();
+  int result = symbols ? 0 : bad_request(in, "out of memory", error);
+  if (result == 0 &&
+      (!json_is_array(json_object_get(request, "modules")) || !json_is_array(json_object_get(request, "instructions"))))
+    result = bad_request(in, "has no lists \"modules\" and \"instructions\"", error);
+  if (result == 0)
+    result = add_modules(symbols, json_object_get(request, "modules"), in, error);
+  if (result == 0)
+    result = add_instructions(symbols, json_object_get(request, "instructions"), in, error);
+  json_t *list = json_array();
+  for (uint32_t node = 1; result == 0 && node <= symbols_nodes(symbols); node++)
+    json_array_append_new(list, frames_of(symbols, node));
+  if (result == 0)
+    result = print_json(json_pack("{s:O}", "names", list)) == EXIT_DONE ? 0 : 1;
+  json_decref(list);
+  symbols_close(symbols);
+  return result;
+}
+
+static int run_names(struct cli_words words) {
+  struct error error = {""};
+  json_error_t reason;
+  int status = cli_parse(&convert_program, &command_names, NULL, &words);
+  if (status != CLI_RUN)
+    return status;
+  const char *in = words.at[0];
+  json_t *request = strcmp(in, "-") == 0 ? json_loadf(stdin, 0, &reason) : json_load_file(in, 0, &reason);
+  int result =
+      request ? print_names(request, in, &error) : error_set(&error, in, "offset %d: %s", reason.position, reason.text);
+  json_decref(request);
+  return result == 0 ? EXIT_DONE : result > 0 ? EXIT_FAILED : failed(&error);
+}
+
+const struct cli_command command_names = {
+    .called = "heaptape-convert names",
+    .summary = "names of instructions of a process",
+    .synopsis = "F",
+    .details = "Names instructions of a process. F, or standard input for -, has {\"modules\": [{\"name\", \"path\", "
+               "\"build_id\", \"start\", \"end\", \"bias\"}], \"instructions\": [N]}. Prints {\"names\": "
+               "[[{\"function\", \"file\", \"line\", \"module\", \"offset\", \"wrapper\"}]]}: for each instruction its "
+               "functions, innermost first.",
+    .least = 1,
+    .most = 1,
+    .run = run_names};
+
+struct spans_settings {
+  uint64_t from_byte;
+  uint32_t sites;
+};
+
+static const struct cli_option spans_option_rows[] = {
+    {.name = "from-byte",
+     .value = "N",
+     .take = cli_count,
+     .field = offsetof(struct spans_settings, from_byte),
+     .help = "leave out the events in blocks that begin before that byte of the file"},
+    {.name = "sites",
+     .value = "N",
+     .take = cli_count_32,
+     .field = offsetof(struct spans_settings, sites),
+     .help = "also where the objects were acquired: N lines for the peak, N for the objects left"},
+    {.name = NULL},
+};
+
+static int run_spans(struct cli_words words) {
+  struct spans_settings settings = {.sites = 0};
+  struct error error = {""};
+  struct trace_reader *reader;
+  struct progress progress;
+  int status = cli_parse(&convert_program, &command_spans, &settings, &words);
+  if (status != CLI_RUN)
+    return status;
+  if (trace_reader_open(&reader, words.at[0], &error) != 0)
+    return failed(&error);
+  struct history_options history = history_with_progress(&progress, "spans", reader);
+  if (settings.from_byte) /* as for any trace that lacks its start */
+    history.horizon_ns = 0;
+  const struct spans_options wanted = {&history, settings.from_byte, settings.sites};
+  json_t *spans = spans_of_trace(reader, &wanted, &error);
+  progress_end(&progress);
+  trace_reader_close(reader);
+  return spans ? print_json(spans) : failed(&error);
+}
+
+const struct cli_command command_spans = {
+    .called = "heaptape-convert spans",
+    .summary = "what a program acquired in the spans that it marked",
+    .synopsis = "[OPTION...] F.tape",
+    .details =
+        "What a program acquired in the spans that it marked in its recording, as JSON (convert/inspect/inspect.h). "
+        "The trace may still be being written.",
+    .options = spans_option_rows,
+    .least = 1,
+    .most = 1,
+    .run = run_spans};

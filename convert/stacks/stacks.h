@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* The function, file and line of each node of a trace's call stacks, as far as the files on this machine have them.
+
+   Job: the tree and the modules of a trace in memory, each instruction looked up once, by elfutils' libdwfl. Not its
+   job: printing. A module's file is used only if its build id is that of the recording; without the file, or without
+   symbols, a frame is module and offset. Nothing is fetched from elsewhere (debuginfod) unless requested. Memory is
+   O(nodes). Not thread-safe. */
+#pragma once
+
+#include "core/trace/read/trace_read.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct symbols;
+
+/* One function of a stack; several of one node where functions were inlined, innermost first. */
+struct symbol {
+  const char *function; /* demangled; NULL: not known */
+  const char *file;     /* source; NULL: not known */
+  int line;             /* 0: not known */
+  const char *module;   /* base name; NULL: the instruction is in no module */
+  uint64_t offset; /* of the instruction in the module as its own headers count; the instruction if module is NULL */
+};
+
+/* fetch: missing debug information may be fetched by debuginfod, as configured in the environment. Returns 0, or -1
+   with error. */
+int symbols_open(struct symbols **out, struct trace_reader *reader, bool fetch, struct error *error);
+void symbols_close(struct symbols *symbols);
+
+/* Without a trace: add modules first, then instructions. Each instruction becomes the next node, with no parent.
+   symbols_new returns NULL if there is no memory; the other functions return 0, or -1: no memory. */
+struct symbols *symbols_new(void);
+int symbols_add_module(struct symbols *symbols, const struct trace_module *module);
+int symbols_add_instruction(struct symbols *symbols, uint64_t instruction);
+
+/* How many nodes there are; they are numbered from 1. */
+uint32_t symbols_nodes(const struct symbols *symbols);
+
+/* The node of the caller's frame; 0: none. */
+uint32_t symbols_parent(const struct symbols *symbols, uint32_t node);
+
+/* Returns the symbols of the node's instruction and their *count, at least 1. Instruction 0 (its callers are not known)
+   has neither function nor module. Valid until symbols_close. */
+const struct symbol *symbols_of(struct symbols *symbols, uint32_t node, size_t *count);
+
+/* A symbol as JSON: frames in `dump --stacks --format jsonl` and in the origins file (docs/use/BLAME.md) have the same
+   form.
+
+   Job: one frame. Not its job: stacks. NULL: no memory. */
+
+/* Returns {function, file, line, module, offset} without those that are unknown. A new reference. */
+json_t *symbol_json(const struct symbol *symbol);
+
+/* Returns a name or path as a string; "?" if it is not UTF-8. A new reference. */
+json_t *symbol_text_json(const char *text);
+
+/* Names for the call stacks that acquire: each stack's frames, and the function that names it.
+
+   Job: number functions; collect frames, each once, as JSON (docs/use/BLAME.md, origins file). Not its job: symbols
+   (above). An allocation wrapper never names a stack that has another frame, as it would name all of them.
+   Invariants: site and function 0 are "no stack known"; functions are numbered in the order of their first sites.
+   Memory is O(sites + nodes). Not thread-safe. */
+
+/* Does a function of that name (demangled) only pass on memory that it allocates? */
+bool is_allocation_wrapper(const char *function);
+
+struct site_names;
+
+/* symbols must outlive it; NULL: there are no stacks. Returns NULL if there is no memory. */
+struct site_names *site_names_new(struct symbols *symbols);
+void site_names_free(struct site_names *names);
+
+/* Adds the next site: the stack that ends at that node; the first must be 0. Returns its function's number;
+   UINT32_MAX: no memory. */
+uint32_t site_names_add(struct site_names *names, uint32_t node);
+
+/* The name of the function of the stack that ends at that node, as site_names_add finds it; the stack need not be a
+   site. Not with node 0. False: no memory. */
+enum { SITE_FUNCTION_BYTES = 512 };
+bool site_names_function(struct site_names *names, uint32_t node, char name[SITE_FUNCTION_BYTES]);
+
+uint32_t site_names_functions(const struct site_names *names);
+
+/* Sets the keys frames, sites and functions. Returns 0, or -1: no memory. */
+int site_names_json(const struct site_names *names, json_t *into);

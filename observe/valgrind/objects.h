@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Which code is an allocator's, by the symbols of the object file from which it was mapped.
+
+   An allocator library is a shared object that defines malloc, other than the C library (which also defines strlen) and
+   the program itself: all its code is the allocator's. In any object, the functions of the malloc API (malloc and
+   related functions, the C++ operators new and delete) are known by their symbols. So glibc's own malloc is known by
+   its entry points only, and a stripped program with a statically linked allocator seems to have none. */
+#pragma once
+
+#include <pub_tool_basics.h>
+
+enum object_code { CODE_IS_PROGRAMS, CODE_IS_API_FUNCTION, CODE_IS_ALLOCATORS };
+
+/* The kind of code at that address; API_FUNCTION only at a function's first instruction. Reads the object's symbols the
+   first time. */
+enum object_code objects_code_at(Addr address);
+
+/* That range was unmapped: drops its objects. */
+void objects_forget(Addr address, SizeT bytes);
+
+/* Symbols of an ELF file: 64-bit, of this machine's byte order.
+
+   Job: call back with each defined symbol of its dynamic and its full symbol table: its name, and the offset in the
+   file of the symbol's code or data. Not its job: the meaning of names. Damage ends the reading early: the kernel
+   mapped the file, but its section headers are untrusted. */
+
+typedef void symbol_reader(void *context, const HChar *name, ULong file_offset);
+
+/* Sets *shared: the file is a shared object or a position-independent program. Returns False if it can't be read. */
+Bool symbols_read(const HChar *path, symbol_reader *reader, void *context, Bool *shared);
