@@ -487,9 +487,9 @@ def _about(
         return f"{len(workloads)} workloads ({shown}), {calls:,} calls. Changes are geometric means."
     about = one.workload
     threads = about.get("threads")
-    parts = [f"{about['ops']:,} calls"] * bool(about.get("ops"))
+    parts = [f"{about['ops']:,} calls"] if about.get("ops") else []
     parts += [f"{threads} thread{'s' * (threads != 1)}"] * bool(threads)
-    parts += [f"peak live {memory_text(about['ideal_rss_bytes'])}"] * bool(about.get("ideal_rss_bytes"))
+    parts += [f"peak live {memory_text(about['ideal_rss_bytes'])}"] if about.get("ideal_rss_bytes") else []
     text = f"{one.name}: {', '.join(parts)}." if parts else f"{one.name}."
     library = about.get("allocator")
     recorded = f" Recorded on {names.get(str(library), library)}" if library else " Recorded" * bool(cpu_ns)
