@@ -67,8 +67,6 @@ int main() {
 # In the default run one allocator has all programs; the others have two, of which one starts threads and forks.
 EACH = pytest.mark.parametrize("allocator", OURS)
 ONE = pytest.mark.parametrize("allocator", [OURS[0], *(pytest.param(a, marks=pytest.mark.long) for a in OURS[1:])])
-    "allocator", [OURS[0], *(pytest.param(name, marks=pytest.mark.long) for name in OURS[1:])]
-)
 
 
 @pytest.fixture
