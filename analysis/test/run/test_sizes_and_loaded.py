@@ -21,7 +21,7 @@ CAPACITIES = {
 def machine_file(tmp_path, monkeypatch):
     """The place of the kept measurement, where there is none yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(machine.machine, "describe", lambda: {"cpu": "A processor"})
+    monkeypatch.setattr(machine, "describe", lambda: {"cpu": "A processor"})
     (tmp_path / "heaptape").mkdir()
     return tmp_path / "heaptape" / "machine.json"
 
