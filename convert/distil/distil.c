@@ -41,7 +41,7 @@ enum edge { EDGE_BEGIN, EDGE_COUNTED, EDGE_END, EDGES };
 struct laying {
   struct layout *layout;
   const struct kept_objects *kept;
-  struct object_walk walk;
+  struct op_walk walk;
   uint8_t *wanted; /* by slot */
   uint64_t wanted_bytes, step, next;
   size_t window;
@@ -97,17 +97,17 @@ static int note_position(struct laying *laying, uint64_t whole) {
 
 static void take_op(struct laying *laying) {
   struct layout *layout = laying->layout;
-  const struct object_walk *walk = &laying->walk;
+  const struct op_walk *walk = &laying->walk;
   const struct workload_ops_op *op = &walk->ops.op;
   bool wanted;
   layout->whole_calls[op->call & CALL_ID_MASK]++;
-  if (walk->effect == OP_BIRTH || walk->effect == OP_ALONE) {
+  if (walk->op.kind == HISTORY_ACQUIRE || walk->op.kind == HISTORY_NOTHING) {
     wanted = kept_objects_wants(laying->kept, walk->objects - 1);
     layout->objects += wanted;
   } else {
     wanted = laying->wanted[op->slot];
   }
-  if (walk->effect == OP_BIRTH)
+  if (walk->op.kind == HISTORY_ACQUIRE)
     laying->wanted[op->slot] = wanted;
   layout->ops += wanted;
 }
@@ -116,12 +116,12 @@ static int lay(struct laying *laying, const struct workload *workload, struct er
   laying->wanted_bytes = workload->header.slots + 1ull;
   laying->wanted = os_map(laying->wanted_bytes, false);
   laying->step = workload->header.ops / POINTS_BETWEEN + 1;
-  int got = object_walk_open(&laying->walk, workload, error);
+  int got = op_walk_open(&laying->walk, workload, error);
   if (got == 0 && !laying->wanted)
     got = error_set(error, workload->path, "out of memory");
   if (got != 0)
     return -1;
-  while ((got = object_walk_next(&laying->walk, error)) > 0) {
+  while ((got = op_walk_next(&laying->walk, error)) > 0) {
     if (laying->walk.ops.op.position == laying->next && note_position(laying, laying->next) != 0)
       return error_set(error, workload->path, "out of memory");
     take_op(laying);
@@ -136,7 +136,7 @@ static int layout_make(struct layout *layout, const struct kept_objects *kept, c
   struct laying laying = {.layout = layout, .kept = kept};
   *layout = (struct layout){0};
   int result = lay(&laying, workload, error);
-  object_walk_close(&laying.walk);
+  op_walk_close(&laying.walk);
   if (laying.wanted)
     os_unmap(laying.wanted, laying.wanted_bytes);
   return result;

@@ -66,7 +66,6 @@ struct import_facts {
   const char *program;     /* NULL: not known */
   const char *lacks;       /* words with spaces between */
   const char *note;        /* NULL: none */
-  const json_t *synthetic; /* INFO's key of that name; NULL: it was recorded */
   uint64_t origin_stamp;
   uint64_t os_page_bytes; /* 0: not known */
   uint64_t pid;           /* 0: not known */

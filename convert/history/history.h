@@ -29,7 +29,7 @@ enum history_kind {
 struct history_op {
   enum history_kind kind;
   uint8_t call;   /* as in the event, but NULL_IN if the object passed to realloc was never seen; free if implied */
-  uint8_t region; /* number of the memory apart that serves it; 0: the allocator serves it */
+  uint8_t region; /* number of the isolated heap that serves it; 0: the allocator serves it */
   bool moved;     /* made by a rewriting away from its event, which was left out: does not count as an event */
   uint32_t thread;
   uint32_t slot;              /* SLOTS_NONE for NOTHING */

@@ -28,12 +28,6 @@ struct rotated_files {
   uint32_t threads; /* of all traces; one that continues in another file counts once */
 };
 
-/* Files of a recording must come in their sequence, without gaps. Returns 0, or -1 with error; free them either way. */
-static int rotated_files_find(struct rotated_files *files, struct trace_reader *const *readers, uint32_t count,
-                              struct error *error);
-
-static void rotated_files_free(struct rotated_files *files);
-
 /* Reads the file's set and number, if it has them. */
 static void read_rotation(struct rotated_file *file, const char *info_json) {
   struct trace_info info;
@@ -108,6 +102,7 @@ static int number_threads(struct rotated_files *files, struct trace_reader *cons
   return 0;
 }
 
+/* Files of a recording must come in their sequence, without gaps. Returns 0, or -1 with error; free them either way. */
 static int rotated_files_find(struct rotated_files *files, struct trace_reader *const *readers, uint32_t count,
                               struct error *error) {
   *files = (struct rotated_files){.at = calloc(count, sizeof *files->at), .count = count};
@@ -345,7 +340,6 @@ static json_t *merged_info(struct trace_reader *const *readers, const struct rot
     if (!goes_on)
       json_array_append_new(merged, about_process(source, threads_of(files, readers, i)));
     add_lacks(lacks, source, goes_on);
-    json_object_set(info, "synthetic", json_object_get(source, "synthetic"));
     if (summary->truncated)
       json_object_set_new(info, "truncated_source", json_true());
     json_decref(source);
@@ -359,7 +353,6 @@ static json_t *merged_info(struct trace_reader *const *readers, const struct rot
   if (files->recordings > 1)
     json_object_set(info, "merged", merged);
   json_decref(merged);
-  json_object_del(json_object_get(info, "synthetic"), "expected"); /* holds for that trace only */
   return info;
 }
 

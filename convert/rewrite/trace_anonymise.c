@@ -10,10 +10,8 @@
 
 struct anonymiser {
   struct trace_out *out;
-  struct made_addresses made;
+  struct op_sink sink;
   VECTOR(uint64_t) addresses; /* of the object in each slot */
-  uint64_t ordinal;
-  uint32_t last_thread; /* the thread of the current run of events */
   struct recorded_samples samples;
   struct anonymous_accesses *accesses; /* NULL: there are none */
   const char *path;
@@ -26,41 +24,26 @@ static void place_samples(struct anonymiser *anonymiser, uint64_t stamp, bool al
   bool any = false;
   while (samples->placed < samples->count && (all || samples->rows[samples->placed].stamp <= stamp)) {
     if (!any)
-      anonymiser->ordinal++;
+      anonymiser->sink.stamp++;
     any = true;
-    samples->rows[samples->placed++].stamp = anonymiser->ordinal;
+    samples->rows[samples->placed++].stamp = anonymiser->sink.stamp;
   }
   if (any)
-    anonymiser->last_thread = UINT32_MAX; /* a new run */
-}
-
-static int emit(struct anonymiser *anonymiser, uint32_t thread, uint64_t stamp, struct trace_event *event) {
-  place_samples(anonymiser, stamp, false);
-  if (anonymiser->last_thread != thread) {
-    anonymiser->last_thread = thread;
-    anonymiser->ordinal++;
-  }
-  event->release_stamp = event->acquire_stamp = anonymiser->ordinal;
-  return trace_out_event(anonymiser->out, thread, event);
+    anonymiser->sink.last_thread = UINT32_MAX; /* a new run */
 }
 
 static int take_op(void *context, const struct history_op *op, const struct history_state *before,
                    struct slots *slots) {
   (void)before;
   struct anonymiser *anonymiser = context;
-  struct trace_event event = {
-      .call = op->call, .size_bytes = op->size_bytes, .param = op->param, .touched_os_pages = op->touched_os_pages};
   /* One more, as there may be no slot yet: the first op may be free(NULL). */
   if (!vector_reserve(&anonymiser->addresses, slots->room + 1))
     return error_set(anonymiser->error, anonymiser->path, "out of memory");
-  if (op->kind != HISTORY_NOTHING && op->kind != HISTORY_ACQUIRE)
-    event.released = anonymiser->addresses.at[op->slot];
-  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
-    event.acquired = anonymiser->addresses.at[op->slot] =
-        made_addresses_next(&anonymiser->made, op->thread, op->request_bytes);
   if (anonymous_accesses_op(anonymiser->accesses, op) != 0)
     return -1;
-  return emit(anonymiser, op->thread, op->stamp, &event);
+  place_samples(anonymiser, op->stamp, false);
+  uint64_t *address = op->kind == HISTORY_NOTHING ? NULL : &anonymiser->addresses.at[op->slot];
+  return op_sink_put(&anonymiser->sink, op, op->thread, 0, address);
 }
 
 /* Failed calls are not ops, but the program made them: they stay. */
@@ -75,7 +58,8 @@ static int take_left_out(void *context, const struct merge_step *step, uint32_t 
       .call = step->event->call, .size_bytes = step->event->size_bytes, .param = step->event->param};
   if (slot != SLOTS_NONE)
     event.released = anonymiser->addresses.at[slot];
-  return emit(anonymiser, step->thread, step->stamp, &event);
+  place_samples(anonymiser, step->stamp, false);
+  return op_sink_event(&anonymiser->sink, &event, step->thread, 0);
 }
 
 static void end_thread(void *context, uint32_t thread) {
@@ -101,8 +85,8 @@ static void write_samples(struct anonymiser *anonymiser) {
   }
 }
 
-/* What is kept of the source's INFO: OS page size, allocator, what it lacks, and accesses, distilled and synthetic
-   without names. */
+/* What is kept of the source's INFO: OS page size, allocator, what it lacks, and accesses and distilled without
+   names. */
 static json_t *anonymous_info(const struct trace_summary *summary) {
   static const char *const kept[] = {"alignment", "failures", "operators", "threads", "usable_size"};
   struct trace_info source;
@@ -127,10 +111,6 @@ static json_t *anonymous_info(const struct trace_summary *summary) {
   json_object_del(json_object_get(distilled, "whole"), "name"); /* it may be the program's name */
   if (json_is_object(distilled))
     json_object_set(info, "distilled", distilled);
-  json_t *synthetic = json_object_get(source.json, "synthetic");
-  json_object_del(json_object_get(synthetic, "profile"), "program");
-  if (json_is_object(synthetic))
-    json_object_set(info, "synthetic", synthetic);
   if (source.allocator[0])
     json_object_set_new(info, "allocator", json_string(source.allocator));
   trace_info_free(&source);
@@ -149,7 +129,7 @@ static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader,
   const struct trace_summary *source = trace_reader_summary(reader);
   struct error wrong = {""};
   anonymiser->error = &wrong;
-  bool ready = made_addresses_init(&anonymiser->made, source->threads);
+  bool ready = op_sink_init(&anonymiser->sink, anonymiser->out, source->threads);
   int result = ready ? recorded_samples_load(&anonymiser->samples, reader, &wrong)
                      : error_set(&wrong, anonymiser->path, "out of memory");
   if (result == 0)
@@ -176,12 +156,11 @@ int trace_anonymise(struct trace_reader *reader, const char *path, const struct 
   if (!anonymiser)
     return error_set(error, path, "out of memory");
   anonymiser->path = path;
-  anonymiser->last_thread = UINT32_MAX;
   json_t *info = anonymous_info(trace_reader_summary(reader));
   anonymiser->out = trace_out_open(path, info, options, trace_reader_summary(reader)->threads, error);
   json_decref(info);
   int result = anonymiser->out ? anonymise(anonymiser, reader, options->history, error) : -1;
-  made_addresses_free(&anonymiser->made);
+  op_sink_free(&anonymiser->sink);
   free(anonymiser->addresses.at);
   anonymous_accesses_free(anonymiser->accesses);
   free(anonymiser);

@@ -40,7 +40,7 @@ struct trace_out *trace_out_open(const char *path, const json_t *info, const str
                                  uint32_t source_threads, struct error *error) {
   struct trace_writer_options archive = {
       .zstd_level = ARCHIVE_ZSTD_LEVEL, .block_events = block_events(source_threads), .archive = true};
-  char *text = json_dumps(info, 0);
+  char *text = json_dumps(info, options->info_flags);
   struct trace_out *out = calloc(1, sizeof *out + source_threads * sizeof *out->by_source);
   int result = -1;
   if (!text || !out)
@@ -61,7 +61,7 @@ struct trace_out *trace_out_open(const char *path, const json_t *info, const str
 
 void trace_out_progress(struct trace_out *out) {
   uint64_t events = trace_writer_totals(out->writer)->events;
-  if (out->history->progress && events - out->shown >= PROGRESS_EVENTS)
+  if (out->history && out->history->progress && events - out->shown >= PROGRESS_EVENTS)
     out->history->progress(out->history->progress_context, out->shown = events);
 }
 
@@ -151,30 +151,50 @@ json_t *trace_out_source_info(const struct trace_summary *source) {
    overlap. 2^24 of them fill the address space: one per thread that a trace can have. */
 enum { REGION_BITS = 40 };
 
-bool made_addresses_init(struct made_addresses *made, uint32_t threads) {
-  *made = (struct made_addresses){.threads = calloc(threads + 1u, sizeof *made->threads)};
-  return made->threads != NULL;
+bool op_sink_init(struct op_sink *sink, struct trace_out *out, uint32_t threads) {
+  *sink =
+      (struct op_sink){.out = out, .threads = calloc(threads + 1u, sizeof *sink->threads), .last_thread = THREAD_NONE};
+  return sink->threads != NULL;
 }
 
-void made_addresses_free(struct made_addresses *made) {
-  free(made->threads);
+void op_sink_free(struct op_sink *sink) {
+  free(sink->threads);
 }
 
 /* The address that the reader's predictor expects (FORMAT.md section 4: the previous miss, plus 16 x its class), so
    that addresses cost nothing. */
-uint64_t made_addresses_next(struct made_addresses *made, uint32_t thread, uint64_t request_bytes) {
-  struct made_addresses_thread *state = &made->threads[thread];
-  uint64_t region_bytes = 1ull << REGION_BITS, bytes = 16 * predictor_class(request_bytes);
-  if (request_bytes >= region_bytes)
+static uint64_t next_address(struct op_sink *sink, const struct history_op *op) {
+  struct op_sink_thread *thread = &sink->threads[op->thread];
+  uint64_t region_bytes = 1ull << REGION_BITS, bytes = 16 * predictor_class(op->request_bytes);
+  if (op->request_bytes >= region_bytes)
     bytes = region_bytes; /* nothing can touch all these bytes: they may overlap, but not the addresses */
-  if (state->region_end - state->next_address < bytes) {
+  if (thread->region_end - thread->next_address < bytes) {
     /* After 2^24 regions it starts again: those objects ended long ago. */
-    state->next_address = (made->regions++ % ((1 << 24) - 1) + 1) << REGION_BITS;
-    state->region_end = state->next_address + region_bytes;
+    thread->next_address = (sink->regions++ % ((1 << 24) - 1) + 1) << REGION_BITS;
+    thread->region_end = thread->next_address + region_bytes;
   }
-  uint64_t address = state->next_address;
-  state->next_address += bytes;
+  uint64_t address = thread->next_address;
+  thread->next_address += bytes;
   return address;
+}
+
+int op_sink_event(struct op_sink *sink, struct trace_event *event, uint32_t thread, uint64_t stamp) {
+  if (thread != sink->last_thread || stamp > sink->stamp) {
+    sink->stamp = stamp > sink->stamp ? stamp : sink->stamp + 1;
+    sink->last_thread = thread;
+  }
+  event->release_stamp = event->acquire_stamp = sink->stamp;
+  return trace_out_event(sink->out, thread, event);
+}
+
+int op_sink_put(struct op_sink *sink, const struct history_op *op, uint32_t thread, uint64_t stamp, uint64_t *address) {
+  struct trace_event event = {
+      .call = op->call, .size_bytes = op->size_bytes, .param = op->param, .touched_os_pages = op->touched_os_pages};
+  if (op->kind != HISTORY_NOTHING && op->kind != HISTORY_ACQUIRE)
+    event.released = *address;
+  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
+    event.acquired = *address = next_address(sink, op);
+  return op_sink_event(sink, &event, thread, stamp);
 }
 
 struct modules {

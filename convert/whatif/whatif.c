@@ -61,7 +61,7 @@ static void count_op(struct rewriter *rewriter, const struct object *object, uin
     counts->peak_live_bytes = counts->live_bytes;
 }
 
-/* Puts the op of an object that the allocator, or memory apart, serves. */
+/* Puts the op of an object that the allocator, or an isolated heap, serves. */
 static int put_kept(struct rewriter *rewriter, const struct history_op *op, struct object *object) {
   struct history_op put = *op;
   put.slot = object->place;

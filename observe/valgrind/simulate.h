@@ -35,7 +35,7 @@ void simulate_begin(void);
 IRSB *simulate_instrument(IRSB *in, const struct translation *translation, Bool replays);
 /* apart: a burst ends, and from now on events are counted separately, only in the figures of key "outside". Otherwise a
    burst begins. Caches and TLBs stay as they are. */
-void simulate_set_apart(Bool apart);
+void simulate_set_outside(Bool apart);
 
 /* Stores the misses so far of both sides. Returns True. */
 Bool simulate_take_snapshot(void);
