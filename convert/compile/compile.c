@@ -4,10 +4,9 @@
    the recording's totals.
 
    Calls that are not ops (failed calls, releases of objects never seen, calls counted by a gap) have no item. Not its
-   job: the order (convert/history/access_order.h). Not thread-safe. */
+   job: the order (convert/history/history.h). Not thread-safe. */
 #include "convert/compile/compile.h"
 
-#include "convert/history/access_order.h"
 #include "convert/history/history.h"
 #include "convert/history/trace_info.h"
 #include "core/base/json.h"

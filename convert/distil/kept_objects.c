@@ -21,13 +21,13 @@
 
 enum { HIGH_OF_ALL = SIZE_CLASSES };
 
-struct high {
+struct local_peak {
   uint64_t position;
   unsigned class; /* HIGH_OF_ALL: all live bytes */
 };
 
-struct highs {
-  VECTOR(struct high) at; /* by position */
+struct local_peaks {
+  VECTOR(struct local_peak) at; /* by position */
 };
 
 /* Bytes of a class in the current part. */
@@ -37,20 +37,20 @@ struct class_bytes {
 };
 
 struct finding {
-  struct highs *highs;
+  struct local_peaks *highs;
   struct op_walk walk;
   uint64_t *slot_bytes;
   uint64_t slots_bytes, ops, parts, part;
   struct class_bytes classes[SIZE_CLASSES], all;
 };
 
-static int add_high(struct finding *finding, struct class_bytes *of, unsigned class) {
+static int add_local_peak(struct finding *finding, struct class_bytes *of, unsigned class) {
   if (!of->changed)
     return 0;
-  struct high *high = vector_add(&finding->highs->at);
+  struct local_peak *high = vector_add(&finding->highs->at);
   if (!high)
     return -1;
-  *high = (struct high){of->position, class};
+  *high = (struct local_peak){of->position, class};
   of->changed = false;
   return 0;
 }
@@ -58,7 +58,7 @@ static int add_high(struct finding *finding, struct class_bytes *of, unsigned cl
 static int end_part(struct finding *finding) {
   int result = 0;
   for (unsigned class = 0; class < SIZE_CLASSES && result == 0; class ++)
-    result = add_high(finding, &finding->classes[class], class);
+    result = add_local_peak(finding, &finding->classes[class], class);
   return result;
 }
 
@@ -93,7 +93,7 @@ static void take_highs_op(struct finding *finding) {
 }
 
 static int compare(const void *left, const void *right) {
-  const struct high *a = left, *b = right;
+  const struct local_peak *a = left, *b = right;
   return COMPARE(a->position, b->position);
 }
 
@@ -112,19 +112,20 @@ static int find(struct finding *finding, struct error *error) {
   }
   if (added == 0 && got < 0)
     return -1;
-  if (added != 0 || end_part(finding) != 0 || add_high(finding, &finding->all, HIGH_OF_ALL) != 0)
+  if (added != 0 || end_part(finding) != 0 || add_local_peak(finding, &finding->all, HIGH_OF_ALL) != 0)
     return error_set(error, finding->walk.ops.workload->path, "out of memory");
   vector_sort(&finding->highs->at, compare);
   return 0;
 }
 
 /* parts: at least 1. Returns 0, or -1 with error. To be freed with free(highs.at.at) in either case. */
-static int highs_find(struct highs *highs, const struct workload *workload, uint64_t parts, struct error *error) {
+static int local_peaks_find(struct local_peaks *highs, const struct workload *workload, uint64_t parts,
+                            struct error *error) {
   struct finding finding = {.highs = highs,
                             .ops = workload->header.ops ? workload->header.ops : 1,
                             .parts = parts,
                             .slots_bytes = (workload->header.slots + 1ull) * sizeof *finding.slot_bytes};
-  *highs = (struct highs){0};
+  *highs = (struct local_peaks){0};
   finding.slot_bytes = os_map(finding.slots_bytes, false);
   int result = op_walk_open(&finding.walk, workload, error);
   if (result == 0 && !finding.slot_bytes)
@@ -147,7 +148,7 @@ struct waiting_slot {
 struct choosing {
   struct kept_objects *kept;
   struct op_walk walk;
-  struct highs highs;
+  struct local_peaks highs;
   struct waiting_slot *slots;
   uint64_t slots_bytes, waiting;
   uint32_t first[SIZE_CLASSES];
@@ -252,7 +253,7 @@ static void take_op(struct choosing *choosing, bool in_window) {
 }
 
 static void keep_at_highs(struct choosing *choosing) {
-  const struct highs *highs = &choosing->highs;
+  const struct local_peaks *highs = &choosing->highs;
   uint64_t position = choosing->walk.ops.op.position;
   for (; choosing->high < highs->at.count && highs->at.at[choosing->high].position == position; choosing->high++) {
     unsigned class = highs->at.at[choosing->high].class;
@@ -276,7 +277,7 @@ static int keep_accessed(struct choosing *choosing, bool in_window, struct error
 
 static int choose(struct choosing *choosing, const struct workload *workload, struct error *error) {
   const struct distil_plan *plan = choosing->kept->plan;
-  if (plan->highs > 0 && highs_find(&choosing->highs, workload, plan->highs, error) != 0)
+  if (plan->highs > 0 && local_peaks_find(&choosing->highs, workload, plan->highs, error) != 0)
     return -1;
   choosing->slots_bytes = (workload->header.slots + 1ull) * sizeof *choosing->slots;
   choosing->slots = os_map(choosing->slots_bytes, false);

@@ -294,12 +294,12 @@ static int merge_samples(struct trace_reader *const *readers, struct merge_clock
 
 /* Adds what the trace lacks. A later file of a recording additionally lacks only its beginning, which the merged trace
    has. */
-static void add_lacks(json_t *lacks, const json_t *source, bool goes_on) {
+static void add_lacks(json_t *lacks, const json_t *source, bool continues) {
   const json_t *item;
   size_t k;
   json_array_foreach(json_object_get(source, "lacks"), k, item) {
     const char *word = json_string_value(item);
-    if (word && !(goes_on && (strcmp(word, "start") == 0 || strcmp(word, "in_flight") == 0)))
+    if (word && !(continues && (strcmp(word, "start") == 0 || strcmp(word, "in_flight") == 0)))
       json_object_set_new(lacks, word, json_true());
   }
 }
@@ -336,10 +336,10 @@ static json_t *merged_info(struct trace_reader *const *readers, const struct rot
   for (uint32_t i = 0; i < files->count; i++) {
     const struct trace_summary *summary = trace_reader_summary(readers[i]);
     json_t *source = trace_out_source_info(summary);
-    bool goes_on = files->at[i].first < i;
-    if (!goes_on)
+    bool continues = files->at[i].first < i;
+    if (!continues)
       json_array_append_new(merged, about_process(source, threads_of(files, readers, i)));
-    add_lacks(lacks, source, goes_on);
+    add_lacks(lacks, source, continues);
     if (summary->truncated)
       json_object_set_new(info, "truncated_source", json_true());
     json_decref(source);

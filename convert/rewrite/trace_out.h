@@ -6,7 +6,6 @@
    the trace writer plus O(threads). Not thread-safe. */
 #pragma once
 
-#include "convert/history/access_order.h"
 #include "convert/history/history.h"
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"
@@ -114,8 +113,7 @@ int trace_copy_stacks(struct trace_stacks *stacks, struct trace_reader *reader, 
 int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, const uint32_t *threads,
                             struct error *error);
 
-/* Brings data accesses from one trace into another, for code that makes traces (trace_out.h):
-   unchanged, or without what reveals the program's addresses.
+/* Brings data accesses from one trace into another, for code that makes traces.
 
    Not its job: events. Not thread-safe. */
 
@@ -123,20 +121,5 @@ int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, 
    O(block). Returns 0, or -1 with error (empty: the writer has the reason). */
 int trace_copy_accesses(struct trace_reader *reader, struct trace_out *out, struct error *error);
 
-/* Accesses for a trace whose events come in the order of the history (rewrite.h). Regions of 1
-   MiB of other memory, including stacks, are numbered in the order in which they occur. Page colours, and which
-   addresses are in one MiB, stay as they were. Memory is that of access_order plus O(slots + regions). */
-struct anonymous_accesses;
-
-/* *accesses is NULL if the trace has none. Returns 0, or -1 with error, which must outlive it. */
-int anonymous_accesses_open(struct anonymous_accesses **accesses, struct trace_reader *reader, struct trace_out *out,
-                            struct error *error);
-
-/* Must be called for every op, and for every step that is not an op, just before its event is written. wanted: the
-   step's event is written. accesses may be NULL. Return 0, or -1. */
-int anonymous_accesses_op(struct anonymous_accesses *accesses, const struct history_op *op);
-int anonymous_accesses_left_out(struct anonymous_accesses *accesses, const struct merge_step *step, bool wanted);
-
-/* After the last event: the remaining accesses, and the totals. accesses may be NULL. */
-int anonymous_accesses_finish(struct anonymous_accesses *accesses);
-void anonymous_accesses_free(struct anonymous_accesses *accesses);
+/* Copies their totals alone: the counts of the recording stay, even if some of its items are left out. */
+void trace_copy_access_totals(const struct trace_reader *reader, struct trace_out *out);

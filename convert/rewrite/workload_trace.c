@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/rewrite/workload_trace.h"
+#include "convert/rewrite/rewrite.h"
 
 #include "convert/history/op_walk.h"
 #include "convert/rewrite/trace_out.h"
@@ -17,7 +17,7 @@ struct traced_slot {
 
 struct tracing {
   const struct workload *workload;
-  const struct workload_trace_wanted *wanted;
+  const struct workload_trace_selection *wanted;
   struct workload_trace_counts *counts;
   struct error *error;
   struct op_walk walk;
@@ -34,7 +34,7 @@ struct tracing {
 /* Is the object that the op begins wanted? */
 static bool begins_wanted(const struct tracing *tracing) {
   uint64_t number = tracing->walk.objects - 1;
-  const struct workload_trace_wanted *wanted = tracing->wanted;
+  const struct workload_trace_selection *wanted = tracing->wanted;
   if (wanted->wants)
     return wanted->wants(wanted->context, number);
   return !wanted->objects || (number < wanted->object_count && wanted->objects[number]);
@@ -42,7 +42,7 @@ static bool begins_wanted(const struct tracing *tracing) {
 
 /* Takes the items before the op in the stream of accesses, and its call. */
 static int take_accesses(struct tracing *tracing) {
-  const struct workload_trace_wanted *wanted = tracing->wanted;
+  const struct workload_trace_selection *wanted = tracing->wanted;
   bool plays = wanted->plays(wanted->context, tracing->walk.ops.op.position);
   struct access_item item;
   int got;
@@ -82,7 +82,7 @@ static int take_op(struct tracing *tracing) {
   struct history_op *op = &tracing->walk.op;
   if (op->region)
     return error_set(tracing->error, tracing->workload->path,
-                     "op at position %" PRIu64 ": is served by memory apart, which a trace can't record",
+                     "op at position %" PRIu64 ": is served by an isolated heap, which a trace can't record",
                      tracing->walk.ops.op.position);
   if (op->kind == HISTORY_NOTHING)
     return begins_wanted(tracing) ? put(tracing, NULL) : 0;
@@ -201,8 +201,8 @@ static void end(struct tracing *tracing) {
   free(tracing->joined);
 }
 
-int workload_trace_write(const struct workload *workload, const struct workload_trace_wanted *wanted, const char *path,
-                         struct workload_trace_counts *counts, struct error *error) {
+int workload_trace_write(const struct workload *workload, const struct workload_trace_selection *wanted,
+                         const char *path, struct workload_trace_counts *counts, struct error *error) {
   struct error written = {""};
   struct accesses_reader reader = {.file = NULL};
   struct tracing tracing = {.workload = workload, .wanted = wanted, .counts = counts, .error = error};

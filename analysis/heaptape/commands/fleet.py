@@ -16,9 +16,9 @@ from heaptape.commands import replaying
 from heaptape.commands.fleet_data import SCHEDULER_WAIT_S, add_keys, add_store_wait, local_workers, progress_of
 from heaptape.commands.outcome import Parser, Subcommand
 from heaptape.common import console
+from heaptape.common.console import WorkProgress
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, print_json, write_text
-from heaptape.common.progress import WorkProgress
 
 if TYPE_CHECKING:
     from heaptape.fleet.dispatch import Attempt
@@ -279,7 +279,7 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
 def _worker(arguments: argparse.Namespace) -> int:
     if arguments.threads < 0 or arguments.memory < 0:
         raise UsageError("fleet worker: --threads and --memory must not be negative")
-    from heaptape.common.processors import processors
+    from heaptape.common.process import processors
     from heaptape.fleet.cluster import serve_worker
     from heaptape.fleet.store import open_store
     from heaptape.fleet.worker import Worker, new_worker

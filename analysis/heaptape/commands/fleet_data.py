@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from heaptape.commands.outcome import Subcommand
 from heaptape.common import console
+from heaptape.common.console import WorkProgress
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, records, write_bytes, write_text
-from heaptape.common.progress import WorkProgress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +105,7 @@ def _ingest_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _ingest(arguments: argparse.Namespace) -> int:
     needed()
-    from heaptape.common.processors import processors
+    from heaptape.common.process import processors
     from heaptape.fleet import dispatch, ingest
     from heaptape.fleet.store import open_store
 

@@ -13,7 +13,7 @@ from heaptape.commands import replaying
 from heaptape.common import console
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
-from heaptape.common.processors import processors
+from heaptape.common.process import processors
 
 if TYPE_CHECKING:
     from heaptape.tune.goals import Goals, Space

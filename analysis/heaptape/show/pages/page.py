@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from heaptape.common import forked
+from heaptape.common import process
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.tables import MIB, MISSING, Cell, Table
 from heaptape.common.version import __version__
@@ -115,7 +115,7 @@ def make(
 
     parts: list[tuple[Item, answers.Answer]] = []
     on_progress(files[0].name, 0)
-    for made in forked.in_order(part, len(files)):
+    for made in process.in_order(part, len(files)):
         parts.append(made)
         on_progress(files[len(parts) - 1].name, len(parts) / len(files))
     items = [item for item, _ in parts]

@@ -8,6 +8,124 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Address bits below this, including the page colour, stay as they are: caches are indexed by them. */
+enum { REGION_SHIFT = 20 };
+
+/* Accesses in the order of the history. Regions of 1 MiB of other memory, including stacks, are numbered in the order
+   in which they occur. Page colours, and which addresses are in one MiB, stay as they were. Memory is that of
+   access_order plus O(slots + regions). */
+struct anonymous_accesses {
+  struct access_order *order;
+  struct trace_reader *reader;
+  struct trace_out *out;
+  struct error *error;
+  uint64_t acquired;          /* objects so far */
+  VECTOR(uint64_t) objects;   /* number of the object in each slot. Its count is unused. */
+  struct address_map regions; /* new numbers of regions, by the old ones plus 1 */
+  uint32_t region_count;
+};
+
+static void anonymous_accesses_free(struct anonymous_accesses *accesses) {
+  if (!accesses)
+    return;
+  access_order_close(accesses->order);
+  address_map_free(&accesses->regions);
+  free(accesses->objects.at);
+  free(accesses);
+}
+
+static int accesses_no_memory(const struct anonymous_accesses *accesses) {
+  return error_set(accesses->error, trace_reader_path(accesses->reader), "out of memory");
+}
+
+/* The address that replaces this one; 0: no memory. */
+static uint64_t anonymous_address(struct anonymous_accesses *accesses, uint64_t address) {
+  uint64_t region = (address >> REGION_SHIFT) + 1;
+  struct address_entry *entry = address_map_find(&accesses->regions, region);
+  uint32_t number = entry->slot;
+  if (!entry->address) {
+    number = ++accesses->region_count;
+    if (!address_map_add(&accesses->regions, entry, region, number, false))
+      return 0;
+  }
+  return (uint64_t)number << REGION_SHIFT | (address & ((1u << REGION_SHIFT) - 1));
+}
+
+static int put_access(void *context, const struct access_item *item) {
+  struct anonymous_accesses *accesses = context;
+  struct access_item anonymous = *item;
+  uint64_t address = 1;
+  switch (item->kind) {
+  case ACCESS_EVENT:
+    anonymous.thread = trace_out_add_thread(accesses->out, item->thread);
+    anonymous.stack_pointer = address = anonymous_address(accesses, item->stack_pointer);
+    accesses->acquired += item->acquires;
+    break;
+  case ACCESS_OBJECT:
+    anonymous.object = accesses->objects.at[item->object];
+    break;
+  case ACCESS_BURST:
+    break;
+  default:
+    address = anonymous_address(accesses, (uint64_t)item->granule << ACCESS_GRANULE_SHIFT);
+    anonymous.granule = (int64_t)(address >> ACCESS_GRANULE_SHIFT);
+  }
+  if (address == 0)
+    return accesses_no_memory(accesses);
+  return trace_writer_access(trace_out_writer(accesses->out), &anonymous) == 0 ? 0 : -1;
+}
+
+static int anonymous_accesses_open(struct anonymous_accesses **out, struct trace_reader *reader,
+                                   struct trace_out *trace, struct error *error) {
+  *out = NULL;
+  if (!trace_reader_summary(reader)->accesses.recorded)
+    return 0;
+  struct anonymous_accesses *accesses = calloc(1, sizeof *accesses);
+  if (!accesses)
+    return error_set(error, trace_reader_path(reader), "out of memory");
+  *accesses = (struct anonymous_accesses){.reader = reader, .out = trace, .error = error};
+  const struct access_sink sink = {put_access, accesses};
+  int result = address_map_init(&accesses->regions) ? 0 : accesses_no_memory(accesses);
+  if (result == 0)
+    result = access_order_open(&accesses->order, reader, &sink, error);
+  if (result == 0)
+    result = trace_writer_accesses_begin(trace_out_writer(trace));
+  if (result == 0)
+    *out = accesses;
+  else
+    anonymous_accesses_free(accesses);
+  return result;
+}
+
+static int anonymous_accesses_op(struct anonymous_accesses *accesses, const struct history_op *op) {
+  if (!accesses)
+    return 0;
+  if (access_order_op(accesses->order, op) != 0)
+    return -1;
+  if (op->kind != HISTORY_ACQUIRE && op->kind != HISTORY_MOVE)
+    return 0;
+  uint64_t *object = vector_reach(&accesses->objects, op->slot);
+  if (!object)
+    return accesses_no_memory(accesses);
+  *object = accesses->acquired - 1;
+  return 0;
+}
+
+static int anonymous_accesses_left_out(struct anonymous_accesses *accesses, const struct merge_step *step,
+                                       bool wanted) {
+  return accesses ? access_order_left_out(accesses->order, step, wanted) : 0;
+}
+
+static int anonymous_accesses_finish(struct anonymous_accesses *accesses) {
+  if (!accesses)
+    return 0;
+  if (access_order_finish(accesses->order) != 0)
+    return -1;
+  trace_writer_totals(trace_out_writer(accesses->out))->accesses.lost += access_order_counts(accesses->order)->lost;
+  trace_copy_access_totals(accesses->reader, accesses->out);
+  return 0;
+}
+
 struct anonymiser {
   struct trace_out *out;
   struct op_sink sink;
