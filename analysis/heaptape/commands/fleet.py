@@ -51,12 +51,13 @@ def _replay_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", required=True, metavar="URL", help="folder or fsspec URL; made where there is none")
     parser.add_argument("--baseline", metavar="NAME", help="the allocator to compare with (default glibc)")
     parser.add_argument(
-        "--pass",
-        dest="passes",
+        "--passes",
         metavar="LIST",
         help="passes, joined by commas (default instructions,memory). Passes that read the clock are run in blocks",
     )
-    parser.add_argument("--reps", type=int, metavar="N", help="repetitions of passes that read the clock (default 5)")
+    parser.add_argument(
+        "-n", "--repeats", type=int, metavar="N", help="repetitions of passes that read the clock (default 5)"
+    )
     parser.add_argument("--seed", type=int, metavar="N", help="seed of the order within blocks (default 0)")
     parser.add_argument(
         "--scheduler",
@@ -113,9 +114,9 @@ def _wanted(arguments: argparse.Namespace, plan: "PlanFile") -> "PlanFile":
         changes["baseline"] = arguments.baseline
     if arguments.passes is not None:
         changes["passes"] = replaying.passes_of(arguments.passes, "fleet replay")
-    if arguments.reps is not None:
-        replaying.check_repeats(arguments.reps, "fleet replay")
-        changes["repetitions"] = arguments.reps
+    if arguments.repeats is not None:
+        replaying.check_repeats(arguments.repeats, "fleet replay")
+        changes["repetitions"] = arguments.repeats
     if arguments.seed is not None:
         changes["seed"] = arguments.seed
     return msgspec.structs.replace(plan, **changes)

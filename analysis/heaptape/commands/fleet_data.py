@@ -167,7 +167,7 @@ def _query(arguments: argparse.Namespace) -> int:
 
 def _choose_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="folder or URL")
-    parser.add_argument("--n", type=int, default=12, dest="count", metavar="N", help="how many (default 12)")
+    parser.add_argument("-n", type=int, default=12, dest="count", metavar="N", help="how many (default 12)")
     parser.add_argument(
         "--by",
         default="program",
@@ -195,7 +195,7 @@ def _choose(arguments: argparse.Namespace) -> int:
     from heaptape.fleet.store import open_store
 
     if arguments.count < 1 or arguments.seed < 0:
-        raise UsageError("fleet choose: --n is 1 at least, --seed not negative")
+        raise UsageError("fleet choose: -n is 1 at least, --seed not negative")
     if arguments.output:
         check_writable(arguments.output)
     store = open_store(arguments.store, tell=console.note)

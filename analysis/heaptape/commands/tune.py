@@ -73,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="T.json", help="the results, with all points (default NAME.ALLOCATOR.tune.json)"
     )
+    parser.add_argument("--json", action="store_const", const="-", dest="output", help="the same as -o -")
     parser.add_argument("--table", choices=["all"], help="all points of the front, and what each tunable contributes")
     parser.add_argument("--format", default="text", choices=["text", "md"], help="of the tables (default text)")
     parser.add_argument(
