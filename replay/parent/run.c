@@ -41,6 +41,7 @@ int run_open(struct run *run, const struct run_spec *spec, struct error *error) 
                       .syscalls.listener = -1,
                       .baseline = spec->baseline,
                       .engine_ns_per_op = -1,
+                      .engine_wall_ns_per_op = -1,
                       .result_bytes = result_bytes(spec->threads, spec->pass->figures_bytes)};
   run->result_fd = memfd_create("heaptape-replay", 0);
   if (run->result_fd < 0 || ftruncate(run->result_fd, (off_t)run->result_bytes) != 0)

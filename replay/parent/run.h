@@ -28,9 +28,10 @@ struct run {
   struct syscalls syscalls;
   struct baseline baseline; /* measured by a pass that needs it */
   double engine_ns_per_op;  /* the same; < 0: not measured */
-  json_t *engine_counters;  /* per op, measured with it; NULL: none */
-  json_t *counted;          /* what our Valgrind tool wrote; NULL: nothing */
-  void *own;                /* the pass's, from malloc */
+  double engine_wall_ns_per_op;
+  json_t *engine_counters; /* per op, measured with it; NULL: none */
+  json_t *counted;         /* what our Valgrind tool wrote; NULL: nothing */
+  void *own;               /* the pass's, from malloc */
 };
 
 /* Makes the area, then starts and watches the engine as the pass says. Returns 0, or -1 with error filled in. Call

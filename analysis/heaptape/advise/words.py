@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from heaptape.advise.choose import AIMS, BOTH, CPU, MEMORY, Judge, Pick, Row, between
-from heaptape.common.quantities import size
+from heaptape.common.tables import size
 from heaptape.results.model.time_model import change_in_words, reasons
 from heaptape.run.registry import Choice
 

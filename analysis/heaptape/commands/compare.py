@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from heaptape.commands.comparison import plot, print_comparison, print_corners, print_kinds, print_long
     from heaptape.results.comparing.compare import allocator_order, choose_baseline
-    from heaptape.results.comparing.corners import parse_corners
+    from heaptape.results.comparing.variants import parse_corners
     from heaptape.results.schema import all_results
     from heaptape.show.tables.kinds import Question
 

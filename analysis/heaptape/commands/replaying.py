@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.common import console
+from heaptape.common.console import WorkProgress
 from heaptape.common.errors import UsageError
-from heaptape.common.progress import WorkProgress
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import scratch_folder
 
 if TYPE_CHECKING:
     from heaptape.run.rounds import Run

@@ -9,12 +9,17 @@ a terminal that is not "dumb", unless NO_COLOR is set and not empty; so never in
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Literal
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Literal, Self
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, TaskID
+
 
 Kind = Literal["error", "warning", "note", "good"]
 
@@ -135,3 +140,65 @@ def verdict(text: str, good: bool) -> None:
     """Prints the verdict of a command whose exit status shows it, too; with --quiet only a bad one."""
     if not (good and _wanted.quiet):
         print(line("good" if good else "error", text), file=sys.stderr, flush=True)
+
+
+QUIET_S = 2.0
+
+
+class WorkProgress:
+    """Shows what is in progress and the time left; nothing if stderr is not a terminal."""
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._wanted = sys.stderr.isatty() and not is_quiet()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def update(self, what: str, share: float) -> None:
+        """Shows that `what` is in progress, and `share` (0 to 1) of the whole is done."""
+        if not self._wanted or time.monotonic() - self._begin < QUIET_S:
+            return
+        if self._bar is None or self._task is None:
+            self._bar, self._task = _started()
+        self._bar.update(self._task, completed=share, description=what)
+
+    def note(self, text: str) -> None:
+        with self._hidden():
+            note(text)
+
+    def error(self, text: str) -> None:
+        with self._hidden():
+            error(text)
+
+    @contextmanager
+    def _hidden(self) -> Iterator[None]:
+        """Hides the bar for the context, and draws it again below what was printed."""
+        if self._bar:
+            self._bar.stop()
+        yield
+        if self._bar:
+            self._bar.start()
+
+
+def _started() -> "tuple[Progress, TaskID]":
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TextColumn("left"))
+    bar = Progress(
+        *columns,
+        TimeRemainingColumn(elapsed_when_finished=True),
+        console=rich_console(sys.stderr),
+        transient=True,
+    )
+    task = bar.add_task("", total=1.0)
+    bar.start()
+    return bar, task

@@ -14,8 +14,8 @@ Repetitions of each pass:
   bit-identical memory in each run (a test of replay/ checks glibc, jemalloc without decay and tcmalloc), and more
   repetitions add nothing. Two show whether that is so here; allocators for which it is not (MEMORY_AGREES) get as many
   repetitions as time has.
+- bare: `repeats` times: it reads the clock.
 - contention: as often as time: which threads meet at a lock is chance.
-- bare: twice. It checks the sum of timed calls, and has no figure of its own.
 - sharing: twice, as it depends on layout like memory, in the same order.
 - instructions: twice, whatever `repeats` is. Valgrind counts and does not measure, and the recorded order is the same
   each time; the second run shows that the figures are exact (an allocator that reads the clock differs by 0.006 %).
@@ -44,7 +44,7 @@ class Settings:
     rule. `baseline`: label that the stop rule compares with; None: glibc, else the first. `caches`, `tlbs`: those that
     the pass `misses` simulates, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out,
     and reported, if they can't be made. `also_loaded`: libraries that passes which count the start-up load on every
-    allocator (loaded.py). `at`: positions at which the pass `blame` attributes memory beside its own, as
+    allocator (engine_process.py). `at`: positions at which the pass `blame` attributes memory beside its own, as
     heaptape-replay takes them. `windows`: file of positions between which the passes `instructions` and `misses` count,
     as heaptape-replay takes it. `jobs`: how many runs that only count are made at a time; 0: as the machine has room.
     """
