@@ -4,10 +4,11 @@
 import argparse
 from pathlib import Path
 
+from heaptape import passes
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
 
-# What `compare --table` prints: name -> what it is (show/tables/kinds.py makes them).
+# What `compare --table` prints beside the tables of passes: name -> what it is (show/tables/kinds.py makes them).
 TABLES = {
     "time": "predicted change of the program's CPU time, from counts and what they cost (heaptape machine)",
     "cost": "total cycles, mean cycles per malloc, calloc, realloc and free, peak RSS",
@@ -15,15 +16,9 @@ TABLES = {
     "corners": "the matrix of --corners",
     "overhead": "RSS against ideal RSS, of the corners, or of each allocator against the baseline",
     "system": "system calls and their bytes, virtual and resident size",
-    "fragmentation": "what RSS consists of at its peak: live, rounding, caches and bins, empty OS pages, metadata",
-    "blame": "who holds the memory where RSS is largest, beside the baseline or another file (replay --passes blame)",
-    "latency": "percentiles by call type and size class",
     "sweep": "figures at each value of a tunable",
-    "misses": "simulated cache and TLB misses, page faults and instructions (replay --passes misses)",
-    "contention": "waits of threads inside calls, by lock and call (replay --passes contention)",
-    "sharing": "cache lines that threads share (replay --passes sharing)",
     "verdict": "which differences the repetitions support, in words, with effect sizes",
-}
+} | passes.TABLES
 PLOTS = (".svg", ".pdf", ".png")
 
 SUMMARY = "tables of results, with intervals"

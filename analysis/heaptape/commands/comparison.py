@@ -22,16 +22,16 @@ def print_comparison(files: Sequence[Results], baseline: str, form: str = "text"
     """Prints the usual tables as text, Markdown or LaTeX, and failed runs to standard error. Raises HeaptapeError if
     there are no tables.
     """
-    from heaptape.passes import contention, misses, sharing
+    from heaptape import passes
     from heaptape.results.model.time_model import prediction, sentences
     from heaptape.show.tables import time_table
     from heaptape.show.tables.usual import comparison
 
     predicted = prediction(files, baseline)
     time = time_table.usual(predicted, baseline, sentences(predicted, files, baseline))
-    shared = sharing.tables(sharing.summary(files))
-    counted = [*time, *misses.usual(files, baseline)]
-    _print_tables([*counted, *comparison(files, baseline, method), *shared, *contention.usual(files)], files, form)
+    counted = [*time, *passes.usual(files, baseline, counted=True)]
+    others = passes.usual(files, baseline, counted=False)
+    _print_tables([*counted, *comparison(files, baseline, method), *others], files, form)
 
 
 def print_kinds(question: "Question", names: list[str], form: str) -> None:

@@ -170,6 +170,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Replays into all allocators, writes R.json, prints the comparison. Returns 1 if a run failed."""
     from heaptape.results.disturbance import doubts
     from heaptape.run import registry, replay
+    from heaptape.run.passes import need_origins
     from heaptape.tape.trace import recorded_cpu_ns
 
     settings = _replay_settings(arguments)
@@ -181,7 +182,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.baseline is not None and arguments.baseline not in labels:
         raise HeaptapeError(f"unknown baseline '{arguments.baseline}': replayed are {', '.join(labels)}")
     with replaying.work() as work:
-        workload = replay.prepare(arguments.input, arguments.home, work.scratch, "blame" in settings.passes)
+        workload = replay.prepare(arguments.input, arguments.home, work.scratch, need_origins(settings.passes))
         about = replay.describe_workload(workload, name)
         if cpu_ns := recorded_cpu_ns(arguments.input):
             about["cpu_ns"] = cpu_ns

@@ -103,10 +103,10 @@ def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
 
 def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
     from heaptape.common.tables import render
+    from heaptape.passes import blame
     from heaptape.results.schema import Results
-    from heaptape.show.tables import holders_table
     from heaptape.show.tables.whatif_table import whatif_tables
 
     file = Results(path, data)
-    tables = whatif_tables(file) + holders_table.tables(holders_table.experiments(file, arguments.at), arguments.at)
+    tables = whatif_tables(file) + blame.tables(blame.experiments(file, arguments.at), arguments.at)
     write_text(STANDARD_OUTPUT, render(tables, arguments.format))
