@@ -113,7 +113,7 @@ def test_while_the_recorder_stands_still_no_access_is_lost(start, on_full):
     recording.work()
     recording.process.send_signal(signal.SIGSTOP)
     for _ in range(asks - 1):
-        recording.ask()
+        recording.request()
     time.sleep(1)
     recording.process.send_signal(signal.SIGCONT)
     for _ in range(asks - 1):
