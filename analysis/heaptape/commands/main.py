@@ -35,10 +35,11 @@ from heaptape.commands import (
     whatif,
     workloads,
 )
-from heaptape.commands.outcome import Parser, did_you_mean, status_of
+from heaptape.commands.outcome import Parser, status_of
 from heaptape.commands.programs import PROGRAMS
 from heaptape.commands.programs import run as run_program
 from heaptape.common import console
+from heaptape.common.errors import did_you_mean
 from heaptape.common.home import Home
 from heaptape.common.version import __version__
 
@@ -65,7 +66,7 @@ COMMANDS: dict[str, ModuleType] = {
     "fleet": fleet,
 }
 
-TAKE_ANOTHERS_OPTIONS = (("workloads", "write"), ("advise",), ("demo",), ("tune",))
+TAKE_ANOTHERS_OPTIONS = (("workloads", "write"), ("advise",), ("compare",), ("demo",), ("tune",))
 
 
 def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:

@@ -2,11 +2,12 @@
 """How every command is parsed and ends: exit statuses, and one line on standard error for what went wrong."""
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from heaptape.common import console
-from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.errors import HeaptapeError, UsageError, did_you_mean
 from heaptape.common.output import flush_standard_output
 
 
@@ -16,6 +17,11 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *arguments: Any, **settings: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments, **settings)
         console.add_options(self)
+
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401
+        """In place of argparse's, which is silent where nothing can be written."""
+        if message:
+            (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, console.line("error", f"{message} (see '{self.prog} --help')", self.prog) + "\n")
@@ -35,14 +41,6 @@ class Parser(argparse.ArgumentParser):
         if option is None:
             self.error(f"too many arguments: {' '.join(words)}")
         self.error(f"unknown option {option}{did_you_mean(option, self._option_string_actions)}")
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Returns ": did you mean 'x'?" with the nearest known word, "" if none is near."""
-    import difflib
-
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f": did you mean '{near[0]}'?" if near else ""
 
 
 def status_of(work: Callable[[], int]) -> int:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Progress with an estimate of the time left, on stderr, for work that takes more than two seconds at a terminal."""
+"""Progress with an estimate of the time left, on stderr: a bar at a terminal for work that takes more than two seconds;
+elsewhere a line every ten seconds.
+"""
 
 import sys
 import time
@@ -14,14 +16,17 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 QUIET_S = 2.0
+LINE_S = 10.0
 
 
 class WorkProgress:
-    """Shows what is in progress and the time left; nothing if stderr is not a terminal."""
+    """Shows what is in progress and the time left."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
-        self._wanted = sys.stderr.isatty() and not console.is_quiet()
+        self._at_terminal = sys.stderr.isatty()
+        self._wanted = not console.is_quiet()
+        self._last_line = self._begin
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
@@ -36,7 +41,16 @@ class WorkProgress:
 
     def update(self, what: str, share: float) -> None:
         """Shows that `what` is in progress, and `share` (0 to 1) of the whole is done."""
-        if not self._wanted or time.monotonic() - self._begin < QUIET_S:
+        now = time.monotonic()
+        if not self._wanted or now - self._begin < QUIET_S:
+            return
+        if not self._at_terminal:
+            if now - self._last_line >= LINE_S:
+                self._last_line = now
+                left = (now - self._begin) * (1 - share) / share if share > 0 else 0.0
+                console.note(
+                    f"{what}: {100 * share:.0f} % done" + (f", {duration(left)} left" if 0 < share < 1 else "")
+                )
             return
         if self._bar is None or self._task is None:
             self._bar, self._task = _started()
@@ -58,6 +72,14 @@ class WorkProgress:
         yield
         if self._bar:
             self._bar.start()
+
+
+def duration(seconds: float) -> str:
+    """ "40 s", "3 min", "2 h 5 min"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _started() -> "tuple[Progress, TaskID]":

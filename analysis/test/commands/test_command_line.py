@@ -34,7 +34,7 @@ WRONG = {
     ),
     "replay {text} --frobnicate": (
         2,
-        "heaptape replay: unknown option --frobnicate (see 'heaptape replay --help')",
+        "heaptape replay: unknown option --frobnicate: did you mean '--format'? (see 'heaptape replay --help')",
     ),
     "ctl 1 status again": (2, "heaptape ctl: too many arguments: again (see 'heaptape ctl --help')"),
     "replay": (2, "heaptape replay: the following arguments are required: F (see 'heaptape replay --help')"),
@@ -54,7 +54,7 @@ WRONG = {
     ),
     "replay /dev/null": (1, "heaptape: /dev/null: not a regular file"),
     "replay {text} -a {text}": (1, "heaptape: {text}: not a shared library"),
-    "replay {text} -a glibc --baseline x": (1, "heaptape: unknown baseline 'x': replayed are glibc"),
+    "replay {text} -a glibc --baseline x": (2, "heaptape: unknown baseline 'x': replayed are glibc"),
     "report {empty}": (1, "heaptape: the results hold no figures to report"),
     "replay nosuch.tape": (1, "heaptape: nosuch.tape: no such file"),
     "compare /dev/zero": (1, "heaptape: /dev/zero: is a device, not a file"),
@@ -321,7 +321,12 @@ def test_an_allocator_that_dies_is_reported_and_other_runs_continue(small_tape, 
     assert "libdies.so" in reported.stderr + (tmp_path / "r.html").read_text()
 
 
-def test_recording_without_calls_can_be_replayed_and_reported(tmp_path):
+def test_a_recording_without_calls_is_refused_and_one_with_a_single_call_is_reported(tmp_path):
+    nothing = tmp_path / "nothing.txt"
+    nothing.write_text("# heaptape-text 1 clock=nanoseconds\n")
+    done = call_heaptape("replay", nothing, "-a", "glibc")
+    assert (done.status, done.stdout) == (1, "")
+    assert done.stderr == f"heaptape: {nothing}: holds no calls of malloc, so there is nothing to replay\n"
     text, results = tmp_path / "empty.txt", tmp_path / "empty.json"
     text.write_text("# heaptape-text 1 clock=nanoseconds\n0 0 free(NULL)\n")
     done = call_heaptape("replay", text, "-a", "glibc", "-n", "1", "-o", results)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from heaptape.common.errors import HeaptapeError
+from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.results import margins
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, arithmetic_row, percent_row
 from heaptape.results.comparing.intervals import LogRatio, Method, log_ratio, mean_of, steadied
@@ -47,9 +47,9 @@ def parse_corners(text: str, known: Sequence[str]) -> Corners:
     names = text.split(",")
     if len(names) != len(CORNERS) or len(set(names)) != len(CORNERS):
         raise HeaptapeError(f"four corners are four different allocators, NEITHER,A,B,BOTH; '{text}' is not")
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise HeaptapeError(f"unknown allocator '{unknown[0]}': the results have {', '.join(known)}")
+    for name in names:
+        if name not in known:
+            raise unknown("allocator", name, known, "the results have")
     return Corners(*names)
 
 

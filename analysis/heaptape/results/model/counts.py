@@ -10,7 +10,7 @@ from heaptape.results.schema import Results, number
 from heaptape.results.structs import Bursts, Misses, Run, SimulatedLevel
 
 INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
-CALLS_AND_START = "instructions of the calls and the start-up"
+CALLS_AND_START = "instructions in malloc and free"
 LINES_OF_OS_PAGE, OS_PAGE_BYTES = 64, 4096
 NEAR = " near"
 PARTS = (INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS)
