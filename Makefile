@@ -198,7 +198,7 @@ fidelity-timed: setup-test ## CPU time predicted from counts, against alternatin
 	-HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.bench.fidelity --timed $(FIDELITY_APPS) -v --results docs/methods/fidelity/timed
 	@$(MAKE) --no-print-directory fidelity-document
 fidelity-document: ## write docs/methods/FIDELITY.md and the errors that comparisons carry from docs/methods/fidelity/
-	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.bench.fidelity --read docs/methods/fidelity/*.json.zst $(wildcard docs/methods/fidelity/counted/*.json.zst docs/methods/fidelity/timed/*.json.zst) --short --write docs/methods/FIDELITY.md --table analysis/heaptape/results/fidelity.json
+	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.bench.fidelity --read docs/methods/fidelity/*.json.zst $(wildcard docs/methods/fidelity/counted/*.json.zst docs/methods/fidelity/timed/*.json.zst) --write docs/methods/FIDELITY.md --table analysis/heaptape/results/fidelity.json
 
 # With WERROR=-Werror, as .ci/run sets it, gcc's output is shared with the other targets.
 lint: lint-c lint-python ## formatting and warnings: clang-format, ruff, and both compilers with -Werror

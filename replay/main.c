@@ -4,7 +4,6 @@
 #include "core/workload/workload_read.h"
 #include "replay/engine/recorded_clock.h"
 #include "replay/engine/state.h"
-#include "replay/parent/report.h"
 #include "replay/parent/run.h"
 #include "replay/parent/spec.h"
 

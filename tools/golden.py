@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Refreshes the generated parts of the documents: `make golden`.
 
-core/trace/FORMAT.md section 8 from a trace of four lines; README.md's tables and figures from
+core/trace/FORMAT.md section 8 from a trace of five lines; README.md's tables and figures from
 the demo's results, if there are any.
 """
 
@@ -16,12 +16,13 @@ from pathlib import Path
 import matplotlib
 import zstandard
 
-FOUR_LINES = """\
+EXAMPLE = """\
 # heaptape-text 1 clock=nanoseconds
 100 0 malloc(24) = 0x5000
 200 0 free(0x5000)
 300 0 calloc(3, 8) = 0x5000
-450 1 realloc(0x5000, 5000) = 0x7000
+450 0 realloc(0x5000, 5000) = 0x7000
+500 0 free(0x9000)
 """
 BLOCK_NAMES = {1: "INFO", 2: "EVENTS", 3: "SAMPLES", 4: "GAP", 15: "FOOTER"}
 COLUMN_NAMES = {
@@ -74,10 +75,10 @@ def annotate_block(data: bytes, offset: int) -> tuple[list[str], int]:
 
 
 def annotated_trace(heaptape: Path) -> str:
-    """Section 8: the four lines, then every byte of their trace."""
+    """Section 8: the example, then every byte of their trace."""
     with tempfile.TemporaryDirectory() as folder:
-        text, tape = Path(folder) / "four.txt", Path(folder) / "four.tape"
-        text.write_text(FOUR_LINES)
+        text, tape = Path(folder) / "example.txt", Path(folder) / "example.tape"
+        text.write_text(EXAMPLE)
         subprocess.run([heaptape, "convert", text, tape], check=True)
         data = tape.read_bytes()
     lines = [
@@ -89,7 +90,7 @@ def annotated_trace(heaptape: Path) -> str:
         more, offset = annotate_block(data, offset)
         lines += ["", *more]
     lines += ["", f"{offset:4x}  {data[offset:].hex(' ')}  footer's offset, magic HEAPTEND"]
-    return f"```\n{FOUR_LINES}```\n\n```\n" + "\n".join(lines) + "\n```\n"
+    return f"```\n{EXAMPLE}```\n\n```\n" + "\n".join(lines) + "\n```\n"
 
 
 def draw_demo(results: Path, folder: Path) -> None:

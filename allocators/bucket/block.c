@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocators/bucket/block.h"
 
-#include "allocators/common/lock.h"
-#include "allocators/common/startup.h"
+#include "allocators/common/counters.h"
+#include "allocators/common/entry.h"
 
 #include <string.h>
 #include <sys/mman.h>

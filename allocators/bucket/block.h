@@ -12,7 +12,7 @@
 #pragma once
 
 #include "allocators/common/base.h"
-#include "allocators/common/lock.h"
+#include "allocators/common/counters.h"
 
 #include <stdbool.h>
 #include <stddef.h>

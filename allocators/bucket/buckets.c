@@ -2,7 +2,7 @@
 #include "allocators/bucket/buckets.h"
 
 #include "allocators/bucket/block.h"
-#include "allocators/common/startup.h"
+#include "allocators/common/entry.h"
 
 #include <sched.h>
 

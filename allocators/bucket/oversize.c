@@ -2,7 +2,7 @@
 #include "allocators/bucket/oversize.h"
 
 #include "allocators/bucket/block.h"
-#include "allocators/common/startup.h"
+#include "allocators/common/entry.h"
 
 #include <string.h>
 

@@ -3,8 +3,7 @@
 
 #include "allocators/common/base.h"
 #include "allocators/common/counters.h"
-#include "allocators/common/lock.h"
-#include "allocators/common/startup.h"
+#include "allocators/common/entry.h"
 #include "allocators/magazine/slab.h"
 #include "allocators/magazine/zones.h"
 

@@ -2,8 +2,8 @@
 #include "allocators/magazine/slab.h"
 
 #include "allocators/common/base.h"
-#include "allocators/common/lock.h"
-#include "allocators/common/startup.h"
+#include "allocators/common/counters.h"
+#include "allocators/common/entry.h"
 #include "allocators/magazine/zones.h"
 
 #include <errno.h>

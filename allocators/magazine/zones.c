@@ -2,8 +2,7 @@
 #include "allocators/magazine/zones.h"
 
 #include "allocators/common/counters.h"
-#include "allocators/common/lock.h"
-#include "allocators/common/startup.h"
+#include "allocators/common/entry.h"
 
 #include <errno.h>
 #include <stdatomic.h>

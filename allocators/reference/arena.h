@@ -7,8 +7,7 @@
 #pragma once
 
 #include "allocators/common/base.h"
-#include "allocators/common/lock.h"
-#include "allocators/common/tunables.h"
+#include "allocators/common/counters.h"
 #include "allocators/reference/chunk.h"
 #include "core/base/assert.h"
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "allocators/common/base.h"
-#include "allocators/common/startup.h"
-#include "allocators/common/tunables.h"
+#include "allocators/common/counters.h"
+#include "allocators/common/entry.h"
 #include "allocators/reference/arena.h"
 #include "allocators/reference/chunk.h"
 

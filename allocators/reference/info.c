@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocators/common/allocator.h"
 #include "allocators/common/entry.h"
-#include "allocators/common/startup.h"
 #include "allocators/reference/arena.h"
 #include "allocators/reference/chunk.h"
 #include "allocators/reference/heap.h"
@@ -84,7 +83,7 @@ const char *heaptape_heap_walk_state(unsigned state) {
   return state < WALK_STATES ? names[state] : NULL;
 }
 
-/* The rest of the malloc API: queries of the heap, and settings (further ones: common/calls.c). */
+/* The rest of the malloc API: queries of the heap, and settings (further ones: common/entry.c). */
 
 size_t allocator_malloc_usable_size(void *object) {
   return object ? chunk_usable_bytes(chunk_of(object)) : 0;

@@ -2,9 +2,8 @@
 #include "allocators/reference/tcache.h"
 
 #include "allocators/common/counters.h"
-#include "allocators/common/startup.h"
+#include "allocators/common/entry.h"
 #include "allocators/reference/arena.h"
-#include "allocators/reference/arenas.h"
 #include "allocators/reference/heap.h"
 #include "allocators/reference/take.h"
 

@@ -8,7 +8,7 @@
    free_slow only, and cost nothing where they are off. */
 #pragma once
 
-#include "allocators/common/tunables.h"
+#include "allocators/common/counters.h"
 #include "allocators/reference/arena.h"
 #include "allocators/reference/chunk.h"
 

@@ -2,9 +2,7 @@
 /* The recorder's work per event, to be counted by callgrind: drain_cost OBJECTS EVENTS F.tape fills a ring as a host
    would, by malloc and free of OBJECTS live objects in turn at some places, and drains it, until EVENTS have been
    written to F.tape. The sample of live objects is adapted as at 5 million events a second. */
-#include "capture/recorder/processes/process_state.h"
 #include "capture/recorder/processes/recorded_process.h"
-#include "capture/recorder/processes/ring_reading.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@ dlopen(RTLD_DEEPBIND): such a library's references are bound to its own dependen
    Not reached: calls of the library's own constructors (they run inside the real dlopen), and libraries named without a
    slash, as the real dlopen searches for those by its caller's paths, and we would be its caller. */
 #include "capture/host/process.h"
-#include "capture/host/real/symbols.h"
+#include "capture/host/real/real.h"
 #include "capture/host/stacks/stack.h"
 #include "core/base/os.h"
 

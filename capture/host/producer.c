@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/host/producer.h"
 
+#include "capture/host/accesses.h"
 #include "capture/host/process.h"
 #include "capture/host/producer_state.h"
 #include "capture/host/real/operators.h"
 #include "capture/host/real/real.h"
 #include "capture/host/stacks/stack.h"
 #include "capture/wire/heaptape.h"
+#include "core/trace/summary.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 
 /* All threads have this one while they have no producer. */
 static struct producer_quick nobody = {.state = PRODUCER_NONE};
@@ -82,14 +85,15 @@ static inline void count_skipped(struct producer *producer) {
 
 /* Called when the tick has advanced, as it is after a change of the pauses. A resize that has begun must end first. */
 static bool park_if_paused(struct producer *producer) {
-  accesses_follow(host_paused());
+  uint32_t paused = host_paused(); /* read once: a recording that starts now must not make this call a missing one */
+  accesses_follow(paused);
   accesses_follow_operator();
-  if (!host_paused() || producer->open || producer != producer_now())
+  if (!paused || producer->open || producer != producer_now())
     return false;
-  if (!(host_paused() & PAUSED_FROM_START))
+  if (!(paused & PAUSED_FROM_START))
     count_skipped(producer);
   mine.parked = producer;
-  bool counts = !(host_paused() & PAUSED_FROM_START) && host_state.idle == PRODUCER_IDLE && !mine.excluded;
+  bool counts = !(paused & PAUSED_FROM_START) && host_state.idle == PRODUCER_IDLE && !mine.excluded;
   producer->parked = (struct producer_quick){.state = PRODUCER_NONE};
   if (counts && !accesses_are_recorded())
     producer->parked.common = (uint64_t)(uintptr_t)&producer->ring->skipped;
@@ -440,9 +444,12 @@ static inline __attribute__((always_inline)) bool passes(const void *caller) {
   struct producer *parked = mine.parked;
   if (producer_now())
     return false;
-  if (!parked || parked->quick.state == PRODUCER_WIPED || !host_paused())
+  if (!parked || parked->quick.state == PRODUCER_WIPED)
     return process_is_off();
-  if (!(host_paused() & PAUSED_FROM_START) && !mine.excluded && !operators_are_at(caller, true))
+  uint32_t paused = host_paused(); /* read once, as in park_if_paused */
+  if (!paused)
+    return process_is_off();
+  if (!(paused & PAUSED_FROM_START) && !mine.excluded && !operators_are_at(caller, true))
     count_skipped(parked);
   return true;
 }
@@ -488,4 +495,44 @@ void heaptape_lib_include(void) {
   struct producer *producer = producer_now();
   if (mine.excluded && --mine.excluded == 0 && producer && producer->quick.state == PRODUCER_OFF)
     producer_set_state(producer, host_state.idle);
+}
+
+/* heaptape_mark: writes a program's mark into the ring. */
+
+/* A mark's records are published one by one. They still follow each other: other threads have their own rings, and
+   handlers of this thread use the side buffer. */
+static bool put_mark(struct producer *producer, const char *text, size_t length) {
+  enum { TEXT_BYTES = 15 };
+  for (size_t at = 0; at <= length; at += TEXT_BYTES) {
+    size_t count = length - at < TEXT_BYTES ? length - at : TEXT_BYTES;
+    uint64_t record[2] = {0};
+    memcpy((char *)record + 1, text + at, count);
+    if (!producer_put_control(producer, record[0] | RECORD_TEXT, record[1]))
+      return false;
+  }
+  return producer_put_control(producer, RECORD_MARK | (uint64_t)length << 8, ownership_stamp());
+}
+
+void heaptape_lib_mark(const char *text) {
+  struct producer *producer = text ? producer_of_thread() : NULL;
+  if (!producer || (producer->quick.state != host_state.idle && producer->quick.state != PRODUCER_OFF))
+    return;
+  int error = errno;
+  uint32_t was = producer->quick.state;
+  producer_hold_rest(producer, os_stack_pointer());
+  size_t length = strnlen(text, TRACE_MARK_MAX_BYTES + 1);
+  if (length > TRACE_MARK_MAX_BYTES)
+    for (length = TRACE_MARK_MAX_BYTES; length > 0 && (text[length] & 0xc0) == 0x80;) /* never half a character */
+      length--;
+  if (!put_mark(producer, text, length))
+    atomic_fetch_add_explicit(&producer->ring->marks_lost, 1, memory_order_relaxed);
+  /* A step that a thread makes after it knows of the mark must not inherit an older stamp: the tick makes it take a new
+     one. */
+  control_advance_tick(&host_state.tables->control);
+  accesses_report_mark(text, length);
+  producer_set_state(producer, was);
+  producer_note_frame(producer, PRODUCER_NO_FRAME);
+  if (atomic_load(&producer->side_count))
+    producer_flush_side(producer);
+  errno = error;
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/collector.h"
-#include "capture/recorder/processes/ring_reading.h"
 
-#include "capture/recorder/collector_state.h"
-#include "capture/recorder/processes/process_state.h"
+#include "capture/recorder/processes/recorded_process.h"
+#include "core/base/assert.h"
 #include "core/base/os.h"
 #include "core/system/process.h"
 
@@ -22,6 +21,78 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+bool collector_counts(const struct collector *collector) {
+  return collector->settings->flags & ATTACH_COUNTER;
+}
+
+double collector_clock_hz(const struct collector *collector) {
+  if (collector_counts(collector))
+    return 0;
+  return os_clocks_hz(collector->origin, os_read_clocks(CLOCK_MONOTONIC));
+}
+
+uint64_t collector_stamp(const struct collector *collector) {
+  return collector_counts(collector) ? atomic_load(&collector->control->counter) : os_stamp();
+}
+
+struct recorded_process *collector_find(const struct collector *collector, int64_t pid) {
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    if (collector->processes.at[i]->pid == pid)
+      return collector->processes.at[i];
+  return NULL;
+}
+
+void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
+                           const struct process_end *how) {
+  HT_ASSERT(collector_find(collector, process->pid) == process);
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    if (collector->processes.at[i] == process)
+      collector->processes.at[i] = collector->processes.at[--collector->processes.count];
+  char path[4096], name[sizeof process->name];
+  snprintf(path, sizeof path, "%s", process->path);
+  memcpy(name, process->name, sizeof name);
+  struct process_totals totals;
+  struct error error = {""};
+  struct process_summary summary = {.pid = process->pid,
+                                    .parent_pid = process->parent_pid,
+                                    .number = process->number,
+                                    .name = name,
+                                    .path = path,
+                                    .end = end,
+                                    .totals = &totals};
+  struct recording_end ending = {end, how, collector_clock_hz(collector)};
+  struct process_upkeep *upkeep = process_upkeep_end(&collector->upkeep, process);
+  recorded_process_close(process, &ending, &totals, &error);
+  process_upkeep_free(upkeep);
+  collector->closed_bytes += totals.totals.file_bytes;
+  report_process(&summary, &error);
+}
+
+void collector_advance_tick(struct collector *collector) {
+  control_advance_tick(collector->control);
+}
+
+/* Each thread is drained at another time, and a ring drained later may have events that follow from events which an
+   earlier drained ring did not show yet. So all are cut at one stamp, and the pass that closes them has begun after it.
+   The tick is advanced in between, so that no step that follows an unrecorded step of a stopped thread can inherit a
+   stamp below the cut. */
+void collector_end_recording(struct collector *collector, const char *why) {
+  collector->ended = true;
+  uint64_t stamp = collector_stamp(collector);
+  collector_advance_tick(collector);
+  for (uint32_t i = 0; i < collector->processes.count; i++) {
+    process_regions_stop(collector->processes.at[i]);
+    recorded_process_cut(collector->processes.at[i], stamp, why);
+  }
+  while (collector->processes.count > 0)
+    collector_end_process(collector, collector->processes.at[0], "stopped", NULL);
+}
+
+void collector_watch(const struct collector *collector, int fd) {
+  struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+  epoll_ctl(collector->epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
 enum {
   TICK_NS = 1000000,
   SAMPLE_NS = 10000000,
@@ -37,29 +108,11 @@ static const uint64_t LINGER_MOST_NS = 30000000000u;
 const char *collector_address(const struct collector *collector) {
   return collector->address;
 }
-bool collector_child_ended(const struct collector *collector) {
-  return collector->child_ended;
+const struct collector_outcome *collector_outcome(const struct collector *collector) {
+  return &collector->outcome;
 }
-uint32_t collector_recorded(const struct collector *collector) {
-  return collector->recorded;
-}
-
-bool collector_restorer_succeeded(const struct collector *collector) {
-  return collector->restorer_succeeded;
-}
-
-bool collector_budget_used(const struct collector *collector, double *percent, uint32_t *bursts) {
-  *percent = budget_used_percent(&collector->upkeep.budget);
-  *bursts = collector->upkeep.bursts;
-  return collector->settings->budget > 0;
-}
-
-uint32_t collector_files_deleted(const struct collector *collector) {
-  return collector->upkeep.files_deleted;
-}
-
-uint32_t collector_refused(const struct collector *collector) {
-  return collector->refused;
+double collector_budget_used_percent(const struct collector *collector) {
+  return budget_used_percent(&collector->upkeep.budget);
 }
 
 void collector_wake(struct collector *collector) {
@@ -189,12 +242,12 @@ static bool reap(struct collector *collector) {
     if (wait4(pid, &status, WNOHANG, &usage) != pid)
       return true;
     if (pid == collector->settings->first_pid) {
-      collector->child_ended = true;
+      collector->outcome.child_ended = true;
       collector->child_status = status;
     }
     if (pid == collector->settings->restorer_pid) {
       collector->restorer_ended = true;
-      collector->restorer_succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+      collector->outcome.restorer_succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     }
     if (process)
       reaped_process(collector, process, &how, status, &usage);
@@ -337,14 +390,14 @@ int collector_serve(struct collector *collector) {
     sample_all(collector);
     control_keep_limits(collector);
     upkeep_serve(collector);
-    bool nothing_left = collector->processes.count == 0 && collector->child_ended;
-    if (collector->child_ended && atomic_load(&collector->stopping)) {
+    bool nothing_left = collector->processes.count == 0 && collector->outcome.child_ended;
+    if (collector->outcome.child_ended && atomic_load(&collector->stopping)) {
       collector_end_recording(collector, "the recorder was stopped");
       return collector->child_status;
     }
     if (attention || nothing_left) {
       bool children = serve_ends(collector);
-      if (collector->processes.count == 0 && collector->child_ended) {
+      if (collector->processes.count == 0 && collector->outcome.child_ended) {
         if (nobody_comes(collector, &lingering, children))
           return collector->child_status;
       } else {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/collector_state.h"
+#include "capture/recorder/collector.h"
 
 #include "capture/recorder/describe.h"
-#include "capture/recorder/processes/process_state.h"
+#include "capture/recorder/processes/recorded_process.h"
 #include "capture/redirect/linked.h"
 
 #include <errno.h>
@@ -38,8 +38,7 @@ int connections_open(struct collector *collector) {
 }
 
 /* Redirects the functions of an allocator in the executable of a fresh image, which waits on the connection. */
-static void redirect_linked(const struct collector *collector, int connection, struct attach_request *request,
-                            struct attach_reply *reply) {
+static void redirect_linked(int connection, struct attach_request *request, struct attach_reply *reply) {
   if (request->forked || !request->linked.table)
     return;
   struct linked_result linked;
@@ -58,7 +57,7 @@ static void redirect_linked(const struct collector *collector, int connection, s
   struct error error = {""};
   if (linked.complaint[0]) {
     error_set(&error, program, "%s", linked.complaint);
-    collector->settings->complain(&error);
+    report_error(&error);
   }
 }
 
@@ -104,17 +103,17 @@ static struct recorded_process *add_process(struct collector *collector, const s
     process_upkeep_free(upkeep);
     if (pid_fd >= 0)
       close(pid_fd);
-    collector->settings->complain(&error);
-    collector->refused++;
+    report_error(&error);
+    collector->outcome.refused++;
     return NULL;
   }
   if (request->bypassed && !request->forked) {
     error_set(&error, path, "the program, or a library before ours, defines malloc itself: its calls are not recorded");
-    collector->settings->complain(&error);
+    report_error(&error);
   }
   process->forked = request->forked;
   process->parent_pid = request->parent_pid;
-  process->number = collector->recorded;
+  process->number = collector->outcome.recorded;
   describe_program_name(request, process->name, sizeof process->name);
   process_regions_pause(process, paused, true);
   upkeep_process_begins(collector, process, upkeep);
@@ -124,7 +123,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
   collector_watch(collector, pid_fd);
   collector->processes.at[collector->processes.count++] = process;
   collector->has_main |= is_the_main;
-  if (collector->recorded++ == 0)
+  if (collector->outcome.recorded++ == 0)
     control_first_process(collector);
   return process;
 }
@@ -222,7 +221,7 @@ static bool serve_connection(struct collector *collector, int connection) {
   if (first) {
     if (process)
       collector_end_process(collector, process, "exec", NULL);
-    redirect_linked(collector, connection, &request, &reply);
+    redirect_linked(connection, &request, &reply);
     reply.bypassed = request.bypassed;
     process = add_process(collector, &request, peer.pid);
   }
@@ -233,7 +232,7 @@ static bool serve_connection(struct collector *collector, int connection) {
     error_errno(&error, process->path,
                 first ? "no shared memory for the process's rings: it is not recorded"
                       : "no shared memory for more rings: further threads are only counted");
-    collector->settings->complain(&error);
+    report_error(&error);
   }
   if (fds[0] >= 0) {
     reply.refused = 0;

@@ -1,13 +1,234 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/collector_state.h"
-#include "capture/recorder/processes/ring_reading.h"
-
-#include "capture/recorder/processes/process_state.h"
+#include "capture/recorder/collector.h"
+#include "capture/recorder/processes/recorded_process.h"
+#include "core/base/json.h"
 #include "core/base/os.h"
+#include "core/base/vector.h"
 
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* A reply must fit into one message, which is at most about 200 KiB: the length of paths matters. It has the sites that
+   hold most, and those that have acquired most lately. */
+enum {
+  PROCESSES_BYTES = 150 << 10,
+  PROCESS_BYTES = 700,
+  THREADS_LISTED = 400,
+  SITES_LISTED = 16,
+  FRAMES_LISTED = 24,
+  MODULES_LISTED = 400
+};
+
+static void set_estimate(json_t *object, const struct live_estimate *estimate) {
+  json_object_set_new(object, "live_bytes", json_real(estimate->bytes));
+  json_object_set_new(object, "live_objects", json_real(estimate->objects));
+  json_object_set_new(object, "live_bytes_variance", json_real(estimate->bytes_variance));
+  json_object_set_new(object, "live_objects_variance", json_real(estimate->objects_variance));
+}
+
+static json_t *calls_json(const struct recorded_process *process) {
+  const struct trace_totals *totals = trace_writer_totals(process->writer);
+  json_t *calls = json_object();
+  for (int id = 0; id < CALL_LIMIT; id++)
+    if (process->before.calls[id] + totals->calls[id])
+      json_set_count(calls, call_table[id].name, process->before.calls[id] + totals->calls[id]);
+  return calls;
+}
+
+/* The counts of the whole process. */
+static json_t *process_json(const struct recorded_process *process) {
+  json_t *object = json_pack("{s:i,s:s,s:s,s:b}", "pid", process->pid, "name", process->name, "trace", process->path,
+                             "forked", process->forked);
+  if (!object) /* a path or a name is not UTF-8 */
+    object = json_pack("{s:i,s:s,s:s,s:b}", "pid", process->pid, "name", "?", "trace", "?", "forked", process->forked);
+  const struct trace_totals *totals = trace_writer_totals(process->writer);
+  struct process_missing missing = recorded_process_missing(process);
+  uint64_t request_bytes = process->before.request_bytes;
+  for (uint32_t thread = 0; thread < process->threads; thread++)
+    request_bytes += trace_writer_thread_counts(process->writer, thread).request_bytes;
+  json_object_set_new(object, "calls", calls_json(process));
+  json_set_count(object, "events", process->before.events + totals->events);
+  json_set_count(object, "request_bytes", request_bytes);
+  json_set_count(object, "threads_recorded", process->threads);
+  json_set_count(object, "dropped", missing.dropped);
+  json_set_count(object, "skipped", missing.skipped);
+  json_set_count(object, "lost", process->before.lost + totals->lost);
+  json_set_count(object, "file_bytes", process->before.file_bytes + totals->file_bytes);
+  struct live_estimate live = live_sample_estimate(&process->live);
+  set_estimate(object, &live);
+  json_object_set_new(object, "live_share", json_real((double)process->live.sampled / LIVE_BUCKETS));
+  json_object_set_new(object, "given_up", process->given_up ? json_string(process->given_up) : json_null());
+  json_object_set_new(object, "paused", json_boolean(process_regions_paused(process) != 0));
+  json_object_set_new(object, "stacks", json_boolean(process->stacks.area != NULL));
+  return object;
+}
+
+/* Threads that have made a call and have not ended, as far as the rings show. */
+static json_t *threads_json(const struct recorded_process *process) {
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < process->readers.count && json_array_size(list) < THREADS_LISTED; i++) {
+    const struct ring_reader *reader = &process->readers.at[i];
+    if (reader->thread < 0)
+      continue;
+    struct trace_thread_counts counts = trace_writer_thread_counts(process->writer, (uint32_t)reader->thread);
+    json_array_append_new(list,
+                          json_pack("{s:I,s:I,s:I,s:I}", "thread", (json_int_t)reader->thread, "tid",
+                                    (json_int_t)atomic_load(&reader->ring->owner), "events", (json_int_t)counts.events,
+                                    "request_bytes", (json_int_t)counts.request_bytes));
+  }
+  return list;
+}
+
+struct row {
+  uint32_t node;
+  bool listed;
+  struct live_estimate live;
+  struct site site;
+  double recent;
+};
+
+struct rows {
+  VECTOR(struct row) list;
+};
+
+static int by_node(const void *a, const void *b) {
+  return COMPARE(((const struct row *)a)->node, ((const struct row *)b)->node);
+}
+
+static int by_live(const void *a, const void *b) {
+  return COMPARE(((const struct row *)b)->live.bytes, ((const struct row *)a)->live.bytes);
+}
+
+static int by_recent(const void *a, const void *b) {
+  return COMPARE(((const struct row *)b)->recent, ((const struct row *)a)->recent);
+}
+
+static void add_row(struct rows *rows, const struct row *row) {
+  struct row *added = vector_add(&rows->list);
+  if (added)
+    *added = *row;
+}
+
+/* Merges the rows into one per node. */
+static void add_up(struct rows *rows) {
+  size_t kept = 0;
+  vector_sort(&rows->list, by_node);
+  for (size_t i = 0; i < rows->list.count; i++) {
+    const struct row *row = &rows->list.at[i];
+    if (kept == 0 || rows->list.at[kept - 1].node != row->node) {
+      rows->list.at[kept++] = *row;
+      continue;
+    }
+    struct row *sum = &rows->list.at[kept - 1];
+    sum->live.bytes += row->live.bytes;
+    sum->live.objects += row->live.objects;
+    sum->live.bytes_variance += row->live.bytes_variance;
+    sum->live.objects_variance += row->live.objects_variance;
+    if (row->site.node) {
+      sum->site = row->site;
+      sum->recent = row->recent;
+    }
+  }
+  rows->list.count = kept;
+}
+
+static void list_first(struct rows *rows, int (*order)(const void *, const void *)) {
+  vector_sort(&rows->list, order);
+  for (size_t i = 0; i < rows->list.count && i < SITES_LISTED; i++)
+    rows->list.at[i].listed = true;
+}
+
+static struct rows rows_of(const struct recorded_process *process) {
+  struct rows rows = {{0}};
+  uint64_t now_ns = os_monotonic_ns();
+  for (uint32_t i = 0; i < process->live.room; i++) {
+    const struct live_object *object = &process->live.objects[i];
+    if (object->live && object->node)
+      add_row(&rows, &(struct row){.node = object->node, .live = live_object_estimate(object)});
+  }
+  for (uint32_t i = 0; i < process->sites.room; i++) {
+    const struct site *site = &process->sites.sites[i];
+    if (site->node)
+      add_row(&rows, &(struct row){.node = site->node, .site = *site, .recent = site_recent(site, now_ns)});
+  }
+  add_up(&rows);
+  list_first(&rows, by_live);
+  list_first(&rows, by_recent);
+  return rows;
+}
+
+static json_t *row_json(const struct recorded_process *process, const struct row *row) {
+  uint64_t frames[FRAMES_LISTED];
+  uint32_t count = stack_nodes_frames(&process->stacks, row->node, frames, FRAMES_LISTED);
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < count; i++)
+    json_array_append_new(list, json_integer((json_int_t)frames[i]));
+  json_t *object = json_pack("{s:I,s:o,s:f,s:f,s:f,s:f}", "node", (json_int_t)row->node, "frames", list, "calls",
+                             row->site.calls, "bytes", row->site.bytes, "calls_variance", row->site.calls_variance,
+                             "bytes_variance", row->site.bytes_variance);
+  if (object)
+    set_estimate(object, &row->live);
+  return object;
+}
+
+static json_t *sites_json(const struct recorded_process *process) {
+  json_t *list = json_array();
+  struct rows rows = rows_of(process);
+  for (size_t i = 0; i < rows.list.count; i++)
+    if (rows.list.at[i].listed)
+      json_array_append_new(list, row_json(process, &rows.list.at[i]));
+  free(rows.list.at);
+  return list;
+}
+
+/* Counts of all processes (only: NULL), as many as fit into a reply, or of one. Threads and sites are given only where
+   one process is requested, or there is only one. The rings are drained first, so a call that had returned before the
+   request is counted. NULL: no memory. */
+static json_t *counts_of(struct collector *collector, struct recorded_process *only) {
+  json_t *list = json_array();
+  bool alone = only || collector->processes.count == 1;
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < collector->processes.count && bytes < PROCESSES_BYTES; i++) {
+    struct recorded_process *process = collector->processes.at[i];
+    if (only && only != process)
+      continue;
+    bytes += PROCESS_BYTES + strlen(process->path);
+    ring_reading_drain_all(process, NULL, NULL);
+    json_t *object = process_json(process);
+    if (object && alone)
+      json_object_set_new(object, "threads", threads_json(process));
+    if (object && alone)
+      json_object_set_new(object, "sites", sites_json(process));
+    json_array_append_new(list, object);
+  }
+  json_t *reply = json_pack("{s:b,s:i,s:o}", "ok", 1, "recorder", (int)getpid(), "processes", list);
+  if (!reply)
+    return NULL;
+  json_set_count(reply, "time_ns", os_monotonic_ns());
+  json_set_count(reply, "recorded", collector->outcome.recorded);
+  json_set_count(reply, "running", collector->processes.count);
+  json_object_set_new(reply, "ended", json_boolean(collector->ended));
+  return reply;
+}
+
+/* The modules mapped in the process, as far as the trace has them. NULL: no memory. */
+static json_t *counts_modules(const struct recorded_process *process) {
+  json_t *list = json_array();
+  const struct modules *modules = &process->stacks.modules;
+  for (size_t i = 0; i < modules->count && json_array_size(list) < MODULES_LISTED; i++) {
+    const struct trace_module *module = &modules->at[i].record;
+    if (modules->at[i].gone)
+      continue;
+    json_t *object = json_pack("{s:s,s:s*,s:s*,s:I,s:I,s:I}", "name", module->name, "path", module->path, "build_id",
+                               module->build_id, "start", (json_int_t)module->start, "end", (json_int_t)module->end,
+                               "bias", (json_int_t)module->bias);
+    if (object) /* else its name is not UTF-8 */
+      json_array_append_new(list, object);
+  }
+  return json_pack("{s:b,s:i,s:o}", "ok", 1, "recorder", (int)getpid(), "modules", list);
+}
 
 static const char *state_name(uint32_t paused) {
   return paused & PAUSED_FROM_START             ? "not started"
@@ -115,7 +336,7 @@ static json_t *status(const struct collector *collector, const struct recorded_p
       json_array_append_new(list, describe_process(collector->processes.at[i]));
   json_t *reply = json_pack("{s:b,s:i,s:s,s:I,s:o}", "ok", 1, "recorder", (int)getpid(), "state",
                             collector->ended ? "ended" : state_name(collector->paused), "recorded",
-                            (json_int_t)collector->recorded, "processes", list);
+                            (json_int_t)collector->outcome.recorded, "processes", list);
   if (reply && collector->settings->in_bursts) /* as the operator requested; marks are the processes' own */
     json_object_set_new(reply, "burst_asked_for", json_boolean(collector->bursts % 2));
   return reply;

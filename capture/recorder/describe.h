@@ -4,7 +4,7 @@
    Not its job: the trace's content. Allocates with malloc. */
 #pragma once
 
-#include "capture/recorder/collector_settings.h"
+#include "capture/recorder/collector.h"
 
 #include <stddef.h>
 
@@ -41,5 +41,5 @@ void describe_first_path(const struct collector_settings *settings, char *path, 
 
 /* F.PID.tape beside the first trace's F.tape, with a further number if that name is taken. The file is created here, so
    that the name stays ours. Where the recording rotates, it is always F.PID.tape and not created: its files are
-   numbered (process_upkeep.h). */
+   numbered (collector.h). */
 void describe_further_path(const struct collector_settings *settings, int pid, char *path, size_t bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/options.h"
+#include "capture/recorder/record.h"
 
 #include "core/base/os.h"
 #include "core/trace/access_stream.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/preflight.h"
+#include "capture/recorder/record.h"
 
 #include <dlfcn.h>
 #include <elf.h>

@@ -2,12 +2,7 @@
 /* heaptape-record: runs a program and records its calls of the malloc API. Launch, signals, and the final lines. */
 #include "capture/recorder/collector.h"
 #include "capture/recorder/describe.h"
-#include "capture/recorder/options.h"
-#include "capture/recorder/preflight.h"
-#include "capture/recorder/process_upkeep.h"
-#include "capture/recorder/report.h"
-#include "capture/recorder/restorer.h"
-#include "capture/recorder/simulator.h"
+#include "capture/recorder/record.h"
 #include "capture/redirect/redirect.h"
 #include "core/base/diagnostics.h"
 #include "core/base/os.h"
@@ -16,6 +11,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +28,7 @@ static int child_pid;
    the terminal. Afterwards the recorder no longer waits for processes that outlive the program. */
 static void end(int signal) {
   int error = errno;
-  if (signal != SIGINT && child_pid && !collector_child_ended(serving))
+  if (signal != SIGINT && child_pid && !collector_outcome(serving)->child_ended)
     kill(child_pid, signal);
   collector_stop(serving);
   errno = error;
@@ -222,9 +218,9 @@ static void preflight(const struct command *command, char *program, struct prelo
 
 /* Prints what a recording within a budget cost, and how many rotated files were deleted. */
 static void conclude_upkeep(const struct command *command) {
-  double percent;
-  uint32_t bursts, deleted = collector_files_deleted(serving);
-  if (collector_budget_used(serving, &percent, &bursts) && !diagnostics_quiet())
+  uint32_t bursts = collector_outcome(serving)->bursts, deleted = collector_outcome(serving)->files_deleted;
+  double percent = collector_budget_used_percent(serving);
+  if (command->settings.budget > 0 && !diagnostics_quiet())
     fprintf(stderr, "heaptape: %u bursts; recording cost %.2f %% of the program's CPU time, of %g %% allowed%s\n",
             bursts, percent, 100 * command->settings.budget,
             bursts == 0 && percent > 100 * command->settings.budget ? ": no burst began, as counting calls costs more"
@@ -238,18 +234,18 @@ static void conclude_upkeep(const struct command *command) {
 static void conclude(const struct command *command, int exec_error, const char *output, bool made) {
   if (exec_error)
     diagnostics_error(RECORD, "%s: %s", command->arguments[0], strerror(exec_error));
-  else if (collector_recorded(serving) == 0 && collector_refused(serving) == 0)
+  else if (collector_outcome(serving)->recorded == 0 && collector_outcome(serving)->refused == 0)
     diagnostics_warning(RECORD, "%s: nothing was recorded: the program did not load libheaptape.so",
                         command->arguments[0]);
   else if (report_written()->traces > 1 && !command->settings.rotate_bytes && !diagnostics_quiet())
     fprintf(stderr, "heaptape: %u traces; most events are in %s\n", report_written()->traces, report_written()->path);
-  if (command->settings.in_bursts && report_written()->bursts == 0 && collector_recorded(serving))
+  if (command->settings.in_bursts && report_written()->bursts == 0 && collector_outcome(serving)->recorded)
     diagnostics_warning(RECORD, "no burst began, so there are no data accesses: \"%s\" did not occur",
                         command->settings.burst.from);
-  if (collector_recorded(serving))
+  if (collector_outcome(serving)->recorded)
     conclude_upkeep(command);
   report_tree();
-  if (collector_recorded(serving) == 0 && made)
+  if (collector_outcome(serving)->recorded == 0 && made)
     unlink(output);
 }
 
@@ -269,10 +265,6 @@ static void choose_clock(struct collector_settings *settings) {
 }
 
 /* --- a process that runs --- */
-
-static void report_restorer_waits(int pid) {
-  diagnostics_warning(RECORD, "process %d: no thread has called malloc at a safe moment yet: waiting for one", pid);
-}
 
 static void report_restorer_began(int pid, const struct redirection *redirection) {
   if (diagnostics_quiet())
@@ -295,6 +287,108 @@ static void report_restorer_ended(int pid, uint32_t processes) {
             processes > 1 ? ", in its fork children too" : "");
 }
 
+/* The restorer: a child of the recorder that redirects a process to be recorded, and puts everything back when the
+   recorder ends, however it ends. It holds no descriptor of the collector, so that the recorded processes see the
+   recorder's end, and ignores the signals of a terminal. */
+struct restorer {
+  int pid;  /* of the restorer */
+  int line; /* pipe to the restorer: the collector's address, with which it begins; closing it ends the restorer */
+};
+
+enum { POLL_MS = 250 };
+
+struct restoring {
+  int line, pid;
+  char setting[128];
+};
+
+/* Has the recorder ended, or asked us to end? Waits for that, at most wait_ms. */
+static bool is_over(const struct restoring *restoring, int wait_ms) {
+  struct pollfd line = {restoring->line, POLLIN, 0};
+  return poll(&line, 1, wait_ms) == 1;
+}
+
+static bool should_continue(void *context) {
+  return !is_over(context, 0);
+}
+
+static void report_waiting(void *context) {
+  const struct restoring *restoring = context;
+  diagnostics_warning(RECORD, "process %d: no thread has called malloc at a safe moment yet: waiting for one",
+                      restoring->pid);
+}
+
+/* Reads the collector's address up to its '\0'. False: the recorder ended before that. */
+static bool take_setting(struct restoring *restoring) {
+  size_t bytes = 0;
+  while (bytes < sizeof restoring->setting) {
+    if (TEMP_FAILURE_RETRY(read(restoring->line, restoring->setting + bytes, 1)) != 1)
+      return false;
+    if (restoring->setting[bytes++] == '\0')
+      return true;
+  }
+  return false;
+}
+
+static int fail_restorer(const struct error *error) {
+  if (error->text[0])
+    report_error(error);
+  return 1;
+}
+
+static int keep(struct restoring *restoring, struct redirect_orders *orders) {
+  struct redirection redirection;
+  struct error error = {""};
+  orders->setting = restoring->setting;
+  orders->loading.should_continue = should_continue;
+  orders->loading.report_waiting = report_waiting;
+  orders->loading.context = restoring;
+  if (redirect_begin(&redirection, orders, &error) != 0)
+    return fail_restorer(&error);
+  report_restorer_began(orders->pid, &redirection);
+  while (!is_over(restoring, POLL_MS))
+    if (!redirect_keep(&redirection))
+      break;
+  uint32_t processes;
+  int result = redirect_end(&redirection, &processes, &error);
+  redirect_close(&redirection);
+  if (result != 0)
+    return fail_restorer(&error);
+  report_restorer_ended(orders->pid, processes);
+  return 0;
+}
+
+static void ignore_signals(void) {
+  static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2};
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+    signal(signals[i], SIG_IGN);
+}
+
+/* Called before the collector is opened. */
+static int restorer_start(struct restorer *restorer, struct redirect_orders *orders, struct error *error) {
+  int line[2];
+  if (pipe2(line, O_CLOEXEC) != 0)
+    return error_errno(error, "--attach", "cannot make a pipe");
+  restorer->pid = fork();
+  if (restorer->pid < 0)
+    return error_errno(error, "--attach", "cannot start a process");
+  if (restorer->pid == 0) {
+    struct restoring restoring = {.line = line[0], .pid = orders->pid};
+    close(line[1]);
+    ignore_signals();
+    setsid();
+    _exit(take_setting(&restoring) ? keep(&restoring, orders) : 0);
+  }
+  close(line[0]);
+  restorer->line = line[1];
+  return 0;
+}
+
+static void restorer_begin(const struct restorer *restorer, const char *setting) {
+  if (write(restorer->line, setting, strlen(setting) + 1) < 0)
+    return; /* it has ended, which the collector will find */
+}
+
 /* Waits for the restorer's end. Where the restorer was killed, puts everything back in its place. */
 static bool restorer_succeeded(struct restorer *restorer, int pid) {
   struct error error = {""};
@@ -305,7 +399,7 @@ static bool restorer_succeeded(struct restorer *restorer, int pid) {
   /* The collector has reaped it: it ended on its own. */
   if (redirect_undo(pid, collector_address(serving), &processes, &error) != 0 && error.text[0] && kill(pid, 0) == 0)
     report_error(&error);
-  return collector_recorded(serving) > 0 || collector_restorer_succeeded(serving);
+  return collector_outcome(serving)->recorded > 0 || collector_outcome(serving)->restorer_succeeded;
 }
 
 static void prepare_attached(struct command *command, char *library, char *name, size_t name_bytes) {
@@ -320,17 +414,15 @@ static void prepare_attached(struct command *command, char *library, char *name,
 }
 
 static int record_attached(struct command *command) {
-  static const struct restorer_callbacks callbacks = {report_restorer_waits, report_restorer_began,
-                                                      report_restorer_ended, report_error};
   struct collector_settings *settings = &command->settings;
   struct error error = {""};
   char library[PATH_MAX], output[PATH_MAX], name[256];
   bool made;
   prepare_attached(command, library, name, sizeof name);
   struct redirect_orders orders = {.pid = command->attach_pid, .loading = {.library = library}};
-  struct restorer restorer;
+  struct restorer restorer = {0, -1};
   if (try_output(settings, output, sizeof output, &made, &error) != 0 ||
-      restorer_start(&restorer, &orders, &callbacks, &error) != 0)
+      restorer_start(&restorer, &orders, &error) != 0)
     fail(&error, 1);
   settings->restorer_pid = restorer.pid;
   if (collector_open(&serving, settings, &error) != 0)
@@ -340,9 +432,9 @@ static int record_attached(struct command *command) {
   raise_descriptor_limit();
   restorer_begin(&restorer, collector_address(serving));
   collector_serve(serving);
-  restorer_end(&restorer);
+  close(restorer.line);
   bool done = restorer_succeeded(&restorer, command->attach_pid);
-  bool recorded = collector_recorded(serving) > 0;
+  bool recorded = collector_outcome(serving)->recorded > 0;
   if (recorded)
     conclude_upkeep(command);
   report_tree();
@@ -356,7 +448,7 @@ static int record_attached(struct command *command) {
 }
 
 int main(int argc, char **argv) {
-  struct command command = {.settings = {.report = report_process, .complain = report_error}};
+  struct command command = {.attach_pid = 0};
   int status = options_parse(&command, argc, argv);
   if (status != CLI_RUN)
     return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/report.h"
+#include "capture/recorder/record.h"
 
 #include "core/base/diagnostics.h"
 #include "core/base/vector.h"

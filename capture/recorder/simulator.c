@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/simulator.h"
+#include "capture/recorder/record.h"
 
 #include "core/system/valgrind.h"
 

@@ -1,15 +1,178 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/collector_state.h"
-
+#include "capture/recorder/collector.h"
 #include "capture/recorder/describe.h"
-#include "capture/recorder/processes/process_state.h"
+#include "capture/recorder/processes/recorded_process.h"
 #include "core/base/os.h"
+#include "core/base/split_mix.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
+
+/* A random number from 0 to 1. */
+static double draw(struct budget *budget) {
+  budget->random += SPLIT_MIX_STEP;
+  return (double)(split_mix(budget->random) >> 11) / (double)(1ull << 53);
+}
+
+static double per_period(const struct budget *budget) {
+  return budget->share * BUDGET_PERIOD_NS;
+}
+
+/* From a fifth of the mean to nine fifths: a burst shorter than a fifth would consist of its beginning only. */
+static void draw_begin(struct budget *budget) {
+  budget->begin_ns = per_period(budget) * (0.2 + 1.6 * draw(budget));
+}
+
+void budget_begin(struct budget *budget, double share, uint64_t seed) {
+  budget->share = share;
+  budget->credit_ns = 0;
+  budget->random = seed;
+  budget->records = false;
+  budget->program_ns = budget->cost_ns = 0;
+  draw_begin(budget);
+}
+
+bool budget_step(struct budget *budget, const struct budget_use *use) {
+  double hooks_ns = (double)use->recorded * budget->recorded_ns + (double)use->skipped * budget->skipped_ns;
+  double own_ns = (double)use->program_ns - hooks_ns; /* the hooks' time earns no credit */
+  double cost_ns = (double)use->recorder_ns + hooks_ns, most_ns = 2 * per_period(budget);
+  double least_ns = -10 * per_period(budget);
+  budget->credit_ns += budget->share * (own_ns > 0 ? own_ns : 0) - cost_ns;
+  if (budget->credit_ns > most_ns)
+    budget->credit_ns = most_ns;
+  if (budget->credit_ns < least_ns)
+    budget->credit_ns = least_ns;
+  budget->program_ns += use->program_ns;
+  budget->cost_ns += (uint64_t)cost_ns;
+  if (budget->records && budget->credit_ns <= 0) {
+    budget->records = false;
+    draw_begin(budget);
+  } else if (!budget->records && budget->credit_ns >= budget->begin_ns) {
+    budget->records = true;
+  }
+  return budget->records;
+}
+
+double budget_used_percent(const struct budget *budget) {
+  return budget->program_ns ? 100.0 * (double)budget->cost_ns / (double)budget->program_ns : 0;
+}
+
+/* The number in "NAME.NUMBER.tape"; 0: another name. */
+static uint32_t number_in(const char *file, const char *name) {
+  size_t length = strlen(name);
+  if (strncmp(file, name, length) != 0 || file[length] != '.')
+    return 0;
+  const char *digits = file + length + 1;
+  size_t count = strspn(digits, "0123456789");
+  if (count < 4 || count > 9 || strcmp(digits + count, ".tape") != 0)
+    return 0;
+  return (uint32_t)strtoul(digits, NULL, 10);
+}
+
+/* The highest number of an existing file; 0: none. */
+static uint32_t highest(const char *base) {
+  char folder[4096];
+  const char *slash = strrchr(base, '/'), *name = slash ? slash + 1 : base;
+  snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash + 1 - base) : 1, slash ? base : ".");
+  DIR *directory = opendir(folder);
+  uint32_t found = 0;
+  for (struct dirent *entry; directory && (entry = readdir(directory));) {
+    uint32_t number = number_in(entry->d_name, name);
+    found = number > found ? number : found;
+  }
+  if (directory)
+    closedir(directory);
+  return found;
+}
+
+void file_set_begin(struct file_set *set, const char *path) {
+  snprintf(set->base, sizeof set->base, "%s", path);
+  size_t length = strlen(set->base);
+  if (length > 5 && strcmp(set->base + length - 5, ".tape") == 0)
+    set->base[length - 5] = '\0';
+  if (getrandom(&set->id, sizeof set->id, 0) != sizeof set->id)
+    set->id = (uint64_t)getpid();
+  set->first = set->oldest = set->number = highest(set->base) + 1;
+}
+
+void file_set_path(const struct file_set *set, uint32_t number, char *path, size_t bytes) {
+  snprintf(path, bytes, "%s.%04u.tape", set->base, number);
+}
+
+/* Deletes the set's files except the one being written and the `keep` before it. Returns 0; or -1 with error filled in:
+   one could not be deleted, which is tried again the next time. A file that no longer exists is not an error. */
+static int file_set_trim(struct file_set *set, uint32_t keep, struct error *error) {
+  char path[4096 + 32];
+  for (; set->number - set->oldest > keep; set->oldest++) {
+    file_set_path(set, set->oldest, path, sizeof path);
+    struct stat status = {0};
+    stat(path, &status);
+    if (unlink(path) == 0)
+      set->deleted_bytes += (uint64_t)status.st_size;
+    else if (errno != ENOENT)
+      return error_errno(error, path, "can't be deleted");
+  }
+  return 0;
+}
+
+/* CPU time of all threads of the process, including ended ones; 0: the process is gone. */
+static uint64_t process_upkeep_cpu_ns(int pid) {
+  clockid_t clock;
+  struct timespec now;
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &now) != 0)
+    return 0;
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Adds what the process used since the last step. */
+static void process_upkeep_add_use(struct recorded_process *process, struct budget_use *use) {
+  struct process_upkeep *upkeep = process->upkeep;
+  uint64_t skipped, recorded = recorded_process_calls(process, &skipped);
+  uint64_t program_ns = process_upkeep_cpu_ns(process->pid);
+  if (program_ns > upkeep->program_ns) {
+    use->program_ns += program_ns - upkeep->program_ns;
+    upkeep->program_ns = program_ns;
+  }
+  use->recorded += recorded > upkeep->recorded ? recorded - upkeep->recorded : 0;
+  use->skipped += skipped > upkeep->skipped ? skipped - upkeep->skipped : 0;
+  upkeep->recorded = recorded;
+  upkeep->skipped = skipped;
+}
+
+/* Writes what the footer of its file has. */
+static void process_upkeep_note(const struct upkeep *all, struct recorded_process *process) {
+  struct process_upkeep *upkeep = process->upkeep;
+  const struct budget *budget = &all->budget;
+  if (!upkeep || budget->share <= 0)
+    return;
+  snprintf(
+      upkeep->footer, sizeof upkeep->footer,
+      "{\"budget\": {\"percent\": %.9g, \"used_percent\": %.9g, \"bursts\": %u, \"recorded_ns\": %llu, \"ns\": %llu}}",
+      100 * budget->share, budget_used_percent(budget), upkeep->bursts, (unsigned long long)upkeep->recorded_ns,
+      (unsigned long long)upkeep->ns);
+  trace_writer_totals(process->writer)->more = upkeep->footer;
+}
+
+struct process_upkeep *process_upkeep_end(struct upkeep *upkeep, struct recorded_process *process) {
+  if (process->upkeep && upkeep->budget.share > 0)
+    process_upkeep_add_use(process, &upkeep->ended);
+  process_upkeep_note(upkeep, process);
+  return process->upkeep;
+}
+
+void process_upkeep_free(struct process_upkeep *upkeep) {
+  if (upkeep)
+    free(upkeep->info_json);
+  free(upkeep);
+}
 
 enum {
   STEP_NS = 1000000,
@@ -104,7 +267,7 @@ static void add_time(struct recorded_process *process, uint64_t ns) {
 
 static void switch_bursts(struct collector *collector, bool between) {
   collector->upkeep.between = between;
-  collector->upkeep.bursts += !between;
+  collector->outcome.bursts += !between;
   for (uint32_t i = 0; i < collector->processes.count; i++) {
     struct recorded_process *process = collector->processes.at[i];
     process_regions_pause(process, PAUSED_BY_BUDGET, between);
@@ -137,9 +300,9 @@ static void keep_budget(struct collector *collector, uint64_t now_ns) {
     switch_bursts(collector, between);
 }
 
-static void complain_once(struct collector *collector, struct process_upkeep *upkeep, const struct error *error) {
+static void complain_once(struct process_upkeep *upkeep, const struct error *error) {
   if (!upkeep->complained)
-    collector->settings->complain(error);
+    report_error(error);
   upkeep->complained = true;
 }
 
@@ -149,8 +312,8 @@ static void trim(struct collector *collector, struct process_upkeep *upkeep) {
   uint32_t oldest = upkeep->files.oldest;
   uint64_t bytes = upkeep->files.deleted_bytes;
   if (file_set_trim(&upkeep->files, collector->settings->keep, &error) != 0)
-    complain_once(collector, upkeep, &error);
-  collector->upkeep.files_deleted += upkeep->files.oldest - oldest;
+    complain_once(upkeep, &error);
+  collector->outcome.files_deleted += upkeep->files.oldest - oldest;
   bytes = upkeep->files.deleted_bytes - bytes;
   collector->closed_bytes -= bytes < collector->closed_bytes ? bytes : collector->closed_bytes;
 }
@@ -165,7 +328,7 @@ static void advance_tick(void *context) {
 }
 
 /* Begins the next file at one stamp for all threads, after which the tick is advanced, as for the end of a recording
-   (collector_state.c). */
+   (collector.c). */
 static void rotate(struct collector *collector, struct recorded_process *process) {
   struct process_upkeep *upkeep = process->upkeep;
   recorded_process_flush_in_turns(process, advance_tick, collector);
@@ -189,7 +352,7 @@ static void rotate(struct collector *collector, struct recorded_process *process
     upkeep->complained = false;
   free(info);
   if (!ended) {
-    complain_once(collector, upkeep, &error);
+    complain_once(upkeep, &error);
     upkeep->again_ns = os_monotonic_ns() + ROTATE_AGAIN_NS;
     return;
   }
@@ -205,7 +368,7 @@ static void rotate(struct collector *collector, struct recorded_process *process
                                     .path = before,
                                     .end = "rotated",
                                     .totals = &totals};
-  collector->settings->report(&summary, &error);
+  report_process(&summary, &error);
   if (!error.text[0])
     trim(collector, upkeep);
 }

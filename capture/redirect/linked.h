@@ -1,8 +1,94 @@
 /* SPDX-License-Identifier: MIT */
+/* The patches by which the functions of a process's linked allocator are redirected, or why they can't be.
+
+   Job: finds the functions in the executable, makes a patch of each, decides which allocators can be redirected
+   completely. Not its job: which functions there are (below), how one is redirected (entry_patch.h),
+   writing (linked.h). Invariants: only reads. Unless all functions of an allocator that acquire,
+   release or resize can be redirected, it is left alone: a trace of some would not be a legal history. Allocates with
+   malloc. */
+#pragma once
+
+#include "capture/redirect/entry_patch.h"
+#include "capture/redirect/tracee.h"
+#include "capture/wire/linked.h"
+#include "core/base/vector.h"
+
+#include <libelf.h>
+#include <stdbool.h>
+
+enum { LINKED_FAMILIES_MOST = 16 };
+
+struct linked_found {
+  const char *prefix, *name;    /* its name is both together; static text */
+  uint8_t family;               /* number in the table; 0: that of functions without a prefix */
+  bool chosen_at_run_time;      /* GNU_IFUNC: the function is not where the symbol is */
+  uint64_t address, bytes;      /* in the file's addresses */
+  struct linked_function means; /* real and usable are 0 */
+};
+
+struct linked_functions {
+  VECTOR(struct linked_found) found; /* in the table's order */
+};
+
+/* The memory near the executable of a running process that is redirected (linked.h): what is needed to put
+   everything back, the hooks' table, and each function's stub and trampoline. At a multiple of LINKED_ROOM_BYTES. */
+#define LINKED_ROOM_MAGIC 0x6d6f6f7261706174u
+enum { LINKED_SETTING_BYTES = 128, LINKED_STUBS_AT = 16384 };
+
+struct linked_room {
+  uint64_t magic;
+  char setting[LINKED_SETTING_BYTES]; /* of the recorder that redirects; empty: none does */
+  struct linked_saved {
+    uint64_t at;
+    uint32_t bytes; /* 0: this function is not redirected */
+    uint8_t original[ENTRY_PATCH_MOST];
+  } saved[LINKED_MOST];
+  struct linked_function table[LINKED_MOST];
+};
+_Static_assert(sizeof(struct linked_room) <= LINKED_STUBS_AT, "the room's stubs begin too early");
+_Static_assert(LINKED_STUBS_AT + LINKED_MOST * ENTRY_ROOM_BYTES <= LINKED_ROOM_BYTES, "the room is too small");
+
+struct linked_patches {
+  struct linked_functions functions;
+  size_t count;              /* 0: the executable has no allocator */
+  struct entry_patch *patch; /* one per function found, as in `why` */
+  const char **why;          /* NULL: it can be redirected */
+  struct linked_place place; /* room, table: of the first function's stub and entry */
+  uint64_t from, to;         /* what the executable occupies */
+  bool given_up[LINKED_FAMILIES_MOST];
+  int executable;
+  Elf *elf;
+};
+
+/* Finds the functions. -1: the executable can't be read, with errno. To be closed in any case. */
+int linked_patches_open(struct linked_patches *patches, int pid);
+void linked_patches_close(struct linked_patches *patches);
+
+/* Makes the patches. memory: /proc/PID/mem. False: the executable's code can't be read, or there is no memory. */
+bool linked_patches_make(struct linked_patches *patches, int memory, const struct linked_place *place);
+
+/* Is that function to be redirected? */
+bool linked_patches_takes(const struct linked_patches *patches, size_t number);
+
+/* The function's entry for the hooks. */
+struct linked_function linked_patches_entry(const struct linked_patches *patches, size_t number);
+
+/* Adds the function to *done. */
+void linked_patches_note(const struct linked_patches *patches, size_t number, struct linked_done *done);
+
+/* Is that function among those of malloc itself, without a prefix? */
+bool linked_patches_is_plain(const struct linked_patches *patches, size_t number);
+
+/* Writes which functions can't be redirected, and why; empty: all can. True: an allocator is therefore left alone. */
+bool linked_patches_complain(const struct linked_patches *patches, char *text, size_t bytes);
+
+/* The room to which the code at a function's entry jumps, and the function's saved bytes there; 0: it does not jump. */
+uint64_t linked_room_of(int memory, uint64_t function, struct linked_saved *saved);
+
 /* The allocator that is linked into a process's executable: redirects its functions to the hooks of libheaptape.so at
    their entries, and puts them back.
 
-   Not its job: how one is redirected, and their patches' contents (linked_patches.h), to which hooks (redirect.h).
+   Not its job: how one is redirected, and their patches' contents (linked_patches.c), to which hooks (redirect.h).
    Invariants: all functions of an allocator or none. Allocates with malloc; prints nothing.
 
    In a process that begins (linked_redirect): it waits in its attaching meanwhile, and has one thread; else nothing is
@@ -12,13 +98,6 @@
    linked_room) before anything is redirected, so that any recorder can do it, at any time. That room stays forever,
    unchanged except for where the stubs lead, as a thread may be in a trampoline, or return to one from a signal
    handler. So the functions can be put back wherever threads are, and the next recording uses the same room. */
-#pragma once
-
-#include "capture/redirect/linked_patches.h"
-#include "capture/redirect/objects.h"
-#include "capture/wire/linked.h"
-
-#include <stdbool.h>
 
 struct linked_result {
   struct linked_done done;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/redirect/linked_patches.h"
+#include "capture/redirect/linked.h"
 
 #include "core/trace/event.h"
 

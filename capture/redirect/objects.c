@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/redirect/objects.h"
+#include "capture/redirect/tracee.h"
 
 #include <elf.h>
 #include <fcntl.h>

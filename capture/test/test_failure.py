@@ -53,6 +53,7 @@ def assert_reported(done: Result, trace: Path, why: str) -> None:
     said = re.search(r"ends early: (\d+) events are in it, at least (\d+) more are not", done.stderr)
     assert said, done.stderr
     assert why in done.stderr
+    assert str(trace) in done.stderr
     summary = info(trace)
     assert not summary["truncated"]
     assert summary["events"] == int(said[1]) > 0
@@ -126,20 +127,6 @@ def test_a_stopped_collector_loses_nothing_under_wait(tmp_path: Path) -> None:
     assert proof["ok"]
     assert proof["dropped"] == 0
     assert proof["events"] >= 120_000
-
-
-def test_a_stopped_collector_stops_nobody_under_drop_and_the_rest_is_counted(tmp_path: Path) -> None:
-    program = driven(tmp_path, "--on-full", "drop")
-    program.work()
-    program.process.send_signal(signal.SIGSTOP)
-    for _ in range(3):
-        program.work()
-    program.process.send_signal(signal.SIGCONT)
-    program.end()
-    proof = check(program.trace)
-    assert proof["ok"]
-    assert proof["dropped"] > 60_000
-    assert 240_000 <= proof["events"] + proof["dropped"] < 260_000
 
 
 def test_a_stopped_collector_keeps_no_new_program_from_starting_under_drop(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@
 #include "core/base/split_mix.h"
 #include "core/base/vector.h"
 #include "core/trace/event.h"
-#include "core/workload/accesses_read.h"
 #include "core/workload/workload_read.h"
 
 #include <errno.h>

@@ -4,7 +4,6 @@
 #include "convert/rewrite/trace_out.h"
 #include "core/base/os.h"
 #include "core/trace/write/trace_write.h"
-#include "core/workload/accesses_read.h"
 #include "core/workload/workload_read.h"
 
 #include <inttypes.h>

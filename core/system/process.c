@@ -128,3 +128,13 @@ bool notify_may_shrink(const struct seccomp_data *data, uint64_t break_before) {
     return false;
   }
 }
+
+int proc_status_read(int fd, struct proc_status *status) {
+  char text[4096];
+  if (!proc_read(fd, text, sizeof text))
+    return -1;
+  *status = (struct proc_status){.rss_anon_bytes = proc_status_number(text, "\nRssAnon:", 0) << 10,
+                                 .vm_size_bytes = proc_status_number(text, "\nVmSize:", 0) << 10,
+                                 .vm_hwm_bytes = proc_status_number(text, "\nVmHWM:", 0) << 10};
+  return 0;
+}

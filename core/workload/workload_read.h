@@ -17,6 +17,7 @@
 
 #include "core/base/error.h"
 #include "core/base/vector.h"
+#include "core/trace/access_stream.h"
 #include "core/workload/workload.h"
 
 #include <jansson.h>
@@ -139,3 +140,32 @@ int workload_check(const struct workload *workload, struct workload_proof *proof
 /* {"ok": true, "events": ...}: only a legal workload has a proof. */
 json_t *workload_proof_json(const struct workload_proof *proof);
 void workload_proof_print(const struct workload_proof *proof, FILE *out);
+
+/* Reads the stream of data accesses of a workload (core/trace/access_stream.h), item by item.
+
+   Job: the file, its header, complete items. Not its job: whether items fit the workload. Memory is a buffer. Not
+   thread-safe. */
+
+enum { ACCESSES_READ_BYTES = 1 << 16 };
+
+struct accesses_reader {
+  const char *path;
+  FILE *file;
+  uint32_t filter_bytes; /* from the header */
+  uint64_t offset;       /* of the next item, in the file */
+  struct access_coder coder;
+  const uint8_t *at, *filled;
+  uint8_t buffer[ACCESSES_READ_BYTES];
+};
+
+/* path must outlive the reader. Returns 0, or -1 with error; call accesses_reader_close in either case. */
+int accesses_reader_open(struct accesses_reader *reader, const char *path, struct error *error);
+void accesses_reader_close(struct accesses_reader *reader);
+
+/* Returns 1, or 0 at the end of the file, or -1 with error. */
+int accesses_reader_next(struct accesses_reader *reader, struct access_item *item, struct error *error);
+
+/* The same up to the next op's call, for a workload of `slots` slots: returns 1 for an access before the call, 0 for
+   the call, or -1 with error, also where the stream ends before the call. */
+int accesses_reader_before_call(struct accesses_reader *reader, uint32_t slots, struct access_item *item,
+                                struct error *error);

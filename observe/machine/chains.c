@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "observe/machine/chains.h"
 
-#include "observe/machine/random.h"
+#include "observe/machine/code.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,6 +6,8 @@
    one, which needs no hardware counter. Not thread-safe. */
 #pragma once
 
+#include <stdint.h>
+
 struct code {
   const char *name;
   void (*run)(unsigned iterations); /* continues where the last run ended */
@@ -34,3 +36,19 @@ extern const struct code codes[CODE_COUNT];
 /* Instructions per iteration, the mean of the next code->counted_iterations; negative: a child can't be traced on this
    machine. */
 double code_instructions(const struct code *code);
+
+/* Counts the instructions of a call by stepping through it in a child process, one instruction at a time. */
+
+/* Runs call(argument) in a fork of this process and returns how many instructions that took, including some around it,
+   which are the same for each call; -1: the child could not be traced, or died. Changes that the call makes are lost
+   with the child. */
+int64_t stepping_count(void (*call)(unsigned), unsigned argument);
+
+/* Reproducible random numbers: xorshift64. *state must not be 0. Pure. */
+
+static inline uint64_t random_next(uint64_t *state) {
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  return *state;
+}

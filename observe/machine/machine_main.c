@@ -3,7 +3,6 @@
    as JSON on stdout. */
 #include "observe/machine/chains.h"
 #include "observe/machine/measurement.h"
-#include "observe/machine/samples.h"
 
 #include <errno.h>
 #include <getopt.h>

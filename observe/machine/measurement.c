@@ -3,11 +3,15 @@
 
 #include "observe/machine/chains.h"
 #include "observe/machine/code.h"
-#include "observe/machine/kernel_costs.h"
-#include "observe/machine/samples.h"
-#include "observe/machine/tlbs.h"
 
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 enum {
   CHAIN_SETS = PLAN_MAX * 3,
@@ -214,3 +218,184 @@ json_t *measurement_make(const struct plan *plan, struct error *error) {
   free(all);
   return result;
 }
+
+void samples_add(struct samples *samples, double value) {
+  if (samples->count < SAMPLES_MAX)
+    samples->values[samples->count++] = value;
+}
+
+static int by_value(const void *one, const void *two) {
+  double a = *(const double *)one, b = *(const double *)two;
+  return (a > b) - (a < b);
+}
+
+static double quantile(const struct samples *sorted, double share) {
+  if (sorted->count == 0)
+    return NAN;
+  double place = share * (double)(sorted->count - 1);
+  size_t below = (size_t)place, above = below + 1 < sorted->count ? below + 1 : below;
+  return sorted->values[below] + (place - (double)below) * (sorted->values[above] - sorted->values[below]);
+}
+
+struct quantiles samples_quantiles(struct samples *samples) {
+  qsort(samples->values, samples->count, sizeof samples->values[0], by_value);
+  return (struct quantiles){quantile(samples, 0), quantile(samples, 0.25), quantile(samples, 0.5),
+                            quantile(samples, 0.75)};
+}
+
+uint64_t samples_cpu_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+enum { OS_PAGE_BYTES = 4096, TOUCHED_PAGES = 512, CALLS = 128, MAPPING_BYTES = 64 << 10, BREAK_BYTES = 128 << 10 };
+
+static double ns_each(uint64_t begin_ns, uint64_t end_ns, unsigned count) {
+  return (double)(end_ns - begin_ns) / count;
+}
+
+static void *map(size_t bytes) {
+  return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static void touch(char *memory) {
+  for (size_t page = 0; page < TOUCHED_PAGES; page++)
+    ((volatile char *)memory)[page * OS_PAGE_BYTES] = 1;
+}
+
+static int sample_faults(struct kernel_costs *costs) {
+  size_t bytes = (size_t)TOUCHED_PAGES * OS_PAGE_BYTES;
+  char *memory = map(bytes);
+  if (memory == MAP_FAILED)
+    return -1;
+  madvise(memory, bytes, MADV_NOHUGEPAGE);
+  uint64_t begin = samples_cpu_ns();
+  touch(memory);
+  uint64_t touched = samples_cpu_ns();
+  int failed = 0;
+  for (size_t page = 0; page < CALLS; page++)
+    failed |= madvise(memory + page * OS_PAGE_BYTES, OS_PAGE_BYTES, MADV_DONTNEED);
+  uint64_t advised = samples_cpu_ns();
+  failed |= munmap(memory, bytes);
+  uint64_t unmapped = samples_cpu_ns();
+  costs->first_touch_ns = ns_each(begin, touched, TOUCHED_PAGES);
+  costs->madvise_ns = ns_each(touched, advised, CALLS);
+  costs->unmapped_page_ns = ns_each(advised, unmapped, TOUCHED_PAGES - CALLS);
+  return failed;
+}
+
+static int sample_mappings(struct kernel_costs *costs) {
+  char *memory[CALLS];
+  int failed = 0;
+  uint64_t begin = samples_cpu_ns();
+  for (size_t index = 0; index < CALLS; index++)
+    failed |= (memory[index] = map(MAPPING_BYTES)) == MAP_FAILED;
+  uint64_t mapped = samples_cpu_ns();
+  if (failed)
+    return -1;
+  for (size_t index = 0; index < CALLS; index++) {
+    char *moved = mremap(memory[index], MAPPING_BYTES, (size_t)2 * MAPPING_BYTES, MREMAP_MAYMOVE);
+    if (moved == MAP_FAILED)
+      return -1;
+    memory[index] = moved;
+  }
+  uint64_t remapped = samples_cpu_ns();
+  for (size_t index = 0; index < CALLS; index++)
+    failed |= munmap(memory[index], (size_t)2 * MAPPING_BYTES);
+  uint64_t unmapped = samples_cpu_ns();
+  costs->mmap_ns = ns_each(begin, mapped, CALLS);
+  costs->mremap_ns = ns_each(mapped, remapped, CALLS);
+  costs->munmap_ns = ns_each(remapped, unmapped, CALLS);
+  return failed;
+}
+
+static int sample_calls(struct kernel_costs *costs) {
+  uint64_t begin = samples_cpu_ns();
+  for (unsigned call = 0; call < CALLS; call++)
+    syscall(SYS_getppid);
+  uint64_t asked = samples_cpu_ns();
+  for (unsigned call = 0; call < CALLS; call++)
+    if (sbrk(call < CALLS / 2 ? BREAK_BYTES : -BREAK_BYTES) == (void *)-1)
+      return -1;
+  uint64_t moved = samples_cpu_ns();
+  costs->getppid_ns = ns_each(begin, asked, CALLS);
+  costs->brk_ns = ns_each(asked, moved, CALLS);
+  return 0;
+}
+
+int kernel_costs_sample(struct kernel_costs *costs) {
+  return sample_faults(costs) || sample_mappings(costs) || sample_calls(costs) ? -1 : 0;
+}
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* The first four letters of the maker, as CPUID has them. */
+enum { AMD = 0x68747541, HYGON = 0x6f677948 };
+enum { AMD_FIRST = 0x80000005u, AMD_SECOND = 0x80000006u, INTEL = 0x18 };
+
+/* AMD's codes of associativity in leaf 0x80000006; 0: unknown code. */
+static uint32_t amd_ways(uint32_t code, uint32_t entries) {
+  static const uint32_t ways[16] = {[1] = 1,  [2] = 2,   [3] = 3,   [4] = 4,   [5] = 6,   [6] = 8,
+                                    [8] = 16, [10] = 32, [11] = 48, [12] = 64, [13] = 96, [14] = 128};
+  return code == 15 ? entries : ways[code];
+}
+
+static unsigned read_amd(struct tlb_size sizes[TLBS_MAX]) {
+  uint32_t a, b, c, d;
+  if (!__get_cpuid(AMD_FIRST, &a, &b, &c, &d))
+    return 0;
+  uint32_t entries = b >> 16 & 0xff, ways = b >> 24;
+  if (entries == 0 || ways == 0)
+    return 0;
+  sizes[0] = (struct tlb_size){entries, ways == 0xff ? entries : ways};
+  if (!__get_cpuid(AMD_SECOND, &a, &b, &c, &d))
+    return 1;
+  entries = b >> 16 & 0xfff;
+  ways = amd_ways(b >> 28, entries);
+  if (entries == 0 || ways == 0)
+    return 1;
+  sizes[1] = (struct tlb_size){entries, ways};
+  return 2;
+}
+
+/* Reads for each level the TLB for data (type 1) or for both (3) that has 4 KiB pages; in the first level the one for
+   loads (4), where it has a separate one for stores. */
+static unsigned read_intel(struct tlb_size sizes[TLBS_MAX]) {
+  uint32_t last, b, c, d;
+  if (!__get_cpuid_count(INTEL, 0, &last, &b, &c, &d))
+    return 0;
+  struct tlb_size found[TLBS_MAX] = {{0}};
+  for (uint32_t leaf = 0; leaf <= last && leaf < 64; leaf++) {
+    uint32_t a, type, level;
+    if (!__get_cpuid_count(INTEL, leaf, &a, &b, &c, &d))
+      break;
+    type = d & 31;
+    level = d >> 5 & 7;
+    if ((b & 1) && (type == 1 || type == 3 || type == 4) && level >= 1 && level <= TLBS_MAX) {
+      uint32_t ways = b >> 16, entries = ways * c;
+      if (entries > found[level - 1].entries)
+        found[level - 1] = (struct tlb_size){entries, ways};
+    }
+  }
+  unsigned count = 0;
+  while (count < TLBS_MAX && found[count].entries > 0) {
+    sizes[count] = found[count];
+    count++;
+  }
+  return count;
+}
+
+unsigned tlbs_read(struct tlb_size sizes[TLBS_MAX]) {
+  uint32_t a, b, c, d;
+  if (!__get_cpuid(0, &a, &b, &c, &d))
+    return 0;
+  return b == AMD || b == HYGON ? read_amd(sizes) : read_intel(sizes);
+}
+#else
+unsigned tlbs_read(struct tlb_size sizes[TLBS_MAX]) {
+  (void)sizes;
+  return 0;
+}
+#endif

@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { PLAN_MAX = 16 };
 
@@ -23,3 +24,61 @@ json_t *measurement_make(const struct plan *plan, struct error *error);
 
 /* Returns only the figures known without measuring: "tlbs". */
 json_t *measurement_sizes(void);
+
+/* Samples of one figure, and their quantiles.
+
+   Job: keeps the values of repeated short samples, and computes the minimum, the quartiles and the median. Not its job:
+   to judge which of them is true. Not thread-safe. */
+
+enum { SAMPLES_MAX = 1024 };
+
+struct samples {
+  size_t count;
+  double values[SAMPLES_MAX];
+};
+
+struct quantiles {
+  double least, quarter, median, three_quarters;
+};
+
+/* Adds a value; beyond SAMPLES_MAX it is left out. */
+void samples_add(struct samples *samples, double value);
+
+/* Sorts the samples. A quantile between two of them is interpolated. Without samples all quantiles are NaN. */
+struct quantiles samples_quantiles(struct samples *samples);
+
+/* CPU time of the calling thread in ns, without that of other processes. */
+uint64_t samples_cpu_ns(void);
+
+/* The cost to a process of the kernel's services: page faults and the system calls that allocators make.
+
+   Job: one sample of each, in ns of the thread's CPU time, kernel time included, per fault or call. Invariant: all
+   memory is given back. Not thread-safe: no other thread may move the break meanwhile. */
+
+/* X(name): a figure of struct kernel_costs, NAME_ns.
+   first_touch: a fault on a fresh OS page of 4 KiB. unmapped_page: giving such a page back. Calls: getppid, the
+   cheapest; mmap and munmap of 64 KiB that are not touched; mremap that doubles 64 KiB; madvise (MADV_DONTNEED) of one
+   touched OS page; brk that moves the break by 128 KiB. */
+#define KERNEL_COSTS(X) X(first_touch) X(unmapped_page) X(getppid) X(mmap) X(munmap) X(mremap) X(madvise) X(brk)
+
+struct kernel_costs {
+#define KERNEL_COST(name) double name##_ns;
+  KERNEL_COSTS(KERNEL_COST)
+#undef KERNEL_COST
+};
+
+/* Takes one sample of each. Returns 0, or -1 with errno: the kernel refused a call. */
+int kernel_costs_sample(struct kernel_costs *costs);
+
+/* The processor's TLBs for data and OS pages of 4 KiB, as CPUID reports them.
+
+   Job: reads AMD's leaves 0x80000005 and 6, and Intel's leaf 0x18. On other processors no sizes are known. */
+
+enum { TLBS_MAX = 2 };
+
+struct tlb_size {
+  uint32_t entries, ways;
+};
+
+/* Fills in the first level, and the second if there is one. Returns how many are known. */
+unsigned tlbs_read(struct tlb_size sizes[TLBS_MAX]);

@@ -2,7 +2,7 @@
 #include "observe/valgrind/count.h"
 
 #include "observe/valgrind/allocator.h"
-#include "observe/valgrind/strings.h"
+#include "observe/valgrind/instrument.h"
 
 #include "core/system/valgrind_requests.h"
 

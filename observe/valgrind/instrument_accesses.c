@@ -2,9 +2,8 @@
 /* The code that translated code gets to write to the buffer of accesses.h. */
 #include "observe/valgrind/accesses.h"
 #include "observe/valgrind/allocator.h"
-#include "observe/valgrind/data_accesses.h"
+#include "observe/valgrind/instrument.h"
 #include "observe/valgrind/objects.h"
-#include "observe/valgrind/strings.h"
 
 #include <pub_tool_libcassert.h>
 #include <pub_tool_machine.h>

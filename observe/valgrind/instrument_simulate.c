@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The events of simulate_events.h that a superblock has; in mode replay, its accesses by the allocator. */
 #include "observe/valgrind/allocator.h"
-#include "observe/valgrind/data_accesses.h"
+#include "observe/valgrind/instrument.h"
 #include "observe/valgrind/replay.h"
 #include "observe/valgrind/simulate.h"
-#include "observe/valgrind/simulate_events.h"
-#include "observe/valgrind/strings.h"
 
 #include <pub_tool_libcassert.h>
 #include <pub_tool_machine.h>

@@ -4,7 +4,6 @@
 #include "core/trace/access_stream.h"
 #include "observe/valgrind/allocator.h"
 #include "observe/valgrind/simulate.h"
-#include "observe/valgrind/simulate_events.h"
 
 #include <pub_tool_libcbase.h>
 #include <pub_tool_libcfile.h>

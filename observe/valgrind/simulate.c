@@ -6,10 +6,7 @@
 #include "observe/valgrind/burst.h"
 #include "observe/valgrind/cache.h"
 #include "observe/valgrind/page_faults.h"
-#include "observe/valgrind/simulate_events.h"
-#include "observe/valgrind/streams.h"
 #include "observe/valgrind/syscalls.h"
-#include "observe/valgrind/tlb.h"
 
 #include <pub_tool_aspacemgr.h>
 #include <pub_tool_libcassert.h>

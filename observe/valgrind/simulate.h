@@ -15,6 +15,8 @@
 #include "observe/valgrind/output.h"
 #include "observe/valgrind/tool.h"
 
+#include <pub_tool_basics.h>
+
 /* Options --caches=, --instruction-cache= and --tlbs=; each returns False for invalid text. */
 Bool simulate_set_caches(const HChar *text);
 Bool simulate_set_instruction_cache(const HChar *text);
@@ -52,3 +54,17 @@ void simulate_reset(void);
    "unsure_page_faults", in each cache and TLB "first_misses" (burst.h), and "outside" {"allocator_instructions"}; where
    snapshots were taken, in each cache and TLB of both sides "snapshots" [misses so far]. */
 void simulate_write(VgFile *file);
+
+/* The functions that translated code calls in mode simulate: simulate.c defines them, instrument_simulate.c adds the
+   calls. They are called in the order of execution; an instruction's fetch comes before its accesses. */
+
+enum { SIMULATED_LINE_BYTES = 64 };
+
+/* A read, a write, or both in one. bytes: 1 to SIMULATED_LINE_BYTES. */
+VG_REGPARM(2) void simulate_access(Addr address, UWord bytes);
+
+/* Instructions were fetched from within that line; line: address / SIMULATED_LINE_BYTES. */
+VG_REGPARM(1) void simulate_fetch_line(UWord line);
+
+/* One instruction that crosses two lines was fetched. */
+VG_REGPARM(2) void simulate_fetch_across(Addr address, UWord bytes);

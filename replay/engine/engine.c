@@ -2,13 +2,13 @@
 #include "replay/engine/state.h"
 
 #include "core/base/os.h"
+#include "core/system/process.h"
 #include "replay/calls/call.h"
 #include "replay/calls/isolated_heap.h"
 #include "replay/calls/touch.h"
 #include "replay/engine/gate.h"
 #include "replay/engine/loaded.h"
 #include "replay/engine/order.h"
-#include "replay/engine/proc_status.h"
 #include "replay/engine/recorded_clock.h"
 #include "replay/engine/threads.h"
 

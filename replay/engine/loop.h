@@ -16,7 +16,6 @@
 #include "replay/engine/recorded_clock.h"
 #include "replay/engine/state.h"
 #include "replay/engine/threads.h"
-#include "replay/engine/turns.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which op may run when: waits for other threads' ops, the window, the pace; turns are in turns.h.
+/* Which op may run when: waits for other threads' ops, the window, the pace, turns.
 
    Job: hold a thread back until its op may run. Not its job: how sleeping works (gate.h), starting threads (threads.h).
    Invariants, for a legal workload: an op never starts before the ops that its WAITs name; under `window` no thread
@@ -9,6 +9,7 @@
    never waits for the window. */
 #pragma once
 
+#include "replay/engine/gate.h"
 #include "replay/engine/state.h"
 
 /* Call before the first thread. A smaller window is raised to WORKLOAD_MARK_INTERVAL: positions are known only to that
@@ -36,3 +37,28 @@ void pace_begin(void);
 
 /* The next op of self was recorded at time_ns. */
 void pace_wait(struct replay_thread *self, uint64_t time_ns);
+
+/* Orders in which one thread runs at a time: the recorded one, and a random legal one.
+
+   Job: pass the turn from thread to thread. Not its job: orders in which threads run freely (order.h).
+   Invariants: one thread has the turn; only this thread reads the schedule, picks at random, starts threads and waits
+   for the exit of ended ones, so that each run is the same. Under `recorded` turns are the schedule's runs. Under
+   `random=SEED` each turn goes to a live thread picked at random among those whose next op waits for nothing, each with
+   the same chance, for 1 to TURN_OPS ops or until it has to wait: the same seed gives the same history, and each op
+   comes after those that its WAITs name. */
+
+enum { TURN_OPS = 64 };
+
+/* A thread that takes turns calls this before its first word. */
+void turns_begin(struct replay_thread *self);
+
+/* self has used up the ops that it was granted. Passes the turn on if self has it, and waits until it comes back.
+   Returns how many ops self may have completed before it must call this again. completed: ops of self so far. */
+uint64_t turns_next(struct replay_thread *self, uint64_t completed);
+
+/* The next op of self must come after the op that the WAIT at word names: lets other threads run first. Returns whether
+   other threads may have run meanwhile. */
+bool turns_wait(struct replay_thread *self, const uint64_t *word);
+
+/* self has ended, and other threads no longer wait for it: passes the turn on. */
+void turns_end(struct replay_thread *self, uint64_t completed);

@@ -3,10 +3,9 @@
 
 #include "core/base/assert.h"
 #include "core/base/os.h"
+#include "core/system/process.h"
 #include "replay/engine/gate.h"
 #include "replay/engine/order.h"
-#include "replay/engine/proc_status.h"
-#include "replay/engine/turns.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -4,7 +4,7 @@
 #include "core/base/assert.h"
 #include "core/base/os.h"
 #include "replay/calls/call.h"
-#include "replay/memory/heap_walk.h"
+#include "replay/memory/figures.h"
 #include "replay/memory/os_pages.h"
 #include "replay/memory/residency.h"
 
@@ -89,4 +89,145 @@ void fragmentation_add(uint64_t position, uint64_t rss_anon_bytes, uint64_t live
   row->rss_anon_bytes = rss_anon_bytes;
   row->live_bytes = live_bytes;
   fragmentation_measure(row);
+}
+
+enum {
+  REGIONS_AT_PEAK = 1024,
+  CELL_BYTES = 16,
+};
+
+static struct memory_figures *result;
+static unsigned region_shift;
+
+/* The position being written: its cells are in rising order of regions, and the last one is still growing. */
+static struct {
+  uint64_t begin_bytes; /* in the result's map: where its count is */
+  uint32_t count;
+  bool fits;
+  uint64_t region, live_bytes, resident_bytes;
+  uint64_t lost_live_bytes, lost_resident_bytes; /* of all positions: no room in the result */
+} cells;
+
+static void ignore_range(uint64_t address, uint64_t bytes) {
+  (void)address;
+  (void)bytes;
+}
+
+int memory_map_setup(struct memory_figures *into) {
+  result = into;
+  if (os_pages_setup(engine.workload.header.peak_live_os_page_bytes) != 0)
+    return -1;
+  result->map_residency = residency_setup(true); /* after the largest tables: it leaves out what is there */
+  residency_visit(ignore_range);                 /* makes its buffers resident before the baseline is taken */
+  for (region_shift = (unsigned)__builtin_ctzll(os_page_bytes());
+       (engine.workload.header.peak_live_os_page_bytes >> region_shift) > REGIONS_AT_PEAK; region_shift++)
+    ;
+  if (region_shift > 31)
+    region_shift = 31;
+  result->map_region_bytes = (uint64_t)1 << region_shift;
+  return fragmentation_setup(result);
+}
+
+/* Under some orders other threads may be writing to it: then an object is read with another object's size, or left out,
+   and cells are slightly wrong (memory_map.h). A lock around every op would slow all orders. */
+__attribute__((no_sanitize("thread"), noinline)) static struct object object_now(uint32_t slot) {
+  return engine.objects[slot];
+}
+
+static uint64_t add_objects(void) {
+  uint64_t live_bytes = 0;
+  for (uint32_t slot = 0; slot < engine.workload.header.slots; slot++) {
+    struct object object = object_now(slot);
+    if (!object.pointer || object.size_bytes == OBJECT_MISSING)
+      continue;
+    live_bytes += object.size_bytes;
+    os_pages_add_object((uint64_t)(uintptr_t)object.pointer, object.size_bytes,
+                        fragmentation_rounding_of(slot, &object));
+  }
+  return live_bytes;
+}
+
+static void put(const void *value, size_t bytes) {
+  memcpy(result->map + result->map_used_bytes, value, bytes);
+  result->map_used_bytes += bytes;
+}
+
+/* Writes the cell that was growing. */
+static void end_cell(void) {
+  uint32_t live_bytes = (uint32_t)cells.live_bytes, resident_bytes = (uint32_t)cells.resident_bytes;
+  if (live_bytes + resident_bytes == 0)
+    return;
+  if (cells.fits && result->map_used_bytes + CELL_BYTES <= MAP_BYTES) {
+    put(&cells.region, sizeof cells.region);
+    put(&live_bytes, sizeof live_bytes);
+    put(&resident_bytes, sizeof resident_bytes);
+    cells.count++;
+  } else {
+    cells.lost_live_bytes += live_bytes;
+    cells.lost_resident_bytes += resident_bytes;
+  }
+  cells.live_bytes = cells.resident_bytes = 0;
+}
+
+/* A piece is at most an OS page, or a span that is completely live. */
+static void add_piece(uint64_t address, uint64_t live_bytes, uint64_t resident_bytes) {
+  uint64_t region_bytes = result->map_region_bytes;
+  while (live_bytes > region_bytes) {
+    add_piece(address, region_bytes, 0);
+    address += region_bytes;
+    live_bytes -= region_bytes;
+  }
+  if (address >> region_shift != cells.region) {
+    HT_ASSERT(cells.region == UINT64_MAX || address >> region_shift > cells.region);
+    end_cell();
+    cells.region = address >> region_shift;
+  }
+  cells.live_bytes += live_bytes;
+  cells.resident_bytes += resident_bytes;
+}
+
+static void add_cells(uint64_t position) {
+  cells.begin_bytes = result->map_used_bytes;
+  cells.count = 0;
+  cells.region = UINT64_MAX;
+  cells.fits =
+      result->map_positions_count < MAP_POSITIONS + 2 && result->map_used_bytes + sizeof cells.count <= MAP_BYTES;
+  if (cells.fits) {
+    result->map_positions[result->map_positions_count++] = position;
+    put(&cells.count, sizeof cells.count);
+  }
+  os_pages_visit(add_piece);
+  end_cell();
+  if (cells.fits)
+    memcpy(result->map + cells.begin_bytes, &cells.count, sizeof cells.count);
+}
+
+/* Fills in the table of OS pages. Returns the live bytes, resident or not. */
+static uint64_t look(void) {
+  fragmentation_begin();
+  os_pages_begin();
+  residency_visit(os_pages_add_resident);
+  return add_objects();
+}
+
+static void add_position(uint64_t position) {
+  add_cells(position);
+  os_pages_lost(&result->map_lost_bytes, &result->map_lost_resident_bytes);
+  result->map_lost_bytes += cells.lost_live_bytes;
+  result->map_lost_resident_bytes += cells.lost_resident_bytes;
+}
+
+void memory_map_add(uint64_t position, uint64_t rss_anon_bytes) {
+  uint64_t live_bytes = look();
+  add_position(position);
+  fragmentation_add(position, rss_anon_bytes, live_bytes);
+}
+
+void memory_map_sample(uint64_t position, uint64_t rss_anon_bytes, bool add, struct fragmentation_row *parts) {
+  *parts = (struct fragmentation_row){.position = position, .rss_anon_bytes = rss_anon_bytes, .live_bytes = look()};
+  if (add)
+    add_position(position);
+  fragmentation_measure(parts);
+  if (add && result->fragmentation_count < FRAGMENTATION_ROWS)
+    result->fragmentation[result->fragmentation_count++] = *parts;
 }

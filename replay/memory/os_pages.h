@@ -10,7 +10,7 @@
    counted, never dropped silently. */
 #pragma once
 
-#include "replay/memory/memory_figures.h"
+#include "replay/memory/figures.h"
 
 #include <stdint.h>
 

@@ -9,10 +9,13 @@
 #pragma once
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/system/valgrind.h"
 #include "replay/engine/pass.h"
 #include "replay/engine/result.h"
 #include "replay/parent/syscalls.h"
+
+#include <stddef.h>
 
 struct run {
   const struct run_spec *spec;
@@ -45,3 +48,23 @@ struct run_spec run_spec_without_allocator(const struct run_spec *spec);
 /* Returns the frequency of the cycle counter, measured since this process's first run; sleeps where that is too short.
    Call it when all runs are over, as the result is kept: a sleep after each run would cost as much as a short run. */
 double run_cycles_hz(void);
+
+/* A run as JSON: one element of the results' "runs". What the passes' JSON has in common.
+
+   Not its job: where the JSON goes; the figures of a pass (replay/passes/). Figures are in cycles of the calibrated
+   counter, bytes and ns; what a pass does not measure is absent, never 0. Allocates with malloc (in the parent). */
+
+/* Returns a new object, the caller's. Call it when all runs are over (run_cycles_hz). */
+json_t *report_run(const struct run *run);
+
+/* Returns the engine's own cost, in cycles per op, as given or measured; < 0: neither. */
+double report_engine_cycles(const struct run *run);
+
+/* A binary table as text: zlib, then base64 ("zlib+base64"). Returns a new string, which the caller frees; NULL: no
+   memory. */
+char *report_packed(const void *bytes, size_t count);
+
+/* Allocators may give back memory that the engine had before them; less than the baseline counts as 0. */
+static inline uint64_t above(uint64_t value, uint64_t baseline) {
+  return value > baseline ? value - baseline : 0;
+}

@@ -13,7 +13,7 @@
    filter is used in the memory pass only. */
 #pragma once
 
-#include "replay/engine/proc_status.h"
+#include "core/system/process.h"
 #include "replay/engine/result.h"
 
 #include <sys/types.h>

@@ -2,7 +2,7 @@
 #include "replay/passes/bare.h"
 
 #include "replay/engine/loop.h"
-#include "replay/parent/report.h"
+#include "replay/parent/run.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

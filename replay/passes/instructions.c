@@ -9,7 +9,7 @@
 #include "core/system/valgrind.h"
 #include "core/system/valgrind_requests.h"
 #include "replay/engine/loop.h"
-#include "replay/parent/report.h"
+#include "replay/parent/run.h"
 #include "replay/passes/windows.h"
 
 #include <stdio.h>

@@ -2,11 +2,11 @@
 #include "replay/passes/memory.h"
 
 #include "core/base/assert.h"
+#include "core/system/process.h"
 #include "replay/calls/call.h"
 #include "replay/engine/loaded.h"
 #include "replay/engine/loop.h"
-#include "replay/engine/proc_status.h"
-#include "replay/memory/memory_map.h"
+#include "replay/memory/fragmentation.h"
 #include "replay/parent/run.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/base/os.h"
 #include "replay/memory/residency.h"
-#include "replay/parent/report.h"
+#include "replay/parent/run.h"
 #include "replay/passes/memory.h"
 
 #include <stddef.h>

@@ -10,7 +10,7 @@
    the workload's threads. */
 #include "core/sharing/line_sharing.h"
 #include "replay/engine/loop.h"
-#include "replay/parent/report.h"
+#include "replay/parent/run.h"
 
 #include <errno.h>
 #include <string.h>

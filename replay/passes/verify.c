@@ -14,7 +14,7 @@
    the thread that is about to pass it, and no other thread touches it meanwhile. */
 #include "core/base/os.h"
 #include "replay/engine/loop.h"
-#include "replay/parent/report.h"
+#include "replay/parent/run.h"
 #include "replay/passes/claims.h"
 
 #include <inttypes.h>

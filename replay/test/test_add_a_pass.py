@@ -19,7 +19,7 @@ TABLE = "replay/passes/table.c"
 PASS = """/* SPDX-License-Identifier: MIT */
 /* The pass sizes: how many ops there are of each size class. */
 #include "replay/engine/loop.h"
-#include "replay/parent/report.h"
+#include "replay/parent/run.h"
 
 struct counts {
   uint64_t ops[SIZE_CLASSES];

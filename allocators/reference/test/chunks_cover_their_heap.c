@@ -2,7 +2,7 @@
 /* The heap walk leaves no gap: a chunk begins where the previous one ends, or in another heap. And threads that come
    and go reuse the arenas of ended threads. */
 #include "allocators/common/allocator.h"
-#include "allocators/reference/arenas.h"
+#include "allocators/reference/take.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* A thread fills several heaps of 64 MiB, empties them from either end, and does so again: free memory is reused,
    completely free heaps are given back. */
 #include "allocators/common/entry.h"
-#include "allocators/reference/arenas.h"
+#include "allocators/reference/take.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -14,8 +14,7 @@ from heaptape.common.processors import processors
 from heaptape.common.progress import WorkProgress
 
 if TYPE_CHECKING:
-    from heaptape.candidates.catalogue import Recipe
-    from heaptape.candidates.sources import Plan
+    from heaptape.candidates.sources import Plan, Recipe
     from heaptape.run import registry
     from heaptape.run.installed import Installed
 
@@ -138,18 +137,18 @@ def _install(arguments: argparse.Namespace, folder: Path) -> int:
 
 def _plans(arguments: argparse.Namespace) -> "list[Plan]":
     """The plans of all names, made before the first is built."""
-    from heaptape.candidates import catalogue, sources
+    from heaptape.candidates import sources
 
     if arguments.place:
         return [sources.of_own(Path(arguments.place), arguments.name, arguments.build or "", arguments.lib)]
-    recipes = catalogue.load(arguments.home)
-    return [sources.of_recipe(catalogue.choose(name, recipes, arguments.release)) for name in arguments.names]
+    recipes = sources.load(arguments.home)
+    return [sources.of_recipe(sources.choose(name, recipes, arguments.release)) for name in arguments.names]
 
 
 def _list(there: "list[Installed]", home: Home, as_json: bool) -> int:
-    from heaptape.candidates import catalogue
+    from heaptape.candidates import sources
 
-    recipes = catalogue.load(home)
+    recipes = sources.load(home)
     if as_json:
         candidates = [_recipe_object(name, recipe) for name, recipe in recipes.items()]
         print_json({"installed": [_installed_object(one) for one in there], "candidates": candidates})

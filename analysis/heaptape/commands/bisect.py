@@ -71,8 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _search(arguments: argparse.Namespace) -> "Search":
     import hashlib
 
-    from heaptape.gate.bisect import Search, condition_of
-    from heaptape.gate.builds import Recipe
+    from heaptape.gate.bisect import Recipe, Search, condition_of
     from heaptape.run.recipes import cache_directory
 
     repository = Path(arguments.repo)

@@ -2,12 +2,12 @@
 """`heaptape fleet ingest`, `query`, `choose` and `report`: what a store's traces and cells show."""
 
 import argparse
-from collections.abc import Iterator
+import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heaptape.commands.fleet_members import add_keys, add_store_wait
-from heaptape.commands.fleet_replay import SCHEDULER_WAIT_S, local_workers
 from heaptape.commands.outcome import Subcommand
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
@@ -18,12 +18,49 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from heaptape.fleet.choose import Chosen
-    from heaptape.fleet.ingest import Batch
-    from heaptape.fleet.store import Store
-    from heaptape.fleet.worker import Outcome
+    from heaptape.fleet.dispatch import Attempt, Ended, Work
 
 ERRORS_SHOWN = 20
 DEFAULT_BASELINE = "glibc"
+STORE_WAIT_S, SCHEDULER_WAIT_S = 300.0, 60.0
+
+
+def add_store_wait(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--store-wait",
+        type=float,
+        default=STORE_WAIT_S,
+        metavar="SECONDS",
+        help=f"how long to wait for a store that can't be read or written (default {STORE_WAIT_S:g})",
+    )
+
+
+def add_keys(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--keys", metavar="DIR", help="folder that 'heaptape fleet keys' made; for tls:// addresses")
+
+
+def local_workers(scheduler: str) -> int | None:
+    """How many tasks at a time on this machine, 0 for as many as fit; None: a scheduler's workers run them. Raises
+    UsageError.
+    """
+    match = re.fullmatch(r"local(=([1-9][0-9]{0,3}))?", scheduler)
+    if match:
+        return int(match[2] or 0)
+    if scheduler.startswith("local"):
+        raise UsageError(f"fleet --scheduler: '{scheduler}' is none of local, local=N, tls://..., tcp://...")
+    return None
+
+
+def progress_of(progress: WorkProgress, total: int) -> "Callable[[Work, Ended], None]":
+    """Shows the progress, called with each task that is done."""
+    done = 0
+
+    def on_done(task: "Work", ended: "Ended") -> None:
+        nonlocal done
+        done += 1
+        progress.update(f"{done:,} of {total:,}: {task.name}", done / total)
+
+    return on_done
 
 
 def needed() -> None:
@@ -68,7 +105,8 @@ def _ingest_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _ingest(arguments: argparse.Namespace) -> int:
     needed()
-    from heaptape.fleet import ingest
+    from heaptape.common.processors import processors
+    from heaptape.fleet import dispatch, ingest
     from heaptape.fleet.store import open_store
 
     workers = local_workers(arguments.scheduler)
@@ -78,51 +116,25 @@ def _ingest(arguments: argparse.Namespace) -> int:
     store = open_store(arguments.store, create=True, patience_s=arguments.store_wait, tell=console.note)
     labels = ingest.Labels(arguments.program, arguments.build_id, arguments.host_class)
     todo = ingest.batches(tapes, labels)
+    attempt: Attempt[ingest.Batch] = partial(ingest.locally, store, arguments.home, workers or processors())
+    retries = 0
     with WorkProgress() as progress:
         if workers is None:
-            done, failed = _by_scheduler(arguments, store, todo, progress)
-        else:
-            done, failed = _here(ingest.locally(store, todo, arguments.home, workers), len(todo), progress)
+            from heaptape.fleet.cluster import run_batch, security_of
+
+            security = security_of(arguments.scheduler, arguments.keys)
+            tell, retries = progress.note, arguments.retries
+            attempt = dispatch.Scheduler(
+                arguments.scheduler, security, store.id, run_batch, SCHEDULER_WAIT_S, tell
+            ).attempt
+        ended = dispatch.run(todo, attempt, retries, progress.error, progress_of(progress, len(todo)))
+    done, failed = ended.done, ended.failed
     there = len(tapes) - done - len(failed)
     if arguments.json:
         print_json({"ingested": done, "there": there, "failed": failed})
     else:
         print(f"{done:,} traces ingested, {there:,} were there before, {len(failed):,} not. Store {store.url}")
     return 1 if failed else 0
-
-
-def _here(outcomes: "Iterator[Outcome]", count: int, progress: WorkProgress) -> tuple[int, dict[str, str]]:
-    """The number of ingested traces, and why other traces failed. Failures are reported at once."""
-    done, failed = 0, dict[str, str]()
-    for number, outcome in enumerate(outcomes, 1):
-        done += len(outcome.done)
-        failed |= outcome.failed
-        for line in outcome.failed.values():
-            progress.error(line)
-        progress.update(f"{done:,} traces", number / count)
-    return done, failed
-
-
-def _by_scheduler(
-    arguments: argparse.Namespace, store: "Store", todo: "list[Batch]", progress: WorkProgress
-) -> tuple[int, dict[str, str]]:
-    from heaptape.fleet.cluster import security_of
-    from heaptape.fleet.dispatch import Dispatch
-    from heaptape.fleet.worker import Ended
-
-    taken = 0
-
-    def on_done(batch: "Batch", ended: "Ended") -> None:
-        nonlocal taken
-        taken += 1
-        progress.update(f"{ended.done:,} traces", taken / len(todo))
-
-    security = security_of(arguments.scheduler, arguments.keys)
-    from heaptape.fleet.dask_worker import run_batch
-
-    dispatch = Dispatch(run_batch, store.id, arguments.retries, SCHEDULER_WAIT_S, progress.note, on_done)
-    ended = dispatch.run(todo, arguments.scheduler, security)
-    return ended.done, ended.failed
 
 
 def _query_arguments(parser: argparse.ArgumentParser) -> None:
@@ -138,7 +150,7 @@ def _query(arguments: argparse.Namespace) -> int:
     needed()
     import sys
 
-    from heaptape.fleet.query import query
+    from heaptape.fleet.dataset import query
     from heaptape.fleet.store import open_store
 
     sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
@@ -256,32 +268,34 @@ def _report(arguments: argparse.Namespace) -> int:
     return 0
 
 
-INGEST = Subcommand(
-    "profile traces into the store's dataset",
-    "Counts what each trace asks of an allocator, once, and keeps it as Parquet: features, histogram of sizes and "
-    "lifetimes, call stacks. A trace that is there is not counted again, so the same command continues where it was "
-    "stopped.",
-    _ingest_arguments,
-    _ingest,
-)
-QUERY = Subcommand(
-    "ask the store's tables in SQL",
-    "Runs one query (DuckDB) on the tables traces, histogram, sites and cells; docs/use/FLEET.md lists their columns. "
-    "It can read nothing else, and changes nothing.",
-    _query_arguments,
-    _query,
-)
-CHOOSE = Subcommand(
-    "which recordings stand for all",
-    "Chooses recordings that stand for all that were ingested, each with its weight, and prints the error made, where "
-    "the store has exact cells of all of them.",
-    _choose_arguments,
-    _choose,
-)
-REPORT = Subcommand(
-    "workloads x candidates as one page",
-    "Writes one HTML page: each workload on each candidate, the best per workload, the best single choice for all, "
-    "what it would save over the fleet, and outliers.",
-    _report_arguments,
-    _report,
-)
+SUBCOMMANDS = {
+    "ingest": Subcommand(
+        "profile traces into the store's dataset",
+        "Counts what each trace asks of an allocator, once, and keeps it as Parquet: features, histogram of sizes and "
+        "lifetimes, call stacks. A trace that is there is not counted again, so the same command continues where it "
+        "was stopped.",
+        _ingest_arguments,
+        _ingest,
+    ),
+    "query": Subcommand(
+        "ask the store's tables in SQL",
+        "Runs one query (DuckDB) on the tables traces, histogram, sites and cells; docs/use/FLEET.md lists their "
+        "columns. It can read nothing else, and changes nothing.",
+        _query_arguments,
+        _query,
+    ),
+    "choose": Subcommand(
+        "which recordings stand for all",
+        "Chooses recordings that stand for all that were ingested, each with its weight, and prints the error made, "
+        "where the store has exact cells of all of them.",
+        _choose_arguments,
+        _choose,
+    ),
+    "report": Subcommand(
+        "workloads x candidates as one page",
+        "Writes one HTML page: each workload on each candidate, the best per workload, the best single choice for all, "
+        "what it would save over the fleet, and outliers.",
+        _report_arguments,
+        _report,
+    ),
+}

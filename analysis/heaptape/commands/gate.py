@@ -11,7 +11,7 @@ from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
-    from heaptape.gate.compared import Pairing
+    from heaptape.gate.gate import Pairing
     from heaptape.gate.minimise import Limits
     from heaptape.run.registry import Choice
 
@@ -77,16 +77,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compares, prints the table, minimises tapes whose figures are worse. Returns 1 if anything failed."""
-    from heaptape.gate import artefact, corpus, gate
+    from heaptape.gate import gate, minimise
 
     pairing, limits = _pairing(arguments), limits_of(arguments, "gate")
     try:
-        files = corpus.find(arguments.corpus)
+        files = gate.find(arguments.corpus)
     except HeaptapeError as error:
         raise UsageError(f"gate: {error}") from None
     for output in filter(None, (arguments.output, arguments.junit)):
         check_writable(output)
-    artefact.check_folder(Path(arguments.artefacts))
+    minimise.check_folder(Path(arguments.artefacts))
     with replaying.work() as work:
         results = gate.compare_all(
             files,
@@ -109,8 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _pairing(arguments: argparse.Namespace) -> "Pairing":
-    from heaptape.gate.compared import Pairing
     from heaptape.gate.condition import parse_tolerances
+    from heaptape.gate.gate import Pairing
 
     old, new = choose_pair(arguments, "gate")
     return Pairing(old, new, parse_tolerances(arguments.tolerate), arguments.timeout)
@@ -138,7 +138,7 @@ def limits_of(arguments: argparse.Namespace, command: str) -> "Limits":
 
 def _write(data: dict, arguments: argparse.Namespace) -> None:
     from heaptape.common.tables import render
-    from heaptape.gate.artefact import junit_xml
+    from heaptape.gate.minimise import junit_xml
     from heaptape.show.tables.decision_tables import gate_tables
 
     if arguments.output:

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from heaptape.gate import artefact
+    from heaptape.gate import minimise
     from heaptape.gate.condition import parse
     from heaptape.gate.minimise import ENDINGS, Minimiser, Question, in_words
     from heaptape.run import replay
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     question = Question(condition, *gate.choose_pair(arguments, "minimise"))
     limits = gate.limits_of(arguments, "minimise")
     folder = Path(arguments.output or f"{replaying.name_of(arguments.input)}.minimised")
-    artefact.check_folder(folder)
+    minimise.check_folder(folder)
     with replaying.work() as work:
         workload = replay.prepare(arguments.input, arguments.home, work.scratch)
         minimiser = Minimiser(workload, question, arguments.home, work.scratch, limits)
@@ -49,10 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             minimiser.run()
         finally:  # interrupted or not
-            artefact.write(folder, arguments.input, minimiser)
+            minimise.write(folder, arguments.input, minimiser)
     result = minimiser.result
     print(
-        f"{folder / artefact.TAPE}: {result.pair.events:,} of {result.whole.events:,} events; "
+        f"{folder / minimise.TAPE}: {result.pair.events:,} of {result.whole.events:,} events; "
         f"{in_words(question, result.pair)}; {ENDINGS[result.why]}"
     )
     return 0

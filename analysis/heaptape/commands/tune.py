@@ -97,11 +97,11 @@ class Request:
 
 def run(arguments: argparse.Namespace) -> int:
     """Searches, writes the results, prints them. Returns 130 if interrupted."""
-    from heaptape.tune import store
+    from heaptape.tune import trials
 
     _check(arguments)
     request = _request(arguments)
-    store.require_optuna()
+    trials.require_optuna()
     check_writable(request.output)
     data, interrupted = _searched(request, arguments)
     write_json(request.output, data)  # before live runs, which may fail
@@ -159,10 +159,9 @@ def _request(arguments: argparse.Namespace) -> Request:
 def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bool]:
     """The answer, and whether Ctrl-C ended the search."""
     from heaptape.run import replay
-    from heaptape.tune import store
     from heaptape.tune.answer import answer
     from heaptape.tune.search import Search
-    from heaptape.tune.trials import Trials
+    from heaptape.tune.trials import Trials, opened
 
     with replaying.work() as work:
         prepared = {}
@@ -172,7 +171,7 @@ def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bo
             prepared[name] = replay.prepare(source, arguments.home, folder)
         trials = Trials(prepared, request.space, request.goals, arguments.home)
         about = _about(request)
-        with store.opened(request.storage, about, len(request.goals.objectives), request.space) as kept:
+        with opened(request.storage, about, len(request.goals.objectives), request.space) as kept:
             search = Search(request.space, request.goals, trials, kept, request.seed)
             interrupted = _run(search, _bounds(request, arguments), work)
             if not any(not point.settings and not point.error for point in kept.points):

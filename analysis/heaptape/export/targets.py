@@ -112,9 +112,11 @@ def _writers(home: Home) -> "dict[str, Callable[[Trace, Path], None]]":
 
 def _write_hdf5(trace: "Trace", path: Path) -> None:
     try:
-        from heaptape.export.hdf5 import write_hdf5
+        import h5py  # noqa: F401
     except ImportError as error:
         raise HeaptapeError("hdf5: its Python package is missing: pip install 'heaptape[export]'") from error
+    from heaptape.export.tables import write_hdf5
+
     write_hdf5(trace, path)
 
 

@@ -7,7 +7,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from heaptape.fleet.query import Frames
+    from heaptape.fleet.dataset import Frames
 
 
 def frames(store: str) -> "Frames":
@@ -17,7 +17,7 @@ def frames(store: str) -> "Frames":
     >>> import heaptape
     >>> heaptape.fleet.frames("fleet").traces[["name", "ops"]]  # doctest: +SKIP
     """
-    from heaptape.fleet.query import Frames
+    from heaptape.fleet.dataset import Frames
     from heaptape.fleet.store import open_store
 
     return Frames(open_store(store))

@@ -14,7 +14,7 @@ import pandas as pd
 from heaptape.common.errors import UsageError
 from heaptape.fleet.dataset import FEATURES
 from heaptape.fleet.matrix import FIGURES as FLEET_FIGURES
-from heaptape.fleet.prepare import source_of
+from heaptape.fleet.plan import source_of
 from heaptape.fleet.store import Store, is_exact
 
 # Medoids are searched among at most this many traces of a stratum, drawn at random: the distances of all pairs are in

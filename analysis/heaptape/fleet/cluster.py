@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A fleet's processes, by Dask: the scheduler, its workers, and both on this machine for one command.
+"""A fleet's processes, by Dask: the scheduler and its workers.
 
 Connections are TLS with the fleet's own keys; plain TCP is for the loopback interface only. Dask sends functions as
 pickles, so whoever has the keys can run anything on scheduler and workers.
@@ -11,7 +11,7 @@ import datetime
 import ipaddress
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -19,22 +19,24 @@ from urllib.parse import urlsplit
 from heaptape.common.connections import outlive_peers
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import replace_whole
-from heaptape.fleet.files import MISSING
+from heaptape.fleet.dispatch import Outcome
+from heaptape.fleet.files import MISSING, StoreError
+from heaptape.fleet.machine import engine_hash, scratch_of
+from heaptape.fleet.plan import Task
+from heaptape.fleet.worker import Worker
 
 if TYPE_CHECKING:
-    from distributed import LocalCluster, WorkerPlugin
     from distributed.security import Security
+
+    from heaptape.fleet.ingest import Batch
 
 AUTHORITY, CERTIFICATE, KEY = "authority.pem", "member.pem", "member.key"
 YEARS = 10
 ANY_PORT = "127.0.0.1:0"
-RESTARTS, LONGEST_WAIT_S = 20, 30
+RECONNECT_S = 2.0
 # worker-ttl: after this silence a worker is given up, and its tasks are run by others. no-workers-timeout: a task that
 # no worker can run comes back to the command. http.routes: no web pages. profile: it would disturb timed passes.
-# Nannies put pre-spawn variables into this process and their workers, MALLOC_TRIM_THRESHOLD_ among them, which changes
-# what glibc's malloc does in replays: none.
 SETTINGS = {
-    "distributed.nanny.pre-spawn-environ": {},
     "distributed.scheduler.worker-ttl": "60s",
     "distributed.scheduler.no-workers-timeout": "30s",
     "distributed.scheduler.http.routes": [],
@@ -161,83 +163,84 @@ def serve_scheduler(address: str, keys: str | None, tell: Callable[[str], None])
     until_ended(serve)
 
 
-@contextlib.contextmanager
-def local_cluster(
-    start: "WorkerPlugin", resources: Mapping[str, float], workers: int, tell: Callable[[str], None]
-) -> "Iterator[tuple[str, Security, Callable[[], bool]]]":
-    """(address, security, is a worker left?) of a scheduler and workers on this machine, of one thread each, that run
-    within the context and end with this process, however that ends. They communicate over the loopback interface by TLS
-    with temporary keys, so that other users of the machine can't submit work. A worker that dies is reported and
-    started again.
-    """
-    configure()
-    from distributed import LocalCluster
-    from distributed.security import Security
+class Member:
+    """This process as a worker of one store, between two losses of its scheduler."""
 
-    deaths = _Deaths(tell)
-    nanny = logging.getLogger("distributed.nanny")
-    nanny.setLevel(logging.INFO)
-    nanny.addHandler(deaths)
-    nanny.propagate = False
+    worker: Worker | None = None
+
+
+def _member(store: str) -> Worker:
+    """Raises HeaptapeError where this process's worker is of another store than the one of this id."""
+    if Member.worker is None or Member.worker.store.id != store:
+        raise HeaptapeError("a worker has another store")
+    return Member.worker
+
+
+def run_cells(store: str, task: Task) -> Outcome:
+    """Runs a task on the Dask worker that this process is."""
+    from distributed import get_worker
+
+    outcome = _member(store).run(task)
+    outcome.worker = get_worker().address
+    return outcome
+
+
+def run_batch(store: str, batch: "Batch") -> Outcome:
+    """Ingests traces on the Dask worker that this process is."""
+    from heaptape.fleet import ingest  # loads Arrow, which cells do without
+
+    worker = _member(store)
     try:
-        cluster = LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            protocol="tls://",
-            security=Security.temporary(),
-            dashboard_address=None,
-            scheduler_kwargs={"dashboard_address": ANY_PORT},
-            memory_limit=0,
-            resources=resources,
-            plugins=(start,),
-            silence_logs=logging.CRITICAL,
-        )
-    except RuntimeError as error:
-        raise HeaptapeError(f"no worker starts on this machine: {error.__cause__ or error}") from None
-    deaths.cluster = cluster
-    with cluster:
-        try:
-            yield cluster.scheduler_address, cluster.security, deaths.is_any_left
-        finally:
-            deaths.cluster = None
-            nanny.removeHandler(deaths)
+        return ingest.ingest(worker.store, batch, ingest.stored_traces(worker.store, batch.run), worker.home)
+    except StoreError as error:
+        return Outcome(retry=str(error))
 
 
-class _Deaths(logging.Handler):
-    """Reports workers of this machine that died. A nanny starts its worker again, but gives it up if it dies while it
-    starts: then it is started from here, after increasing waits, RESTARTS times at most.
+def serve_worker(
+    address: str,
+    keys: str | None,
+    make: Callable[[], Worker],
+    threads: int,
+    memory_bytes: int,
+    tell: Callable[[str], None],
+) -> None:
+    """Runs a worker until it is ended: it connects, and reconnects when the scheduler comes back. `make`: called for
+    each connection. `tell`: called with a line each time.
     """
+    security = security_of(address, keys)
+    import distributed
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        super().__init__()
-        self._tell = tell
-        self._tasks: set[asyncio.Task] = set()
-        self.cluster: LocalCluster | None = None
+    host = urlsplit(address).hostname or ""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        message = record.getMessage()
-        if message.startswith("Worker process"):
-            self._tell(f"{message}: started again")
-        elif message.startswith("Failed to restart worker") and self.cluster and not self._tasks:
-            task = asyncio.get_running_loop().create_task(self._start_again(self.cluster))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+    async def once() -> None:
+        Member.worker = own = make()
+        # What its tasks may take: Dask places a task only where its store and its engine are; one that measures time
+        # runs alone.
+        places = dict.fromkeys((f"store {own.store.id}", f"engine {engine_hash(own.home)}"), threads)
+        with scratch_of(own.name), own.heartbeat():
+            async with distributed.Worker(
+                address,
+                host=host if is_loopback(host) else None,  # a worker for this machine only listens only on it
+                nthreads=threads,
+                resources={"timed": 1, "memory": memory_bytes, **places},
+                security=security,
+                dashboard_address=ANY_PORT,
+                memory_limit=0,
+            ) as worker:
+                tell(f"works for {address}")
+                try:
+                    await worker.finished()
+                finally:
+                    own.processes.end()
+        tell(f"{address} has gone: waiting for it")
 
-    def is_any_left(self) -> bool:
-        """Is a worker alive, or to be started again?"""
-        workers = self.cluster.workers.values() if self.cluster else []
-        return bool(self._tasks) or any(nanny.is_alive() for nanny in workers)
+    async def serve() -> None:
+        while True:
+            with contextlib.suppress(Exception):  # of whatever kind: it ends one connection, not the worker
+                await once()
+            await asyncio.sleep(RECONNECT_S)
 
-    async def _start_again(self, cluster: "LocalCluster") -> None:
-        for attempt in range(RESTARTS):
-            dead = [nanny for nanny in cluster.workers.values() if not nanny.is_alive()]
-            if not dead:
-                return
-            await asyncio.sleep(min(2**attempt, LONGEST_WAIT_S))
-            for nanny in dead:
-                with contextlib.suppress(Exception):  # of whatever kind: it is tried again
-                    await nanny.instantiate()
+    until_ended(serve)
 
 
 def until_ended(serve: Callable[[], Awaitable[None]]) -> None:

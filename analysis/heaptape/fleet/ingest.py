@@ -23,9 +23,9 @@ from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.scratch import scratch_folder
 from heaptape.fleet import dataset
+from heaptape.fleet.dispatch import Outcome
 from heaptape.fleet.files import is_local, located
 from heaptape.fleet.store import Store
-from heaptape.fleet.worker import Outcome
 from heaptape.profile.data import LIFETIMES, SITES
 from heaptape.run.replay import ROOM_BYTES
 from heaptape.tape.stack_names import stack_names
@@ -68,7 +68,7 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def resources(self) -> dict[str, float]:
-        """What it takes of a worker's (dispatch.py)."""
+        """What it takes of a worker's (dispatch.Scheduler)."""
         return {"memory": ROOM_BYTES}
 
 
@@ -106,10 +106,11 @@ def batches(tapes: Sequence[str], labels: Labels) -> list[Batch]:
     return [*made, Batch(tuple(here), labels, run)] if here else made
 
 
-def locally(store: Store, todo: Sequence[Batch], home: Home, workers: int) -> Iterator[Outcome]:
-    """The batches' outcomes, run by `workers` processes. Raises StoreError."""
+def locally(store: Store, home: Home, workers: int, todo: Sequence[Batch]) -> Iterator[tuple[Batch, Outcome]]:
+    """Each batch with its outcome, run by `workers` processes. Raises StoreError."""
     there = dataset.traces_in(store)
-    yield from forked.in_order(lambda number: ingest(store, todo[number], there, home), len(todo), workers)
+    outcomes = forked.in_order(lambda number: ingest(store, todo[number], there, home), len(todo), workers)
+    yield from zip(todo, outcomes, strict=True)
 
 
 @functools.lru_cache(maxsize=1)

@@ -13,16 +13,14 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
-
-import msgspec
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, cache_folder
 from heaptape.common.scratch import scratch_folder
+from heaptape.fleet.dispatch import Outcome
 from heaptape.fleet.files import StoreError
 from heaptape.fleet.machine import Cache, DamagedError, engine_hash, here_c_library, machine_for, machine_id
 from heaptape.fleet.plan import COMPANION_OF, Planned, Task
@@ -53,53 +51,6 @@ PLACE_BYTES = 240
 # The variables kept from a worker's environment: only those that the engine may need to start. Others would affect
 # instructions (an allocator that reads its settings searches all of them), or set allocators differently from the cell.
 KEPT = ("LD_LIBRARY_PATH", "PATH")
-
-
-class Outcome(msgspec.Struct):
-    """Outcome of a task. `done`: cells in the store. `failed`: cell -> why, already written to the store. `retry`: why
-    the other cells are worth another attempt; empty: they are not, or there are none. `machine_at_fault`: the attempt
-    should be on another machine. `worker`: its address, if it is Dask's.
-    """
-
-    done: list[str] = []
-    failed: dict[str, str] = {}
-    retry: str = ""
-    machine_at_fault: bool = False
-    seconds: float = 0.0
-    worker: str = ""
-
-
-class Named(Protocol):
-    """A unit of work. `keys`: of its parts."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def keys(self) -> list[str]: ...
-
-
-@dataclass
-class Ended:
-    """Outcome of a plan. `failed`: cell or task -> why, in words; `seconds`: of workers."""
-
-    done: int = 0
-    failed: dict[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
-
-    def count(self, outcome: Outcome, tell: Callable[[str], None]) -> None:
-        """Adds the outcome of one attempt, and tells of its failures. A block is done as a whole, or repeated."""
-        self.failed |= outcome.failed
-        self.seconds += outcome.seconds
-        if not outcome.retry:
-            self.done += len(outcome.done)
-        for reason in outcome.failed.values():
-            tell(reason)
-
-    def give_up(self, task: Named, reason: str, attempts: int) -> str:
-        """Counts a task that is not tried again. Returns the number of attempts in words."""
-        often = f"{attempts} attempts" if attempts > 1 else "1 attempt"
-        self.failed |= dict.fromkeys(task.keys, f"{task.name}: {reason} ({often})")
-        return often
 
 
 @dataclass
@@ -136,11 +87,10 @@ class Worker:
             outcome.retry = str(error)
         except (HeaptapeError, OSError) as error:
             outcome.retry, outcome.machine_at_fault = _line(error), True
-        outcome.seconds = time.monotonic() - begun
         with self._lock:
             self._done += len(outcome.done)
             self._failed += len(outcome.failed)
-            self._busy_s += outcome.seconds
+            self._busy_s += time.monotonic() - begun
         return outcome
 
     def report(self) -> None:

@@ -20,7 +20,7 @@ FIGURES = ("count", "mean", *SHARES, "max")
 NAMES = {
     "count": "calls", "mean": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9", "max": "max",
 }  # fmt: skip
-SUB_BITS = 5  # the histogram's buckets: 32 to the octave (replay/passes/time/histogram.h)
+SUB_BITS = 5  # the histogram's buckets: 32 to the octave (replay/passes/time/timing.h)
 
 
 def latency(files: Sequence[Results]) -> pd.DataFrame:

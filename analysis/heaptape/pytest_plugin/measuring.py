@@ -15,9 +15,16 @@ import pytest
 from _pytest.runner import runtestprotocol  # pytest has no public name for it; pytest-rerunfailures uses it likewise
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.pytest_plugin.results import Collected, Recording, site_lines
-from heaptape.pytest_plugin.spans import Limits, Lines, Span, limits_of
-from heaptape.pytest_plugin.surroundings import CRASHED, RECORDED
+from heaptape.pytest_plugin import CRASHED, RECORDED
+from heaptape.pytest_plugin.spans import (
+    Collected,
+    Limits,
+    Lines,
+    Recording,
+    Span,
+    limits_of,
+    site_lines,
+)
 
 SITES = 8
 NAME_BYTES = 200  # of a mark's 255

@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-from heaptape.pytest_plugin.surroundings import RECORDED, STANDARD_ERROR
+from heaptape.pytest_plugin import RECORDED, STANDARD_ERROR
 
 MARKER = (
     "heap(peak=None, growth=None, allocations=None, warm_up=None): limits of what a test acquires, by --heaptape: the "

@@ -16,8 +16,8 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.common.quantities import size
+from heaptape.pytest_plugin import CRASHED, RECORDED, RECORDER_SAYS, STANDARD_ERROR
 from heaptape.pytest_plugin.spans import read_spans
-from heaptape.pytest_plugin.surroundings import CRASHED, RECORDED, RECORDER_SAYS, STANDARD_ERROR
 
 # The recorder's lines where all went well; any other line is shown to the user.
 SUMMARY = re.compile(

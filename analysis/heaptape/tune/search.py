@@ -22,8 +22,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.tune import confirm
 from heaptape.tune.confirm import Judged, by_key, front, judged, winner
 from heaptape.tune.goals import Goals, Key, Settings, Space, key_of
-from heaptape.tune.store import Store, distributions
-from heaptape.tune.trials import CHECKED, CONFIRMED, Point, Trials
+from heaptape.tune.trials import CHECKED, CONFIRMED, Point, Store, Trials, distributions
 
 BATCH = 4
 MAX_TPE_PROPOSALS = 40  # proposals of TPE for one batch; further ones only repeat tried settings

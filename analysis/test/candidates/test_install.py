@@ -416,16 +416,16 @@ def test_a_candidate_without_aligned_functions_is_reported_by_install_and_list(p
 
 
 def test_every_recipe_has_its_table_in_the_registry_and_a_way_to_every_version():
-    from heaptape.candidates import catalogue
+    from heaptape.candidates import sources
 
     home = default_home()
     known = registry.load(home)
-    recipes = catalogue.load(home)
+    recipes = sources.load(home)
     assert {name for name, one in known.items() if one.candidate} < set(recipes) <= set(known)
     for name, recipe in recipes.items():
         for version in recipe.versions:
-            one = catalogue.choose(f"{name}@{version}", recipes)
+            one = sources.choose(f"{name}@{version}", recipes)
             assert one.version == version
             assert one.package
             assert one.release.release or recipe.registry == "debian"
-    assert catalogue.choose("mimalloc@2", recipes).version.startswith("2.")
+    assert sources.choose("mimalloc@2", recipes).version.startswith("2.")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from heaptape.common.home import default_home
-from heaptape.distil import measured, select
+from heaptape.distil import measured, plan
 from heaptape.distil.measured import cell_edges
 from heaptape.distil.plan import Cells, Kind, Planner
 from heaptape.tape.workload_format import read_workload
@@ -34,7 +34,7 @@ def random_cells(seed, count):
 @given(seed=st.integers(0, 1000), ops=st.integers(60, 20_000), per_window=st.integers(1, 9), wanted=st.integers(2, 40))
 def test_windows_stand_for_every_op_once(seed, ops, per_window, wanted):
     edges = cell_edges(ops)
-    windows = select.choose(random_cells(seed, len(edges) - 1), edges, select.Sampled(per_window, wanted, seed))
+    windows = plan.choose(random_cells(seed, len(edges) - 1), edges, plan.Sampled(per_window, wanted, seed))
     assert 1 <= len(windows.begin) <= wanted
     assert windows.begin[0] == 0
     assert (windows.begin[1:] >= windows.end[:-1]).all()
@@ -43,7 +43,7 @@ def test_windows_stand_for_every_op_once(seed, ops, per_window, wanted):
 
 def test_the_same_seed_chooses_the_same():
     edges = cell_edges(10_000)
-    one, other = (select.choose(random_cells(1, len(edges) - 1), edges, select.Sampled(2, 9, 5)) for _ in range(2))
+    one, other = (plan.choose(random_cells(1, len(edges) - 1), edges, plan.Sampled(2, 9, 5)) for _ in range(2))
     assert (one.begin == other.begin).all()
     assert (one.weight == other.weight).all()
 
@@ -52,18 +52,18 @@ def test_a_rare_window_that_is_unlike_the_rest_stands_for_itself():
     edges = cell_edges(20_000)
     cells = pd.DataFrame({"glibc": np.random.default_rng(2).normal(1000, 5, len(edges) - 1)})
     cells.loc[150] = 9000.0
-    windows = select.choose(cells, edges, select.Sampled(1, 8, 0))
+    windows = plan.choose(cells, edges, plan.Sampled(1, 8, 0))
     rare = np.flatnonzero(windows.begin == edges[150])
     assert len(rare) == 1
     assert windows.weight[rare[0]] == 1
 
 
 def test_the_sampling_error_is_that_of_the_weighted_windows_of_the_whole():
-    windows = select.Windows(np.array([0, 20]), np.array([10, 30]), np.array([1.0, 3.0]))
+    windows = plan.Windows(np.array([0, 20]), np.array([10, 30]), np.array([1.0, 3.0]))
     # 1 x 5 + 3 x 9 of 5 + 7 + 9 + 11
-    error = select.sampling_error(pd.Series([5, 7, 9, 11]), np.array([0, 10, 20, 30, 40]), windows)
+    error = plan.sampling_error(pd.Series([5, 7, 9, 11]), np.array([0, 10, 20, 30, 40]), windows)
     assert error == pytest.approx(100 * (32 / 32 - 1))
-    error = select.sampling_error(pd.Series([5, 7, 1, 11]), np.array([0, 10, 20, 30, 40]), windows)
+    error = plan.sampling_error(pd.Series([5, 7, 1, 11]), np.array([0, 10, 20, 30, 40]), windows)
     assert error == pytest.approx(100 * (8 / 24 - 1))
 
 
@@ -75,7 +75,7 @@ def test_what_an_allocator_costs_where_others_do_not_is_unseen():
     cells = pd.DataFrame({name: luck.normal(1000, 1, len(edges) - 1) for name in ("one", "like", "other")})
     cells.loc[100:120, "one"] *= 40
     families = {"one": "one", "like": "like", "other": "other"}
-    found = select.left_out(cells, edges, select.Sampled(1, 6, 0), families, none)
+    found = plan.left_out(cells, edges, plan.Sampled(1, 6, 0), families, none)
     assert abs(found.at["one", "unseen"]) > 5
     assert found.loc[["like", "other"], "unseen"].abs().max() < 1
     assert found.at["one", "sampling"] > abs(found.at["one", "unseen"])
@@ -84,7 +84,7 @@ def test_what_an_allocator_costs_where_others_do_not_is_unseen():
 def test_the_sampling_interval_is_that_of_the_variance_within_strata():
     """By hand: strata of 1 and 7, of 4 and 4 and 10, and of one window alone."""
     counts = pd.Series([1.0, 7.0, 4.0, 4.0, 10.0, 74.0])
-    found = select.sampling_interval(counts, 1, np.array([0, 0, 1, 1, 1, 2]))
+    found = plan.sampling_interval(counts, 1, np.array([0, 0, 1, 1, 1, 2]))
     assert found == pytest.approx(100 * 1.959964 * (2 * 1 * 18 + 3 * 2 * 12) ** 0.5 / 100)
 
 
@@ -105,7 +105,7 @@ def test_the_sampling_interval_covers_as_often_as_it_says():
         strata, sizes = np.unique(stratum, return_counts=True)
         drawn = [luck.choice(counts[stratum == one], times) for one in strata]
         errors = 100 * (sizes @ drawn / counts.sum() - 1)
-        covered += (np.abs(errors) <= select.sampling_interval(counts, 1, stratum)).sum()
+        covered += (np.abs(errors) <= plan.sampling_interval(counts, 1, stratum)).sum()
     assert 0.92 <= covered / (populations * times) <= 0.97
 
 
@@ -117,9 +117,9 @@ def test_the_sampling_interval_covers_an_allocator_by_which_no_window_was_chosen
         level = unseen.groupby(stratum).transform("mean")
         luck = np.random.default_rng(seed)
         known = pd.DataFrame({name: level * luck.normal(1, 0.02, len(level)) for name in ("one", "other")})
-        windows = select.choose(known, edges, select.Sampled(1, 12, seed))
-        error = select.sampling_error(unseen, edges, windows)
-        covered += abs(error) <= select.sampling_interval(unseen, 1, windows.stratum)
+        windows = plan.choose(known, edges, plan.Sampled(1, 12, seed))
+        error = plan.sampling_error(unseen, edges, windows)
+        covered += abs(error) <= plan.sampling_interval(unseen, 1, windows.stratum)
     assert 0.9 <= covered / tries < 1
 
 

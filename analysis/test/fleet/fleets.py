@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
-import psutil
 from heaptape.fleet.store import Store, open_store
 from heaptape.results.comparing.intervals import log_ratio
 
@@ -70,19 +69,6 @@ def started(*arguments: object, **options: object) -> Iterator[subprocess.Popen]
     finally:
         process.kill()
         process.communicate()
-
-
-def workers_of(process: subprocess.Popen | psutil.Process) -> list[psutil.Process]:
-    """The process's workers, which Dask's nannies spawn."""
-    found = []
-    for child in psutil.Process(process.pid).children(recursive=True):
-        try:
-            words = child.cmdline()
-        except psutil.Error:
-            continue
-        if any("spawn_main" in word for word in words):
-            found.append(child)
-    return found
 
 
 def pooled(results: pd.DataFrame, label: str, baseline: str) -> tuple[float, float]:

@@ -10,19 +10,17 @@ import heaptape
 import pandas as pd
 import pyarrow.parquet
 import pytest
+from distributed import LocalCluster
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.fleet import dask_worker, dataset, ingest
-from heaptape.fleet.cluster import local_cluster
-from heaptape.fleet.dask_worker import WorkerStart, run_batch
-from heaptape.fleet.dispatch import Dispatch
+from heaptape.fleet import cluster, dataset, dispatch, ingest
+from heaptape.fleet.dataset import query
 from heaptape.fleet.files import StoreError
 from heaptape.fleet.machine import Cache
 from heaptape.fleet.plan import read_plan_file
-from heaptape.fleet.query import query
 from heaptape.fleet.store import open_store
 from heaptape.fleet.worker import Worker
-from heaptape.gate import corpus
+from heaptape.gate import gate
 from heaptape.profile.data import profile
 
 from tests.support import HEAPTAPE_HERE, OUT, compile_c, import_text, published, record, refused, run, succeed
@@ -54,7 +52,7 @@ def names(store):
 def take(store, tapes, labels=None):
     """Ingests the traces in this process; returns each batch's outcome."""
     todo = ingest.batches([str(one) for one in tapes], labels or ingest.Labels())
-    return list(ingest.locally(store, todo, HERE, 1))
+    return [outcome for _, outcome in ingest.locally(store, HERE, 1, todo)]
 
 
 def test_a_row_says_what_the_profile_says(tapes, tmp_path):
@@ -219,11 +217,11 @@ def test_a_recording_has_its_program_build_machine_day_and_sites(tmp_path):
 
 def test_a_worker_takes_a_batch_of_its_own_store_only(tapes, tmp_path, monkeypatch):
     store = open_store(str(tmp_path / "s"), create=True)
-    monkeypatch.setattr(dask_worker, "_worker", Worker(store, HERE, Cache(tmp_path / "cache"), "worker"))
+    monkeypatch.setattr(cluster.Member, "worker", Worker(store, HERE, Cache(tmp_path / "cache"), "worker"))
     (batch,) = ingest.batches([str(one) for one in tapes[:2]], ingest.Labels())
     with pytest.raises(HeaptapeError, match="another store"):
-        run_batch("another", batch)
-    assert run_batch(store.id, batch).done == [str(one) for one in tapes[:2]]
+        cluster.run_batch("another", batch)
+    assert cluster.run_batch(store.id, batch).done == [str(one) for one in tapes[:2]]
     assert names(store) == ["t0.tape", "t1.tape"]
 
 
@@ -291,7 +289,7 @@ def test_a_choice_becomes_a_plan_that_replay_reads(tapes, tmp_path):
     assert output["errors"] == []
     found = read_plan_file(plan)
     assert sorted(found.tapes) == sorted(row["source"] for row in output["chosen"])
-    files = corpus.find(found.tapes)
+    files = gate.find(found.tapes)
     assert {str(files[name]): weight for name, weight in found.weights.items()} == {
         row["source"]: row["weight"] for row in output["chosen"]
     }
@@ -299,16 +297,20 @@ def test_a_choice_becomes_a_plan_that_replay_reads(tapes, tmp_path):
     refused(HEAPTAPE_HERE, "fleet", "choose", store, "-o", tmp_path / "sub" / "p.toml", says="write the plan above")
 
 
-def test_workers_of_a_scheduler_ingest_what_one_process_does(tapes, tmp_path):
+def test_workers_of_a_scheduler_ingest_what_one_process_does(tapes, tmp_path, monkeypatch):
     alone, store = open_store(str(tmp_path / "a"), create=True), open_store(str(tmp_path / "b"), create=True)
     take(alone, tapes)
     broken = tmp_path / "broken.tape"
     broken.write_bytes(b"heaptape")
     todo = ingest.batches([str(one) for one in (*tapes, broken)], ingest.Labels())
     told: list[str] = []
-    start = WorkerStart(store.url, HERE, 0)
-    with local_cluster(start, start.resources(1, 1 << 30), 1, told.append) as (address, security, is_any_left):
-        ended = Dispatch(run_batch, store.id, 0, 0, told.append, is_any_left=is_any_left).run(todo, address, security)
+    monkeypatch.setattr(cluster.Member, "worker", Worker(store, HERE, Cache(tmp_path / "cache"), "worker"))
+    cluster.configure()
+    options = {"n_workers": 1, "processes": False, "dashboard_address": None, "protocol": "tcp://"}
+    with LocalCluster(resources={"memory": 1 << 30, f"store {store.id}": 1}, **options) as workers:
+        address, tell = workers.scheduler_address, told.append
+        scheduler = dispatch.Scheduler(address, None, store.id, cluster.run_batch, 0, tell)
+        ended = dispatch.run(todo, scheduler.attempt, tell=tell)
     assert ended.done == 7
     assert list(ended.failed) == [str(broken)]
     assert str(broken) in told[0]

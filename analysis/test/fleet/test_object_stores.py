@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
-from heaptape.fleet import batch, frames
+from heaptape.fleet import dispatch, frames
 from heaptape.fleet.files import Files, StoreError
 from heaptape.fleet.machine import machine_id
 from heaptape.fleet.merge import merge
@@ -220,7 +220,7 @@ def test_a_worker_that_stood_still_while_another_did_its_task_changes_nothing_of
         if len(brought) == stops_at:
             assert plan(store, workloads[0], "--reps", 1, *others, passes=passes).status == 0
             worker = new_worker(open_store(store), default_home(), "another")
-            ended = batch.run(list(tasks_of(plans_of(worker.store))), worker)
+            ended = dispatch.run(tasks_of(plans_of(worker.store)), dispatch.here(worker.run, worker.processes))
             assert (ended.done, ended.failed) == (2, {})
             before.update({record.cell.key: record for record in worker.store.records()})
         return brings(self, record)

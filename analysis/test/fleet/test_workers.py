@@ -4,7 +4,6 @@ scheduler's death; only members connect. Long: storms of kills.
 """
 
 import contextlib
-import os
 import random
 import signal
 import sys
@@ -12,18 +11,10 @@ import time
 from pathlib import Path
 
 import pandas as pd
-import psutil
 import pytest
-from heaptape.common.errors import HeaptapeError
-from heaptape.common.home import default_home
-from heaptape.fleet import cluster
-from heaptape.fleet.cluster import local_cluster, make_keys
-from heaptape.fleet.dask_worker import WorkerStart, run_cells
-from heaptape.fleet.dispatch import Dispatch
-from heaptape.fleet.plan import plans_of
-from heaptape.fleet.store import open_store
+from heaptape.fleet.cluster import make_keys
 
-from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started, workers_of
+from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started
 from tests.support import call_heaptape, run
 
 NUMBER = 2
@@ -68,24 +59,12 @@ def ended_well(process):
     return errors
 
 
-@pytest.mark.parametrize(
-    ("workers", "kills"),
-    [(2, 1), pytest.param(1, 0, marks=pytest.mark.long), pytest.param(3, 12, marks=pytest.mark.long)],
-)
-def test_workers_of_any_number_give_the_same_figures_though_they_are_killed(
-    workers, kills, workloads, undisturbed, tmp_path
-):
-    store, chance = tmp_path / "s", random.Random(kills)
-    with replaying(store, workloads, "--scheduler", f"local={workers}", "--retries", "50") as process:
-        for kill in range(kills):
-            wait_for(lambda enough=1 + kill * CELLS // 16: len(cell_files(store)) >= enough, process)
-            alive = workers_of(process)
-            if alive:
-                chance.choice(alive).kill()
-        output = ended_well(process)
-    assert ("was killed by signal 9: started again" in output) == (kills > 0)
-    assert len(cell_files(store)) == CELLS
-    pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
+def test_this_process_gives_the_same_figures_whatever_it_runs_at_a_time(workloads, undisturbed, tmp_path):
+    for scheduler in ("local", "local=3"):
+        store = tmp_path / scheduler
+        with replaying(store, workloads, "--scheduler", scheduler) as process:
+            ended_well(process)
+        pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +121,25 @@ def fleet(keys, monkeypatch):
         yield address, worker
 
 
+@pytest.mark.parametrize(("workers", "kills"), [(2, 1), pytest.param(3, 12, marks=pytest.mark.long)])
+def test_workers_of_any_number_give_the_same_figures_though_they_are_killed(
+    workers, kills, fleet, keys, workloads, undisturbed, tmp_path
+):
+    address, worker = fleet
+    store, chance = tmp_path / "s", random.Random(kills)
+    plan(store, *workloads, passes=PASSES)
+    alive = [worker(store) for _ in range(workers)]
+    with replaying(store, workloads, "--scheduler", address, "--keys", keys, "--retries", "50") as process:
+        for kill in range(kills):
+            wait_for(lambda enough=1 + kill * CELLS // 16: len(cell_files(store)) >= enough, process)
+            number = chance.randrange(workers)
+            alive[number].kill()
+            alive[number] = worker(store)
+        ended_well(process)
+    assert len(cell_files(store)) == CELLS
+    pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
+
+
 def test_a_task_is_not_lost_with_the_only_worker_that_could_run_it(fleet, keys, workloads, undisturbed, tmp_path):
     """The other worker has another store, and so takes none of the tasks. The only one is killed with all of them."""
     address, worker = fleet
@@ -173,32 +171,6 @@ def test_a_worker_of_another_store_is_reported_and_nothing_is_run_there(fleet, k
     assert command.returncode == 1
     assert errors.count("given up after 2 attempts") == CELLS
     assert not cell_files(tmp_path / "other") + cell_files(tmp_path / "s")
-
-
-def test_a_local_worker_that_cannot_be_started_again_is_reported_and_ends_the_command(workloads, tmp_path, monkeypatch):
-    monkeypatch.setitem(cluster.SETTINGS, "distributed.scheduler.no-workers-timeout", "1s")
-    monkeypatch.setattr(cluster, "RESTARTS", 1)
-    store, lines = tmp_path / "s", []
-    plan(store, workloads[0])
-    opened = open_store(str(store))
-    (found,) = plans_of(opened)
-    start = WorkerStart(str(store), default_home(), 0)
-    with local_cluster(start, start.resources(1, 1 << 30), 1, lines.append) as (address, security, is_any_left):
-        (store / "store.json").write_text("{}")
-        (worker,) = workers_of(psutil.Process())
-        worker.kill()
-        dispatch = Dispatch(run_cells, opened.id, 0, 0, lines.append, is_any_left=is_any_left)
-        with pytest.raises(HeaptapeError, match="no worker is left"):
-            dispatch.run(list(found.tasks()), address, security)
-    assert f"Worker process {worker.pid} was killed by signal 9: started again" in lines
-
-
-def test_local_workers_set_nothing_that_a_malloc_reads(workloads, tmp_path):
-    plan(tmp_path / "s", workloads[0])
-    start = WorkerStart(str(tmp_path / "s"), default_home(), 0)
-    with local_cluster(start, start.resources(1, 1 << 30), 1, print):
-        (worker,) = workers_of(psutil.Process())
-        assert not [name for name in {**os.environ, **worker.environ()} if name.startswith("MALLOC_")]
 
 
 def test_nobody_else_may_connect(keys, workloads, undisturbed, tmp_path):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from heaptape.gate import compared
-from heaptape.gate.compared import MOST_RUNS, Compared, Pairing, Values
+from heaptape.gate import gate
 from heaptape.gate.condition import DEFAULT, parse_tolerances
+from heaptape.gate.gate import MOST_RUNS, Compared, Pairing, Values
 from heaptape.run.registry import Choice
 
 OLD, NEW = (Choice(name, "default", Path(), "", {}) for name in ("old", "new"))
@@ -26,7 +26,7 @@ class Bench:
 
 def compare(draw, tolerate="syscalls=0%"):
     bench, found = Bench(draw), Compared("made up", "")
-    compared._compare_pass(bench, Pairing(OLD, NEW, parse_tolerances(tolerate)), ["syscalls"], found)
+    gate._compare_pass(bench, Pairing(OLD, NEW, parse_tolerances(tolerate)), ["syscalls"], found)
     return bench, found
 
 

@@ -2,9 +2,8 @@
 """A sample as text: in any size of terminal, with figures in words that fit, and faults reported first."""
 
 import pytest
-from heaptape.top.lines import History, View, count, lines, sparkline
-from heaptape.top.recording import Memory, site_name
-from heaptape.top.sample import Reading, sample
+from heaptape.top.recording import Memory, Reading, sample, site_name
+from heaptape.top.screen import History, View, count, lines, sparkline
 
 
 def counts(time_s: float, scale: int, **more: object) -> dict:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from heaptape.run.registry import Allocator
 from heaptape.run.tunables import Tunable, Tunables
-from heaptape.tune import store
 from heaptape.tune.confirm import Judged
 from heaptape.tune.goals import Goals, Settings, Space, space_of
 from heaptape.tune.search import Budget, Search
-from heaptape.tune.trials import Point
+from heaptape.tune.trials import Point, Store, require_optuna
 
 if TYPE_CHECKING:
     import optuna
@@ -66,7 +65,7 @@ class Formula:
 
 def in_memory(objectives: int = 1) -> "optuna.Study":
     """Keeps a search for later starts, five times as fast as a file."""
-    store.require_optuna()
+    require_optuna()
     import optuna
 
     return optuna.create_study(directions=["minimize"] * objectives)
@@ -83,7 +82,7 @@ def search_in(
 ) -> tuple[list[Point], Judged | None]:
     """A search of `points` points: (its points, the winner). `kept`: the study that later starts continue."""
     space = space or planted_space()
-    storage = store.Store(kept or in_memory(len(goals.objectives)), space, Path("memory"))
+    storage = Store(kept or in_memory(len(goals.objectives)), space, Path("memory"))
     search = Search(space, goals, trials or Formula(), storage, seed)
     search.run(Budget(points, jobs=jobs))
     return storage.points, search.winner()

@@ -6,14 +6,14 @@ import sqlite3
 
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.tune import store
+from heaptape.tune import trials
 from heaptape.tune.trials import Point
 from tune.planted import planted_space
 
 
 def opened(path, about, objectives=1):
-    store.require_optuna()
-    with store.opened(path, about, objectives, planted_space()) as kept:
+    trials.require_optuna()
+    with trials.opened(path, about, objectives, planted_space()) as kept:
         return len(kept.points)
 
 
@@ -23,11 +23,11 @@ def test_points_are_there_again(tmp_path):
         Point({"a": "8"}, 3, {"w": {"rss-peak": 1 / 3}}, again=2),
         Point({"a": "1", "b": "nothing of the space"}, -1, error="killed"),
     ]
-    store.require_optuna()
-    with store.opened(tmp_path / "s", {}, 1, planted_space()) as kept:
+    trials.require_optuna()
+    with trials.opened(tmp_path / "s", {}, 1, planted_space()) as kept:
         for point in points:
             kept.keep(point, [1.0])
-    with store.opened(tmp_path / "s", {}, 1, planted_space()) as kept:
+    with trials.opened(tmp_path / "s", {}, 1, planted_space()) as kept:
         assert kept.points == points
 
 
@@ -57,9 +57,9 @@ def test_a_database_of_something_else_is_refused(tmp_path):
 
 
 def test_two_searches_do_not_share_a_file(tmp_path):
-    store.require_optuna()
+    trials.require_optuna()
     with (
-        store.opened(tmp_path / "s", {}, 1, planted_space()),
+        trials.opened(tmp_path / "s", {}, 1, planted_space()),
         pytest.raises(HeaptapeError, match="another search is using it"),
     ):
         opened(tmp_path / "s", {})
@@ -80,4 +80,4 @@ def test_without_optuna_the_command_that_installs_it_is_reported(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(HeaptapeError, match="^tune needs the Python package optuna: pip install optuna"):
-        store.require_optuna()
+        trials.require_optuna()

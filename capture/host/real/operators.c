@@ -2,7 +2,6 @@
 #include "capture/host/real/operators.h"
 
 #include "capture/host/real/real.h"
-#include "capture/host/real/symbols.h"
 
 #include <dlfcn.h>
 #include <errno.h>

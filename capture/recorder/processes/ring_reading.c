@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/processes/ring_reading.h"
+#include "capture/recorder/processes/recorded_process.h"
 
-#include "capture/recorder/processes/process_state.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"
 #include "core/trace/layout.h"

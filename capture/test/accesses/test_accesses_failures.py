@@ -171,29 +171,6 @@ def program_of(trace: Path) -> str:
         return opened.info["program"]
 
 
-def make_program(path: Path, kind: str) -> Path:
-    program = compile_c(path, "int main(void) { return 0; }", *(["-static"] if kind == "static" else []))
-    if kind == "setuid":
-        os.chown(program, 1, 1)
-        program.chmod(0o4755)
-    if kind == "32 bits":
-        image = bytearray(program.read_bytes())
-        image[4] = 1  # EI_CLASS
-        program.write_bytes(image)
-    return program
-
-
-@pytest.mark.parametrize("kind", ["static", "32 bits", "setuid"])
-def test_a_program_that_cannot_be_recorded_is_refused_in_one_line(tmp_path, kind):
-    if kind == "setuid" and os.getuid() != 0:
-        pytest.skip("needs root to give a file to another user")
-    done = run(RECORD, "-o", tmp_path / "a.tape", "--accesses", "--", make_program(tmp_path / "program", kind))
-    assert done.status == 1
-    assert len(done.stderr.splitlines()) == 1, done.stderr
-    assert kind in done.stderr
-    assert not list(tmp_path.glob("*.tape"))
-
-
 def test_a_child_that_valgrind_cannot_run_is_named_and_the_others_are_recorded(planted, tmp_path):  # noqa: F811
     script = '"$1"; echo $?; "$2" objects; echo $?'
     program = OUT / "test-programs" / "unknown_instruction"
@@ -210,7 +187,7 @@ def test_a_child_that_valgrind_cannot_run_is_named_and_the_others_are_recorded(p
 
 
 def test_a_static_child_runs_unrecorded(tmp_path):
-    static = make_program(tmp_path / "static", "static")
+    static = compile_c(tmp_path / "static", "int main(void) { return 0; }", "-static")
     done = run(RECORD, "-o", tmp_path / "a.tape", "--accesses", "--", "sh", "-c", '"$1"; echo $?', "sh", static)
     assert done.status == 0, done.stderr
     assert done.stdout.split() == ["0"]

@@ -2,6 +2,7 @@
 """A running program, and recorders that are attached to it."""
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -38,6 +39,7 @@ class Worker:
             [*under, programs[0], str(threads), programs[1], *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self.pid = self.process.pid
+        self.code: list[bytes] = []  # of an executable with an allocator, before anything was redirected
         self.obey("c")
 
     def ask(self, command: str) -> None:
@@ -79,6 +81,62 @@ def workers(programs: tuple[Path, Path]) -> Iterator[Callable[..., Worker]]:
         one.process.wait()
 
 
+def library_mappings(pid: int | str) -> list[str]:
+    return [line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if "libheaptape-attach.so" in line]
+
+
+def gate_mappings(pid: int | str) -> list[str]:
+    """Code without a file: the program itself has none."""
+    return [line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if re.search(r" r-xp .* 0 *$", line)]
+
+
+def redirected_references(pid: int | str, mapped: Callable[[int | str], list[str]] = library_mappings) -> int:
+    """Words in the objects' writable and sealed memory that point into what is `mapped`, our library as a rule; its own
+    objects are left out.
+    """
+    lines = mapped(pid)
+    if not lines:
+        return 0
+    ours = [tuple(int(part, 16) for part in line.split()[0].split("-")) for line in lines]
+    low, high = min(begin for begin, _ in ours), max(end for _, end in ours)
+    count = 0
+    with Path(f"/proc/{pid}/mem").open("rb", 0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            words = line.split()
+            if len(words) < 6 or "/" not in words[5] or "libheaptape-attach" in words[5] or "r" not in words[1]:
+                continue
+            begin, end = (int(part, 16) for part in words[0].split("-"))
+            memory.seek(begin)
+            try:
+                data = memory.read(end - begin)
+            except OSError:  # a fork child that attaches unmapped that memory between the two reads
+                return redirected_references(pid, mapped)
+            values = memoryview(data[: len(data) // 8 * 8]).cast("Q")
+            count += sum(low <= value < high for value in values) if "ld-linux" not in words[5] else 0
+    return count
+
+
+def text(pid: int) -> list[bytes]:
+    """The executable's code, as it is in memory."""
+    program, code = str(Path(f"/proc/{pid}/exe").readlink()), []
+    with Path(f"/proc/{pid}/mem").open("rb", 0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            words = line.split()
+            if words[-1] == program and "x" in words[1]:
+                begin, end = (int(part, 16) for part in words[0].split("-"))
+                memory.seek(begin)
+                code.append(memory.read(end - begin))
+    assert code
+    return code
+
+
+def is_redirected(program: Worker, pid: int | str = "") -> bool:
+    """Do references of the program, or of its fork child, lead to our library, or functions of its allocator?"""
+    if program.code:
+        return text(int(pid or program.pid)) != program.code
+    return redirected_references(pid or program.pid) > 0
+
+
 class Attached:
     """A recorder that has begun to record a process."""
 
@@ -112,7 +170,7 @@ class Attached:
         wait_until(lambda: self.trace.exists() and self.trace.stat().st_size > least_bytes)
         return self.stop()
 
-    def keeper(self) -> int:
+    def restorer(self) -> int:
         """The process that redirects."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         assert len(children) == 1, children

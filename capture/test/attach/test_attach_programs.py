@@ -19,8 +19,6 @@ import pytest
 from capture.test.attach.attached import Attached, running
 from tests.support import check
 
-pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is for x86-64 only")
-
 PYTHON = """
 import threading
 def run():

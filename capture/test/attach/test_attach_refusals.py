@@ -12,7 +12,6 @@ import pytest
 
 from tests.support import RECORD, compile_c, refused
 
-pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="attaching is for x86-64 only")
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can make such a process")
 HANG_S = 60  # bounds a hang, and is not a claim
 NOBODY = 65534

@@ -111,28 +111,6 @@ static int handler_host(void) {
   return 0;
 }
 
-struct handler_seen {
-  uint64_t last[2]; /* the object that the handler, or the code after it, has just been given */
-  int allocated[2], freed[2];
-};
-
-static void handler_count(void *context, uint32_t thread, const struct trace_event *event) {
-  struct handler_seen *seen = context;
-  bool after = event->size_bytes == HANDLER_AFTER_BYTES;
-  if (thread != 0)
-    return;
-  if ((event->call & CALL_ID_MASK) == CALL_malloc && (after || event->size_bytes == HANDLER_HANDLER_BYTES)) {
-    seen->allocated[after]++;
-    seen->last[after] = event->acquired;
-  }
-  for (int i = 0; i < 2 && (event->call & CALL_ID_MASK) == CALL_free; i++) {
-    if (event->released && event->released == seen->last[i]) {
-      seen->freed[i]++;
-      seen->last[i] = 0;
-    }
-  }
-}
-
 static int handler_test(void) {
   if (!CAN_STEP)
     return puts("instructions can be stepped through on x86-64 alone"), 77;
@@ -142,13 +120,13 @@ static int handler_test(void) {
   for (int i = 0; i < 2; i++)
     CHECK(file && fscanf(file, "%d %d", &steps[i], &allocations[i]) == 2, "calls");
   fclose(file);
-  struct handler_seen seen = {0};
-  read_trace("t.tape", handler_count, &seen);
+  struct pairs seen[] = {{.size_bytes = HANDLER_HANDLER_BYTES}, {.size_bytes = HANDLER_AFTER_BYTES}, {0}};
+  read_trace("t.tape", count_pairs, seen);
   int after = 3 * (steps[0] + steps[1]);
-  CHECK(seen.allocated[0] == allocations[1] && seen.freed[0] == allocations[1], "handler: %d, %d of %d",
-        seen.allocated[0], seen.freed[0], allocations[1]);
-  CHECK(seen.allocated[1] == after && seen.freed[1] == after, "after it: %d, %d of %d", seen.allocated[1],
-        seen.freed[1], after);
+  CHECK(seen[0].acquired == allocations[1] && seen[0].released == allocations[1], "handler: %ld, %ld of %d",
+        seen[0].acquired, seen[0].released, allocations[1]);
+  CHECK(seen[1].acquired == after && seen[1].released == after, "after it: %ld, %ld of %d", seen[1].acquired,
+        seen[1].released, after);
   return 0;
 }
 
@@ -267,34 +245,16 @@ static int slots_host(void) {
   return 0;
 }
 
-struct slots_seen {
-  uint64_t last;
-  long allocated, freed, main;
-};
-
-static void slots_count(void *context, uint32_t thread, const struct trace_event *event) {
-  struct slots_seen *seen = context;
-  (void)thread;
-  if ((event->call & CALL_ID_MASK) == CALL_malloc && event->size_bytes == FILL_BYTES) {
-    seen->allocated++;
-    seen->last = event->acquired;
-  } else if ((event->call & CALL_ID_MASK) == CALL_free && event->released && event->released == seen->last) {
-    seen->freed++;
-    seen->last = 0;
-  } else if ((event->call & CALL_ID_MASK) == CALL_calloc && event->size_bytes == SLOTS_MAIN_BYTES) {
-    seen->main++;
-  }
-}
-
 static int slots_test(void) {
   if (!CAN_STEP)
     return puts("instructions can be stepped through on x86-64 alone"), 77;
   CHECK(record_self(NULL) == 0, "the host failed");
-  struct slots_seen seen = {0};
-  struct recorded recorded = read_trace("t.tape", slots_count, &seen);
+  struct pairs seen[] = {{.size_bytes = FILL_BYTES}, {0}};
+  struct recorded recorded = read_trace("t.tape", count_pairs, seen);
+  long callocs = (long)count_events("t.tape", CALL_calloc, SLOTS_MAIN_BYTES);
   long fills = ((long)LAST * (LEVELS + 1) + 1) * FILL, calls = 2 * LAST * LEVELS;
-  CHECK(seen.allocated == fills && seen.freed == fills, "%ld, %ld of %ld", seen.allocated, seen.freed, fills);
-  CHECK(seen.main + (long)recorded.dropped >= calls, "%ld recorded and %llu dropped of %ld", seen.main,
+  CHECK(seen->acquired == fills && seen->released == fills, "%ld, %ld of %ld", seen->acquired, seen->released, fills);
+  CHECK(callocs + (long)recorded.dropped >= calls, "%ld recorded and %llu dropped of %ld", callocs,
         (unsigned long long)recorded.dropped, calls);
   CHECK(recorded.dropped > 0, "no call was interrupted where it was meant");
   return 0;
@@ -341,102 +301,12 @@ static int longjmp_host(void) {
   return 0;
 }
 
-struct longjmp_seen {
-  uint64_t object;
-  int allocated, freed;
-};
-
-static void longjmp_count(void *context, uint32_t thread, const struct trace_event *event) {
-  struct longjmp_seen *seen = context;
-  if (thread != 0)
-    return;
-  if (event->size_bytes == LONGJMP_AFTER_BYTES) {
-    seen->allocated++;
-    seen->object = event->acquired;
-  } else if ((event->call & CALL_ID_MASK) == CALL_free && event->released && event->released == seen->object) {
-    seen->freed++;
-    seen->object = 0;
-  }
-}
-
 static int longjmp_test(void) {
   record_self_on_bump();
-  struct longjmp_seen seen = {0, 0, 0};
-  struct recorded recorded = read_trace("t.tape", longjmp_count, &seen);
+  struct pairs seen[] = {{.size_bytes = LONGJMP_AFTER_BYTES}, {0}};
+  struct recorded recorded = read_trace("t.tape", count_pairs, seen);
   CHECK(recorded.dropped == 0, "%llu dropped", (unsigned long long)recorded.dropped);
-  CHECK(seen.allocated == AFTER && seen.freed == AFTER, "%d, %d of %d", seen.allocated, seen.freed, AFTER);
-  return 0;
-}
-
-/* A program of two threads, killed with SIGKILL at a random moment, ten times: every call that had returned (each
-   thread counts its own in shared memory) is in the trace, and at most one more per thread. */
-
-enum { KILLS = 10, SIGKILL_BYTES = 48 };
-
-static volatile unsigned long *returned; /* per thread, a cache line apart */
-
-static unsigned long *map_returned(void) {
-  FILE *file = fopen("returned", "a+");
-  CHECK(file && ftruncate(fileno(file), 4096) == 0, "returned");
-  void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
-  fclose(file);
-  return memory;
-}
-
-static void *run(void *context) {
-  volatile unsigned long *mine = context;
-  for (;;) {
-    void *object = keep(malloc(SIGKILL_BYTES));
-    ++*mine;
-    free(keep(object));
-    ++*mine;
-  }
-  return NULL;
-}
-
-static int sigkill_host(void) {
-  returned = map_returned();
-  pthread_t threads[2];
-  for (int i = 0; i < 2; i++)
-    pthread_create(&threads[i], NULL, run, (void *)&returned[16 * i]);
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  struct timespec pause = {0, 1000000 + (now.tv_nsec ^ getpid() * 7919L) % 30000000};
-  nanosleep(&pause, NULL);
-  kill(getpid(), SIGKILL);
-  return 1;
-}
-
-struct sigkill_seen {
-  uint64_t object[3];
-  unsigned long events[3];
-};
-
-static void sigkill_count(void *context, uint32_t thread, const struct trace_event *event) {
-  struct sigkill_seen *seen = context;
-  CHECK(thread < 3, "thread %u", thread);
-  int id = event->call & CALL_ID_MASK;
-  if (id == CALL_malloc && event->size_bytes == SIGKILL_BYTES)
-    seen->object[thread] = event->acquired;
-  else if (id != CALL_free || event->released != seen->object[thread])
-    return;
-  seen->events[thread]++;
-}
-
-static int sigkill_test(void) {
-  for (int kill = 0; kill < KILLS; kill++) {
-    unlink("returned");
-    int status = record_self(NULL);
-    CHECK(status >> 8 == 128 + SIGKILL, "status %x", status);
-    returned = map_returned();
-    struct sigkill_seen seen = {{0}, {0}};
-    struct recorded recorded = read_trace("t.tape", sigkill_count, &seen);
-    CHECK(!recorded.truncated && strcmp(recorded.end, "killed") == 0, "end %s", recorded.end);
-    unsigned long calls[2] = {returned[0], returned[16]};
-    unsigned long found = seen.events[0] + seen.events[1] + seen.events[2];
-    CHECK(found >= calls[0] + calls[1] && found <= calls[0] + calls[1] + 2, "%lu events of %lu + %lu calls", found,
-          calls[0], calls[1]);
-  }
+  CHECK(seen->acquired == AFTER && seen->released == AFTER, "%ld, %ld of %d", seen->acquired, seen->released, AFTER);
   return 0;
 }
 
@@ -490,23 +360,6 @@ static int anywhere_host(void) {
   return 0;
 }
 
-struct anywhere_seen {
-  uint64_t last;
-  int allocated, freed;
-};
-
-static void anywhere_count(void *context, uint32_t thread, const struct trace_event *event) {
-  struct anywhere_seen *seen = context;
-  (void)thread;
-  if (event->size_bytes == ANYWHERE_BYTES) {
-    seen->allocated++;
-    seen->last = event->acquired;
-  } else if (event->released && event->released == seen->last) {
-    seen->freed++;
-    seen->last = 0;
-  }
-}
-
 static int anywhere_test(void) {
   if (!CAN_STEP)
     return puts("instructions can be stepped through on x86-64 alone"), 77;
@@ -516,14 +369,13 @@ static int anywhere_test(void) {
   for (; child < CHILDREN_MAX && anywhere_calls[child].pid; child++) {
     char path[64];
     snprintf(path, sizeof path, "t.%d.tape", anywhere_calls[child].pid);
-    struct anywhere_seen seen = {0};
-    struct recorded recorded = read_trace(path, anywhere_count, &seen);
+    struct pairs seen[] = {{.size_bytes = ANYWHERE_BYTES}, {0}};
+    struct recorded recorded = read_trace(path, count_pairs, seen);
+    long acquired = seen->acquired - anywhere_calls[child].allocated;
+    long released = seen->released - anywhere_calls[child].freed;
     CHECK(recorded.dropped == 0 && !recorded.truncated, "%s: dropped or truncated", path);
-    CHECK(seen.allocated - anywhere_calls[child].allocated == 0 ||
-              seen.allocated - anywhere_calls[child].allocated == 1,
-          "child %d: %d allocations of %d", child, seen.allocated, anywhere_calls[child].allocated);
-    CHECK(seen.freed - anywhere_calls[child].freed == 0 || seen.freed - anywhere_calls[child].freed == 1,
-          "child %d: %d frees of %d", child, seen.freed, anywhere_calls[child].freed);
+    CHECK(acquired == 0 || acquired == 1, "child %d: %ld more allocations than returned", child, acquired);
+    CHECK(released == 0 || released == 1, "child %d: %ld more frees than returned", child, released);
   }
   CHECK(child > 20, "only %d children", child);
   return 0;
@@ -626,7 +478,6 @@ const struct claim claims[] = {
     {"handler_at_any_instruction_loses_no_call", handler_test, handler_host},
     {"interrupted_calls_keep_their_slots", slots_test, slots_host},
     {"longjmp_out_of_a_handler_ends_no_recording", longjmp_test, longjmp_host},
-    {"nothing_is_lost_by_sigkill", sigkill_test, sigkill_host},
     {"sigkill_at_any_instruction_loses_no_call", anywhere_test, anywhere_host},
     {"signal_handler_that_allocates_corrupts_no_record", storm_test, storm_host},
     {NULL, NULL, NULL},

@@ -64,15 +64,9 @@ static int late_host(void) {
   return 0;
 }
 
-static void late_count(void *context, uint32_t thread, const struct trace_event *event) {
-  (void)thread;
-  *(int *)context += event->call == CALL_malloc && event->size_bytes == LATE_BYTES;
-}
-
 static int late_test(void) {
   same_as_bare(NULL, NULL);
-  int seen = 0;
-  read_trace("t.tape", late_count, &seen);
+  int seen = (int)count_events("t.tape", CALL_malloc, LATE_BYTES);
   int expected = LATE_THREADS * ROUNDS * 11 + 10 + 10 + 10;
   CHECK(seen == expected, "%d allocations, not %d", seen, expected);
   return 0;
@@ -97,70 +91,6 @@ static int exec_test(void) {
   CHECK(strcmp(before.end, "exec") == 0 && before.calls[CALL_malloc] >= 1000, "end %s", before.end);
   struct recorded after = read_trace(strcmp(paths[0], "t.tape") ? paths[0] : paths[1], NULL, NULL);
   CHECK(strcmp(after.end, "exit") == 0 && after.events < 1000, "end %s", after.end);
-  return 0;
-}
-
-/* A fork child, and its child, write their own traces; each holds its own process's calls and no others. */
-
-enum { PARENT_BYTES = 1111, CHILD_BYTES = 2222, GRANDCHILD_BYTES = 3333, REPEATS = 5000 };
-
-static void allocate(size_t bytes) {
-  for (int i = 0; i < REPEATS; i++)
-    free(keep(malloc(bytes)));
-}
-
-static int fork_host(void) {
-  allocate(PARENT_BYTES);
-  int child = fork(), status;
-  if (child == 0) {
-    allocate(CHILD_BYTES);
-    int grandchild = fork();
-    if (grandchild == 0) {
-      allocate(GRANDCHILD_BYTES);
-      _exit(0);
-    }
-    allocate(CHILD_BYTES);
-    waitpid(grandchild, &status, 0);
-    _exit(status ? 1 : 0);
-  }
-  allocate(PARENT_BYTES);
-  waitpid(child, &status, 0);
-  return status ? 1 : 0;
-}
-
-static void count_sizes(void *context, uint32_t thread, const struct trace_event *event) {
-  int *counts = context;
-  (void)thread;
-  if ((event->call & CALL_ID_MASK) == CALL_malloc && event->size_bytes % 1111 == 0 && event->size_bytes <= 3333)
-    counts[event->size_bytes / 1111]++;
-}
-
-static void check(const char *option, int traces) {
-  CHECK(record_self((const char *const[]){option, NULL}) == 0, "the host failed");
-  char paths[8][256];
-  int found = list_traces(paths, 8);
-  CHECK(found == traces, "%d traces, not %d", found, traces);
-  int seen[4] = {0};
-  for (int i = 0; i < found; i++) {
-    int counts[4] = {0};
-    read_trace(paths[i], count_sizes, counts);
-    int kinds = 0;
-    for (int k = 1; k < 4; k++) {
-      kinds += counts[k] != 0;
-      if (counts[k])
-        seen[k] = counts[k];
-    }
-    CHECK(kinds == 1, "%s mixes processes: %d %d %d", paths[i], counts[1], counts[2], counts[3]);
-    unlink(paths[i]);
-  }
-  CHECK(seen[1] == 2 * REPEATS, "%d calls of the parent", seen[1]);
-  CHECK(traces == 1 || (seen[2] == 2 * REPEATS && seen[3] == REPEATS), "%d, %d calls of the children", seen[2],
-        seen[3]);
-}
-
-static int fork_test(void) {
-  check(NULL, 3);
-  check("--no-follow", 1);
   return 0;
 }
 
@@ -297,7 +227,6 @@ static int crowd_test(void) {
 const struct claim claims[] = {
     {"calls_after_the_end_are_recorded", late_test, late_host},
     {"exec_starts_a_new_trace", exec_test, exec_host},
-    {"forked_child_gets_its_own_trace", fork_test, fork_host},
     {"host_survives_collector_killed", orphan_test, orphan_host},
     {"ten_thousand_short_threads_are_all_recorded", brief_test, brief_host},
     {"thousand_live_threads_are_recorded", crowd_test, crowd_host},

@@ -152,6 +152,35 @@ struct recorded read_trace(const char *path,
   return recorded;
 }
 
+struct events_of {
+  int call;
+  uint64_t size_bytes, count;
+};
+
+static void count_one(void *context, uint32_t thread, const struct trace_event *event) {
+  struct events_of *of = context;
+  (void)thread;
+  of->count += event->size_bytes == of->size_bytes && (of->call < 0 || (event->call & CALL_ID_MASK) == of->call);
+}
+
+uint64_t count_events(const char *path, int call, uint64_t size_bytes) {
+  struct events_of of = {call, size_bytes, 0};
+  read_trace(path, count_one, &of);
+  return of.count;
+}
+
+void count_pairs(void *pairs, uint32_t thread, const struct trace_event *event) {
+  for (struct pairs *pair = pairs; pair->size_bytes && thread == 0; pair++) {
+    if (event->size_bytes == pair->size_bytes) {
+      pair->acquired++;
+      pair->last = event->acquired;
+    } else if ((event->call & CALL_ID_MASK) == CALL_free && event->released && event->released == pair->last) {
+      pair->released++;
+      pair->last = 0;
+    }
+  }
+}
+
 /* The file's lines that are not the recorder's; to be freed. */
 static char *read_lines(const char *path) {
   FILE *file = fopen(path, "r");

@@ -54,6 +54,17 @@ struct recorded read_trace(const char *path,
                            void (*visit)(void *context, uint32_t thread, const struct trace_event *event),
                            void *context);
 
+/* The number of events of that call (-1: of any) and size in the trace. */
+uint64_t count_events(const char *path, int call, uint64_t size_bytes);
+
+/* For read_trace, with an array that ends with size 0 as its context: what the first thread acquires of each size, and
+   how often it releases the object of that size that it has acquired last. */
+struct pairs {
+  uint64_t size_bytes, last;
+  long acquired, released;
+};
+void count_pairs(void *pairs, uint32_t thread, const struct trace_event *event);
+
 /* Paths of the traces in the current directory, in name order; returns how many. */
 int list_traces(char paths[][256], int max);
 

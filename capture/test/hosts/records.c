@@ -35,20 +35,15 @@ static int nested_host(void) {
   return 0;
 }
 
-static void nested_count(void *context, uint32_t thread, const struct trace_event *event) {
-  int *counts = context;
-  (void)thread;
-  int id = event->call & CALL_ID_MASK;
-  if (event->size_bytes == NESTED_BYTES || event->size_bytes == NESTED_BYTES + 1)
-    counts[id == CALL_malloc ? 0 : id == CALL_calloc ? 1 : 2]++;
-}
-
 static int nested_test(void) {
   record_self_on_bump();
-  int counts[3] = {0};
-  struct recorded recorded = read_trace("t.tape", nested_count, counts);
-  CHECK(counts[0] == 1 && counts[1] == NESTED_ROUNDS && counts[2] == NESTED_ROUNDS, "malloc %d, calloc %d, realloc %d",
-        counts[0], counts[1], counts[2]);
+  struct recorded recorded = read_trace("t.tape", NULL, NULL);
+  static const int calls[] = {CALL_malloc, CALL_calloc, CALL_realloc};
+  for (int i = 0; i < 3; i++) {
+    uint64_t count = count_events("t.tape", calls[i], NESTED_BYTES);
+    CHECK(count == (i ? NESTED_ROUNDS : 0), "%llu calls of call %d", (unsigned long long)count, calls[i]);
+  }
+  CHECK(count_events("t.tape", CALL_malloc, NESTED_BYTES + 1) == 1, "the last malloc is missing");
   CHECK(recorded.nested >= 2 * NESTED_ROUNDS && recorded.nested < 2 * NESTED_ROUNDS + 100, "%ld nested",
         recorded.nested);
   return 0;
@@ -81,92 +76,18 @@ static int drop_host(void) {
   return 0;
 }
 
-static void drop_count(void *context, uint32_t thread, const struct trace_event *event) {
-  (void)thread;
-  int id = event->call & CALL_ID_MASK;
-  *(uint64_t *)context += id == CALL_aligned_alloc || id == CALL_realloc || id == CALL_free;
-}
-
 static int drop_test(void) {
   int status = record_self((const char *const[]){"--on-full", "drop", NULL});
   CHECK(status == 0, "status %x", status);
-  uint64_t counted = 0, calls = (uint64_t)6 * 3 * DROP_ROUNDS;
-  struct recorded recorded = read_trace("t.tape", drop_count, &counted);
+  struct recorded recorded = read_trace("t.tape", NULL, NULL);
+  uint64_t calls = (uint64_t)6 * 3 * DROP_ROUNDS,
+           counted = recorded.calls[CALL_aligned_alloc] + recorded.calls[CALL_realloc] + recorded.calls[CALL_free];
   uint64_t others = recorded.events - counted; /* pthread_create's calloc, which may itself have been dropped */
   CHECK(recorded.dropped > 1000 && recorded.calls[CALL_aligned_alloc] > 1000, "%llu dropped",
         (unsigned long long)recorded.dropped);
   uint64_t accounted = counted + others + recorded.dropped;
   CHECK(accounted >= calls && accounted <= calls + 8, "%llu recorded, %llu dropped, of %llu calls",
         (unsigned long long)recorded.events, (unsigned long long)recorded.dropped, (unsigned long long)calls);
-  return 0;
-}
-
-/* With a collector that stands still for a while, the host waits and then continues: no event is lost. */
-
-enum { FULL_ROUNDS = 100000, FULL_BYTES = 88 };
-
-/* Shared by host and helper. */
-struct progress {
-  volatile int rounds;  /* done by the host */
-  volatile int stopped; /* where it stood still */
-};
-
-static void wait_a_little(void) {
-  nanosleep(&(struct timespec){0, 20000000}, NULL);
-}
-
-/* 'S': asleep, 'T': stopped, ... Without malloc, for which the helper, a fork child, would need the stopped
-   collector. */
-static char state_of(int pid) {
-  char path[64], text[512];
-  snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  int fd = open(path, O_RDONLY);
-  ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-  if (fd >= 0)
-    close(fd);
-  text[got > 0 ? got : 0] = '\0';
-  const char *after_name = strrchr(text, ')');
-  return after_name && strlen(after_name) > 2 ? after_name[2] : '?';
-}
-
-/* Lets the collector continue once the host stands still and sleeps. If the host does not wait, this ends before. */
-static void release_when_it_waits(struct progress *progress, int host, int recorder) {
-  for (;;) {
-    int before = progress->rounds;
-    wait_a_little();
-    if (before == FULL_ROUNDS)
-      break;
-    if (before > 0 && state_of(recorder) == 'T' && state_of(host) == 'S' && progress->rounds == before) {
-      progress->stopped = before;
-      break;
-    }
-  }
-  kill(recorder, SIGCONT);
-}
-
-static int full_host(void) {
-  struct progress *progress = mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  int recorder = getppid(), self = getpid();
-  if (progress == MAP_FAILED)
-    return 2;
-  kill(recorder, SIGSTOP);
-  if (fork() == 0) {
-    release_when_it_waits(progress, self, recorder);
-    _exit(0);
-  }
-  for (int i = 0; i < FULL_ROUNDS; i++) {
-    free(keep(malloc(FULL_BYTES)));
-    progress->rounds = i + 1;
-  }
-  return progress->stopped > 0 && progress->stopped < FULL_ROUNDS ? 0 : 1; /* it did wait */
-}
-
-static int full_test(void) {
-  int status = record_self(NULL);
-  CHECK(status == 0, "status %x", status);
-  struct recorded recorded = read_trace("t.tape", NULL, NULL);
-  CHECK(recorded.calls[CALL_malloc] == FULL_ROUNDS && recorded.dropped == 0, "%llu of %d",
-        (unsigned long long)recorded.calls[CALL_malloc], FULL_ROUNDS);
   return 0;
 }
 
@@ -564,21 +485,14 @@ static int pause_host(void) {
   return 0;
 }
 
-static void pause_count(void *context, uint32_t thread, const struct trace_event *event) {
-  uint64_t *counts = context;
-  (void)thread;
-  counts[0] += event->size_bytes == SEEN_BYTES;
-  counts[1] += event->size_bytes == HIDDEN_BYTES;
-}
-
 static int pause_test(void) {
   CHECK(record_self(NULL) == 0, "the host failed");
   char paths[3][256];
   CHECK(list_traces(paths, 3) == 2, "not the traces of parent and child");
   for (int i = 0; i < 2; i++) {
     bool child = strcmp(paths[i], "t.tape") != 0;
-    uint64_t counts[2] = {0};
-    struct recorded recorded = read_trace(paths[i], pause_count, counts);
+    struct recorded recorded = read_trace(paths[i], NULL, NULL);
+    uint64_t counts[2] = {count_events(paths[i], -1, SEEN_BYTES), count_events(paths[i], -1, HIDDEN_BYTES)};
     uint64_t seen = child ? SEEN : (2 * PAUSE_THREADS - 1) * SEEN,
              hidden = 2ull * HIDDEN * (child ? 1 : PAUSE_THREADS + 1);
     CHECK(counts[0] == seen, "%s: %llu allocations seen, not %llu", paths[i], (unsigned long long)counts[0],
@@ -778,7 +692,6 @@ static int touch_test(void) {
 const struct claim claims[] = {
     {"calls_made_by_the_allocator_are_nested_not_events", nested_test, nested_host},
     {"drop_policy_counts_exactly", drop_test, drop_host},
-    {"full_ring_waits_and_loses_nothing", full_test, full_host},
     {"large_objects_are_never_mistaken_for_others", large_test, large_host},
     {"large_objects_live_at_exit_are_recorded", exit_test, exit_host},
     {"marks_stand_where_the_program_set_them", marks_test, marks_host},

@@ -556,16 +556,10 @@ static int closed_host(void) {
   return 0;
 }
 
-static void closed_count(void *context, uint32_t thread, const struct trace_event *event) {
-  (void)thread;
-  *(int *)context += event->size_bytes == CLOSED_BYTES;
-}
-
 static int closed_test(void) {
   int status = record_self(NULL);
   CHECK(status == 0, "status %x", status);
-  int counted = 0;
-  read_trace("t.tape", closed_count, &counted);
+  int counted = (int)count_events("t.tape", -1, CLOSED_BYTES);
   CHECK(counted == ROUNDS * 2001, "%d calls", counted);
   struct stat filled;
   CHECK(stat("filled", &filled) == 0 && filled.st_size == 0, "%ld bytes were written into the host's file",
@@ -640,12 +634,6 @@ static int sandbox_host(void) {
   return 0;
 }
 
-static void sandbox_count(void *context, uint32_t thread, const struct trace_event *event) {
-  (void)thread;
-  ((int *)context)[0] += event->size_bytes == SANDBOX_BYTES;
-  ((int *)context)[1] += event->size_bytes == LARGE_BYTES;
-}
-
 static int sandbox_test(void) {
   same_as_bare(NULL, NULL);
   char paths[WAYS + 2][256];
@@ -654,8 +642,8 @@ static int sandbox_test(void) {
   for (int i = 0; i <= WAYS; i++) {
     if (strcmp(paths[i], "t.tape") == 0)
       continue;
-    int counts[2] = {0};
-    struct recorded recorded = read_trace(paths[i], sandbox_count, counts);
+    struct recorded recorded = read_trace(paths[i], NULL, NULL);
+    int counts[2] = {(int)count_events(paths[i], -1, SANDBOX_BYTES), (int)count_events(paths[i], -1, LARGE_BYTES)};
     if (recorded.dropped) {
       strict++;
       CHECK(recorded.dropped >= 4 * SANDBOX_PAIRS + 40 && recorded.dropped <= 4 * SANDBOX_PAIRS + 60,

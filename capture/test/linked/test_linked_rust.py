@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from capture.test.attach.attached import Attached, Worker, requests
-from capture.test.attach.test_attach_linked import text
+from capture.test.attach.attached import Attached, Worker, requests, text
 from tests.support import check, info, record, run, succeed
 
 pytestmark = [

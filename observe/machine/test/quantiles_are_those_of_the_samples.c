@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Quantiles of known samples are exact, whatever their order, and samples beyond the limit are left out. */
 #include "core/test/check.h"
-#include "observe/machine/samples.h"
+#include "observe/machine/measurement.h"
 
 #include <math.h>
 

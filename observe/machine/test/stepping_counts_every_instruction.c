@@ -3,7 +3,6 @@
    code has as many instructions as its text shows. */
 #include "core/test/check.h"
 #include "observe/machine/code.h"
-#include "observe/machine/stepping.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 
 #include "core/workload/workload.h"
 #include "replay/parent/run.h"
-#include "replay/passes/blame/figures.h"
+#include "replay/passes/blame/attribution.h"
 
 extern const struct pass pass_blame;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/base/os.h"
-#include "replay/parent/report.h"
+#include "replay/parent/run.h"
 #include "replay/passes/blame/blame.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/base/vector.h"
-#include "replay/parent/report.h"
+#include "replay/parent/run.h"
 #include "replay/passes/contention/contention.h"
-#include "replay/passes/contention/elf_names.h"
+#include "replay/passes/contention/trap.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* The time pass: cycles of each call, by kind of call and size class. What is kept of a call: timing.h. */
 #include "core/workload/workload_read.h"
 #include "replay/engine/loop.h"
-#include "replay/parent/report.h"
+#include "replay/parent/run.h"
 #include "replay/passes/bare.h"
 #include "replay/passes/time/timing.h"
 

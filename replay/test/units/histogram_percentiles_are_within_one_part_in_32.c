@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Random values of many magnitudes: every percentile of the histogram is within 1/32 of the one found by sorting. */
-#include "replay/passes/time/histogram.h"
+#include "replay/passes/time/timing.h"
 
 #include <inttypes.h>
 #include <stdio.h>

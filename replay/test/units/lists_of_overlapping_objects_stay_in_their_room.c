@@ -3,7 +3,7 @@
    the lists of all OS pages. Each list has its first objects, at least one, in their order; together they have no more
    than fit; and the next moment's lists are complete. */
 #include "replay/memory/os_pages.h"
-#include "replay/passes/blame/page_lists.h"
+#include "replay/passes/blame/attribution.h"
 
 #include "core/base/os.h"
 

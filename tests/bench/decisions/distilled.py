@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from heaptape.common.home import Home, default_home
-from heaptape.distil import fit, measured, select
+from heaptape.distil import fit, measured, plan
 from heaptape.distil.measured import Whole
 from heaptape.distil.plan import Planner, column
 from heaptape.results import distilled, margins
@@ -217,7 +217,7 @@ def _with_errors(label: str, estimates: pd.DataFrame, made: _Made) -> pd.DataFra
 
 def _parts(label: str, figure: str, made: _Made) -> tuple[float, float, float, float]:
     """Parts of an error, in percent of the whole's figure. Sampling: the whole's own counts in the chosen windows,
-    weighted; unseen: the addition to that where windows are chosen without this allocator (select.left_out); state: the
+    weighted; unseen: the addition to that where windows are chosen without this allocator (plan.left_out); state: the
     distillate's figure less the previous one; interval: the stated interval of sampling, of windows that were chosen
     without it. The fit's correction is the rest of the error.
     """
@@ -228,7 +228,7 @@ def _parts(label: str, figure: str, made: _Made) -> tuple[float, float, float, f
     name, cells = column(figure, label), made.whole.cells
     counts = cells.counts[name] if name in cells.counts else cells.beside[name]
     begin, end, weight = np.array(made.manifest["segments"], np.float64)[:, 3:].T
-    sampling = select.sampling_error(counts, cells.edges, select.Windows(begin, end, weight))
+    sampling = plan.sampling_error(counts, cells.edges, plan.Windows(begin, end, weight))
     unseen, interval = made.left_out.loc[name, ["unseen", "sampling"]]
     return sampling, float(unseen), error - sampling, float(interval)
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pandas as pd
 from heaptape.common.home import default_home
-from heaptape.gate import corpus, gate
-from heaptape.gate.compared import Pairing
+from heaptape.gate import gate
 from heaptape.gate.condition import DEFAULT, parse_tolerances
+from heaptape.gate.gate import Pairing
 from heaptape.run import registry
 
 from tests.support import CONVERT, REPOSITORY, succeed
@@ -31,7 +31,7 @@ HOME = default_home()
 
 def tapes(folder: Path, cut: str) -> dict[str, Path]:
     """name -> recording of the corpus, cut to the slice."""
-    found = corpus.find([str(REPOSITORY / "workloads" / "corpus")])
+    found = gate.find([str(REPOSITORY / "workloads" / "corpus")])
     if cut == "none":
         return found
     (folder / cut).mkdir(parents=True, exist_ok=True)

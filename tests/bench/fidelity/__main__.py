@@ -21,10 +21,15 @@ from heaptape.run.live_rounds import Session, is_done
 from tests.support import OUT
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
+    import pandas as pd
     from heaptape.run.recipes import Recipe
 
+# kind of results -> module and function that make the table of one app's errors
+FRAMES = {
+    "counted": ("counted_certificate", "changes"),
+    "timed": ("timed_certificate", "pairs"),
+    "fidelity": ("certificate", "errors"),
+}
 COMMAND = "python -m tests.bench.fidelity"
 DESCRIPTION = (
     "Runs each app (a recipe of workloads/apps) live on every allocator, records it once on glibc, "
@@ -101,10 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MINUTES",
         help="with --timed: end after this; the same command continues from --results",
     )
-    parser.add_argument("--write", metavar="F.md", help="write the certificate")
-    parser.add_argument(
-        "--short", action="store_true", help="without each program's tables, as docs/methods/FIDELITY.md is"
-    )
+    parser.add_argument("--write", metavar="F.md", help="write the certificate there (default: print it)")
     parser.add_argument("--table", metavar="F.json", help="write the table of errors that compare and report carry")
     parser.add_argument("-v", "--verbose", action="store_true", help="say what is being run")
 
@@ -124,11 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not results:
         raise HeaptapeError("nothing to compare: no app could be run")
     if not arguments.live_only:
-        kinds = ("counted", "timed", "fidelity")
-        by_kind = {kind: [data for data in results if data["kind"] == kind] for kind in kinds}
-        for kind, found in by_kind.items():
-            if found:
-                write_text(STANDARD_OUTPUT, _shown_by(kind).text(found))
+        by_kind = {kind: [data for data in results if data["kind"] == kind] for kind in FRAMES}
         _write(arguments, by_kind)
     return 1 if failed else 0
 
@@ -192,8 +190,8 @@ def _make(arguments: argparse.Namespace) -> tuple[list[dict], bool]:
         path = folder / f"{recipe.name}.json.zst" if folder else None
         if path and not (arguments.timed and path.exists()):  # such a result has been kept all along
             write_results(data, path)
-        if len(chosen) > 1 and not arguments.live_only:
-            console.note(_shown_by(kind).one_line(data))
+        if not arguments.live_only:
+            print(_frame(data).round(2).to_string(index=False, na_rep="–"), flush=True)
     if kind == "timed":
         _tell_unfinished(results, arguments.seconds)
     return results, failed
@@ -203,11 +201,12 @@ def _kind(arguments: argparse.Namespace) -> str:
     return "counted" if arguments.counted else "timed" if arguments.timed else "fidelity"
 
 
-def _shown_by(kind: str) -> "ModuleType":
-    """The module that shows results of that kind: text(results), one_line(result)."""
-    from tests.bench.fidelity import certificate_text, counted_document, timed_document
+def _frame(data: dict) -> "pd.DataFrame":
+    """The errors of one app."""
+    import importlib
 
-    return {"counted": counted_document, "timed": timed_document}.get(kind, certificate_text)
+    module, function = FRAMES[data["kind"]]
+    return getattr(importlib.import_module(f"tests.bench.fidelity.{module}"), function)([data])
 
 
 def _known(kind: str, named: bool) -> "list[Recipe]":
@@ -266,9 +265,9 @@ def _write(arguments: argparse.Namespace, by_kind: dict[str, list[dict]]) -> Non
     from tests.bench.fidelity import certificate
     from tests.bench.fidelity.certificate_document import document
 
-    if arguments.write:
-        found = (by_kind[kind] for kind in ("counted", "timed"))
-        write_text(arguments.write, document(by_kind["fidelity"], COMMAND + " --write", *found, not arguments.short))
+    found = (by_kind[kind] for kind in ("counted", "timed"))
+    text = document(by_kind["fidelity"], f"{COMMAND} --write", *found)
+    write_text(arguments.write or STANDARD_OUTPUT, text)
     if arguments.table:
         write_text(arguments.table, json.dumps(certificate.carried_errors(by_kind["fidelity"]), indent=1) + "\n")
 

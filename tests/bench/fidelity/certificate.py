@@ -10,7 +10,6 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from heaptape.results.comparing.intervals import too_noisy
 from heaptape.run.live_rounds import BASELINE
 
 # Memory that differs by less between two runs of the same program on the same allocator: stack and environment.
@@ -178,12 +177,6 @@ def sizes_of_errors(part: pd.DataFrame) -> dict:
 def clear_changes(table: pd.DataFrame) -> pd.DataFrame:
     """The rows whose live change exceeds the noise of its repetitions: only for these a prediction can be judged."""
     return table[table["live"].abs() > table["noise"]]
-
-
-def too_noisy_to_show(change: pd.Series) -> bool:
-    """Is the live change of a row of `errors`, with its noise, so wide that comparisons would show no number?"""
-    low, high = (1 + (change["live"] + sign * change["noise"]) / 100 for sign in (-1, 1))
-    return bool(too_noisy(low, high, 0))
 
 
 def carried_errors(results: Sequence[dict]) -> dict:

@@ -8,11 +8,9 @@ import numpy as np
 import pandas as pd
 
 from tests.bench.fidelity import counted_document, timed_document
-from tests.bench.fidelity.certificate import BASELINE, FIGURES, errors, pairs, summary, too_noisy_to_show
+from tests.bench.fidelity.certificate import FIGURES, errors, pairs, summary
 
-MIB = 1 << 20
 SHOWN_HALVES = ("all", "held-out")
-HALVES = {"tuned": "tuned on", "held-out": "held out: never used for tuning"}
 # The targets: median and 90th percentile in percent; for rankings the share that is right.
 TARGETS = {
     "peak": (1, 3), "peak_part": (3, 8), "mean": (1, 3), "mean_part": (3, 8), "aligned_mean": (1, 3),
@@ -46,12 +44,11 @@ def document(
     command: str,
     counts: Sequence[dict] = (),
     times: Sequence[dict] = (),
-    programs: bool = True,
 ) -> str:
     """The whole document. `results`: raw results (verify.py); `counts`, `times`: raw results of kind "counted"
-    and "timed"; `command`: the command that writes the document; `programs`: with the tables of each program.
+    and "timed"; `command`: the command that writes the document.
     """
-    sections = [*counted_document.section(counts, programs), *timed_document.section(times, programs)]
+    sections = [*counted_document.section(counts), *timed_document.section(times)]
     if not results:
         return "\n".join(["# How far replays are from live programs", "", *sections]) + "\n"
     table, timed = errors(results), timed_document.short_rows(times)
@@ -71,7 +68,6 @@ def document(
         "",
         METHOD,
         *sections,
-        *(["## Every program and allocator", "", *_app_tables(results, table)] if programs else []),
         "## What failed",
         "",
         *_failures(results),
@@ -178,50 +174,6 @@ def _noise(table: pd.DataFrame) -> Iterable[str]:
             values = part["noise"]
             amounts = f"{_amount(values.median())} | {_amount(values.quantile(0.9))}"
             yield f"| {FIGURES[figure]} | {part['app'].nunique()} | {amounts} |"
-
-
-def _app_tables(results: Sequence[dict], table: pd.DataFrame) -> Iterable[str]:
-    for half in (*HALVES, ""):
-        chosen = [data for data in results if data["app"].get("set", "") == half]
-        if not chosen:
-            continue
-        yield f"### Programs {HALVES.get(half, 'of neither half')}"
-        yield ""
-        for data in chosen:
-            yield from _app_table(data, table[table["app"] == data["app"]["name"]])
-            yield ""
-
-
-def _app_table(data: dict, table: pd.DataFrame) -> Iterable[str]:
-    app = data["app"]
-    yield (
-        f"**{app['name']}** ({app.get('program_version') or 'version unknown'}; {app.get('threads', '?')} threads, "
-        f"{app.get('ops', 0):,} calls): {app.get('summary', '')}"
-    )
-    yield ""
-    row = "| allocator | live peak, MiB | ± | peak | its part | own mean | its part | mean | its part | VmSize | "
-    yield row + "CPU live | by calls alone | ± |"
-    yield "|---|" + "---:|" * 12
-    for allocator, part in table.groupby("allocator", sort=False):
-        rows = part.set_index("figure")
-        name = f"{allocator} (calibrated on)" if allocator == BASELINE else allocator
-        cells = [name, _cell(rows, "peak", "live", MIB), _cell(rows, "peak", "noise")]
-        means = ("mean", "mean_part", "aligned_mean", "aligned_mean_part")
-        cells += [_cell(rows, figure, "error", sign=True) for figure in ("peak", "peak_part", *means)]
-        cells += [_cell(rows, "vm_size", "error", sign=True)]
-        cells += [
-            _cell(rows, "cpu_change", column, sign=column != "noise") for column in ("live", "predicted", "noise")
-        ]
-        yield "| " + " | ".join(cells) + " |"
-
-
-def _cell(rows: pd.DataFrame, figure: str, column: str, divisor: float = 1, sign: bool = False) -> str:
-    if figure not in rows.index or pd.isna(rows.loc[figure, column]):
-        return "–"
-    if (figure, column) == ("cpu_change", "live") and too_noisy_to_show(rows.loc[figure]):
-        return "too noisy"
-    value = rows.loc[figure, column] / divisor
-    return f"{value:+.1f}".replace("-", "−") if sign else _amount(value)
 
 
 def _failures(results: Sequence[dict]) -> Iterable[str]:

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""The certificate of CPU time as a section of docs/methods/FIDELITY.md, and as text for a terminal."""
+"""The certificate of CPU time as a section of docs/methods/FIDELITY.md."""
 
 import time
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
-from heaptape.results.comparing.intervals import too_noisy
-from heaptape.results.comparing.sequential import DIFFERENT, EFFECT_PERCENT, FIRST_LOOK, LEVEL_OF_ONE, LOOKS, SAME
+from heaptape.results.comparing.sequential import EFFECT_PERCENT, FIRST_LOOK, LEVEL_OF_ONE, LOOKS, SAME
 from heaptape.run import live_rounds
 
 from tests.bench.fidelity.counted_document import failures, percent
-from tests.bench.fidelity.timed_certificate import NOT_RUN, QUIET_PERCENT, disturbance, pairs, summary
+from tests.bench.fidelity.timed_certificate import QUIET_PERCENT, disturbance, pairs, summary
 
 TARGET = "20 different, right 90 %, size off 30 % at the median"
 METHOD = f"""\
@@ -31,56 +30,15 @@ addresses. User and system time of the program count.
 """
 
 
-def section(results: Sequence[dict], programs: bool = True) -> list[str]:
-    """Lines of Markdown, heading included; none without results. programs: with the tables of each program."""
+def section(results: Sequence[dict]) -> list[str]:
+    """Lines of Markdown, heading included; none without results."""
     if not results:
         return []
     table = pairs(results)
-    tables = [
-        "### CPU time, every program and allocator",
-        "",
-        "Change against glibc in percent, with intervals.",
-        "",
-        *_app_tables(results, table),
-    ]
     return [
-        "## CPU time: live pairs against counts",
-        "",
-        METHOD,
-        *_head(results),
-        *_summary_table(table),
-        *(tables if programs else []),
+        "## CPU time: live pairs against counts", "", METHOD, *_head(results), *_summary_table(table),
         *_failures(results),
-    ]
-
-
-def text(results: Sequence[dict]) -> str:
-    table = pairs(results)
-    if table.empty:
-        return "no predictions\n"
-    shown = table[["app", "allocator"]].assign(
-        predicted=[_change(*row) for row in table[["percent", "low", "high"]].itertuples(index=False)],
-        live=[_live(row) for _, row in table.iterrows()],
-        rounds=table["rounds"],
-        verdict=table["verdict"],
-        prediction=[_judgement(row) for _, row in table.iterrows()],
-    )
-    counts = summary(table)
-    parts = [shown.to_string(index=False)]
-    if len(counts):
-        parts.append(
-            counts.round({"right_percent": 1, "median": 0, "p90": 0, "worst": 0}).to_string(index=False, na_rep="–")
-        )
-    return "\n\n".join([*parts, *_states(results)]) + "\n"
-
-
-def one_line(data: dict) -> str:
-    """An app's verdicts, to be shown while others run."""
-    table = pairs([data])
-    if table.empty:
-        return f"{data['app']['name']}: no prediction"
-    counts = table["verdict"].value_counts()
-    return f"{data['app']['name']}: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}"
+    ]  # fmt: skip
 
 
 def short_rows(results: Sequence[dict]) -> list[dict]:
@@ -143,47 +101,6 @@ def _summary_table(table: pd.DataFrame) -> Iterable[str]:
     yield ""
 
 
-def _app_tables(results: Sequence[dict], table: pd.DataFrame) -> Iterable[str]:
-    for data in results:
-        app = data["app"]
-        if not data["predicted"]:
-            continue
-        rows = table[table["app"] == app["name"]]
-        yield f"**{app['name']}** ({app.get('set') or 'of neither half'}): {app.get('summary', '')}"
-        yield ""
-        yield "| allocator | predicted | live | rounds | | prediction |"
-        yield "|---|---:|---:|---:|---|---|"
-        for _, row in rows.iterrows():
-            predicted = _change(row["percent"], row["low"], row["high"])
-            cells = [row["allocator"], predicted, _live(row), row["rounds"], row["verdict"], _judgement(row)]
-            yield "| " + " | ".join(map(str, cells)) + " |"
-        yield ""
-
-
 def _failures(results: Sequence[dict]) -> Iterable[str]:
     lines = list(failures(results))
     yield from [*lines, ""] if lines else []
-
-
-def _judgement(row: pd.Series) -> str:
-    if row["verdict"] == DIFFERENT:
-        word = "right" if row["right"] else "wrong"
-        return f"{word}, outright" if row["outright"] else word
-    return "contradicted" if row["contradicted"] else ""
-
-
-def _live(row: pd.Series) -> str:
-    """The live change; no numbers where it did not run, or where the interval is too wide for comparisons to show."""
-    if row["verdict"] == NOT_RUN or np.isnan(row["live_low"]):
-        return "–"
-    if too_noisy(1 + row["live_low"] / 100, 1 + row["live_high"] / 100, row["rounds"]):
-        return "too noisy"
-    return _change(row["live"], row["live_low"], row["live_high"])
-
-
-def _change(middle: float, low: float, high: float) -> str:
-    return f"{_signed(middle)} ({_signed(low)} to {_signed(high)})"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.{1 if abs(value) < 10 else 0}f}".replace("-", "−")

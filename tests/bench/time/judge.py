@@ -87,7 +87,7 @@ def main() -> None:
         table(results).to_csv(arguments.csv, index=False)
         files = [Results(one["app"]["name"], {"workload": one["app"], "runs": one["replays"]}) for one in results]
         counts.write(files, results[0]["penalties"], arguments.csv)
-    print(timed_document.text(results), end="")
+    print("\n".join(timed_document.section(results)))
 
 
 if __name__ == "__main__":

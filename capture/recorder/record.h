@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of the program heaptape-record around the collector: its command line (options.c), the checks before
+   anything is started (preflight.c), running the program under Valgrind (simulator.c), what is printed (report.c).
+
+   Not its job: recording (collector.h). One thread. */
+#pragma once
+
+#include "capture/recorder/collector.h"
+#include "capture/redirect/redirect.h"
+#include "core/base/cli.h"
+#include "core/base/error.h"
+
+#include <stddef.h>
+
+/* --- options.c: one table, from which words are parsed and refused, and --help and --describe-options are printed
+   (core/base/cli.h); which options exclude or need one another --- */
+
+struct command {
+  struct collector_settings settings; /* as the options set it */
+  const char *preload;                /* NULL: none */
+  int toggle_signal;                  /* starts and stops the recording when the recorder receives it; 0: none */
+  bool describe;
+  bool own_mappings; /* for large objects of glibc's malloc */
+  int attach_pid;    /* of the running process to be recorded; 0: a program is started */
+  char **arguments;  /* of the program to be recorded */
+};
+
+/* Fills in command, which has its defaults, from the options; argv is kept by reference. Returns CLI_RUN, or the exit
+   status: help was printed, or an error. */
+int options_parse(struct command *command, int argc, char **argv);
+
+/* --- preflight.c: can the program be recorded at all? Starts and changes nothing, allocates nothing --- */
+
+/* Finds command as execvp would (path is filled in) and checks it: an ELF program of this machine, with a dynamic
+   loader, without rights that make the loader ignore LD_PRELOAD; or a script whose interpreter is one. Returns 0; 127
+   not found, 126 not executable, 1 cannot be recorded; error has the reason. */
+int preflight_program(const char *command, char *path, size_t path_bytes, struct error *error);
+
+/* Finds one of our libraries relative to the running program: ../lib or ../../lib/heaptape. path is PATH_MAX bytes.
+   Returns 0, or 1 with error. */
+int preflight_library(const char *name, char *path, struct error *error);
+
+/* Can libunwind be loaded? 0, or 1 with error. */
+int preflight_libunwind(struct error *error);
+
+/* Can path be in LD_PRELOAD? 0, or 1 with error. */
+int preflight_preloadable(const char *path, struct error *error);
+
+/* Can the library be loaded into the program? A library that was linked against glibc can't be loaded into a musl
+   program: musl's loader would end the program. (libheaptape.so itself is made for both.) 0, or 1 with error; a script
+   counts as a glibc program. */
+int preflight_same_libc(const char *program, const char *library, struct error *error);
+
+/* --- report.c: on standard error: errors, a line for each process as it ends, and at the end the processes as a tree.
+   Invariant: a tree of any size prints in at most TREE_LINES lines, plus some lines with the number of processes left
+   out; a process for which there is no memory counts among those --- */
+
+#define RECORD "heaptape-record"
+
+/* The number of traces, and the one with most events: a program that starts a hundred processes leaves as many files.
+ */
+struct report_written {
+  uint32_t traces;
+  uint64_t events;
+  uint64_t bursts;
+  char path[4096];
+};
+
+/* What was written so far. */
+const struct report_written *report_written(void);
+
+/* Prints one line per process, children below their parent; of many, those with most events. Prints nothing for one.
+   Then forgets them. */
+void report_tree(void);
+
+/* --- simulator.c: the program under Valgrind, where its data accesses are recorded: Valgrind's command line, and
+   Valgrind's own errors. The recorded library asks the collector for a stream and hands it to the tool. Invariant: what
+   Valgrind prints is kept out of the program's own output --- */
+
+struct simulator;
+
+/* Finds Valgrind and the tool, and makes a directory for Valgrind's messages. Returns 0, or -1 with error. settings are
+   kept by reference. */
+int simulator_open(struct simulator **out, const struct collector_settings *settings, struct error *error);
+
+/* Becomes the program at path, under Valgrind. Returns only if that fails, with errno. */
+void simulator_become(struct simulator *simulator, const char *path, char **arguments);
+
+/* Returns whether Valgrind's log of the process says that Valgrind can't run it; error then has that message. */
+bool simulator_complained(const struct simulator *simulator, int pid, struct error *error);
+
+/* Calls report for each process except but_pid that Valgrind can't run, with Valgrind's words. */
+void simulator_each_complaint(const struct simulator *simulator, int but_pid,
+                              void (*report)(int pid, const char *words));
+
+/* simulator may be NULL. */
+void simulator_close(struct simulator *simulator);
