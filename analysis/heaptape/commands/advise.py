@@ -25,6 +25,8 @@ DESCRIPTION = (
     "sure that is, and what to set. docs/use/ADVISE.md describes how it decides."
 )
 
+USUAL = ("--objective", "--limit", "-a", "--baseline", "--live", "--accesses", "--keep", "--format", "--json", "-o")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "heaptape advise [OPTION...] F | [OPTION...] -- CMD [ARGUMENT...]"

@@ -16,6 +16,8 @@ DESCRIPTION = (
     "workloads. A recording, or -- CMD, is replayed first."
 )
 
+USUAL = ("--baseline", "--table", "--format", "--json", "--sweep", "--verdict", "--corners", "--interval")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(own_options=[], home=None)

@@ -20,6 +20,21 @@ DESCRIPTION = (
     "run, allocators interleaved in random order, and prints the answer."
 )
 
+USUAL = (
+    "-a",
+    "-n",
+    "--passes",
+    "--order",
+    "--baseline",
+    "-o",
+    "--table",
+    "--format",
+    "--json",
+    "--seed",
+    "--jobs",
+    "--verify",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_runs(parser)

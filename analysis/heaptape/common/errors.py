@@ -20,14 +20,16 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f": did you mean '{near[0]}'?" if near else ""
 
 
-def unknown(what: str, name: str, known: Iterable[str], among: str = "there are", more: str = "") -> UsageError:
+def unknown(
+    what: str, name: str, known: Iterable[str], among: str = "there are", more: str = "", of: str = ""
+) -> UsageError:
     """The error for a name that is not known: with the nearest one, else with all, after the words `among`. `more`:
-    what else would be right.
+    what else would be right; `of`: words after the name.
     """
     names = list(known)
     rest = f": {among} {', '.join(names)}{more}"
     near = did_you_mean(name, names)
-    return UsageError(f"unknown {what} '{name}'{near or rest}")
+    return UsageError(f"unknown {what} '{name}'{of}{near or rest}")
 
 
 class FormatError(HeaptapeError, ValueError):

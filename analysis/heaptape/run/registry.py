@@ -150,7 +150,7 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
         raise HeaptapeError(f"variant '{setting}' of {base}: not in this version ({allocator.version})")
     else:
         known = list(allocator.variants) or ["none"]
-        raise unknown(f"variant of {base}", setting, known, "known are", ", or NAME=VALUE")
+        raise unknown("variant", setting, known, "known are", ", or NAME=VALUE", f" of {base}")
     return _choice_of(allocator, allocator.path, setting, environment)
 
 
@@ -265,7 +265,7 @@ def _environment(name: str, text: str, allocator: Allocator) -> dict[str, str]:
     others = {key: value for key, value in settings.items() if key not in known.names}
     slips = [key for key in others if not key.isupper()]
     if slips:
-        raise unknown(f"tunable of {allocator.name}", slips[0], known.names, "known are")
+        raise unknown("tunable", slips[0], known.names, "known are", of=f" of {allocator.name}")
     try:
         known.check(tunables)
     except HeaptapeError as error:

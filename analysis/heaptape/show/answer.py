@@ -107,6 +107,14 @@ class Answer:
     caveats: tuple[str, ...]
     next: tuple[tuple[str, str], ...]
 
+    @property
+    def has_figures(self) -> bool:
+        return any(
+            value is not None
+            for row in self.rows
+            for value in (row.cpu, row.peak_percent, row.instructions_percent, row.cycles_percent)
+        )
+
     def row(self, label: str) -> Row:
         return next(row for row in self.rows if row.label == label)
 
@@ -548,7 +556,7 @@ def bypassed(workload: Mapping) -> str:
 
 
 def _next(files: Sequence[Results], one: Results | None, rows: Sequence[Row]) -> list[tuple[str, str]]:
-    paths = " ".join(dict.fromkeys(file.path for file in files if file.path))
+    paths = " ".join(dict.fromkeys(file.path for file in files if file.path and file.path != "-"))
     if not paths:
         return []
     found = [("more", f"heaptape compare {paths} --table {'calls|memory|latency|all' if one else 'workloads|all'}")]

@@ -274,7 +274,7 @@ def test_tables_on_the_command_line(capsys, tmp_path):
     assert list(found["tables"]) == ["cost", "percent", "verdict"]
     assert found["interval"] == "t"
     assert len(found["tables"]["cost"]) == 5
-    text = output("--format", "latex")
+    text = output("--table", "all", "--format", "latex")
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") > 2
     assert output("--table", "system", "--format", "csv").startswith("workload,allocator,mmap_calls,")
     assert "jemalloc" in output("--table", "overhead", "--format", "md")
