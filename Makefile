@@ -179,7 +179,7 @@ fuzz: setup-test ## fuzz the readers for FUZZ_SECONDS each, under ASan and UBSan
 	@set -e; for fuzzer in $(addprefix $(OUT)/fuzz/,$(FUZZERS)); do \
 	  corpus=$(OUT)/fuzz/corpus/$$(basename $$fuzzer); mkdir -p $$corpus; \
 	  echo "fuzz: $$(basename $$fuzzer)"; \
-	  $$fuzzer -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 -print_final_stats=0 -verbosity=0 \
+	  $$fuzzer -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 -timeout=60 -print_final_stats=0 -verbosity=0 \
 	    -artifact_prefix=$(OUT)/fuzz/ $$corpus; done
 fuzzers: $(addprefix $(OUT)/,$(FUZZERS))
 

@@ -26,7 +26,8 @@ static int open_workload(struct run_spec *spec, struct error *error) {
   spec->threads = workload.header.threads;
   spec->ops = workload.header.ops;
   spec->slots = workload.header.slots;
-  int status = workload_check_schedule(&workload, error);
+  int status = spec->ops > 0 ? workload_check_schedule(&workload, error)
+                             : error_set(error, spec->path, "has no ops: there is nothing to replay");
   workload_close(&workload);
   return status;
 }
@@ -42,6 +43,7 @@ static int write_json(json_t *json, const char *path, struct error *error) {
   return failed ? error_set(error, path ? path : "standard output", "can't be written") : 0;
 }
 
+/* Returns the exit status. */
 static int make_run(const struct run_spec *spec, struct error *error) {
   struct run run;
   int status = run_engine(&run, spec, error);
@@ -50,8 +52,9 @@ static int make_run(const struct run_spec *spec, struct error *error) {
     status = write_json(json, spec->output, error);
     json_decref(json);
   }
+  bool wrong_usage = run.wrong_preload;
   run_free(&run);
-  return status;
+  return status == 0 ? CLI_DONE : wrong_usage ? CLI_WRONG_USAGE : CLI_FAILED;
 }
 
 int main(int count, char **arguments) {
@@ -70,8 +73,8 @@ int main(int count, char **arguments) {
   if (status != CLI_RUN)
     return status;
   struct error error = {""};
-  if (open_workload(&spec, &error) == 0 && make_run(&spec, &error) == 0)
-    return 0;
-  fprintf(stderr, "heaptape-replay: %s\n", error.text);
-  return CLI_FAILED;
+  status = open_workload(&spec, &error) == 0 ? make_run(&spec, &error) : CLI_FAILED;
+  if (status != CLI_DONE)
+    fprintf(stderr, "heaptape-replay: %s\n", error.text);
+  return status;
 }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# Each synthetic pattern is one file and one program, out/workloads/NAME; the files beside their folders are the common main.
-SYNTHETIC_COMMON  := $(wildcard workloads/synthetic/*.c)
-synthetic_program  = $(eval ALL += $(OUT)/workloads/$(basename $(notdir $(1)))) \
-  $(call c_link,$(OUT)/workloads/$(basename $(notdir $(1))),$(1) $(SYNTHETIC_COMMON),$(WORKLOAD),-pthread -lz -ljansson)
-$(foreach pattern,$(wildcard workloads/synthetic/*/*.c),$(call synthetic_program,$(pattern)))
+# A program for each pattern, out/workloads/NAME, all of the same objects: main takes the pattern of the program's name.
+SYNTHETIC_SOURCES := $(wildcard workloads/synthetic/*.c)
+PATTERNS          := $(shell sed -n 's/^PATTERN(\(.*\))$$/\1/p' workloads/synthetic/patterns.def)
+ALL += $(PATTERNS:%=$(OUT)/workloads/%)
+$(foreach name,$(PATTERNS),$(call c_link,$(OUT)/workloads/$(name),$(SYNTHETIC_SOURCES),$(WORKLOAD),-pthread -lz -ljansson))
 
 # Programs with a switch for the changes that `heaptape whatif` predicts (tests.bench.fidelity --whatif).
 $(call c_test_program,whatif_programs,workloads/whatif/whatif_programs.c,,-pthread)

@@ -66,9 +66,9 @@ static _Atomic uint32_t reported_bursts; /* a fork child continues with its pare
 
 void accesses_follow_operator(void) {
   const struct region *region = host_state.region;
-  uint32_t wanted = accesses_are_recorded() && region ? atomic_load(&region->bursts) : 0;
-  if (wanted && atomic_exchange(&reported_bursts, wanted) != wanted)
-    valgrind_request(VALGRIND_REQUEST_BURST, (const unsigned long[VALGRIND_ARGUMENTS]){wanted % 2});
+  uint32_t requested = accesses_are_recorded() && region ? atomic_load(&region->bursts) : 0;
+  if (requested && atomic_exchange(&reported_bursts, requested) != requested)
+    valgrind_request(VALGRIND_REQUEST_BURST, (const unsigned long[VALGRIND_ARGUMENTS]){requested % 2});
 }
 
 void accesses_report_mark(const char *text, size_t length) {

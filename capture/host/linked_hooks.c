@@ -265,10 +265,10 @@ int linked_after(struct linked_call *call) {
   if (more_of(function) || function->kind == LINKED_OTHER)
     return leave(call);
   producer_hold(producer);
-  struct hook_call asked = call_of_op(step->call, &step->sizes);
+  struct hook_call request = call_of_op(step->call, &step->sizes);
   bool resizes = function->kind == LINKED_RESIZE;
-  if ((resizes && !(call->resize.object && call->resize.begun)) || large_is(asked.request_bytes) ||
-      !producer_record_common(producer, step_of(asked, acquired_by(call))))
+  if ((resizes && !(call->resize.object && call->resize.begun)) || large_is(request.request_bytes) ||
+      !producer_record_common(producer, step_of(request, acquired_by(call))))
     return SLOWLY;
   producer->open -= resizes;
   return leave(call);

@@ -57,10 +57,10 @@ static inline uint32_t ownership_tick(void) {
 static inline uint64_t ownership_load(const void *address) {
   const struct tables *tables = host_state.tables;
   atomic_signal_fence(memory_order_seq_cst);
-  uint64_t look = *(const uint32_t *)&tables->entry[ownership_index(address)].both;
-  look += *(const uint64_t *)&tables->control.tick; /* plain, so that the compiler makes it part of the addition */
+  uint64_t both = *(const uint32_t *)&tables->entry[ownership_index(address)].both;
+  both += *(const uint64_t *)&tables->control.tick; /* plain, so that the compiler makes it part of the addition */
   atomic_signal_fence(memory_order_seq_cst);
-  return look;
+  return both;
 }
 
 /* The value of ownership_load where the tick is `tick`, and the entry holds the tag `own` and is of the common case. */

@@ -345,9 +345,9 @@ static bool is_abandoned(const struct producer *producer, uintptr_t frame) {
     return false;
   int error = errno;
   stack_t stack;
-  bool apart = sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_ONSTACK);
+  bool on_alternate_stack = sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_ONSTACK);
   errno = error;
-  return !apart;
+  return !on_alternate_stack;
 }
 
 /* Returns the thread's producer after the pause for which it was parked. NULL: it has none; where mine.parked is still

@@ -203,8 +203,8 @@ static inline __attribute__((always_inline)) bool producer_step(struct producer 
    handler interrupts after that and leaves by longjmp, the slots stay empty, and none is used twice. */
 static inline __attribute__((always_inline)) void producer_put(struct producer *producer, uint64_t *to,
                                                                struct producer_event event, uint64_t stamp) {
-  bool apart = !event.stamped && __builtin_expect(stamp != 0, 0);
-  uint64_t *end = to + 2 * (1 + (event.param != NULL) + apart);
+  bool has_stamp_record = !event.stamped && __builtin_expect(stamp != 0, 0);
+  uint64_t *end = to + 2 * (1 + (event.param != NULL) + has_stamp_record);
   HT_ASSERT(producer->quick.state == PRODUCER_RECORDING && producer_fits(producer, end));
   producer->cursor = end;
   os_prefetch_to_write(end + PRODUCER_PREFETCH_WORDS);
@@ -212,7 +212,7 @@ static inline __attribute__((always_inline)) void producer_put(struct producer *
     record_put(to, RECORD_PARAM, *event.param);
     to += 2;
   }
-  if (apart)
+  if (has_stamp_record)
     record_put(to, RECORD_STAMP, stamp);
   record_put(end - 2, event.op | (uint64_t)(uintptr_t)event.address << 8, event.stamped ? stamp : event.word);
 }

@@ -245,8 +245,8 @@ static bool owner_is_dead(const struct process *process, struct producer *produc
   return dead;
 }
 
-struct producer *producer_pool_find_dead(struct process *process, uint32_t looks, int me) {
-  for (uint32_t i = 0; i < looks && i < process->producers; i++) {
+struct producer *producer_pool_find_dead(struct process *process, uint32_t probes, int me) {
+  for (uint32_t i = 0; i < probes && i < process->producers; i++) {
     process->probe = (process->probe + 1) % process->producers;
     struct producer *producer = process->producer[process->probe];
     if (owner_is_dead(process, producer, me))

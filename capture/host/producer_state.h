@@ -132,9 +132,9 @@ static inline void stamping_count_slow(struct producer *producer, bool sampled, 
     stamping_choose(producer, sampled, before);
 }
 
-/* The producer of a thread that has ended, among the next `looks` producers; NULL: there is none. me: the calling
+/* The producer of a thread that has ended, among the next `probes` producers; NULL: there is none. me: the calling
    thread's id. */
-struct producer *producer_pool_find_dead(struct process *process, uint32_t looks, int me);
+struct producer *producer_pool_find_dead(struct process *process, uint32_t probes, int me);
 
 /* A new producer with its ring, not owned yet; NULL: there is no more memory, or no ring. */
 struct producer *producer_pool_add(struct process *process);

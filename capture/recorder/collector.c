@@ -317,29 +317,29 @@ static uint64_t own_peak_bytes(void) {
 /* Is one of our children, adopted orphans included, running, waiting for a processor, or waiting for a disk? False
    where the kernel does not list children. */
 static bool a_child_is_held_up(void) {
-  char list[32], pids[4096], stat[512], *at = pids, *end;
+  char list[32], pids[4096], *at = pids, *end;
   snprintf(list, sizeof list, "task/%d/children", getpid());
   if (!proc_read_file(getpid(), list, pids, sizeof pids))
     return false;
   for (long pid; (pid = strtol(at, &end, 10)) > 0; at = end) {
-    const char *after_name = proc_read_file((int)pid, "stat", stat, sizeof stat) ? strrchr(stat, ')') : NULL;
-    if (after_name && strlen(after_name) > 2 && (after_name[2] == 'R' || after_name[2] == 'D'))
+    char state = proc_thread_state((int)pid, (int)pid);
+    if (state == 'R' || state == 'D')
       return true;
   }
   return false;
 }
 
 struct lingering {
-  uint64_t since_ns, looked_ns, quiet_ns; /* since_ns 0: the collector is not waiting for orphans */
+  uint64_t since_ns, checked_ns, quiet_ns; /* since_ns 0: the collector is not waiting for orphans */
 };
 
 /* Called when no process is recorded any more and the first has ended: is it time to end, although there are children?
    While the collector itself waited for a processor, it could not check them. */
 static bool has_lingered(const struct collector *collector, struct lingering *lingering) {
-  uint64_t now_ns = os_monotonic_ns(), passed_ns = now_ns - lingering->looked_ns;
+  uint64_t now_ns = os_monotonic_ns(), passed_ns = now_ns - lingering->checked_ns;
   if (!lingering->since_ns)
     lingering->since_ns = now_ns, passed_ns = 0;
-  lingering->looked_ns = now_ns;
+  lingering->checked_ns = now_ns;
   lingering->quiet_ns += passed_ns < 2 * IDLE_NS ? passed_ns : 2 * IDLE_NS;
   if (collector->pending_count > 0 || a_child_is_held_up())
     lingering->quiet_ns = 0;

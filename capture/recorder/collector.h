@@ -30,7 +30,7 @@ enum burst_request { BURST_NOT_REQUESTED, BURST_BEGINS, BURST_ENDS, BURST_CHANGE
 /* One image of a process, whose trace has been closed. */
 struct process_summary {
   int pid, parent_pid;
-  bool goes_on;    /* the image continues in the trace's next file */
+  bool continues;  /* the image continues in the trace's next file */
   uint32_t number; /* in the order in which images began, from 0 */
   const char *name, *path;
   const char *end; /* as in the trace's footer */

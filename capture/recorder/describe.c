@@ -80,22 +80,20 @@ static bool has(const json_t *names, const char *name) {
    replay loads them with every allocator; otherwise an allocator would be charged for libraries that the program has
    anyway. NULL: they can't be read. */
 static json_t *libraries(int pid) {
-  char path[64], *line = NULL;
-  size_t room = 0;
+  char path[64];
+  struct proc_mapping mapping;
   snprintf(path, sizeof path, "/proc/%d/maps", pid);
-  FILE *file = fopen(path, "re");
-  if (!file)
+  FILE *maps = fopen(path, "re");
+  if (!maps)
     return NULL;
   json_t *names = json_array();
-  while (getline(&line, &room, file) > 0) {
-    line[strcspn(line, "\n")] = '\0';
-    const char *mapped = strchr(line, '/'), *base = mapped ? strrchr(mapped, '/') + 1 : "";
-    bool is_library = strstr(base, ".so") && (strcmp(base + strlen(base) - 3, ".so") == 0 || strstr(base, ".so."));
+  while (proc_maps_next(maps, &mapping)) {
+    const char *slash = strrchr(mapping.path, '/'), *base = slash ? slash + 1 : "", *suffix = strstr(base, ".so");
+    bool is_library = suffix && (strcmp(base + strlen(base) - 3, ".so") == 0 || strstr(base, ".so."));
     if (is_library && !has(names, base))
       json_array_append_new(names, json_string(base)); /* a name that is not UTF-8 is left out */
   }
-  free(line);
-  fclose(file);
+  fclose(maps);
   return names;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/record.h"
 
+#include "capture/redirect/redirect.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -15,12 +17,6 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-
-#if defined(__x86_64__)
-enum { OWN_MACHINE = EM_X86_64 };
-#else
-enum { OWN_MACHINE = EM_AARCH64 };
-#endif
 
 static int refuse(struct error *error, const char *path, const char *why) {
   error_set(error, path, "%s", why);
@@ -71,20 +67,15 @@ static bool file_begins(const char *path, const char *start) {
 }
 
 static int check_elf(int fd, const char *path, const struct stat *status, struct error *error) {
-  Elf64_Ehdr header;
-  if (pread(fd, &header, sizeof header, 0) != sizeof header || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-      header.e_machine != OWN_MACHINE)
+  struct program_file file;
+  program_file_read(fd, &file);
+  if (file.kind == PROGRAM_OF_OTHER_MACHINE)
     return refuse(error, path,
                   "a program for another kind of processor (or 32 bits): libheaptape.so can't be loaded into it");
-  bool interpreted = false;
-  for (unsigned i = 0; i < header.e_phnum; i++) {
-    Elf64_Phdr segment;
-    if (pread(fd, &segment, sizeof segment, (off_t)(header.e_phoff + (uint64_t)i * header.e_phentsize)) !=
-        sizeof segment)
-      return refuse(error, path, "a damaged ELF file");
-    interpreted |= segment.p_type == PT_INTERP;
-  }
-  if (!interpreted && !file_begins(path, "ld-linux") && !file_begins(path, "ld-musl-")) /* loaders run other programs */
+  if (file.kind == PROGRAM_DAMAGED)
+    return refuse(error, path, "a damaged ELF file");
+  /* loaders run other programs */
+  if (!file.loader[0] && !file_begins(path, "ld-linux") && !file_begins(path, "ld-musl-"))
     return refuse(error, path, "statically linked: its malloc can't be reached from outside");
   if (gains_rights(path, status))
     return refuse(error, path, "setuid, setgid or with capabilities: the loader ignores LD_PRELOAD for it");
@@ -140,31 +131,14 @@ int preflight_preloadable(const char *path, struct error *error) {
   return 0;
 }
 
-/* Reads the path of an ELF program's dynamic loader; "" where there is none. */
-static void read_loader(const char *program, char *loader, size_t bytes) {
-  Elf64_Ehdr header;
-  Elf64_Phdr segment;
-  int fd = open(program, O_RDONLY | O_CLOEXEC);
-  bool is_elf = pread(fd, &header, sizeof header, 0) == sizeof header && memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
-  *loader = '\0';
-  for (unsigned i = 0; is_elf && i < header.e_phnum; i++) {
-    off_t at = (off_t)(header.e_phoff + (uint64_t)i * header.e_phentsize);
-    if (pread(fd, &segment, sizeof segment, at) != sizeof segment)
-      break;
-    size_t length = segment.p_filesz < bytes ? segment.p_filesz : bytes - 1;
-    if (segment.p_type != PT_INTERP)
-      continue;
-    ssize_t got = pread(fd, loader, length, (off_t)segment.p_offset);
-    loader[got > 0 ? got : 0] = '\0';
-  }
-  if (fd >= 0)
-    close(fd);
-}
-
 static bool is_of_musl(const char *program) {
-  char loader[PATH_MAX];
-  read_loader(program, loader, sizeof loader);
-  return file_begins(*loader ? loader : program, "ld-musl-");
+  struct program_file file = {.loader = ""};
+  int fd = open(program, O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    program_file_read(fd, &file);
+    close(fd);
+  }
+  return file_begins(file.loader[0] ? file.loader : program, "ld-musl-");
 }
 
 /* A file that is linked against glibc names the versions of the symbols that it needs. */

@@ -140,7 +140,7 @@ static void note_written(const struct process_summary *process) {
     written.events = events;
     snprintf(written.path, sizeof written.path, "%s", process->path);
   }
-  if (!process->goes_on)
+  if (!process->continues)
     add_node(process);
 }
 

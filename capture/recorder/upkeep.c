@@ -83,14 +83,14 @@ static uint32_t highest(const char *base) {
   const char *slash = strrchr(base, '/'), *name = slash ? slash + 1 : base;
   snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash + 1 - base) : 1, slash ? base : ".");
   DIR *directory = opendir(folder);
-  uint32_t found = 0;
+  uint32_t highest_number = 0;
   for (struct dirent *entry; directory && (entry = readdir(directory));) {
     uint32_t number = number_in(entry->d_name, name);
-    found = number > found ? number : found;
+    highest_number = number > highest_number ? number : highest_number;
   }
   if (directory)
     closedir(directory);
-  return found;
+  return highest_number;
 }
 
 void file_set_begin(struct file_set *set, const char *path) {
@@ -235,17 +235,17 @@ int upkeep_first_file(const struct collector *collector, struct process_upkeep *
   *upkeep = NULL;
   if (!has_budget(collector) && !collector->settings->rotate_bytes)
     return 0;
-  struct process_upkeep *made = calloc(1, sizeof *made);
-  if (!made)
+  struct process_upkeep *fresh = calloc(1, sizeof *fresh);
+  if (!fresh)
     return -1;
-  *upkeep = made;
+  *upkeep = fresh;
   if (!collector->settings->rotate_bytes)
     return 0;
-  file_set_begin(&made->files, path);
-  file_set_path(&made->files, made->files.number, path, bytes);
-  made->info_json = *info;
-  struct describe_file file = {made->files.id, made->files.number, made->files.first, made->files.first, 0};
-  *info = describe_file_info(made->info_json, &file);
+  file_set_begin(&fresh->files, path);
+  file_set_path(&fresh->files, fresh->files.number, path, bytes);
+  fresh->info_json = *info;
+  struct describe_file file = {fresh->files.id, fresh->files.number, fresh->files.first, fresh->files.first, 0};
+  *info = describe_file_info(fresh->info_json, &file);
   return *info ? 0 : -1;
 }
 
@@ -362,7 +362,7 @@ static void rotate(struct collector *collector, struct recorded_process *process
   collector->closed_bytes += totals.totals.file_bytes;
   struct process_summary summary = {.pid = process->pid,
                                     .parent_pid = process->parent_pid,
-                                    .goes_on = true,
+                                    .continues = true,
                                     .number = process->number,
                                     .name = process->name,
                                     .path = before,

@@ -59,8 +59,7 @@ static void write_patches(struct work *work) {
   for (size_t i = 0; i < patches->count; i++)
     if (linked_patches_takes(patches, i)) {
       if (!write_at(work->memory, patches->patch[i].code, patches->patch[i].bytes, patches->patch[i].at)) {
-        complain(work->result, "%s%s can't be written", patches->functions.found.at[i].prefix,
-                 patches->functions.found.at[i].name);
+        complain(work->result, "%s%s can't be written", patches->symbols.at[i].prefix, patches->symbols.at[i].name);
         continue;
       }
       linked_patches_note(patches, i, &work->result->done);
@@ -74,8 +73,8 @@ static unsigned threads_of(int pid) {
   snprintf(path, sizeof path, "/proc/%d/task", pid);
   DIR *tasks = opendir(path);
   unsigned count = 0;
-  for (struct dirent *entry; tasks && (entry = readdir(tasks));)
-    count += entry->d_name[0] != '.';
+  while (proc_next_thread(tasks))
+    count++;
   if (tasks)
     closedir(tasks);
   return count;
@@ -142,7 +141,7 @@ static uint64_t room_at_entries(const struct linked_patches *patches, const stru
   struct linked_saved saved;
   uint64_t room = 0;
   for (size_t i = 0; i < patches->count && !room; i++)
-    room = linked_room_of(tracee->memory_fd, bias + patches->functions.found.at[i].address, &saved);
+    room = linked_room_of(tracee->memory_fd, bias + patches->symbols.at[i].address, &saved);
   return room;
 }
 
@@ -175,7 +174,7 @@ int linked_running_open(struct linked_running *linked, const struct tracee *trac
   struct linked_place place = {.bias = bias_of(tracee, patches->elf)};
   linked->room = known_room ? known_room : room_at_entries(patches, tracee, place.bias);
   if (!is_room(tracee, linked->room))
-    linked->room = find_free(tracee, place.bias + patches->functions.found.at[0].address);
+    linked->room = find_free(tracee, place.bias + patches->symbols.at[0].address);
   if (!linked->room)
     return error_set(error, "--attach", "no memory near the program's code, for the allocator in it");
   place.room = linked->room + LINKED_STUBS_AT;
@@ -206,9 +205,9 @@ bool linked_running_calls_itself(const struct linked_running *linked, const stru
   enum { NEAR_BYTES = 4096 }; /* further away, unused words may be as old as the process */
   struct code_range range[LINKED_MOST];
   for (size_t i = 0; i < linked->patches.count; i++) {
-    const struct linked_found *found = &linked->patches.functions.found.at[i];
-    uint64_t from = linked->patches.place.bias + found->address;
-    range[i] = (struct code_range){from, from + found->bytes, COUNTS_BEHIND_CALL};
+    const struct linked_symbol *symbol = &linked->patches.symbols.at[i];
+    uint64_t from = linked->patches.place.bias + symbol->address;
+    range[i] = (struct code_range){from, from + symbol->bytes, COUNTS_BEHIND_CALL};
   }
   return linked->patches.count &&
          stack_holds(tracee, (struct stack_part){stack, stack + NEAR_BYTES}, range, linked->patches.count);
@@ -254,14 +253,14 @@ static void make_room(const struct linked_running *linked, const struct linked_o
 }
 
 /* Is the room's content the same, except for the setting and where the stubs lead? */
-static bool is_alike(const uint8_t *there, const uint8_t *wanted, size_t stubs) {
-  const struct linked_room *one = (const struct linked_room *)there, *other = (const struct linked_room *)wanted;
+static bool is_alike(const uint8_t *present, const uint8_t *content, size_t stubs) {
+  const struct linked_room *one = (const struct linked_room *)present, *other = (const struct linked_room *)content;
   if (memcmp(one->saved, other->saved, sizeof one->saved) != 0 ||
       memcmp(one->table, other->table, sizeof one->table) != 0)
     return false;
   for (size_t i = 0; i < stubs; i++) {
-    const uint8_t *a = there + LINKED_STUBS_AT + i * ENTRY_ROOM_BYTES;
-    const uint8_t *b = wanted + LINKED_STUBS_AT + i * ENTRY_ROOM_BYTES;
+    const uint8_t *a = present + LINKED_STUBS_AT + i * ENTRY_ROOM_BYTES;
+    const uint8_t *b = content + LINKED_STUBS_AT + i * ENTRY_ROOM_BYTES;
     size_t behind = ENTRY_HOOK_AT + sizeof(uint64_t);
     if (memcmp(a, b, ENTRY_HOOK_AT) != 0 || memcmp(a + behind, b + behind, ENTRY_ROOM_BYTES - behind) != 0)
       return false;
@@ -273,20 +272,20 @@ static bool is_alike(const uint8_t *there, const uint8_t *wanted, size_t stubs) 
 static int write_room(const struct linked_running *linked, const struct tracee *tracee,
                       const struct linked_orders *orders, struct error *error) {
   size_t stubs = linked->patches.count, bytes = LINKED_STUBS_AT + stubs * ENTRY_ROOM_BYTES;
-  uint8_t *there = malloc(LINKED_ROOM_BYTES), *wanted = malloc(LINKED_ROOM_BYTES);
+  uint8_t *present = malloc(LINKED_ROOM_BYTES), *content = malloc(LINKED_ROOM_BYTES);
   int result = 0;
-  if (!there || !wanted)
+  if (!present || !content)
     result = error_set(error, "--attach", "out of memory");
   else
-    make_room(linked, orders, wanted);
-  if (result == 0 && !tracee_read(tracee, linked->room, there, LINKED_ROOM_BYTES))
+    make_room(linked, orders, content);
+  if (result == 0 && !tracee_read(tracee, linked->room, present, LINKED_ROOM_BYTES))
     result = error_set(error, "--attach", "the process has ended");
-  if (result == 0 && is_room(tracee, linked->room) && !is_alike(there, wanted, stubs))
+  if (result == 0 && is_room(tracee, linked->room) && !is_alike(present, content, stubs))
     result = error_set(error, "--attach", "another version of heaptape has redirected the allocator in the program");
-  if (result == 0 && !tracee_write(tracee, linked->room, wanted, bytes))
+  if (result == 0 && !tracee_write(tracee, linked->room, content, bytes))
     result = error_set(error, "--attach", "the process's memory can't be written");
-  free(there);
-  free(wanted);
+  free(present);
+  free(content);
   return result;
 }
 

@@ -18,16 +18,12 @@
 
 enum { LINKED_FAMILIES_MOST = 16 };
 
-struct linked_found {
+struct linked_symbol {
   const char *prefix, *name;    /* its name is both together; static text */
   uint8_t family;               /* number in the table; 0: that of functions without a prefix */
   bool chosen_at_run_time;      /* GNU_IFUNC: the function is not where the symbol is */
   uint64_t address, bytes;      /* in the file's addresses */
   struct linked_function means; /* real and usable are 0 */
-};
-
-struct linked_functions {
-  VECTOR(struct linked_found) found; /* in the table's order */
 };
 
 /* The memory near the executable of a running process that is redirected (linked.h): what is needed to put
@@ -49,12 +45,12 @@ _Static_assert(sizeof(struct linked_room) <= LINKED_STUBS_AT, "the room's stubs 
 _Static_assert(LINKED_STUBS_AT + LINKED_MOST * ENTRY_ROOM_BYTES <= LINKED_ROOM_BYTES, "the room is too small");
 
 struct linked_patches {
-  struct linked_functions functions;
-  size_t count;              /* 0: the executable has no allocator */
-  struct entry_patch *patch; /* one per function found, as in `why` */
-  const char **why;          /* NULL: it can be redirected */
-  struct linked_place place; /* room, table: of the first function's stub and entry */
-  uint64_t from, to;         /* what the executable occupies */
+  VECTOR(struct linked_symbol) symbols; /* in the table's order */
+  size_t count;                         /* 0: the executable has no allocator */
+  struct entry_patch *patch;            /* one per function found, as in `why` */
+  const char **why;                     /* NULL: it can be redirected */
+  struct linked_place place;            /* room, table: of the first function's stub and entry */
+  uint64_t from, to;                    /* what the executable occupies */
   bool given_up[LINKED_FAMILIES_MOST];
   int executable;
   Elf *elf;

@@ -38,7 +38,7 @@ enum { FUNCTIONS = sizeof table / sizeof *table };
 /* One symbol per family and function. */
 struct search {
   struct seen {
-    bool is_there, chosen_at_run_time;
+    bool is_defined, chosen_at_run_time;
     uint64_t address, bytes;
   } seen[FAMILIES][FUNCTIONS];
   bool marked[FAMILIES];
@@ -80,7 +80,7 @@ static void note_symbol(struct search *search, unsigned family, const char *name
   if (is_among(families[family].marks, name))
     search->marked[family] = true;
   const uint16_t *number = bsearch(name, by_name, FUNCTIONS, sizeof *by_name, compare_name);
-  if (!number || !is_of(&table[*number], &families[family]) || search->seen[family][*number].is_there)
+  if (!number || !is_of(&table[*number], &families[family]) || search->seen[family][*number].is_defined)
     return;
   search->seen[family][*number] =
       (struct seen){true, GELF_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC, symbol->st_value, symbol->st_size};
@@ -111,46 +111,45 @@ static void search_section(struct search *search, Elf *elf, Elf_Scn *section) {
   }
 }
 
-static bool is_found(const struct linked_functions *functions, uint64_t address) {
-  for (size_t i = 0; i < functions->found.count; i++)
-    if (functions->found.at[i].address == address)
+static bool is_listed(const struct linked_patches *patches, uint64_t address) {
+  for (size_t i = 0; i < patches->symbols.count; i++)
+    if (patches->symbols.at[i].address == address)
       return true;
   return false;
 }
 
 /* Adds the symbol that was seen for one function of one family. */
-static int add(struct linked_functions *functions, const struct seen *seen, unsigned family, unsigned number) {
+static int add(struct linked_patches *patches, const struct seen *seen, unsigned family, unsigned number) {
   const struct described *described = &table[number];
-  if (!seen->is_there || is_found(functions, seen->address))
+  if (!seen->is_defined || is_listed(patches, seen->address))
     return 0;
   const char *prefix = strchr(described->letters, 'P') ? "" : families[family].prefix;
-  struct linked_found found = {.prefix = prefix,
-                               .name = described->name,
-                               .family = (uint8_t)family,
-                               .chosen_at_run_time = seen->chosen_at_run_time,
-                               .address = seen->address,
-                               .bytes = seen->bytes,
-                               .means = described->means};
-  struct linked_found *place = vector_add(&functions->found);
+  struct linked_symbol symbol = {.prefix = prefix,
+                                 .name = described->name,
+                                 .family = (uint8_t)family,
+                                 .chosen_at_run_time = seen->chosen_at_run_time,
+                                 .address = seen->address,
+                                 .bytes = seen->bytes,
+                                 .means = described->means};
+  struct linked_symbol *place = vector_add(&patches->symbols);
   if (!place)
     return -1;
-  *place = found;
+  *place = symbol;
   return 0;
 }
 
 /* Finds none where the executable has no allocator. Returns 0, or -1: no memory. */
-static int find_functions(struct linked_functions *functions, Elf *elf) {
-  *functions = (struct linked_functions){.found = {0}};
+static int find_functions(struct linked_patches *patches) {
   struct search *search = calloc(1, sizeof *search);
   if (!search)
     return -1;
   sort_names();
-  for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));)
-    search_section(search, elf, section);
+  for (Elf_Scn *section = NULL; (section = elf_nextscn(patches->elf, section));)
+    search_section(search, patches->elf, section);
   int failed = 0;
   for (unsigned family = 0; family < FAMILIES; family++)
     for (unsigned number = 0; search->marked[family] && number < FUNCTIONS; number++)
-      failed |= add(functions, &search->seen[family][number], family, number);
+      failed |= add(patches, &search->seen[family][number], family, number);
   free(search);
   return failed;
 }
@@ -221,22 +220,22 @@ static bool vectors_can_be_saved(void) {
 /* Returns why it can't be redirected, or NULL. */
 static const char *make_patch(const struct linked_patches *patches, int memory, size_t number) {
   enum { MOST = 1 << 16 };
-  const struct linked_found *found = &patches->functions.found.at[number];
+  const struct linked_symbol *symbol = &patches->symbols.at[number];
   const struct linked_place *place = &patches->place;
-  if (found->chosen_at_run_time)
+  if (symbol->chosen_at_run_time)
     return "is chosen when the program runs";
-  if (found->bytes == 0 || found->bytes > MOST)
+  if (symbol->bytes == 0 || symbol->bytes > MOST)
     return "has an implausible size";
-  uint64_t address = place->bias + found->address;
-  size_t known = (size_t)(((address + found->bytes + PADDING_ALIGN - 1) & ~(uint64_t)(PADDING_ALIGN - 1)) - address);
+  uint64_t address = place->bias + symbol->address;
+  size_t known = (size_t)(((address + symbol->bytes + PADDING_ALIGN - 1) & ~(uint64_t)(PADDING_ALIGN - 1)) - address);
   uint8_t *code = malloc(known);
-  const char *why = "can't be read", *expected = in_file(patches->elf, found->address, found->bytes);
+  const char *why = "can't be read", *expected = in_file(patches->elf, symbol->address, symbol->bytes);
   if (!code || !expected || !read_code(memory, code, known, address)) {
     /* nothing is known of it */
-  } else if (memcmp(code, expected, found->bytes) != 0) { /* patched */
+  } else if (memcmp(code, expected, symbol->bytes) != 0) { /* patched */
     why = "is not in memory as it is in the file";
   } else {
-    struct entry_function function = {address, code, found->bytes, known};
+    struct entry_function function = {address, code, symbol->bytes, known};
     struct entry_target target = {.room = place->room + number * ENTRY_ROOM_BYTES,
                                   .hook = place->hook,
                                   .has_argument = true,
@@ -280,7 +279,7 @@ static bool find_jumps(struct linked_patches *patches) {
 static void find_overlaps(struct linked_patches *patches) {
   for (size_t i = 0; i < patches->count; i++)
     for (size_t n = 0; n < patches->count; n++) {
-      uint64_t other = patches->place.bias + patches->functions.found.at[n].address;
+      uint64_t other = patches->place.bias + patches->symbols.at[n].address;
       if (!patches->why[i] && other > patches->patch[i].at && other < patches->patch[i].at + patches->patch[i].bytes)
         patches->why[i] = "is too short";
     }
@@ -288,7 +287,7 @@ static void find_overlaps(struct linked_patches *patches) {
 
 /* Would a trace without its calls be wrong? */
 static bool is_needed(const struct linked_patches *patches, size_t number) {
-  uint8_t kind = patches->functions.found.at[number].means.kind;
+  uint8_t kind = patches->symbols.at[number].means.kind;
   return kind != LINKED_TOUCH && kind != LINKED_OTHER;
 }
 
@@ -311,9 +310,8 @@ int linked_patches_open(struct linked_patches *patches, int pid) {
     return -1;
   elf_version(EV_CURRENT);
   patches->elf = elf_begin(patches->executable, ELF_C_READ_MMAP, NULL);
-  if (patches->elf && elf_kind(patches->elf) == ELF_K_ELF && names_loader(patches->elf) &&
-      find_functions(&patches->functions, patches->elf) == 0)
-    patches->count = patches->functions.found.count < LINKED_MOST ? patches->functions.found.count : LINKED_MOST;
+  if (patches->elf && elf_kind(patches->elf) == ELF_K_ELF && names_loader(patches->elf) && find_functions(patches) == 0)
+    patches->count = patches->symbols.count < LINKED_MOST ? patches->symbols.count : LINKED_MOST;
   return 0;
 }
 
@@ -332,14 +330,14 @@ bool linked_patches_make(struct linked_patches *patches, int memory, const struc
   find_overlaps(patches);
   for (size_t i = 0; i < patches->count; i++) /* a family is redirected only if all its needed functions can be */
     if (patches->why[i] && is_needed(patches, i))
-      patches->given_up[patches->functions.found.at[i].family] = true;
+      patches->given_up[patches->symbols.at[i].family] = true;
   return true;
 }
 
 void linked_patches_close(struct linked_patches *patches) {
   free(patches->patch);
   free(patches->why);
-  free(patches->functions.found.at);
+  free(patches->symbols.at);
   elf_end(patches->elf);
   if (patches->executable >= 0)
     close(patches->executable);
@@ -347,35 +345,35 @@ void linked_patches_close(struct linked_patches *patches) {
 }
 
 bool linked_patches_takes(const struct linked_patches *patches, size_t number) {
-  return !patches->why[number] && !patches->given_up[patches->functions.found.at[number].family];
+  return !patches->why[number] && !patches->given_up[patches->symbols.at[number].family];
 }
 
 bool linked_patches_is_plain(const struct linked_patches *patches, size_t number) {
-  return patches->functions.found.at[number].family == 0;
+  return patches->symbols.at[number].family == 0;
 }
 
 /* The trampoline of the same allocator's function for the usable size. */
 static uint64_t usable_of(const struct linked_patches *patches, unsigned family) {
   for (size_t i = 0; i < patches->count; i++) {
-    const struct linked_found *found = &patches->functions.found.at[i];
-    if (found->family == family && found->means.kind == LINKED_TOUCH && linked_patches_takes(patches, i))
+    const struct linked_symbol *symbol = &patches->symbols.at[i];
+    if (symbol->family == family && symbol->means.kind == LINKED_TOUCH && linked_patches_takes(patches, i))
       return patches->patch[i].trampoline;
   }
   return 0;
 }
 
 struct linked_function linked_patches_entry(const struct linked_patches *patches, size_t number) {
-  struct linked_function entry = patches->functions.found.at[number].means;
+  struct linked_function entry = patches->symbols.at[number].means;
   entry.real = patches->patch[number].trampoline;
-  entry.usable = usable_of(patches, patches->functions.found.at[number].family);
+  entry.usable = usable_of(patches, patches->symbols.at[number].family);
   return entry;
 }
 
 void linked_patches_note(const struct linked_patches *patches, size_t number, struct linked_done *done) {
-  const struct linked_found *found = &patches->functions.found.at[number];
-  uint64_t address = patches->place.bias + found->address;
+  const struct linked_symbol *symbol = &patches->symbols.at[number];
+  uint64_t address = patches->place.bias + symbol->address;
   done->code_from = done->functions == 0 || address < done->code_from ? address : done->code_from;
-  done->code_to = address + found->bytes > done->code_to ? address + found->bytes : done->code_to;
+  done->code_to = address + symbol->bytes > done->code_to ? address + symbol->bytes : done->code_to;
   done->functions++;
 }
 
@@ -384,12 +382,12 @@ bool linked_patches_complain(const struct linked_patches *patches, char *text, s
   size_t used = 0;
   text[0] = '\0';
   for (size_t i = 0; i < patches->count; i++) {
-    const struct linked_found *found = &patches->functions.found.at[i];
+    const struct linked_symbol *symbol = &patches->symbols.at[i];
     if (!patches->why[i])
       continue;
     any_given_up |= is_needed(patches, i);
-    int more =
-        snprintf(text + used, bytes - used, "%s%s%s %s", used ? ", " : "", found->prefix, found->name, patches->why[i]);
+    int more = snprintf(text + used, bytes - used, "%s%s%s %s", used ? ", " : "", symbol->prefix, symbol->name,
+                        patches->why[i]);
     used += more > 0 && (size_t)more < bytes - used ? (size_t)more : 0;
   }
   return any_given_up;

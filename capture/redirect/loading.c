@@ -232,7 +232,7 @@ enum {
   TRY_US = 50000,        /* between two tries */
   STACK_ROOM = 48 << 10, /* free stack of the thread that loads the library, at least */
 };
-static const uint64_t TELL_NS = 3000000000u, STUCK_NS = 1000000000u, REWRITE_NS = 500000000u;
+static const uint64_t WARN_NS = 3000000000u, STUCK_NS = 1000000000u, REWRITE_NS = 500000000u;
 
 struct bringing {
   const struct loading *loading;
@@ -286,14 +286,14 @@ static int find_functions(struct bringing *b, const struct object *libc, struct 
 static uint64_t find_restorer(const struct tracee *tracee, const struct symbol *near) {
   static const char code[] = "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05";
   static const uint64_t most = (uint64_t)64 << 20;
-  struct area area;
+  struct proc_mapping area;
   uint64_t found = 0;
-  if (!area_of(tracee, near->address, &area) || area.to - area.from > most)
+  if (!area_of(tracee, near->address, &area) || area.end - area.start > most)
     return 0;
-  char *text = malloc(area.to - area.from);
-  if (text && tracee_read(tracee, area.from, text, area.to - area.from)) {
-    const char *at = memmem(text, area.to - area.from, code, sizeof code - 1);
-    found = at ? area.from + (uint64_t)(at - text) : 0;
+  char *text = malloc(area.end - area.start);
+  if (text && tracee_read(tracee, area.start, text, area.end - area.start)) {
+    const char *at = memmem(text, area.end - area.start, code, sizeof code - 1);
+    found = at ? area.start + (uint64_t)(at - text) : 0;
   }
   free(text);
   return found;
@@ -486,14 +486,14 @@ static void shut_gate(struct bringing *b) {
 
 /* May the thread that asks load the library? */
 static bool is_safe(const struct bringing *b) {
-  struct area area;
+  struct proc_mapping area;
   uint64_t stack, end = 0;
   if (!tracee_read_word(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, stack), &stack) ||
       !area_of(b->tracee, stack, &area))
     return false;
   bool grows = strcmp(area.path, "[stack]") == 0;
   tracee_read_word(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, thread_pointer), &end);
-  return (grows || stack - area.from >= STACK_ROOM) && !loader_is_locked(b) &&
+  return (grows || stack - area.start >= STACK_ROOM) && !loader_is_locked(b) &&
          !stack_holds(b->tracee, (struct stack_part){stack, end}, &b->handlers, 1) &&
          !linked_running_calls_itself(b->loading->linked, b->tracee, stack);
 }
@@ -531,7 +531,7 @@ static int wait_for_thread(struct bringing *b, struct error *error) {
       put_more_references(b);
       wrote_ns = now_ns;
     }
-    if (!reported && now_ns - since_ns > TELL_NS && state != GATE_LOADING) {
+    if (!reported && now_ns - since_ns > WARN_NS && state != GATE_LOADING) {
       b->loading->report_waiting(b->loading->context);
       reported = true;
     }

@@ -21,30 +21,24 @@ enum { OBJECTS_MAX = 65536, HEADERS_MAX = 64, DYNAMIC_MAX = 4096, CHAIN_MAX = 40
 static const uint64_t TABLE_BYTES_MAX = (uint64_t)256 << 20;
 
 /* The first mapping that has one of these addresses. */
-static bool first_area(const struct tracee *tracee, uint64_t from, uint64_t to, struct area *area) {
-  char path[TRACEE_PATH_BYTES], *line = NULL;
-  size_t room = 0;
+static bool first_area(const struct tracee *tracee, uint64_t from, uint64_t to, struct proc_mapping *area) {
+  char path[TRACEE_PATH_BYTES];
   bool found = false;
   tracee_proc_path(tracee->pid, "maps", path);
-  FILE *file = fopen(path, "re");
-  while (file && !found && getline(&line, &room, file) > 0) {
-    area->path[0] = '\0';
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %255[^\n]", &area->from, &area->to, area->permissions,
-               area->path) >= 3)
-      found = from < area->to && to > area->from;
-  }
-  free(line);
-  if (file)
-    fclose(file);
+  FILE *maps = fopen(path, "re");
+  while (maps && !found && proc_maps_next(maps, area))
+    found = from < area->end && to > area->start;
+  if (maps)
+    fclose(maps);
   return found;
 }
 
-bool area_of(const struct tracee *tracee, uint64_t address, struct area *area) {
+bool area_of(const struct tracee *tracee, uint64_t address, struct proc_mapping *area) {
   return first_area(tracee, address, address + 1, area);
 }
 
 bool area_is_free(const struct tracee *tracee, uint64_t from, uint64_t to) {
-  struct area area;
+  struct proc_mapping area;
   return !first_area(tracee, from, to, &area);
 }
 
@@ -128,14 +122,14 @@ static bool read_dynamic(struct object *object, const struct tracee *tracee, uin
 }
 
 /* The mappings of one file follow one another. */
-bool object_extent(const struct tracee *tracee, uint64_t inside, struct area *extent) {
-  struct area next;
+bool object_extent(const struct tracee *tracee, uint64_t inside, struct proc_mapping *extent) {
+  struct proc_mapping next;
   if (!area_of(tracee, inside, extent))
     return false;
-  while (area_of(tracee, extent->from - 1, &next) && strcmp(next.path, extent->path) == 0)
-    extent->from = next.from;
-  while (area_of(tracee, extent->to, &next) && strcmp(next.path, extent->path) == 0)
-    extent->to = next.to;
+  while (area_of(tracee, extent->start - 1, &next) && strcmp(next.path, extent->path) == 0)
+    extent->start = next.start;
+  while (area_of(tracee, extent->end, &next) && strcmp(next.path, extent->path) == 0)
+    extent->end = next.end;
   return true;
 }
 
@@ -153,11 +147,11 @@ static bool add(struct objects *objects, const struct tracee *tracee, const stru
 }
 
 static void find_loader(struct objects *objects, const struct tracee *tracee) {
-  struct area extent;
+  struct proc_mapping extent;
   if (!object_extent(tracee, auxiliary(tracee, AT_BASE), &extent))
     return;
-  objects->loader_from = extent.from;
-  objects->loader_to = extent.to;
+  objects->loader_from = extent.start;
+  objects->loader_to = extent.end;
 }
 
 int objects_read(struct objects *objects, const struct tracee *tracee, struct error *error) {
@@ -236,18 +230,18 @@ static bool take_symbol(const struct object *object, const struct tracee *tracee
 }
 
 bool object_symbol(const struct object *object, const struct tracee *tracee, const char *name, struct symbol *symbol) {
-  uint32_t head[4], wanted = 5381, index, hash;
+  uint32_t head[4], name_hash = 5381, index, hash;
   for (const char *c = name; *c; c++)
-    wanted = wanted * 33 + (unsigned char)*c;
+    name_hash = name_hash * 33 + (unsigned char)*c;
   if (!object->gnu_hash || !tracee_read(tracee, object->gnu_hash, head, sizeof head) || !head[0])
     return false;
   uint64_t buckets = object->gnu_hash + sizeof head + (uint64_t)head[2] * 8, chains = buckets + (uint64_t)head[0] * 4;
-  if (!tracee_read(tracee, buckets + (uint64_t)(wanted % head[0]) * 4, &index, sizeof index) || index < head[1])
+  if (!tracee_read(tracee, buckets + (uint64_t)(name_hash % head[0]) * 4, &index, sizeof index) || index < head[1])
     return false;
   for (int i = 0; i < CHAIN_MAX; i++, index++) {
     if (!tracee_read(tracee, chains + (uint64_t)(index - head[1]) * 4, &hash, sizeof hash))
       return false;
-    if ((hash | 1) == (wanted | 1) && take_symbol(object, tracee, index, name, symbol))
+    if ((hash | 1) == (name_hash | 1) && take_symbol(object, tracee, index, name, symbol))
       return true;
     if (hash & 1)
       return false;
@@ -431,12 +425,12 @@ static bool counts(const struct tracee *tracee, uint64_t at, uint64_t word, cons
 bool stack_holds(const struct tracee *tracee, struct stack_part stack, const struct code_range *ranges, size_t count) {
   enum { WORDS = 4096 };
   static const uint64_t most = (uint64_t)64 << 20;
-  struct area area;
+  struct proc_mapping area;
   uint64_t word[WORDS], from = stack.from & ~(uint64_t)7;
   const struct code_range span = span_of(ranges, count);
   if (!area_of(tracee, from, &area))
     return true;
-  uint64_t end = stack.end > from && stack.end < area.to ? stack.end : area.to;
+  uint64_t end = stack.end > from && stack.end < area.end ? stack.end : area.end;
   if (end - from > most)
     return true;
   for (uint64_t at = from; at < end; at += sizeof word) {

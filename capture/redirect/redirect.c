@@ -117,7 +117,7 @@ static bool operators_are_known(const struct view *view, const struct object *al
 static int find_real(struct view *view, uint32_t i, bool operators, struct error *error) {
   struct redirect_call *call = &view->table.call[i];
   struct symbol symbol;
-  struct area extent;
+  struct proc_mapping extent;
   const struct object *object = definer_of(&view->objects, view->tracee, view->name[i], &symbol);
   forget(call);
   if (!object || (call->kind == REDIRECT_OPERATOR && !operators))
@@ -131,8 +131,8 @@ static int find_real(struct view *view, uint32_t i, bool operators, struct error
     return 0;
   call->real = symbol.address;
   call->bytes = symbol.bytes;
-  call->from = extent.from;
-  call->to = extent.to;
+  call->from = extent.start;
+  call->to = extent.end;
   call->place = place_of(object);
   view->entry[i] = symbol.entry;
   view->base[i] = object->base;
@@ -264,10 +264,10 @@ static bool reset_threads(const struct view *view) {
 /* Is no thread in a hook, not even in one that it called long ago? Any address in our code counts: where a signal
    interrupts a hook, the kernel saves an address that no call has written. */
 static bool is_unused(const struct view *view) {
-  struct area extent;
+  struct proc_mapping extent;
   if (!object_extent(view->tracee, view->table_at, &extent))
     return false;
-  struct code_range library = {extent.from, extent.to, true};
+  struct code_range library = {extent.start, extent.end, true};
   for (size_t i = 0; i < view->tracee->threads.count; i++)
     if (thread_is_inside(view->tracee, &view->tracee->threads.at[i], &library, 1))
       return false;

@@ -73,3 +73,10 @@ void redirect_close(struct redirection *redirection);
 /* Can a running process be recorded? Looks at it from outside, before anything in it is touched (target.c); reasons
    that only its memory shows are refused later. 0, or -1 with the reason. Allocates nothing. */
 int target_check(int pid, struct error *error);
+
+/* What the file of a program says (target.c). */
+struct program_file {
+  enum { PROGRAM_FOR_US, PROGRAM_OF_OTHER_MACHINE, PROGRAM_DAMAGED } kind;
+  char loader[256]; /* path of its dynamic loader, and what follows in the file; empty: it names none */
+};
+void program_file_read(int fd, struct program_file *file);

@@ -23,8 +23,6 @@ enum { OWN_MACHINE = EM_X86_64 };
 enum { OWN_MACHINE = EM_AARCH64 };
 #endif
 
-enum { HEADERS_MAX = 64 };
-
 static int refuse(struct error *error, int pid, const char *why) {
   char name[32];
   snprintf(name, sizeof name, "process %d", pid);
@@ -120,26 +118,17 @@ static int check_surroundings(int pid, struct error *error) {
   return 0;
 }
 
-static int check_interpreter(int pid, int fd, const Elf64_Phdr *segment, struct error *error) {
-  char path[256];
-  ssize_t got = pread(fd, path, sizeof path - 1, (off_t)segment->p_offset);
-  path[got > 0 ? got : 0] = '\0';
-  return strstr(path, "ld-musl") ? refuse(error, pid, "uses musl: only the GNU C library's dynamic linker is known")
-                                 : 0;
-}
-
 static int check_library(int pid, struct error *error) {
-  char path[64], *line = NULL;
-  size_t room = 0;
-  bool there = false;
+  char path[64];
+  struct proc_mapping mapping;
+  bool present = false;
   snprintf(path, sizeof path, "/proc/%d/maps", pid);
-  FILE *file = fopen(path, "re");
-  while (file && !there && getline(&line, &room, file) > 0)
-    there = strstr(line, "/libheaptape.so\n");
-  free(line);
-  if (file)
-    fclose(file);
-  return there ? refuse(error, pid, "was started under heaptape record: it has libheaptape.so already") : 0;
+  FILE *maps = fopen(path, "re");
+  while (maps && !present && proc_maps_next(maps, &mapping))
+    present = strcmp(basename(mapping.path), "libheaptape.so") == 0;
+  if (maps)
+    fclose(maps);
+  return present ? refuse(error, pid, "was started under heaptape record: it has libheaptape.so already") : 0;
 }
 
 /* It must be possible to redirect the functions of an allocator in its executable. */
@@ -154,35 +143,41 @@ static int check_allocator(int pid, struct error *error) {
   return result;
 }
 
-static int check_program(int pid, struct error *error) {
-  char path[64];
+void program_file_read(int fd, struct program_file *file) {
   Elf64_Ehdr header;
   Elf64_Phdr segment;
+  *file = (struct program_file){PROGRAM_FOR_US, ""};
+  if (pread(fd, &header, sizeof header, 0) != sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != OWN_MACHINE)
+    file->kind = PROGRAM_OF_OTHER_MACHINE;
+  for (unsigned i = 0; file->kind == PROGRAM_FOR_US && i < header.e_phnum; i++) {
+    off_t at = (off_t)(header.e_phoff + (uint64_t)i * header.e_phentsize);
+    if (pread(fd, &segment, sizeof segment, at) != sizeof segment)
+      file->kind = PROGRAM_DAMAGED;
+    else if (segment.p_type == PT_INTERP &&
+             pread(fd, file->loader, sizeof file->loader - 1, (off_t)segment.p_offset) <= 0)
+      file->kind = PROGRAM_DAMAGED;
+  }
+}
+
+static int check_program(int pid, struct error *error) {
+  char path[64];
+  struct program_file file;
   snprintf(path, sizeof path, "/proc/%d/exe", pid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC), result = 0;
-  bool interpreted = false;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return refuse(error, pid, "its program can't be read");
-  if (pread(fd, &header, sizeof header, 0) != sizeof header || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-      header.e_machine != OWN_MACHINE)
-    result = refuse(error, pid, "a program for another kind of processor (or 32 bits)");
-  for (unsigned i = 0; result == 0 && i < header.e_phnum && i < HEADERS_MAX; i++) {
-    if (pread(fd, &segment, sizeof segment, (off_t)(header.e_phoff + (uint64_t)i * header.e_phentsize)) !=
-        sizeof segment)
-      result = refuse(error, pid, "a damaged ELF file");
-    else if (segment.p_type == PT_INTERP) {
-      interpreted = true;
-      result = check_interpreter(pid, fd, &segment, error);
-    }
-  }
-  if (result == 0 && !interpreted)
-    result = refuse(error, pid, "statically linked: it has no dynamic linker, which could load our library");
-  if (result == 0)
-    result = check_library(pid, error);
-  if (result == 0)
-    result = check_allocator(pid, error);
+  program_file_read(fd, &file);
   close(fd);
-  return result;
+  if (file.kind == PROGRAM_OF_OTHER_MACHINE)
+    return refuse(error, pid, "a program for another kind of processor (or 32 bits)");
+  if (file.kind == PROGRAM_DAMAGED)
+    return refuse(error, pid, "a damaged ELF file");
+  if (!file.loader[0])
+    return refuse(error, pid, "statically linked: it has no dynamic linker, which could load our library");
+  if (strstr(file.loader, "ld-musl"))
+    return refuse(error, pid, "uses musl: only the GNU C library's dynamic linker is known");
+  return check_library(pid, error) != 0 ? -1 : check_allocator(pid, error);
 }
 
 /* A vfork child runs in its parent's memory. */

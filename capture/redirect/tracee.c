@@ -24,35 +24,18 @@ enum {
   SIGNAL_MASK_BYTES = 8,
 };
 
-/* The state letter of a thread; 0: it has ended. */
-static char state_of(int pid, int tid) {
-  char path[64], text[512];
-  snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return 0;
-  ssize_t got = read(fd, text, sizeof text - 1);
-  close(fd);
-  text[got > 0 ? got : 0] = '\0';
-  const char *after_name = strrchr(text, ')');
-  char state = after_name && after_name[1] ? after_name[2] : 0;
-  return state == 'Z' || state == 'X' ? 0 : state;
-}
-
 void tracee_proc_path(int pid, const char *file, char *path) {
-  snprintf(path, TRACEE_PATH_BYTES, "/proc/%d/%s", pid, file);
-  if (state_of(pid, pid))
-    return;
   char tasks[64];
+  snprintf(path, TRACEE_PATH_BYTES, "/proc/%d/%s", pid, file);
+  if (proc_thread_state(pid, pid))
+    return;
   snprintf(tasks, sizeof tasks, "/proc/%d/task", pid);
   DIR *threads = opendir(tasks);
-  for (const struct dirent *entry; threads && (entry = readdir(threads));) {
-    int tid = atoi(entry->d_name);
-    if (tid <= 0 || !state_of(pid, tid))
-      continue;
+  int tid;
+  while ((tid = proc_next_thread(threads)) && !proc_thread_state(pid, tid))
+    ;
+  if (tid)
     snprintf(path, TRACEE_PATH_BYTES, "/proc/%d/task/%d/%s", pid, tid, file);
-    break;
-  }
   if (threads)
     closedir(threads);
 }
@@ -91,7 +74,7 @@ static struct tracee_thread *find(const struct tracee *tracee, int tid) {
 /* Begins to trace a thread and asks it to stop. -1: it may not be traced. */
 static int call_thread(struct tracee *tracee, int tid, struct error *error) {
   if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) {
-    if (errno == ESRCH || !state_of(tracee->pid, tid)) /* it has ended */
+    if (errno == ESRCH || !proc_thread_state(tracee->pid, tid)) /* it has ended */
       return 0;
     return error_errno(error, "ptrace", "the process can't be attached to");
   }
@@ -113,10 +96,8 @@ static int call_new_threads(struct tracee *tracee, bool *fresh, struct error *er
   if (!tasks)
     return error_set(error, path, "the process has ended");
   int result = 0;
-
-  for (const struct dirent *entry; result == 0 && (entry = readdir(tasks));) {
-    int tid = atoi(entry->d_name);
-    if (tid <= 0 || find(tracee, tid))
+  for (int tid; result == 0 && (tid = proc_next_thread(tasks));) {
+    if (find(tracee, tid))
       continue;
     size_t before = tracee->threads.count;
     result = call_thread(tracee, tid, error);
@@ -173,7 +154,8 @@ static bool check_stop(const struct tracee *tracee, struct tracee_thread *thread
     thread->signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
     if (!thread->signal)
       make_call_again(thread);
-  } else if (os_monotonic_ns() - tracee->held_since_ns > KERNEL_NS && state_of(tracee->pid, thread->tid) == 'D') {
+  } else if (os_monotonic_ns() - tracee->held_since_ns > KERNEL_NS &&
+             proc_thread_state(tracee->pid, thread->tid) == 'D') {
     thread->state = TRACEE_IN_KERNEL;
   }
   return true;

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/vector.h"
+#include "core/system/process.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -120,12 +121,7 @@ struct symbol {
 bool object_symbol(const struct object *object, const struct tracee *tracee, const char *name, struct symbol *symbol);
 
 /* Finds the mapping of an address. False: there is none. */
-struct area {
-  uint64_t from, to;
-  char permissions[5];
-  char path[256];
-};
-bool area_of(const struct tracee *tracee, uint64_t address, struct area *area);
+bool area_of(const struct tracee *tracee, uint64_t address, struct proc_mapping *area);
 
 /* Is nothing mapped there? */
 bool area_is_free(const struct tracee *tracee, uint64_t from, uint64_t to);
@@ -135,7 +131,7 @@ uint64_t objects_entry(const struct tracee *tracee);
 
 /* Finds the extent of the neighbouring mappings of the same file, from the first to the last. False: no mapping is
    there. */
-bool object_extent(const struct tracee *tracee, uint64_t inside, struct area *extent);
+bool object_extent(const struct tracee *tracee, uint64_t inside, struct proc_mapping *extent);
 
 struct reference {
   uint64_t address; /* of the reference itself */

@@ -3,7 +3,7 @@
 that was recorded. When bursts occur is tested by budget_is_kept_under_any_load.c, with the test's own clock; here they
 occur at any time.
 
-Long: several seconds of CPU time, in which bursts have occurred on every machine so far.
+Long: further programs; several seconds of CPU time, in which bursts have occurred on every machine so far.
 """
 
 from collections import Counter
@@ -16,14 +16,12 @@ from tests.support import (
     CONVERT,
     HEAPTAPE_HERE,
     OUT,
-    RECORD,
     check,
     compile_c,
     counted_calls,
     info,
     published,
     record,
-    refused,
     succeed,
     workload,
 )
@@ -70,7 +68,9 @@ PROGRAMS: dict[str, list[str | Path]] = {
 }
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(
+    "program", [*[*PROGRAMS][:2], *(pytest.param(name, marks=pytest.mark.long) for name in [*PROGRAMS][2:])]
+)
 def test_without_a_burst_each_call_is_counted_as_missing(tmp_path: Path, program: str) -> None:
     traces = record_counted(tmp_path, *PROGRAMS[program], options=NEVER)
     assert sum(info(trace)["events"] for trace in traces) == 0
@@ -187,16 +187,3 @@ def test_a_signal_handler_that_allocates_between_bursts_is_counted(tmp_path: Pat
     all_calls = about["dropped"] + about["events"]
     assert about["events"] <= 8, "of a handler that came while the thread found out that there is a pause"
     assert own + by_handler <= all_calls <= own + by_handler + 20, "what the C library takes at the start and end"
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (["--budget", "0"], "--budget 0: is not a share"),
-        (["--budget", "101%"], "--budget 101%: is not a share"),
-        (["--budget", "2x"], "--budget 2x: is not a share"),
-        (["--budget-after", "3"], "give --budget, too"),
-    ],
-)
-def test_wrong_options_are_refused(options: list[str], says: str) -> None:
-    refused(RECORD, *options, "--", "true", says=says, status=2)

@@ -186,15 +186,6 @@ def test_ctl_refuses_another_user(start) -> None:
     recording.end()
 
 
-@pytest.mark.parametrize(
-    "option", [["--signal", "KILL"], ["--signal", "NOPE"], ["--duration", "-1"], ["--max-size", "1Q"]]
-)
-def test_wrong_values_are_refused_before_the_program_starts(tmp_path: Path, option: list[str]) -> None:
-    flag = tmp_path / "ran"
-    refused(RECORD, *option, "--", "touch", flag, says=option[0], status=2)
-    assert not flag.exists()
-
-
 def test_marks_show_in_dump_and_info(tmp_path: Path) -> None:
     trace = tmp_path / "t.tape"
     marking = OUT / "test" / "capture" / "hosts" / "records" / "marks_stand_where_the_program_set_them"

@@ -91,9 +91,43 @@ def test_unwritable_output_is_found_before_the_program_runs(tmp_path: Path) -> N
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("arguments", [(), ("--on-full", "maybe", "true"), ("--no-such-option", "true"), ("-o",)])
-def test_wrong_usage_is_2(arguments: tuple[str, ...]) -> None:
-    assert run(RECORD, *arguments).status == 2
+WRONG = [
+    ([], "no CMD to record"),
+    (["--on-full", "maybe"], "--on-full"),
+    (["--no-such-option"], "--no-such-option"),
+    (["-o"], "-o"),
+    (["--signal", "KILL"], "--signal"),
+    (["--signal", "NOPE"], "--signal"),
+    (["--duration", "-1"], "--duration"),
+    (["--max-size", "1Q"], "--max-size"),
+    (["--budget", "0"], "--budget 0: is not a share"),
+    (["--budget", "101%"], "--budget 101%: is not a share"),
+    (["--budget", "2x"], "--budget 2x: is not a share"),
+    (["--budget-after", "3"], "give --budget, too"),
+    (["--rotate", "1K"], "--rotate 1K: is less than 64K"),
+    (["--keep", "3"], "give --rotate, too"),
+    (["--rotate", "1M", "--keep", "0"], "--keep 0: is not a number of files"),
+    *(([f"--accesses={value}"], "--accesses") for value in ("100", "32", "many", "2G")),
+    (["--burst", "a..b"], "give --accesses"),
+    (["--accesses", "--burst", ".."], "FROM..TO"),
+    (["--accesses", "--burst", "begin"], "FROM..TO"),
+    (["--accesses", "--burst", f"{'x' * 256}..b"], "at most 255 bytes"),
+    (["--accesses", "--burst", "SIGTERM..b"], "needs that signal itself"),
+    *(([f"--attach={value}"], f"--attach {value}: is not a process ID") for value in ("0", "-1", "x", "12x", "")),
+    *(
+        (["--attach", "1", *option.split()], "not for --attach")
+        for option in ("--preload x", "--own-mappings", "--describe", "--accesses", "--unwind libunwind")
+    ),
+    (["--attach", "1", "--", "true"], "starts no program"),
+]
+
+
+@pytest.mark.parametrize(("options", "says"), WRONG, ids=[" ".join(options)[:40] for options, _ in WRONG])
+def test_wrong_usage_is_refused_before_the_program_starts(tmp_path: Path, options: list[str], says: str) -> None:
+    flag = tmp_path / "ran"
+    alone = not options or options == ["-o"] or options[0].startswith("--attach")
+    refused(RECORD, *options, *([] if alone else ["--", "touch", flag]), says=says, status=2)
+    assert not flag.exists()
 
 
 STATUSES = [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -9 $$", 137)]

@@ -299,18 +299,6 @@ def test_stopping_and_starting_while_files_change_counts_each_call_once(tmp_path
     assert check(joined(tmp_path))["ok"]
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (["--rotate", "1K"], "--rotate 1K: is less than 64K"),
-        (["--keep", "3"], "give --rotate, too"),
-        (["--rotate", "1M", "--keep", "0"], "--keep 0: is not a number of files"),
-    ],
-)
-def test_wrong_options_are_refused(options: list[str], says: str) -> None:
-    refused(RECORD, *options, "--", "true", says=says, status=2)
-
-
 def test_a_program_without_calls_leaves_one_file(tmp_path: Path) -> None:
     run(RECORD, "-o", tmp_path / "t.tape", *SMALL, "--", "/bin/true")
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["t.0001.tape"]

@@ -2,6 +2,7 @@
 #include "core/system/process.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/filter.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -39,6 +40,37 @@ bool proc_read_file(int pid, const char *name, char *text, size_t bytes) {
 uint64_t proc_status_number(const char *text, const char *key, uint64_t missing) {
   const char *line = strstr(text, key);
   return line ? strtoull(line + strlen(key), NULL, 10) : missing;
+}
+
+bool proc_maps_next(FILE *maps, struct proc_mapping *mapping) {
+  char line[sizeof mapping->path + 128];
+  unsigned major, minor;
+  int path_at = 0;
+  if (!fgets(line, sizeof line, maps) ||
+      sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &mapping->start, &mapping->end,
+             mapping->permissions, &mapping->offset, &major, &minor, &mapping->inode, &path_at) != 7)
+    return false;
+  mapping->device = (uint64_t)major << 32 | minor;
+  snprintf(mapping->path, sizeof mapping->path, "%.*s", (int)strcspn(line + path_at, "\n"), line + path_at);
+  char *deleted = strstr(mapping->path, " (deleted)");
+  if (deleted && !deleted[10])
+    *deleted = '\0';
+  return true;
+}
+
+char proc_thread_state(int pid, int tid) {
+  char name[32], text[512];
+  snprintf(name, sizeof name, "task/%d/stat", tid);
+  const char *after_name = proc_read_file(pid, name, text, sizeof text) ? strrchr(text, ')') : NULL;
+  char state = after_name && after_name[1] ? after_name[2] : 0;
+  return state == 'Z' || state == 'X' ? 0 : state;
+}
+
+int proc_next_thread(DIR *tasks) {
+  for (const struct dirent *entry; tasks && (entry = readdir(tasks));)
+    if (atoi(entry->d_name) > 0)
+      return atoi(entry->d_name);
+  return 0;
 }
 
 /* The filter is a dozen instructions. libseccomp, which could write them, calls malloc, and this runs after fork. The

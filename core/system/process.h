@@ -9,10 +9,12 @@
    or keeps state; any thread. */
 #pragma once
 
+#include <dirent.h>
 #include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/resource.h>
 
 /* Opens /proc/PID/NAME for reading, close-on-exec; -1: it can't be opened. The caller closes it. */
@@ -28,6 +30,22 @@ bool proc_read_file(int pid, const char *name, char *text, size_t bytes);
 /* Returns the number in a line of `status`. key: the line's start with the newline before it ("\nVmHWM:"). missing:
    returned where there is no such line. Sizes there are in KiB. */
 uint64_t proc_status_number(const char *text, const char *key, uint64_t missing);
+
+/* One line of /proc/PID/maps. */
+struct proc_mapping {
+  uint64_t start, end, offset, device, inode;
+  char permissions[5]; /* "r-xp" */
+  char path[4096];     /* without " (deleted)"; empty: anonymous */
+};
+
+/* Reads the next line of an open maps file; false: there is none. */
+bool proc_maps_next(FILE *maps, struct proc_mapping *mapping);
+
+/* The state letter of a thread, 'S': asleep, 'T': stopped, ...; 0: it has ended. */
+char proc_thread_state(int pid, int tid);
+
+/* The next thread in an open /proc/PID/task; 0: there is no more. */
+int proc_next_thread(DIR *tasks);
 
 enum { NOTIFY_CALLS_LIMIT = 16 };
 

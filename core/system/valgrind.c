@@ -45,8 +45,13 @@ int valgrind_find(struct valgrind *valgrind, char *why, size_t why_bytes) {
 }
 
 int valgrind_command_open(struct valgrind_command *command, struct error *error) {
-  strcpy(command->directory, "/tmp/heaptape-valgrind.XXXXXX");
-  if (!mkdtemp(command->directory)) {
+  const char *folder = getenv("TMPDIR");
+  int length =
+      snprintf(command->directory, sizeof command->directory, "%s/heaptape-valgrind.XXXXXX",
+               folder && *folder && !strchr(folder, '%') ? folder : "/tmp"); /* a % in the log's name means something */
+  if ((size_t)length >= sizeof command->directory)
+    errno = ENAMETOOLONG;
+  if ((size_t)length >= sizeof command->directory || !mkdtemp(command->directory)) {
     error_errno(error, command->directory, "can't make the directory");
     command->directory[0] = '\0';
     return -1;

@@ -29,8 +29,8 @@ int valgrind_find(struct valgrind *valgrind, char *why, size_t why_bytes);
 /* All zero, except valgrind, which the caller fills in (valgrind_find) before valgrind_command_open. */
 struct valgrind_command {
   struct valgrind valgrind;
-  char directory[32];       /* temporary; empty: not made */
-  char output[48];          /* a file in it, for the tool's result if the caller has no other place; not created here */
+  char directory[4000];     /* in TMPDIR, or /tmp; empty: not made */
+  char output[4016];        /* a file in it, for the tool's result if the caller has no other place; not created here */
   VECTOR(char *) arguments; /* "valgrind", and its options */
   bool failed;              /* out of memory */
 };

@@ -3,6 +3,7 @@
 
 #include "observe/valgrind/allocator.h"
 #include "observe/valgrind/instrument.h"
+#include "observe/valgrind/syscalls.h"
 
 #include "core/system/valgrind_requests.h"
 
@@ -69,6 +70,13 @@ void count_reset(void) {
   snapshots.count = 0;
   VG_(memset)(snapshots.at_last, 0, sizeof snapshots.at_last);
   allocator_reset();
+  syscalls_reset();
+}
+
+/* Until main begins of all code, later of the allocator, as with instructions. */
+void count_note_syscall(UInt number) {
+  if (!startup.over && (!startup.loaded || allocator_runs))
+    syscalls_count(number, 0);
 }
 
 Bool count_note_loaded(void) {
@@ -219,5 +227,7 @@ void count_write(VgFile *file) {
   output_counted(file, startup.allocator);
   VG_(fprintf)(file, "}, \"loading\": {");
   output_counted(file, startup.loading);
-  VG_(fprintf)(file, "}}");
+  VG_(fprintf)(file, "}, ");
+  syscalls_write(file, 0);
+  VG_(fprintf)(file, "}");
 }

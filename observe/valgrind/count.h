@@ -22,6 +22,9 @@ IRSB *count_instrument(IRSB *in, const struct translation *translation);
    too many callers. */
 Bool count_register_caller(UWord kind, Addr first, Addr end);
 
+/* A system call begins: of the start-up, it is counted. */
+void count_note_syscall(UInt number);
+
 /* Main begins: stores the instructions so far that are not the allocator's. Returns False the second time. */
 Bool count_note_loaded(void);
 
@@ -42,5 +45,6 @@ void count_reset(void);
 
 /* Keys of output_counted, also in each row of "kinds", and "snapshots" {"count", "rows": [[snapshot from 0, kind,
    calls, instructions], ...]}, for each kind called between that snapshot and the previous one; if the end of the
-   start-up was reported also "startup", with the keys of output_counted, and the same of "allocator" and "loading". */
+   start-up was reported also "startup", with the keys of output_counted, the same of "allocator" and "loading", and
+   those of syscalls_write: the system calls until main began, and the allocator's from there on. */
 void count_write(VgFile *file);

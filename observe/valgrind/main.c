@@ -239,7 +239,9 @@ static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt 
   (void)thread, (void)arguments, (void)count;
   if (mode == MODE_ACCESSES)
     accesses_note_syscall();
-  else if (mode != MODE_COUNT)
+  else if (mode == MODE_COUNT)
+    count_note_syscall(number);
+  else
     simulate_note_syscall(number);
   if (syscalls_is_exec(number))
     write_result(True);

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <link.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -112,25 +113,35 @@ static bool lacks_any(void) {
   return any;
 }
 
+/* What the allocator lacks, as a text: all of it, so that nobody adds one function at a time. */
+struct lacking {
+  char text[350];
+  size_t length;
+  bool listed[CALL_LIMIT];
+};
+
+__attribute__((format(printf, 2, 3))) static void lacking_add(struct lacking *lacking, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  size_t room = sizeof lacking->text - lacking->length;
+  int added = vsnprintf(lacking->text + lacking->length, room, format, arguments);
+  va_end(arguments);
+  lacking->length += (size_t)added < room ? (size_t)added : room - 1;
+}
+
 /* Lists the functions of which one is needed: the call's own and its substitutes. */
-static void list_functions(uint8_t id, char *text, size_t bytes) {
-  int length = snprintf(text, bytes, "%s", call_table[id].name);
+static void list_functions(struct lacking *lacking, uint8_t id, uint64_t op, uint32_t thread) {
+  lacking_add(lacking, "%snone of what op %" PRIu64 " of thread %" PRIu32 " needs: %s", lacking->length ? "; " : "", op,
+              thread, call_table[id].name);
   uint8_t before = id, next = call_substitute(id);
-  for (int step = 0; step < MOST_SUBSTITUTES && next != before && next != id && (size_t)length < bytes; step++) {
-    length += snprintf(text + length, bytes - (size_t)length, ", %s", call_table[next].name);
+  for (int step = 0; step < MOST_SUBSTITUTES && next != before && next != id; step++) {
+    lacking_add(lacking, ", %s", call_table[next].name);
     before = next;
     next = call_substitute(next);
   }
 }
 
-__attribute__((noreturn)) static void refuse(uint8_t id, uint64_t op, uint32_t thread) {
-  char functions[200];
-  list_functions(id, functions, sizeof functions);
-  engine_fail(NULL, "%s defines none of what op %" PRIu64 " of thread %" PRIu32 " needs: %s", library_path(), op,
-              thread, functions);
-}
-
-static void check_stream(uint32_t thread) {
+static void check_stream(struct lacking *lacking, uint32_t thread) {
   struct workload_stream stream;
   workload_stream_open(&stream, &engine.workload, thread);
   uint64_t op = 0, word;
@@ -141,20 +152,26 @@ static void check_stream(uint32_t thread) {
       isolated = true;
     if (code >= WORD_APART)
       continue;
-    if (!isolated && call_lacks(code))
-      refuse(code & CALL_ID_MASK, op, thread);
+    uint8_t id = code & CALL_ID_MASK;
+    if (!isolated && call_lacks(code) && !lacking->listed[id]) {
+      lacking->listed[id] = true;
+      list_functions(lacking, id, op, thread);
+    }
     isolated = false;
     op++;
   }
 }
 
 void entry_points_require(void) {
-  if (!allocator.free)
-    engine_fail(NULL, "%s defines malloc, but no free", library_path());
-  if (!lacks_any())
-    return;
-  for (uint32_t thread = 0; thread < engine.workload.header.threads; thread++)
-    check_stream(thread);
+  struct lacking lacking = {.length = 0};
+  if (!allocator.free) {
+    lacking_add(&lacking, "malloc, but no free");
+    lacking.listed[CALL_free] = true;
+  }
+  for (uint32_t thread = 0; lacks_any() && thread < engine.workload.header.threads; thread++)
+    check_stream(&lacking, thread);
+  if (lacking.length)
+    engine_fail(NULL, "%s defines %s", library_path(), lacking.text);
 }
 
 /* As in allocators/common/allocator.h; replay/ includes nothing of allocators/. */

@@ -3,6 +3,7 @@
    since nothing else would get past them. Then everything that the blame pass does with the file: the check, the tables
    that the engine reads, which must be as origins.h specifies, and the names in a run's JSON. */
 #include "core/workload/origins.h"
+#include "replay/engine/recorded_clock.h"
 #include "replay/passes/blame/blame.h"
 
 #include <stddef.h>
@@ -15,6 +16,14 @@
 enum { GROUPS = 16 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+/* libFuzzer ends by the clock, which it reads from libstdc++: outside of the executable, as an allocator would. */
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+  (void)argc, (void)argv;
+  recorded_clock_stay_real();
+  return 0;
+}
 
 /* A run with a row for each of the first sites and functions, whether or not the file has them. */
 static struct blame_figures *made_figures(void) {

@@ -41,6 +41,7 @@ int run_open(struct run *run, const struct run_spec *spec, struct error *error) 
                       .syscalls.listener = -1,
                       .baseline = spec->baseline,
                       .engine_ns_per_op = -1,
+                      .engine_wall_ns_per_op = -1,
                       .result_bytes = result_bytes(spec->threads, spec->pass->figures_bytes)};
   run->result_fd = memfd_create("heaptape-replay", 0);
   if (run->result_fd < 0 || ftruncate(run->result_fd, (off_t)run->result_bytes) != 0)
@@ -239,7 +240,7 @@ static bool is_c_library(const char *path) {
 
 /* Refuses allocators that the linker could not load (the linker's reason is on stderr), and libraries without a malloc.
  */
-static int check_preloads(const struct run *run, const struct run_spec *spec, struct error *error) {
+static int check_preloads(struct run *run, const struct run_spec *spec, struct error *error) {
   const char *before = getenv("LD_PRELOAD");
   unsigned index = 0;
   for (; before && *before; index++) {
@@ -247,8 +248,10 @@ static int check_preloads(const struct run *run, const struct run_spec *spec, st
     before += length + (before[length] != '\0');
   }
   for (const char *const *preload = spec->preloads.texts; *preload && index < PRELOAD_LIMIT; preload++, index++) {
-    if (run->result->preloads_missing & (uint64_t)1 << index)
-      return error_set(error, *preload, "the dynamic linker can't load it");
+    if (!(run->result->preloads_missing & (uint64_t)1 << index))
+      continue;
+    run->wrong_preload = access(*preload, F_OK) != 0;
+    return error_set(error, *preload, run->wrong_preload ? "no such allocator" : "the dynamic linker can't load it");
   }
   /* Else the C library would be measured under another name. Its own name is allowed. */
   const char *first = spec->preloads.texts[0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes one run: starts the engine process, watches it, collects its measurements. The parent's half.
 
-   Not its job: options (spec.h), output (report.h), measuring (engine.c, replay/passes/).
+   Not its job: options (spec.h), measuring (engine.c, replay/passes/).
    Invariants: the engine gets its own fresh process, which dies with this one; a run that fails gives one error with
    the reason (the workload's offset, or which op of which thread the allocator died at), and leaves no process. An
    engine that makes no progress for 60 s, or whose threads all wait for one another for 3 s, is killed and reported.
@@ -24,12 +24,14 @@ struct run {
   uint64_t result_bytes;
   int result_fd;
   bool under_valgrind;
+  bool wrong_preload; /* the spec names no file as its allocator: wrong usage */
   struct syscalls syscalls;
   struct baseline baseline; /* measured by a pass that needs it */
   double engine_ns_per_op;  /* the same; < 0: not measured */
-  json_t *engine_counters;  /* per op, measured with it; NULL: none */
-  json_t *counted;          /* what our Valgrind tool wrote; NULL: nothing */
-  void *own;                /* the pass's, from malloc */
+  double engine_wall_ns_per_op;
+  json_t *engine_counters; /* per op, measured with it; NULL: none */
+  json_t *counted;         /* what our Valgrind tool wrote; NULL: nothing */
+  void *own;               /* the pass's, from malloc */
 };
 
 /* Makes the area, then starts and watches the engine as the pass says. Returns 0, or -1 with error filled in. Call

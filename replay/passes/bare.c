@@ -156,6 +156,8 @@ static void report(json_t *into, const struct run *run) {
   /* Of whole streams, without waits and counter reads. */
   json_set_count(into, "cycles_total", (uint64_t)((double)run->result->cpu_ns * run_cycles_hz() / 1e9));
   json_set_count(into, "cpu_ns", run->result->cpu_ns);
+  if (run->engine_wall_ns_per_op >= 0)
+    json_object_set_new(into, "engine_wall_ns_per_op", json_real(run->engine_wall_ns_per_op));
   if (run->engine_counters)
     json_object_set(into, "engine_counters_per_op", run->engine_counters);
 }
@@ -176,7 +178,9 @@ static int measure_engine(struct run *into, const struct run_spec *spec, struct 
     status = run_process(&run, &only, NULL, error);
   if (status == 0) {
     into->engine_counters = counters_per_op(&run);
-    into->engine_ns_per_op = run.result->ops ? (double)run.result->cpu_ns / (double)run.result->ops : 0;
+    double ops = run.result->ops ? (double)run.result->ops : 1;
+    into->engine_ns_per_op = (double)run.result->cpu_ns / ops;
+    into->engine_wall_ns_per_op = (double)run.result->wall_ns / ops;
   }
   run_free(&run);
   return status;
@@ -196,7 +200,7 @@ const struct pass pass_bare = {
     .name = "bare",
     .summary = "CPU time of whole streams of calls, without a reading at each; the processor's counters",
     .order = ORDER_WINDOW,
-    .repeats = TWICE,
+    .repeats = REPEATED,
     .by_default = true,
     .loops = {bare_freely, bare_by_turns},
     .figures_bytes = sizeof(struct bare_figures),

@@ -108,6 +108,7 @@ struct instruction_counts {
                                     libraries' constructors */
   struct executed_count startup_process; /* with what the dynamic linker and the libraries' constructors executed until
                                             main began; not the engine's own, which examines each loaded library */
+  json_t *startup_syscalls;              /* by kind, as of startup_process; until report */
   struct window_count windows[];         /* between two edges: one fewer than there are edges */
 };
 
@@ -162,6 +163,8 @@ static int read_ours(const char *path, uint32_t edges, struct instruction_counts
   int status = json_is_array(kinds) ? 0 : error_set(error, path, "the Valgrind tool left no result");
   if (status == 0 && edges > 0)
     status = read_windows(path, json_object_get(result, "snapshots"), edges, counts, error);
+  if (status == 0)
+    counts->startup_syscalls = json_incref(json_object_get(startup, "syscalls_by_kind"));
   json_decref(result);
   return status;
 }
@@ -246,7 +249,10 @@ static void report(json_t *into, const struct run *run) {
   json_set_count(into, "startup_instructions", counted->startup.instructions);
   json_set_count(into, "startup_process_instructions", counted->startup_process.instructions);
   set_strings(into, "startup_process_", &counted->startup_process);
+  if (counted->startup_syscalls)
+    json_object_set_new(into, "startup_syscalls", counted->startup_syscalls);
 }
+
 /* 0 if there are no instructions below one kind of call. */
 static uint64_t counted(const struct run *run) {
   const struct instruction_figures *figures = run->figures;

@@ -12,6 +12,8 @@ import zlib
 
 import pytest
 
+from tests.support import REPLAY, compile_trace, import_text, refused
+
 from .engine import OUT, PLANTED, engine, make, replay
 
 ON_PLANTED_CLOCK = OUT / "test-programs/heaptape-replay-planted-clock"  # the same sources on planted_clock.h
@@ -225,6 +227,18 @@ def test_library_that_cannot_be_loaded_is_an_error(single, tmp_path):
     assert "not_a_library.so: the dynamic linker can't load it" in one_error(
         engine("--pass", "bare", "--preload", text, path)
     )
+
+
+@pytest.mark.parametrize("name", ["libnosuch.so", "/no/such.so"])
+def test_unknown_allocator_is_wrong_usage(single, name):
+    result = engine("--pass", "bare", "--preload", name, single[0])
+    assert result.returncode == 2
+    assert f"heaptape-replay: {name}: no such allocator\n" in result.stderr
+
+
+def test_workload_without_ops_is_refused(tmp_path):
+    path = compile_trace(import_text(tmp_path, ""))
+    refused(REPLAY, "--pass", "bare", path, says=f"heaptape-replay: {path}: has no ops: there is nothing to replay\n")
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,16 @@ def test_planted_startup_is_counted_exactly_and_is_no_calls(single):
     assert many["startup_process_instructions"] - few["startup_process_instructions"] == more
     assert few["startup_instructions"] < few["startup_process_instructions"]
     assert few["calls"] == many["calls"]
+    assert few["startup_syscalls"] == many["startup_syscalls"]
+
+
+@needs_tool
+def test_system_calls_of_the_start_up_are_those_of_loading(single):
+    """One library more is opened, read and mapped: what ops do later is not counted."""
+    plain, loaded = (count(single[0], *preload)["startup_syscalls"] for preload in ((), ("--preload", PLANTED)))
+    assert loaded["mmap"] - plain["mmap"] >= 4
+    assert loaded["other"] > plain["other"]
+    assert count(single[0], "--op-limit", "1", "--order", "window")["startup_syscalls"] == plain
 
 
 @needs_tool

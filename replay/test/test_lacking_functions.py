@@ -49,6 +49,15 @@ def test_all_functions_of_which_one_would_do_are_named(defined, call, needed, tm
     refused(REPLAY, "--pass", "bare", "--preload", without, path, says=f"needs: {needed}\n")
 
 
+def test_all_that_is_missing_is_named_at_once(tmp_path):
+    path, without = history(tmp_path, CALLS[0], "calloc(2, 8)", "realloc(NULL, 8)", CALLS[0]), library(tmp_path)
+    expected = (
+        "malloc, but no free; none of what op 1 of thread 0 needs: memalign, posix_memalign, aligned_alloc; "
+        "none of what op 2 of thread 0 needs: calloc; none of what op 3 of thread 0 needs: realloc"
+    )
+    refused(REPLAY, "--pass", "bare", "--preload", without, path, says=f"{without} defines {expected}\n")
+
+
 def test_a_library_with_malloc_and_no_free_is_refused(tmp_path):
     path, without = history(tmp_path), library(tmp_path, "CALLOC", "REALLOC", *ALIGNED)
     refused(REPLAY, "--pass", "bare", "--preload", without, path, says=f"{without} defines malloc, but no free")

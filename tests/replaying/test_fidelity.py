@@ -124,7 +124,7 @@ def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path) -> None:
     known = registry.load(HOME)
     names = ["glibc", "reference", *(name for name in ("jemalloc", "tcmalloc") if known[name].found)]
     choices = [registry.choose(name, known) for name in names]
-    data = verify(phases(tmp_path, 100_000, 9), choices, 1, HOME, tmp_path / "cache", quick=True)
+    data = verify(phases(tmp_path, 100_000, 9), choices, 1, HOME, tmp_path / "cache", memory_repeats=1)
     assert not data["failures"]
     table = certificate.errors([data])
     errors = table[table["figure"] == "peak"].set_index("allocator")["error"]

@@ -53,6 +53,13 @@ void actors_run(struct actor *parent, uint64_t count, void (*run)(struct actor *
     actor_join(parent, (struct actor *)(first + i * element_bytes));
 }
 
+void members_run(struct actor *parent, uint64_t first, uint64_t count, void (*run)(struct actor *, void *)) {
+  struct member *members = pattern_array(count, sizeof *members);
+  for (uint64_t i = 0; i < count; i++)
+    members[i].number = first + i;
+  actors_run(parent, count, run, members, sizeof *members);
+}
+
 void semaphore_init(struct semaphore *semaphore, uint64_t count) {
   *semaphore = (struct semaphore){.count = count};
   sem_init(&semaphore->real, 0, (unsigned)count);

@@ -11,16 +11,26 @@
 #include <time.h>
 #include <unistd.h>
 
-uint64_t pattern_seed = 1;
+uint64_t pattern_seed;
 
-static uint64_t quiet = 0, turn_calls = 64;
+static uint64_t quiet, turn_calls;
 static const char *work; /* path of the workload to write; NULL: run as a program */
 
+#define PATTERN(name) extern const struct pattern pattern_##name;
+#include "workloads/synthetic/patterns.def"
+#undef PATTERN
+static const struct pattern *const patterns[] = {
+#define PATTERN(name) &pattern_##name,
+#include "workloads/synthetic/patterns.def"
+#undef PATTERN
+};
+static const struct pattern *pattern; /* of the program's name */
+
 static const struct option_number common_options[] = {
-    {"seed", &pattern_seed, 0, UINT64_MAX, "repeats the run"},
-    {"turn", &turn_calls, 1, UINT32_MAX, "with --work: mean calls of a thread before the next thread's turn"},
-    {"quiet", &quiet, 0, 1, "1: print nothing"},
-    {NULL, NULL, 0, 0, NULL},
+    {"seed", &pattern_seed, 1, 0, UINT64_MAX, "repeats the run"},
+    {"turn", &turn_calls, 64, 1, UINT32_MAX, "with --work: mean calls of a thread before the next thread's turn"},
+    {"quiet", &quiet, 0, 0, 1, "1: print nothing"},
+    {0},
 };
 
 static void print_options(FILE *out, const struct option_number *options) {
@@ -29,8 +39,8 @@ static void print_options(FILE *out, const struct option_number *options) {
 }
 
 static void print_usage(FILE *out, const char *program) {
-  fprintf(out, "%s: %s\n", program, pattern.summary);
-  print_options(out, pattern.options);
+  fprintf(out, "%s: %s\n", program, pattern->summary);
+  print_options(out, pattern->options);
   print_options(out, common_options);
   fprintf(out, "  --work=FILE  write the calls as a workload file instead of making them\n");
 }
@@ -62,7 +72,7 @@ static void set_option(const char *program, const char *argument) {
     work = argument + 7;
     return;
   }
-  const struct option_number *option = find_option(pattern.options, argument + 2, &value);
+  const struct option_number *option = find_option(pattern->options, argument + 2, &value);
   if (!option)
     option = find_option(common_options, argument + 2, &value);
   if (!option)
@@ -89,7 +99,7 @@ static json_t *options_json(const struct option_number *options, json_t *object)
 /* The command that writes the file again. */
 static void command_line(const char *name, char *text, size_t bytes) {
   size_t used = (size_t)snprintf(text, bytes, "%s", name);
-  for (const struct option_number *option = pattern.options; option->name; option++)
+  for (const struct option_number *option = pattern->options; option->name; option++)
     if (used < bytes)
       used += (size_t)snprintf(text + used, bytes - used, " --%s=%" PRIu64, option->name, *option->value);
   if (used < bytes)
@@ -101,10 +111,10 @@ static json_t *info_json(const char *name) {
   command_line(name, command, sizeof command);
   json_t *about = json_object(), *object = json_object();
   json_object_set_new(about, "name", json_string(name));
-  json_object_set_new(about, "summary", json_string(pattern.summary));
+  json_object_set_new(about, "summary", json_string(pattern->summary));
   json_object_set_new(about, "seed", json_integer((json_int_t)pattern_seed));
   json_object_set_new(about, "turn", json_integer((json_int_t)turn_calls));
-  json_object_set_new(about, "options", options_json(pattern.options, json_object()));
+  json_object_set_new(about, "options", options_json(pattern->options, json_object()));
   json_object_set_new(object, "name", json_string(name));
   json_object_set_new(object, "program", json_string(command));
   json_object_set_new(object, "source", json_string("heaptape's synthetic patterns, without a run"));
@@ -130,7 +140,7 @@ static void report(uint64_t calls, const char *what, uint64_t start_ns) {
 static int write_workload(const char *name) {
   struct error error = {""};
   uint64_t start_ns = now_ns();
-  int64_t ops = script_write(work, turn_calls, info_json(name), &error);
+  int64_t ops = script_write(pattern, work, turn_calls, info_json(name), &error);
   if (ops < 0) {
     fprintf(stderr, "%s: %s\n", name, error.text);
     return 1;
@@ -139,18 +149,36 @@ static int write_workload(const char *name) {
   return 0;
 }
 
-/* What is wrong with the options together; NULL: nothing. */
-static const char *wrong_options(void) {
+/* Are both options there, and the first above the second? */
+static bool are_reversed(const char *low, const char *high) {
   const char *unused;
-  const struct option_number *lowest = find_option(pattern.options, "lowest=", &unused);
-  const struct option_number *highest = find_option(pattern.options, "highest=", &unused);
-  if (lowest && highest && *lowest->value > *highest->value)
-    return "lowest must not be above highest";
-  return pattern.wrong ? pattern.wrong() : NULL;
+  const struct option_number *lowest = find_option(pattern->options, low, &unused);
+  const struct option_number *highest = find_option(pattern->options, high, &unused);
+  return lowest && highest && *lowest->value > *highest->value;
+}
+
+/* The pattern of that name. NULL: there is none. */
+static const struct pattern *choose(const char *name) {
+  for (size_t index = 0; index < sizeof patterns / sizeof *patterns; index++)
+    if (strcmp(patterns[index]->name, name) == 0)
+      return patterns[index];
+  return NULL;
+}
+
+static void set_standards(const struct option_number *options) {
+  for (; options->name; options++)
+    *options->value = options->standard;
 }
 
 int main(int argc, char **argv) {
   const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
+  pattern = choose(name);
+  if (!pattern) {
+    fprintf(stderr, "%s: no pattern has this name\n", name);
+    return 2;
+  }
+  set_standards(common_options);
+  set_standards(pattern->options);
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--help") == 0) {
       print_usage(stdout, name);
@@ -158,14 +186,15 @@ int main(int argc, char **argv) {
     }
     set_option(name, argv[i]);
   }
-  const char *wrong = wrong_options();
-  if (wrong)
-    wrong_usage(name, "options", wrong);
+  if (are_reversed("lowest=", "highest="))
+    wrong_usage(name, "options", "lowest must not be above highest");
+  if (are_reversed("first=", "last="))
+    wrong_usage(name, "options", "first must not be above last");
   if (work)
     return write_workload(name);
   struct actor actor = {.script = NULL};
   uint64_t start_ns = now_ns();
-  pattern.run(&actor);
+  pattern->run(&actor);
   report(actor.calls, "", start_ns);
   return 0;
 }

@@ -3,7 +3,8 @@
    malloc; and as a generator of a workload file, whose threads take turns under a scheduler and whose calls become ops
    (--work=FILE). Both make the same calls on the same objects, thread by thread.
 
-   A pattern is one file: its sizes as options, a `run`, and `const struct pattern pattern`; main.c has the main.
+   A pattern is its sizes as options, a run function, and a `const struct pattern pattern_NAME`; patterns.def lists all,
+   main.c has the main. Each file holds the patterns of one kind.
    Rules that make both uses agree: a thread decides by its own random numbers and by what other threads handed to it,
    never by addresses or time; threads wait for each other only by the functions below; tables are from pattern_array,
    so that a recording has only the pattern's own calls. In a program a call costs one branch and one addition more than
@@ -21,11 +22,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* One --NAME=NUMBER from lowest to highest; value holds the default. A list ends with a NULL name. */
+/* One --NAME=NUMBER from lowest to highest. A list ends with a NULL name. */
 struct option_number {
   const char *name;
   uint64_t *value;
-  uint64_t lowest, highest;
+  uint64_t standard, lowest, highest;
   const char *what;
 };
 
@@ -43,16 +44,11 @@ struct actor {
 };
 
 struct pattern {
+  const char *name;    /* of the program, too */
   const char *summary; /* half a line on what it stands for */
   const struct option_number *options;
-  /* Returns what is wrong with the combination of options; NULL: nothing. May be NULL: lowest above highest is found
-     without it. */
-  const char *(*wrong)(void);
   void (*run)(struct actor *actor);
 };
-
-/* Each pattern's file defines it. */
-extern const struct pattern pattern;
 
 /* The --seed; each thread draws from its own stream. */
 extern uint64_t pattern_seed;
@@ -65,6 +61,15 @@ void *pattern_array(uint64_t count, uint64_t size_bytes);
 /* Starts a thread; exits with 1 where that fails. */
 void actor_start(struct actor *parent, struct actor *child, void (*run)(struct actor *, void *), void *argument);
 void actor_join(struct actor *parent, struct actor *child);
+
+/* A thread that needs only to know which one it is. */
+struct member {
+  struct actor actor;
+  uint64_t number;
+};
+
+/* Runs members first, first + 1, ... at once, and joins them. Each gets itself. */
+void members_run(struct actor *parent, uint64_t first, uint64_t count, void (*run)(struct actor *, void *));
 
 /* Runs that many threads at once, and joins them. Each gets its element of the array; an element begins with its
    actor. */

@@ -268,12 +268,12 @@ void *script_content(struct actor *actor, object_ref object) {
 /* ---- The whole ---- */
 
 static void run_pattern(struct actor *actor, void *argument) {
-  (void)argument;
-  pattern.run(actor);
+  const struct pattern *pattern = argument;
+  pattern->run(actor);
 }
 
-static void run_script(struct script *script) {
-  struct actor actor = {.run = run_pattern};
+static void run_script(struct script *script, const struct pattern *pattern) {
+  struct actor actor = {.run = run_pattern, .argument = (void *)(uintptr_t)pattern};
   volatile bool began = false;
   if (getcontext(&script->home) != 0) {
     script->wrong = "can't change threads";
@@ -285,7 +285,8 @@ static void run_script(struct script *script) {
   resume(script, part_new(script, &actor));
 }
 
-int64_t script_write(const char *path, uint64_t turn_calls, json_t *info, struct error *error) {
+int64_t script_write(const struct pattern *pattern, const char *path, uint64_t turn_calls, json_t *info,
+                     struct error *error) {
   struct output_file file;
   struct script script = {.turn_calls = turn_calls, .rng = rng_seed(pattern_seed, UINT64_MAX - 1)};
   if (output_file_begin(&file, path, error) != 0) {
@@ -297,7 +298,7 @@ int64_t script_write(const char *path, uint64_t turn_calls, json_t *info, struct
     json_decref(info);
     return output_file_end(&file, -1, error);
   }
-  run_script(&script);
+  run_script(&script, pattern);
   int64_t ops = (int64_t)composition_ops(script.composition);
   if (script.wrong)
     error_set(error, path, "%s", script.wrong);

@@ -14,7 +14,8 @@
 
 /* Runs the pattern and writes path, completely or not at all. turn_calls: mean number of calls of a thread's turn, at
    least 1. Takes over the reference of info. Returns the number of ops, or -1 with error. */
-int64_t script_write(const char *path, uint64_t turn_calls, json_t *info, struct error *error);
+int64_t script_write(const struct pattern *pattern, const char *path, uint64_t turn_calls, json_t *info,
+                     struct error *error);
 
 /* The parts of pattern.h's functions for scripts. */
 void script_start(struct actor *parent, struct actor *child);

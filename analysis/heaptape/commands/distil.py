@@ -105,8 +105,9 @@ def _choices(arguments: argparse.Namespace) -> list["Choice"]:
 def _print(made: "Distilled", wanted: "Wanted", arguments: argparse.Namespace) -> None:
     from heaptape.common.output import flush_standard_output
     from heaptape.distil.distil import answer_lines, as_json, warnings
+    from heaptape.show.tables.decision_tables import wrapped
 
-    lines = as_json(made) if arguments.json else "\n".join(answer_lines(made, wanted, arguments.output)) + "\n"
+    lines = as_json(made) if arguments.json else wrapped(answer_lines(made, wanted, arguments.output))
     flush_standard_output(lines)
     for line in warnings(made, wanted):
         console.warning(line)

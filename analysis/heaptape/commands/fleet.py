@@ -150,12 +150,12 @@ def _attempts(
         address, security = arguments.scheduler, security_of(arguments.scheduler, arguments.keys)
         yield Scheduler(address, security, store.id, run_cells, SCHEDULER_WAIT_S, progress.note).attempt
     else:
-        with _worker_here(arguments, store, workers) as attempt:
+        with _local_worker(arguments, store, workers) as attempt:
             yield attempt
 
 
 @contextlib.contextmanager
-def _worker_here(
+def _local_worker(
     arguments: argparse.Namespace, store: "Store", jobs: int, machine: str = ""
 ) -> "Iterator[Attempt[Task]]":
     """This process as a worker."""
@@ -165,7 +165,7 @@ def _worker_here(
 
     worker = new_worker(store, arguments.home, machine)
     with scratch_of(worker.name), worker.heartbeat():
-        yield dispatch.here(worker.run, worker.processes, jobs)
+        yield dispatch.in_threads(worker.run, worker.processes, jobs)
 
 
 def _report(plan: "Plan", first: "Left", last: "Left", failed: dict[str, str], store: "Store") -> int:
@@ -221,7 +221,7 @@ def _work(arguments: argparse.Namespace) -> int:
         raise UsageError("fleet work: --jobs and --retries are not negative")
     store = open_store(arguments.store, patience_s=arguments.store_wait, tell=console.note)
     found = left(share(tasks_of(plans_of(store)), index, number), store, again=arguments.again)
-    with _worker_here(arguments, store, arguments.jobs, arguments.machine) as attempt, WorkProgress() as progress:
+    with _local_worker(arguments, store, arguments.jobs, arguments.machine) as attempt, WorkProgress() as progress:
         on_done = progress_of(progress, len(found.tasks))
         ended = dispatch.run(found.tasks, attempt, arguments.retries, console.note, on_done)
     failed = len(ended.failed) + len(found.failed)

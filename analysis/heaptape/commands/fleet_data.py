@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from heaptape.fleet.choose import Chosen
     from heaptape.fleet.dispatch import Attempt, Ended, Work
 
-ERRORS_SHOWN = 20
+ERRORS_SHOWN = 5
 DEFAULT_BASELINE = "glibc"
 STORE_WAIT_S, SCHEDULER_WAIT_S = 300.0, 60.0
 

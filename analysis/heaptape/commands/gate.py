@@ -72,7 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_limits(parser)
     parser.add_argument("--timeout", type=float, default=0, metavar="S", help="seconds for one replay (default: none)")
-    parser.add_argument("--format", default="text", choices=["text", "md"], help="of the table (default text)")
+    parser.add_argument("--table", choices=["all"], help="all figures of all workloads")
+    parser.add_argument("--format", default="text", choices=["text", "md"], help="md: --table all as Markdown")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -139,12 +140,14 @@ def limits_of(arguments: argparse.Namespace, command: str) -> "Limits":
 def _write(data: dict, arguments: argparse.Namespace) -> None:
     from heaptape.common.tables import render
     from heaptape.gate.minimise import junit_xml
-    from heaptape.show.tables.decision_tables import gate_tables
+    from heaptape.show.tables.decision_tables import gate_lines, gate_tables
 
     if arguments.output:
         write_json(arguments.output, data)
     if arguments.junit:
         write_text(arguments.junit, junit_xml(data))
     if STANDARD_OUTPUT not in (arguments.output, arguments.junit):
-        write_text(STANDARD_OUTPUT, render(gate_tables(data), arguments.format))
+        wanted = arguments.table or arguments.format == "md"
+        text = render(gate_tables(data), arguments.format) if wanted else "\n".join(gate_lines(data)) + "\n"
+        write_text(STANDARD_OUTPUT, text)
     console.verdict(f"gate {'passed' if data['passed'] else 'failed'}", data["passed"])

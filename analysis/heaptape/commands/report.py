@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--whole",
         action="store_true",
-        help="keep the memory maps among the raw results even where they make a very large page",
+        help="leave nothing out of the raw results: memory maps, and time lines of all repetitions; a much larger page",
     )
 
 

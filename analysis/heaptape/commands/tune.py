@@ -73,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="T.json", help="the results, with all points (default NAME.ALLOCATOR.tune.json)"
     )
+    parser.add_argument("--table", choices=["all"], help="all points of the front, and what each tunable contributes")
     parser.add_argument("--format", default="text", choices=["text", "md"], help="of the tables (default text)")
     parser.add_argument(
         "--live",
@@ -109,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
         data["live"] = _lived(arguments, data, request.space)
         write_json(request.output, data)
     if request.output != STANDARD_OUTPUT:
-        _print(data, request, arguments.format)
+        _print(data, request, arguments)
     if interrupted:
         console.note(f"interrupted: the same command continues from {request.storage}")
         return INTERRUPTED
@@ -237,13 +238,15 @@ def _about(request: Request) -> dict:
     }
 
 
-def _print(data: dict, request: Request, format_: str) -> None:
+def _print(data: dict, request: Request, arguments: argparse.Namespace) -> None:
     from heaptape.common.tables import render
-    from heaptape.show.tables.decision_tables import conclusion, live_lines, tune_tables
+    from heaptape.show.tables.decision_tables import conclusion, live_lines, tune_answer, tune_tables, wrapped
 
-    write_text(STANDARD_OUTPUT, render(tune_tables(data), format_))
-    print("\n".join([*conclusion(data), *live_lines(data)]))
-    print(f"all points in {request.output}, the search in {request.storage}")
+    tables = tune_tables(data) if arguments.table else [tune_answer(data)]
+    more = "" if arguments.table else "More: --table all. "
+    lines = [*conclusion(data), *live_lines(data)]
+    lines.append(f"{more}All points are in {request.output}, the search in {request.storage}.")
+    write_text(STANDARD_OUTPUT, render(tables, arguments.format) + wrapped(lines))
 
 
 def _lived(arguments: argparse.Namespace, data: dict, space: "Space") -> dict | None:

@@ -15,13 +15,14 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.distil import fit, measured
 from heaptape.distil.fit import Fitted
-from heaptape.distil.plan import Kind, Plan, Planner
+from heaptape.distil.plan import Kind, Plan, Planner, rules_of_highs
 from heaptape.results import distilled, misses
 from heaptape.run import replay
 from heaptape.run.registry import Choice, sha256_of
 from heaptape.tape.workload_format import read_workload
 
 RATIO = 0.01
+USEFUL = 0.5  # of a larger share of the ops there is no use, if no size was asked for
 SMALLEST_RATIO, LARGEST_RATIO = 0.005, 0.5  # that --error tries, doubling from the first to the last
 
 
@@ -90,10 +91,13 @@ class Distiller:
         self._home, self._scratch = home, scratch
 
     def make(self, tape: Path) -> Distilled:
-        """Writes the distillate to `tape`. Raises HeaptapeError."""
+        """Writes the distillate to `tape`. Raises HeaptapeError, before anything is replayed where the size can't be
+        reached.
+        """
+        count = functools.partial(measured.count, self._workload, home=self._home, accesses=self._wanted.misses)
+        self._require_size(count(rules_of_highs(1)))
         figures = [*distilled.FIGURES_OF_KIND[self._wanted.kind], *([measured.MISSES] if self._wanted.misses else [])]
         whole = measured.whole(self._workload, self._choices, figures, self._home, self._part("the whole"))
-        count = functools.partial(measured.count, self._workload, home=self._home, accesses=self._wanted.misses)
         planner = Planner(whole.cells, count, self._wanted.kind, self._wanted.seed)
         made: Distilled | None = None
         for ops in self._wanted.ops_to_try(self._ops):
@@ -106,6 +110,20 @@ class Distiller:
         assert made
         self._write(made.plan, made.manifest, tape)
         return made
+
+    def _require_size(self, floor: int) -> None:
+        """Raises HeaptapeError where the objects that make up the peak need more ops than are wanted."""
+        wanted = self._wanted
+        if wanted.kind == "time" or wanted.error_percent is not None:
+            return
+        is_given = wanted.ops is not None or wanted.ratio is not None
+        most = wanted.ops_to_try(self._ops)[0] if is_given else USEFUL * self._ops
+        if floor > 1.1 * most:
+            share = 100 * floor / self._ops
+            raise HeaptapeError(
+                f"{self._name}: can't be distilled to {most:,.0f} of its {self._ops:,} ops: the objects at the peak "
+                f"need {floor:,} ({share:.2g} %): --ops {floor} or more, or --kind time"
+            )
 
     def _write(self, plan: Plan, manifest: dict, tape: Path) -> None:
         measured.write(self._workload, plan, manifest, tape, self._home, self._wanted.misses)
@@ -145,35 +163,31 @@ class Distiller:
 
 
 def answer_lines(made: Distilled, wanted: Wanted, output: str) -> list[str]:
-    """At most ten lines: what was kept, then one for each figure; one for all kinds of calls, one for all misses."""
+    """What was kept, and the expected error of each figure; one line for all kinds of calls, one for all misses."""
     plan = made.plan
-    kept = [f"{output}: {plan.ops:,} of {made.whole_ops:,} ops ({100 * plan.ops / made.whole_ops:.2g} %)"]
+    share = f"{100 * plan.ops / made.whole_ops:.2g} %"
+    lines = [f"{output}: {plan.ops:,} of {made.whole_ops:,} ops ({share}) stand for the whole.", ""]
+    lines.append(f"{'figure':<14}{'expected error':>16}{'worst, left out':>18}")
+    for figure, found in made.fitted.errors.items():
+        if "/" not in figure:
+            of_figure = made.errors[made.errors["figure"] == figure]
+            worst = of_figure.loc[of_figure["left_out_percent"].abs().idxmax()]
+            cells = f"{found.expected:.2g} %", f"{worst['left_out_percent']:+.2g} %"
+            lines.append(f"{figure:<14}{cells[0]:>16}{cells[1]:>18}  {worst['allocator']}")
+    lines.append("")
+    of_kinds = {figure.removeprefix(distilled.OF_KIND): figure for figure in _of(made, distilled.OF_KIND)}
+    of_levels = {misses.heading(figure.removeprefix(misses.OF_ALL)): figure for figure in _of(made, misses.OF_ALL)}
+    lines += _together("Instructions per call", of_kinds, made) + _together("Misses", of_levels, made)
+    lines.append("Expected: half the 95 % interval on an allocator that was not measured here.")
     if plan.segments:
-        often = "over the whole history" if plan.segments == 1 else f"in each of {plan.segments} parts of the history"
-        kept.append(f"for memory: large objects, and those live when their size class is at its high, {often}")
+        often = "once" if plan.segments == 1 else f"in each of {plan.segments} parts of the history"
+        lines.append(f"Kept for memory: large objects, and those live when their size class is at its high, {often}.")
     if wanted.kind != "memory":
         counted = int((plan.windows["end"] - plan.windows["counted"]).sum())
         warm = int((plan.windows["counted"] - plan.windows["begin"]).sum())
-        kept.append(f"for time: {len(plan.windows)} windows of {counted:,} ops in all, after {warm:,} to warm up")
-    kept.append(f"the least that shows the peak: {plan.floor:,} ops ({100 * plan.floor / made.whole_ops:.2g} %)")
-    return kept + _of_figures(made)
-
-
-def _of_figures(made: Distilled) -> list[str]:
-    rows = []
-    for figure, found in made.fitted.errors.items():
-        if "/" in figure:
-            continue
-        of_figure = made.errors[made.errors["figure"] == figure]
-        worst = of_figure.loc[of_figure["left_out_percent"].abs().idxmax()]
-        rows.append(
-            f"{figure}: within {found.expected:.2g} % on an allocator not seen (95 %{_sampling(made, figure)}); worst "
-            f"left out: "
-            f"{worst['allocator']} {worst['left_out_percent']:+.2g} %"
-        )
-    of_kinds = {figure.removeprefix(distilled.OF_KIND): figure for figure in _of(made, distilled.OF_KIND)}
-    of_levels = {misses.heading(figure.removeprefix(misses.OF_ALL)): figure for figure in _of(made, misses.OF_ALL)}
-    return rows + _together("instructions per call", of_kinds, made) + _together("misses", of_levels, made)
+        lines.append(f"Kept for time: {len(plan.windows)} windows, {counted:,} ops in all, after {warm:,} to warm up.")
+    least = 100 * plan.floor / made.whole_ops
+    return [*lines, f"The least that shows the peak: {plan.floor:,} ops ({least:.2g} %)."]
 
 
 def _of(made: Distilled, prefix: str) -> list[str]:
@@ -182,16 +196,8 @@ def _of(made: Distilled, prefix: str) -> list[str]:
 
 def _together(what: str, figures: dict[str, str], made: Distilled) -> list[str]:
     """One line for several figures; none without figures. `figures`: name in the line -> figure."""
-    each = [
-        f"{name} {made.fitted.expected[figure]:.2g} % ({made.fitted.largest_sampling[figure]:.2g})"
-        for name, figure in figures.items()
-    ]
-    return [f"{what}, each within (by the choice of windows alone): {', '.join(each)}"] if each else []
-
-
-def _sampling(made: Distilled, figure: str) -> str:
-    largest = made.fitted.largest_sampling
-    return f"; by the choice of windows alone {largest[figure]:.2g} %" if figure in largest else ""
+    each = [f"{name} {made.fitted.expected[figure]:.2g} %" for name, figure in figures.items()]
+    return [f"{what}, expected error: {', '.join(each)}."] if each else []
 
 
 def warnings(made: Distilled, wanted: Wanted) -> list[str]:

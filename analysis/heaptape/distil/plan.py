@@ -191,6 +191,11 @@ def _rules(segments: int, windows: pd.DataFrame, heap: Heap = "touched") -> dict
     return {"windows": rows, "heap": heap, "highs": segments} | large
 
 
+def rules_of_highs(segments: int) -> dict:
+    """Rules of a distillate without windows."""
+    return _rules(segments, pd.DataFrame(columns=COLUMNS))
+
+
 @dataclass(frozen=True, eq=False)
 class Cells:
     """The workload, cut into pieces that were counted one by one. `counts`: one row per cell, by which windows are
@@ -234,7 +239,7 @@ class Planner:
 
     def _highs(self, segments: int) -> int:
         if segments not in self._ops_of_highs:
-            self._ops_of_highs[segments] = self._count(_rules(segments, self._none))
+            self._ops_of_highs[segments] = self._count(rules_of_highs(segments))
         return self._ops_of_highs[segments]
 
     def _segments(self, ops: float) -> int:

@@ -187,7 +187,7 @@ def traces_in(store: Store) -> set[str]:
         return {trace for found in pool.map(traces, _files(store)) for trace in found}
 
 
-def take_over(source: Store, into: Store) -> tuple[int, list[str]]:
+def copy_missing(source: Store, into: Store) -> tuple[int, list[str]]:
     """Copies the traces that `into` lacks, each once even if the source has it twice. Returns the number of files, and
     the source's damaged files, which are set aside. Raises StoreError.
     """

@@ -120,7 +120,7 @@ def run(
     return ended
 
 
-def here(work: "Callable[[Task], Outcome]", processes: Processes, jobs: int = 0) -> "Attempt[Task]":
+def in_threads(work: "Callable[[Task], Outcome]", processes: Processes, jobs: int = 0) -> "Attempt[Task]":
     """Attempts by threads of this process: exact cells side by side, as many as processors and memory allow (or
     `jobs`); then blocks, one by one. `processes`: those that `work` starts.
     """

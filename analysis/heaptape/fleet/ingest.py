@@ -126,7 +126,7 @@ def ingest(store: Store, batch: Batch, there: set[str], home: Home) -> Outcome:
     outcome, rows = Outcome(), dict[str, dataset.Row]()
     for tape in batch.tapes:
         try:
-            with _at_hand(tape) as path:
+            with _local_copy(tape) as path:
                 trace = _sha256(path)
                 if trace not in there and trace not in rows:
                     rows[trace] = row_of(path, tape, trace, batch.labels, home)
@@ -197,7 +197,7 @@ def _sites(path: Path, rows: Sequence[Sequence[int]], home: Home) -> list[tuple[
 
 
 @contextlib.contextmanager
-def _at_hand(tape: str) -> Iterator[Path]:
+def _local_copy(tape: str) -> Iterator[Path]:
     """A trace as a file of this machine: itself, or a copy that is removed at the end of the context."""
     if "://" not in tape:
         yield Path(tape)

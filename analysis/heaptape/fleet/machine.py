@@ -37,11 +37,11 @@ def engine_hash(home: Home) -> str:
     """
     engine = home.program("replay").resolve()
     tool = engine.parent / VALGRIND_TOOL
-    files = [sha256_of(engine), sha256_of(tool) if tool.is_file() else "", sha256_of(here_c_library())]
+    files = [sha256_of(engine), sha256_of(tool) if tool.is_file() else "", sha256_of(running_c_library())]
     return digest([*files, str(engine)])
 
 
-def here_c_library() -> Path:
+def running_c_library() -> Path:
     """Path of the C library. Raises HeaptapeError where it can't be found."""
     path = c_library()
     if path is None:
@@ -76,12 +76,12 @@ class Cache:
         missing, StoreError if the store can't be read, OSError if the copy can't be written.
         """
         path = self.folder / name
-        if self._is_right(path, sha256):
+        if self._matches(path, sha256):
             return path
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with locked(path.with_name(f"{path.name}.lock"), fcntl.LOCK_EX):
-            if not self._is_right(path, sha256):
-                self._bring(store, name, sha256, path)
+            if not self._matches(path, sha256):
+                self._fetch(store, name, sha256, path)
         return path
 
     def lock_file(self, machine: str) -> Path:
@@ -89,7 +89,7 @@ class Cache:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return self.folder / f"{machine}.lock"
 
-    def _bring(self, store: Store, name: str, sha256: str, path: Path) -> None:
+    def _fetch(self, store: Store, name: str, sha256: str, path: Path) -> None:
         partial = path.with_name(f"{path.name}.partial")
         try:
             there = store.files.download(name, partial)
@@ -101,9 +101,9 @@ class Cache:
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
-        self._is_right(path, sha256)
+        self._matches(path, sha256)
 
-    def _is_right(self, path: Path, sha256: str) -> bool:
+    def _matches(self, path: Path, sha256: str) -> bool:
         try:
             stat = path.stat()
         except FileNotFoundError:

@@ -41,7 +41,7 @@ OUTLIERS = ["workload", "name", "figure", "label", "ratio", "median_ratio", "dev
 
 @dataclass(frozen=True)
 class Matrix:
-    """`ratios`: rows of blocks.against_baseline, of FIGURES. Computed from them: `totals` (columns TOTALS), `best`
+    """`ratios`: rows of `against_baseline`, of FIGURES. Computed from them: `totals` (columns TOTALS), `best`
     (BEST), `single` (SINGLE), `outliers` (OUTLIERS). `worst_percent`: by how much the single choice may be worse than
     the baseline on any workload.
     """
@@ -80,11 +80,11 @@ def totals(ratios: pd.DataFrame) -> pd.DataFrame:
     `saved`: weighted sum, baseline less label, in the figure's unit; `ratio`: of the weighted sums.
     """
     rows = []
-    for (figure, unit, label), here in ratios.groupby(["figure", "unit", "label"], sort=False):
-        before, after = (float((here["weight"] * here[name]).sum()) for name in ("baseline_value", "value"))
-        worst = here.loc[here["ratio"].idxmax()]
+    for (figure, unit, label), group in ratios.groupby(["figure", "unit", "label"], sort=False):
+        before, after = (float((group["weight"] * group[name]).sum()) for name in ("baseline_value", "value"))
+        worst = group.loc[group["ratio"].idxmax()]
         rows.append((
-            figure, unit, label, len(here), float(here["weight"].sum()), before, after, before - after,
+            figure, unit, label, len(group), float(group["weight"].sum()), before, after, before - after,
             after / before if before > 0 else math.nan, worst["ratio"], worst["name"],
         ))  # fmt: skip
     return _by_figure(pd.DataFrame(rows, columns=TOTALS), ["ratio"])
@@ -92,7 +92,7 @@ def totals(ratios: pd.DataFrame) -> pd.DataFrame:
 
 def best(ratios: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """The label with the least of a figure on each workload, the baseline where none is below it: rows of BEST.
-    `supported`: is it below the baseline by more than chance, here (blocks.py)?
+    `supported`: is it below the baseline by more than chance, on the machines that measured?
     """
     least = ratios.loc[ratios.groupby(["workload", "figure"])["ratio"].idxmin()]
     stays = least["ratio"] >= 1
@@ -109,13 +109,13 @@ def single(all_: pd.DataFrame, baseline: str, worst_percent: float) -> pd.DataFr
     `left_out`: labels that would save more, and why they do not qualify.
     """
     rows = []
-    for figure, here in all_.groupby("figure", sort=False):
-        whole = here["workloads"] == here["workloads"].max()
-        bounded = here["worst_ratio"] <= 1 + worst_percent / 100
-        fit = here[whole & bounded & (here["ratio"] < 1)]
+    for figure, group in all_.groupby("figure", sort=False):
+        whole = group["workloads"] == group["workloads"].max()
+        bounded = group["worst_ratio"] <= 1 + worst_percent / 100
+        fit = group[whole & bounded & (group["ratio"] < 1)]
         chosen = fit.loc[fit["ratio"].idxmin()] if len(fit) else None
         limit = chosen["ratio"] if chosen is not None else 1.0
-        better = here[(here["ratio"] < limit) & ~(whole & bounded)]
+        better = group[(group["ratio"] < limit) & ~(whole & bounded)]
         reasons = [
             f"{row.label} ({100 * (1 - row.ratio):.1f} % less): "
             + (
@@ -125,7 +125,7 @@ def single(all_: pd.DataFrame, baseline: str, worst_percent: float) -> pd.DataFr
             )
             for row in better.itertuples()
         ]
-        choice = (figure, baseline, 1.0, 0.0, here["unit"].iloc[0], 1.0, "")
+        choice = (figure, baseline, 1.0, 0.0, group["unit"].iloc[0], 1.0, "")
         if chosen is not None:
             choice = (figure, *chosen[["label", "ratio", "saved", "unit", "worst_ratio", "worst_workload"]])
         rows.append((*choice, "; ".join(reasons)))
@@ -137,11 +137,11 @@ def outliers(ratios: pd.DataFrame) -> pd.DataFrame:
     robust deviations of the log ratio from the label's median.
     """
     rows = []
-    for (figure, label), here in ratios.groupby(["figure", "label"], sort=False):
-        logs = np.log(here["ratio"].to_numpy())
+    for (figure, label), group in ratios.groupby(["figure", "label"], sort=False):
+        logs = np.log(group["ratio"].to_numpy())
         median = float(np.median(logs))
         spread = max(MAD_TO_DEVIATION * float(np.median(np.abs(logs - median))), math.log1p(FAR_PERCENT / 100) / FAR)
-        for (_, row), log in zip(here.iterrows(), logs):
+        for (_, row), log in zip(group.iterrows(), logs):
             if abs(log - median) > FAR * spread:
                 deviations = (log - median) / spread
                 rows.append((row["workload"], row["name"], figure, label, row["ratio"], math.exp(median), deviations))
@@ -239,10 +239,10 @@ def _timed(results: pd.DataFrame, baseline: str) -> pd.DataFrame:
     pairs = _pairs(results[results["block"].notna()], baseline, ["machine", "block"])
     pairs = pairs.assign(log=np.log(pairs["value"] / pairs["baseline_value"]))
     rows = []
-    for keys, here in pairs.groupby([*BY, "label"], sort=False, dropna=False):
-        found = effect([group["log"].to_numpy() for _, group in here.groupby("machine")])
+    for keys, group in pairs.groupby([*BY, "label"], sort=False, dropna=False):
+        found = effect([own["log"].to_numpy() for _, own in group.groupby("machine")])
         rows.append((
             *keys, math.exp(found.here.mean), *found.here.interval(), *found.elsewhere.interval(), False,
-            found.machines, found.here.repetitions, found.between, here["baseline_value"].median(),
-            here["value"].median(), ))  # fmt: skip
+            found.machines, found.here.repetitions, found.between, group["baseline_value"].median(),
+            group["value"].median(), ))  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS)

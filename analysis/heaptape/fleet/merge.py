@@ -32,7 +32,7 @@ def merge(source: Store, into: Store) -> Merged:
             if name not in there:
                 _take(source, into, name, merged)
     _cells(source, into, merged)
-    taken, damaged = dataset.take_over(source, into)
+    taken, damaged = dataset.copy_missing(source, into)
     merged.others += taken
     merged.damaged += damaged
     return merged

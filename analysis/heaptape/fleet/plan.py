@@ -428,7 +428,7 @@ def _workloads(
 
     def bring(name: str) -> Workload | str:
         try:
-            return _bring(name, files[name], wanted, store, home, known)
+            return _fetch(name, files[name], wanted, store, home, known)
         except StoreError:  # not the file's fault: the next file would wait as long
             raise
         except HeaptapeError as error:
@@ -444,7 +444,7 @@ def _workloads(
     return list(found.values()), refused
 
 
-def _bring(name: str, path: Path, wanted: PlanFile, store: Store, home: Home, known: dict[str, Workload]) -> Workload:
+def _fetch(name: str, path: Path, wanted: PlanFile, store: Store, home: Home, known: dict[str, Workload]) -> Workload:
     """The workload of a file; it is in the store afterwards."""
     sha256, origins = sha256_of(path), "blame" in wanted.passes
     source = source_of(store, sha256)

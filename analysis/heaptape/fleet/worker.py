@@ -22,7 +22,7 @@ from heaptape.common.home import Home, cache_folder
 from heaptape.common.scratch import scratch_folder
 from heaptape.fleet.dispatch import Outcome
 from heaptape.fleet.files import StoreError
-from heaptape.fleet.machine import Cache, DamagedError, engine_hash, here_c_library, machine_for, machine_id
+from heaptape.fleet.machine import Cache, DamagedError, engine_hash, machine_for, machine_id, running_c_library
 from heaptape.fleet.plan import COMPANION_OF, Planned, Task
 from heaptape.fleet.status import index_by_cell, is_done
 from heaptape.fleet.store import (
@@ -254,7 +254,7 @@ class Worker:
         cell = planned.cell
         environment = dict(cell.environment)
         if cell.allocator == NO_ALLOCATOR_PRELOADED:
-            return Choice(cell.allocator, planned.variant, here_c_library(), "", environment)
+            return Choice(cell.allocator, planned.variant, running_c_library(), "", environment)
         path = self._library(cell.library, place)
         return Choice(cell.allocator, planned.variant, path, str(path), environment)
 

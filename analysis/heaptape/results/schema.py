@@ -8,6 +8,7 @@ written as results and compared. A missing figure stays missing; it never become
 import gc
 import json
 import math
+import statistics
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -129,6 +130,15 @@ class Results:
             rows.append((run.label, str(run.repeat or 0), metric, unit, value, margin))
         columns = ["allocator", "repeat", "metric", "unit", "value", "margin_percent"]
         return pd.DataFrame(rows, columns=columns).astype({"value": float, "margin_percent": float})
+
+    @cached_property
+    def _means(self) -> dict[str, dict[str, float]]:
+        means = self._figures.groupby(["allocator", "metric"], sort=False)["value"].mean()
+        return {str(name): one.droplevel(0).to_dict() for name, one in means.groupby(level=0, sort=False)}
+
+    def means(self, label: str) -> dict[str, float]:
+        """metric of `figures` -> the allocator's mean over the repetitions."""
+        return self._means.get(label, {})
 
     def figures(self) -> pd.DataFrame:
         """Every figure of every run, one per row: `figures`."""
@@ -277,9 +287,15 @@ def call_details(files: Iterable[Results]) -> pd.DataFrame:
 
 
 def _file_figures(file: Results) -> Iterator[tuple[str, str, Run, float | None]]:
+    own = _engines_own(file)
     for metric, (key, unit, passes) in RUN_METRICS.items():
         for run in _runs_of_pass(file, passes, key):
-            yield metric, unit, run, number(getattr(run, key))
+            value = number(getattr(run, key))
+            if metric in own and value is not None and run.ops:
+                value -= own[metric] * run.ops
+                if value <= 0:  # no more than the engine itself
+                    continue
+            yield metric, unit, run, value
     for run in _runs_of_pass(file, ("time",), "calls"):
         for call, detail in (run.calls or {}).items():
             mean = number(detail.mean)
@@ -315,6 +331,21 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, Run, float | None]]
     if ideal is not None:
         for run in {run.label: run for run in file.measured}.values():
             yield "ideal_rss", "bytes", run, ideal
+
+
+def _engines_own(file: Results) -> dict[str, float]:
+    """metric -> what the engine itself takes per op, in ns: medians over the bare runs, with the null allocator."""
+    runs = [run for run in file.measured if run.pass_ == "bare"]
+    found = {
+        "bare_wall": [number(run.engine_wall_ns_per_op) for run in runs],
+        "bare_cpu": [_ns(run.engine_cycles_per_op, run.cycles_hz) for run in runs],
+    }
+    known = {metric: [value for value in values if value is not None] for metric, values in found.items()}
+    return {metric: statistics.median(values) for metric, values in known.items() if values}
+
+
+def _ns(cycles: float | None, cycles_hz: float | None) -> float | None:
+    return number(1e9 * cycles / cycles_hz) if cycles is not None and cycles_hz else None
 
 
 def _counters(run: Run) -> Iterator[tuple[str, str, Run, float]]:

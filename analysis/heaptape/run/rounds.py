@@ -14,8 +14,8 @@ Repetitions of each pass:
   bit-identical memory in each run (a test of replay/ checks glibc, jemalloc without decay and tcmalloc), and more
   repetitions add nothing. Two show whether that is so here; allocators for which it is not (MEMORY_AGREES) get as many
   repetitions as time has.
+- bare: `repeats` times: it reads the clock.
 - contention: as often as time: which threads meet at a lock is chance.
-- bare: twice. It checks the sum of timed calls, and has no figure of its own.
 - sharing: twice, as it depends on layout like memory, in the same order.
 - instructions: twice, whatever `repeats` is. Valgrind counts and does not measure, and the recorded order is the same
   each time; the second run shows that the figures are exact (an allocator that reads the clock differs by 0.006 %).

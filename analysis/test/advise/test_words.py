@@ -69,7 +69,7 @@ def test_cpu_time_is_in_percent_where_the_programs_is_known():
     rows = [row(NOW, 100, 1000), row("x", 100, 500)]
     known = said(rows, Judge(no_error, 1e9), CPU)
     assert "CPU time ≈ -10 % estimated" in known
-    assert "Why: 50 % fewer instructions of the calls." in known
+    assert "Why: 50 % fewer instructions in malloc and free." in known
     assert "CPU time ≈ -100 ms estimated" in said(rows, Judge(no_error, None), CPU)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Two machines, one of which takes twice as long, through all steps of a fleet: plan, shares, store, figures, report.
 
-Times are from a clock of the tests; tests/bench/fleet/unequal.py does the same with a machine that really is slowed.
+Times are from a clock of the tests.
 """
 
 import random

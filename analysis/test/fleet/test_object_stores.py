@@ -220,7 +220,7 @@ def test_a_worker_that_stood_still_while_another_did_its_task_changes_nothing_of
         if len(brought) == stops_at:
             assert plan(store, workloads[0], "--reps", 1, *others, passes=passes).status == 0
             worker = new_worker(open_store(store), default_home(), "another")
-            ended = dispatch.run(tasks_of(plans_of(worker.store)), dispatch.here(worker.run, worker.processes))
+            ended = dispatch.run(tasks_of(plans_of(worker.store)), dispatch.in_threads(worker.run, worker.processes))
             assert (ended.done, ended.failed) == (2, {})
             before.update({record.cell.key: record for record in worker.store.records()})
         return brings(self, record)

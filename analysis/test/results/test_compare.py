@@ -224,3 +224,27 @@ def test_a_file_that_has_no_results_is_refused(text, what, tmp_path):
 def test_results_survive_the_file(tmp_path):
     data = make_results()
     assert results(write(tmp_path / "r.json", data)).data == json.loads(json.dumps(data))
+
+
+def test_bare_figures_are_net_of_the_engines_own():
+    """12 ns of wall time and 30 cycles of 3 GHz per op, medians of the runs, of 1,000 ops."""
+    own = ((10, 30), (12, 27), (13, 33))
+    runs = [
+        run("a", repeat, wall_ns=wall, cpu_ns=50_000, ops=1000, cycles_hz=3e9)
+        | {"pass": "bare", "engine_wall_ns_per_op": own[repeat][0], "engine_cycles_per_op": own[repeat][1]}
+        for repeat, wall in enumerate((30_000, 32_000, 11_000))
+    ]
+    table = figures([file_of(*runs)]).groupby("metric")["value"].agg(list)
+    assert table["bare_wall"] == [18_000, 20_000]  # the third run took no more than the engine alone
+    assert table["bare_cpu"] == [40_000] * 3
+
+
+@given(st.lists(st.tuples(st.floats(0.8, 1.2), st.floats(0.8, 1.2)), min_size=2, max_size=5))
+def test_an_eightfold_difference_is_never_too_noisy(noise):
+    runs = [
+        run(name, repeat, wall_ns=of_all * pair[at]) | {"pass": "bare"}
+        for repeat, pair in enumerate(noise)
+        for at, (name, of_all) in enumerate((("a", 1e6), ("b", 8e6)))
+    ]
+    found = compare.relative(figures([file_of(*runs)]), "a").set_index("metric").loc[["bare_wall"]]
+    assert set(found["reason"]) == {""}

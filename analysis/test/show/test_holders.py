@@ -152,12 +152,16 @@ def test_the_figure_reaches_rss(by):
 def test_the_report_has_a_section_with_sentences_tables_figure_and_flame_graph():
     runs = [run_of("glibc", "fragmentation")]
     text = page.make([Results("r.json", {"workload": {"name": "w"}, "runs": runs})], "glibc")
-    section = text[text.index("<h3>Who holds the memory</h3>") : text.index("<h3>Memory over progress</h3>")]
+    section = text[text.index(">Who holds the memory</h2>") : text.index(">Workload</h2>")]
     assert "fragmentation: 240.0 KiB are empty space" in section
-    assert "#1 make_survivor &lt; fill &lt; main" in section
-    assert section.count('<figure class="zoom">') == 1
+    assert "#1 make_survivor &lt; fill &lt; main" in text[text.index('id="tables"') :]
+    assert section.count('data-kind="holders"') == 1
     assert section.count('class="flame-graph"') == 1
     assert "http://" not in text
+    drawn = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])["workloads"][0]["holders"]["glibc"]
+    sums = [sum(values[at] for _, _, values in drawn["layers"]) for at in range(len(drawn["x"]))]
+    assert max(sums) == pytest.approx(0.25, abs=0.05), "the layers add up to RSS"
+    assert any("make_survivor" in name for name, _, _ in drawn["layers"])
 
 
 def test_results_that_lack_it_or_the_allocator_are_one_line():

@@ -13,7 +13,7 @@ import pytest
 from heaptape import fragmentation, memory_figures
 from heaptape.results.schema import Results
 from heaptape.show.figures import memory_plots
-from heaptape.show.pages.svg import svg
+from heaptape.show.pages.pictures import inline_svg
 from heaptape.tape.memory_map import decode, gap_bytes, without_gaps
 from matplotlib.colors import to_rgb
 from synthetic_results import encode_fragmentation, encode_resident_map, make_results
@@ -139,7 +139,7 @@ def made_file(walk=()):
     return Results("made.json", data)
 
 
-@pytest.mark.parametrize("theme", [memory_figures.LIGHT, memory_figures.DARK, memory_figures.PAGE])
+@pytest.mark.parametrize("theme", [memory_figures.LIGHT, memory_figures.DARK])
 def test_the_panels_of_a_memory_figure_have_one_progress_axis(theme):
     for walk, panels in (((), 3), (("used", "top"), 4)):
         figure = memory_figures.figure_memory(made_file(walk), "jemalloc", theme=theme)
@@ -164,7 +164,7 @@ def test_figures_of_a_distillate_say_that_they_are():
     ):
         (note,) = [text.get_text() for text in figure.texts]
         assert note == "of the distillate itself (1.0 % of the 1,000 ops of server), not an estimate of the whole's"
-        assert "of the distillate itself" in svg(figure, "salt")
+        assert "of the distillate itself" in inline_svg(figure, "salt")
 
 
 def test_a_figure_without_data_is_none():

@@ -4,11 +4,11 @@
 import base64
 import copy
 import gzip
-import itertools
+import html
 import json
-import random
 import re
 from html.parser import HTMLParser
+from importlib import resources
 
 import pytest
 from heaptape.common.errors import FormatError, HeaptapeError
@@ -16,10 +16,12 @@ from heaptape.common.tables import render_text
 from heaptape.results.comparing.compare import choose_baseline
 from heaptape.results.comparing.summary import sentences, warnings
 from heaptape.results.schema import Results, all_results, results
+from heaptape.show.answer import answer
+from heaptape.show.pages import charts
 from heaptape.show.pages import methods as report_methods
 from heaptape.show.pages import page as report
 from heaptape.show.tables.usual import comparison
-from heaptape.tape.embedded import COLUMNS, SHORTENED, TYPE, pack, unpack, without_maps
+from heaptape.tape.embedded import ENCODING, TYPE, pack, unpack
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from synthetic_results import make_results, write
@@ -57,13 +59,18 @@ def test_report_needs_nothing_from_elsewhere(page):
     links = Links()
     links.feed(page)
     assert links.found == []
+    library = resources.files("heaptape.show.pages") / "vendor" / "uPlot.iife.min.js"
+    assert library.read_text().rstrip() in page
+    page = page.replace(library.read_text().rstrip(), "")  # its first line names its home page
     assert "http://" not in page
     assert "https://" not in page
     assert "@import" not in page
     assert not re.search(r"url\((?!#)", page)
+    assert "Copyright (c) 2022 Leon Sorokin" in page
 
 
-def test_report_embeds_the_raw_results(page, data):
+def test_the_whole_report_embeds_the_raw_results(data):
+    page = report.make([Results("r.json", data)], "glibc", whole=True)
     assert list(unpack("report.html", page.encode())) == [json.loads(json.dumps(data))]
 
 
@@ -73,32 +80,65 @@ def test_ids_in_the_report_are_its_own(page):
     assert set(re.findall(r'(?:href="|url\()#([^")]+)', page)) <= set(ids)
 
 
-def test_figures_have_a_rule_for_each_class_and_no_group_that_says_nothing(page):
-    drawn = re.findall(r'<div class="view"[^>]*>(<svg.*?</svg>)', page, re.DOTALL)
-    assert len(drawn) > 5
-    rules = re.findall(r"\.(s[0-9a-f]{8})\{([^{}]*)\}", page[: page.index("</head>")])
-    assert len(rules) == len(dict(rules)) == len({said for _, said in rules})
-    assert {name for svg in drawn for name in re.findall(r'class="([^"]*)"', svg)} == set(dict(rules))
-    for svg in drawn:
-        assert "<style" not in svg
-        assert "<g>" not in svg
-        assert len(re.findall(r"<g ", svg)) == svg.count("</g>") + len(re.findall(r"<g [^>]*/>", svg))
-
-
 def test_names_are_escaped(page):
     assert "made &lt;up&gt;" in page
     assert "<up>" not in page
+
+
+def test_no_name_ends_a_script_or_begins_an_element():
+    name = '</script><img src=x onerror="alert(1)"><!--'
+    data = json.loads(
+        json.dumps(make_results("w", repeats=2, allocators=("glibc", "jemalloc"))).replace("jemalloc", "J")
+    )
+    hostile = json.loads(json.dumps(data).replace('"J"', json.dumps(name)).replace('"w"', json.dumps(name)))
+    page = report.make([Results("r.json", hostile), Results("s.json", data)], "glibc")
+    elements = Links()
+    elements.feed(page)
+    assert elements.found == []
+    assert "<img src=x" not in page
+    assert page.count("<script") == page.count("</script>") == 5
+    drawn = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+    assert name in drawn["colours"]
 
 
 def test_without_a_blame_pass_no_section_says_who_holds_the_memory(page):
     assert "Who holds the memory" not in page
 
 
-def test_there_is_a_memory_map_per_allocator_and_one_figure_of_progress(page):
-    assert page.count("<h4>glibc</h4>") == 1
-    assert len(re.findall(r"MiB of addresses were used", page)) == 2
-    assert page.count("<h3>Memory over progress</h3>") == 1
-    assert page.count('<figure class="zoom">') == len(re.findall(r'role="img" aria-label="[^"]{20,}"', page))
+def drawn(page):
+    """What the browser draws."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def test_the_answer_comes_first_with_all_choices_and_what_follows_from_them(page, data):
+    found = answer([Results("r.json", data)], "glibc")
+    first = page[page.index('id="answer"') : page.index("Memory over time")]
+    rows = re.findall(r'<th scope="row">(?:<i[^>]*></i>)?([^<]+)</th>', first)
+    assert rows == [row.label for row in found.rows]
+    for sentence in found.sentences:
+        assert html.escape(sentence, quote=False) in html.unescape(first)
+
+
+def test_there_is_one_line_per_allocator_and_its_map_in_two_pickers(page, data):
+    (workload,) = drawn(page)["workloads"]
+    whole = Results("r.json", data).timelines()
+    assert [label for label, _ in workload["memory"]["lines"]] == ["glibc", "jemalloc"]
+    for label, line in workload["memory"]["lines"]:
+        assert len(line) == len(workload["memory"]["x"]) <= 2 * charts.DRAWN_POINTS
+        assert max(line) == round(whole[label]["rss_anon_bytes"].max() / 2**20, 2), "the peak is not thinned away"
+    assert set(workload["maps"]) == {"glibc", "jemalloc"}
+    assert all(picture.startswith("data:image/png;base64,") for picture in workload["maps"].values())
+    assert page.count("<option selected>") == 2
+
+
+def test_between_two_samples_a_line_holds_its_value():
+    data = make_results("w", repeats=1, allocators=("glibc",))
+    for run in data["runs"]:
+        if run["pass"] == "memory":
+            run["timeline"] = [[0, 1 << 20, 0, 0], [10, 5 << 20, 0, 0], [40, 2 << 20, 0, 0]]
+    data["workload"]["recorded"] = [[20, 3 << 20, 0]]
+    found = charts.memory(Results("r.json", data), ["glibc"])
+    assert found == {"x": [0, 10, 40], "live": [0, 0, 0], "recorded": [3, 3, 3], "lines": [["glibc", [1, 5, 2]]]}
 
 
 def test_report_of_a_published_table_has_its_figures_and_nothing_made_up():
@@ -111,8 +151,9 @@ def test_report_of_a_published_table_has_its_figures_and_nothing_made_up():
     page = report.make([Results("published.json", table)], "pristine")
     assert "83.0 ?" in page
     assert "only one repetition of tcache" in page.lower()
-    assert "Memory over progress" not in page
-    assert "<h3>Memory usage by address" not in page
+    assert "Memory over time" not in page
+    assert "Where it lies" not in page
+    assert "-17 %" in page
 
 
 @pytest.fixture(scope="module")
@@ -128,10 +169,17 @@ def test_several_workloads_get_their_means(page_of_two):
     assert page_of_two.count(f'type="{TYPE}"') == 2
 
 
+def test_several_workloads_get_a_heat_map_whose_cells_open_them(page_of_two):
+    heat = page_of_two[page_of_two.index('<table class="heat">') :]
+    heat = heat[: heat.index("</table>")]
+    assert heat.count('href="#w1"') >= 2
+    assert heat.count('href="#w2"') >= 2
+    assert '<details class="workload" id="w2">' in page_of_two
+
+
 def test_a_report_is_read_as_the_results_that_it_holds(page, data, tmp_path):
     (tmp_path / "report.html").write_text(page)
     file = write(tmp_path / "r.json", data)
-    assert results(tmp_path / "report.html").data == results(file).data
     for form in ("text", "csv", "json"):
         printed = [call_heaptape("compare", path, "--format", form) for path in (tmp_path / "report.html", file)]
         before_more = [one.stdout.partition("\nMore:")[0] for one in printed]
@@ -147,12 +195,12 @@ def test_a_report_of_several_workloads_gives_all_of_them(page_of_two, tmp_path):
 
 @pytest.mark.parametrize("harm", ["cut", "flipped", "emptied", "other encoding", "no results"])
 def test_a_damaged_report_is_one_error_that_names_the_place(page, tmp_path, harm):
-    at = page.index('"data": "') + 9
+    at = page.index('"data":"') + 8
     hurt = {
         "cut": page[: at + 4000] + page[page.index('"', at + 4000) :],
         "flipped": page[: at + 400] + "AAAA" + page[at + 404 :],
         "emptied": page[:at] + page[page.index('"', at) :],
-        "other encoding": page.replace(COLUMNS, "lzma+base64"),
+        "other encoding": page.replace(ENCODING, "lzma+base64"),
         "no results": page.replace(TYPE, "text/plain"),
     }[harm]
     path = tmp_path / "hurt.html"
@@ -164,78 +212,22 @@ def test_a_damaged_report_is_one_error_that_names_the_place(page, tmp_path, harm
     assert ("offset" in done.stderr) == (harm != "no results")
 
 
-def held(raw, encoding=COLUMNS):
+def held(text):
     """A page with these raw results only."""
-    to_text = base64.b85encode if encoding == COLUMNS else base64.b64encode
-    packed = to_text(gzip.compress(raw)).decode().replace("<", ",")
-    return f'<script type="{TYPE}">{json.dumps({"name": "x", "encoding": encoding, "data": packed})}</script>'.encode()
+    packed = base64.b64encode(gzip.compress(text)).decode()
+    return f'<script type="{TYPE}">{json.dumps({"name": "x", "encoding": ENCODING, "data": packed})}</script>'.encode()
 
 
-def columns_of(skeleton, *columns, planes=b"", shared=0, texts=0):
-    """Raw results as their parts."""
-    head = {"text_bytes": len(skeleton), "shared": shared, "texts": texts, "columns": columns}
-    return json.dumps(head).encode() + b"\n" + skeleton + planes
-
-
-def test_raw_results_are_put_together_as_the_format_says():
-    skeleton = (
-        b'"a string"\n1.50 2e9\n{"r":\x04'
-        + b'0,c1,c2;,"l":\x05'
-        + b'0,v1;,"n":[\x01'
-        + b"3;,\x020;,\x020;,\x03"
-        + b"0;]}"
-    )
-    # Two lengths; differences 3 and -1; the distinct 2 and 300 (4 and 600 folded) alternately; one less than that.
-    columns = [[0, 2, 1, 0, 0], [1, 2, 1, 0, 0], [0, 2, 1, 2, 2], [2, 2, 1, 0, 0]]
-    planes = b"\x04\x04" + b"\x06\x01" + b"\x04\x54\x00\x02" + b"\x01\x00" + b"\x01\x01"
-    (found,) = unpack("p", held(columns_of(skeleton, *columns, planes=planes, shared=1, texts=1)))
-    assert found == {"r": [[3, 300], [2, 2]], "l": [300, 2], "n": [299, 1.5, 2e9, "a string"]}
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"",
-        b"{}",
-        columns_of(b'{"a":\x010;}'),
-        columns_of(b'{"a":\x010;}', [0, 9, 1, 0, 0], planes=b"\1"),
-        columns_of(b'{"a":\x010;}', [0, 1, 10**9, 0, 0], planes=b"\1"),
-        columns_of(b'{"a":\x010;}', [0, 1, 1, 1, 1], planes=b"\1\2"),
-        columns_of(b'{"a":\x010;}', [0, -1, 1, 0, 0], planes=b"\1"),
-        columns_of(b'{"a":\x010;}', [0, "1", 1, 0, 0], planes=b"\1"),
-        columns_of(b'{"a":\x010;}', 7),
-        columns_of(b'{"a":\x020;}'),
-        columns_of(b'" "\n{"a":\x040,v0;}', [0, 1, 1, 0, 0], planes=b"\0", shared=1),
-        columns_of(b'{"a":\x050,c0;}', [0, 1, 1, 0, 0], planes=b"\2"),
-        columns_of(b'{"a":\x050;}', [0, 1, 1, 0, 0], planes=b"\2"),
-        columns_of(b'{"a":\x03-;}'),
-        columns_of(b"{}", shared=2),
-        columns_of(b"{}", texts=-1),
-    ],
-)
-def test_raw_results_whose_columns_are_wrong_are_refused(raw):
+def test_raw_results_are_gzipped_json_and_nothing_else():
+    assert list(unpack("p", held(b'{"runs":[1.50,"a"]}'))) == [{"runs": [1.5, "a"]}]
     with pytest.raises(FormatError, match="can't be read"):
-        list(unpack("p", held(raw)))
+        list(unpack("p", held(b'{"runs":[')))
 
 
-def test_pages_of_earlier_versions_are_read():
-    lines = ["[1,2,-1]", '{"b":[]}', '{"runs":[{"a":{"$deltas":[{"$shared":0},[5,0,0]]},"b":{"$shared":1}}]}']
-    assert list(unpack("p", held("\n".join(lines).encode(), SHORTENED))) == [
-        {"runs": [{"a": [[1, 5], [3, 5], [2, 5]], "b": {"b": []}}]}
-    ]
-    assert list(unpack("p", held(b'{"runs":[]}', "gzip+base64"))) == [{"runs": []}]
-
-
-def test_raw_results_that_refer_to_nothing_or_to_far_too_much_are_refused(monkeypatch):
-    with pytest.raises(FormatError, match="can't be read"):
-        list(unpack("p", held(b'{"runs":[{"a":{"$shared":7}}]}', SHORTENED)))
+def test_raw_results_that_are_far_too_large_are_refused(monkeypatch):
     monkeypatch.setattr("heaptape.tape.embedded.MAX_RAW_BYTES", 10_000)
-    bomb = ["[" + "1," * 3000 + "1]", '{"runs":[' + '{"$shared":0},' * 5 + "0]}"]
     with pytest.raises(FormatError, match="too large"):
-        list(unpack("p", held("\n".join(bomb).encode(), SHORTENED)))
-    bomb = b"9" * 3000 + b'\n{"runs":[' + b"\x030;," * 5 + b"0]}"
-    with pytest.raises(FormatError, match="too large"):
-        list(unpack("p", held(columns_of(bomb, shared=1))))
+        list(unpack("p", held(b" " * 20_000)))
 
 
 junk = st.one_of(
@@ -249,54 +241,34 @@ junk = st.one_of(
 )
 
 
-numbers = st.integers(-9, 9) | st.integers(-(2**53), 2**53) | st.just(2**70)
-matrices = st.tuples(st.integers(0, 3), st.integers(6, 10), numbers).map(
-    lambda t: [[t[2] * i] * t[0] for i in range(t[1])]
-)
-
-
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.dictionaries(st.sampled_from(["a", "b", "\x01;"]), matrices | junk, max_size=3), max_size=3))
+@given(st.lists(st.dictionaries(st.text(max_size=3), junk, max_size=3), max_size=3))
 def test_whatever_is_packed_comes_back_to_the_letter(runs):
     data = {"runs": [*runs, *runs]}
-    back = list(unpack("p", f'<script type="{TYPE}">{pack(data, "n")}</script>'.encode()))
+    back = list(unpack("p", f'<script type="{TYPE}">{pack(data, "n</script>")}</script>'.encode()))
     assert [json.dumps(each) for each in back] == [json.dumps(data)]
 
 
-def test_results_with_a_mark_in_a_name_of_theirs_come_back_as_they_were():
-    data = {"runs": [{"allocator": "\x010;", "t": list(range(400)), "\x031;": "\x020;" * 600} for n in range(3)]}
-    packed = pack(data, "n")
-    assert list(unpack("p", f'<script type="{TYPE}">{packed}</script>'.encode())) == [data]
+@pytest.mark.parametrize("key", ["fragmentation", "blame", "timeline"])
+def test_of_what_is_large_the_first_run_of_each_allocator_stays(key):
+    runs = [{"allocator": name, "variant": "default", key: [[n, 0, 0, 0]]} for n, name in enumerate("aabb")]
+    kept = report._compact({"runs": [*runs, {"allocator": "a", key: None}]})["runs"]
+    assert [run.get(key) for run in kept] == [[[0, 0, 0, 0]], None, [[2, 0, 0, 0]], None, None]
+    assert [run.get("left_out") for run in kept] == [None, [key], None, [key], None]
 
 
-def test_columns_that_time_lines_have_in_common_are_stored_once_and_come_back():
-    steps = random.Random(3)
-    positions = list(itertools.accumulate(steps.randrange(1, 10**6) for _ in range(2000)))
-    rows = [[[at, number] for at in positions] for number in range(8)]
-    data = {"runs": [{"timeline": each} for each in [*rows, rows[0]]], "workload": {}}
-    packed = pack(data, "n")
-    assert list(unpack("p", f'<script type="{TYPE}">{packed}</script>'.encode())) == [data]
-    assert len(packed) < 1.3 * len(pack({"runs": data["runs"][:1]}, "n"))
-
-
-def test_of_fragmentation_the_first_run_of_each_allocator_stays():
-    runs = [{"allocator": name, "variant": "default", "fragmentation": {"n": n}} for n, name in enumerate("aabb")]
-    kept = without_maps({"runs": [*runs, {"allocator": "a", "fragmentation": None}]})["runs"]
-    assert [run.get("fragmentation") for run in kept] == [{"n": 0}, None, {"n": 2}, None, None]
-    assert [run.get("left_out") for run in kept] == [None, ["fragmentation"], None, ["fragmentation"], None]
-
-
-def test_maps_too_large_for_the_page_are_left_out_and_page_and_results_say_so(data, monkeypatch):
-    data = data | {"runs": [run for run in data["runs"] if run["allocator"] == "glibc" and run["pass"] == "memory"]}
-    files = [Results("a", data)]
-    monkeypatch.setattr(report, "MAP_BYTES_LIMIT", 1000)
-    page = report.make(files, "glibc")
+def test_page_and_results_say_what_is_left_out(page, data):
     runs = next(unpack("p", page.encode()))["runs"]
-    assert "are left out, as they would make the page too large" in page
-    assert [run.get("left_out") for run in runs] == [
-        ["memory_map"] if "memory_map" in run else None for run in data["runs"]
-    ]
-    assert next(unpack("p", report.make(files, "glibc", whole=True).encode())) == json.loads(json.dumps(data))
+    assert "Left out, as they would make the page large: memory maps" in page
+    for run, kept in zip(data["runs"], runs):
+        assert ("memory_map" in run) == ("memory_map" in kept.get("left_out", []))
+        gone = {"left_out", "timeline", *kept.get("left_out", [])}
+        assert {key: value for key, value in run.items() if key not in gone} == {
+            key: value for key, value in kept.items() if key not in gone
+        }
+    lines = [run["timeline"] for run in runs if run.get("timeline")]
+    assert len(lines) == 2
+    assert all(len(line) <= report.KEPT_SAMPLES for line in lines)
 
 
 def test_facts_that_differ_between_workloads_stand_side_by_side(data):
@@ -359,3 +331,5 @@ def test_results_with_anything_in_any_place_give_tables_or_one_line(tmp_path_fac
     report_methods.methods(read)
     report_methods.allocators(read)
     report._latency_tables(read[0], read[0].labels)
+    charts.latencies(read[0], read[0].labels)
+    charts.memory(read[0], read[0].labels)

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The report in a real browser: it makes no requests, sorts, zooms, saves its raw data, and can be read in both colour
-schemes, at 800 pixels and on a phone. Screenshots are left in out/screenshots. The profile's page and the flame graph:
-they are self-contained, zoom, change weights and search. Long: each size of the report in the other scheme.
+"""The report in a real browser: the answer is on its first screen, charts show values, toggle and zoom by mouse and
+keyboard, pickers pick, cells of the heat map open their workload; it makes no requests, sorts, saves its raw data, and
+can be read in both colour schemes, at 800 pixels and on a phone, and without scripts. Screenshots are left in
+out/screenshots. The profile's page and the flame graph: they are self-contained, zoom, change weights and search. Long:
+each size of the report in the other scheme.
 """
 
+import html
 import json
 import math
 import re
@@ -26,10 +29,11 @@ if browser_module.MISSING:
     pytest.skip(browser_module.MISSING, allow_module_level=True)
 
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
-from selenium.webdriver.common.actions.wheel_input import ScrollOrigin  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
+# Of the report of two workloads: a scatter of both; scatter and memory of the first (the second has times only).
+CHARTS = 3
 WHOLE = flame_graph.WIDTH - 2 * flame_graph.MARGIN
 # main calls parse and print; parse calls node: 600 of 1000 bytes; all that is never freed is print's.
 FRAMES = [[], *([Frame(name, "a<b>.c", 1, "prog", 0)] for name in ("main", "parse", "node", "print"))]
@@ -50,7 +54,7 @@ frame.dispatchEvent(new MouseEvent("click", {bubbles: true}));
 """
 
 
-SIZES = {"desk": (1280, 900), "800": (800, 900), "phone": (390, 844)}
+SIZES = {"desk": (1400, 900), "800": (800, 900), "phone": (400, 844)}
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +81,29 @@ def page(files, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def page_of_one(files, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "one.html"
+    path.write_text(report.make(files[:1], "glibc"))
+    return path
+
+
+@pytest.fixture(scope="module")
 def opened(chromium, page):
     chromium.open(page)
+    chromium.ask(OPEN_ALL)
     return chromium
+
+
+OPEN_ALL = "document.querySelectorAll('details').forEach(part => { part.open = true; })"
+
+
+def wait_for(browser, condition, *arguments):
+    """The first true value of the JavaScript: charts are made after layout."""
+    until = time.monotonic() + 120
+    while not (found := browser.ask(condition, *arguments)):
+        assert time.monotonic() < until, condition
+        time.sleep(0.05)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -93,6 +117,8 @@ def opened(chromium, page):
 )
 def test_page_is_quiet_asks_nobody_and_never_scrolls_sideways(chromium, page, out, size, scheme):
     chromium.open(page, *SIZES[size], scheme)
+    chromium.ask(OPEN_ALL)
+    wait_for(chromium, "return document.querySelectorAll('.chart .uplot').length === arguments[0]", CHARTS)
     wide = chromium.ask(
         "return [...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll') && !e.closest('svg') &&"
         " !e.matches('.skip') && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"
@@ -101,7 +127,7 @@ def test_page_is_quiet_asks_nobody_and_never_scrolls_sideways(chromium, page, ou
     assert chromium.ask("return document.documentElement.scrollWidth") <= SIZES[size][0]
     folder = out / "screenshots"
     folder.mkdir(exist_ok=True)
-    for name, selector in (("top", "header"), ("figures", "figure.zoom"), ("methods", "#methods")):
+    for name, selector in (("top", "header"), ("figures", "[data-kind=memory]"), ("methods", "#methods")):
         chromium.ask(f"document.querySelector('{selector}').scrollIntoView({{behavior: 'instant'}})")
         chromium.driver.save_screenshot(str(folder / f"report-{size}-{scheme}-{name}.png"))
     assert chromium.said() == []
@@ -112,6 +138,7 @@ def test_page_is_quiet_asks_nobody_and_never_scrolls_sideways(chromium, page, ou
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_from_its_ground(chromium, page, scheme):
     chromium.open(page, scheme=scheme)
+    chromium.ask(OPEN_ALL)
     ground = chromium.ask("return getComputedStyle(document.body).backgroundColor")
     assert luminance(ground) > 0.9 if scheme == "light" else luminance(ground) < 0.02
     pairs = chromium.ask("""
@@ -125,7 +152,8 @@ def test_text_stands_out_from_its_ground(chromium, page, scheme):
 
 
 def luminance(colour):
-    parts = [int(n) / 255 for n in re.findall(r"\d+", colour)[:3]]
+    numbers = [float(number) for number in re.findall(r"[\d.]+", colour)[:3]]
+    parts = numbers if colour.startswith("color(srgb") else [number / 255 for number in numbers]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear))
 
@@ -137,14 +165,14 @@ def contrast(one, other):
 
 def column(browser, number):
     return browser.ask(
-        "const rows = [...document.querySelector('table.sortable').tBodies[0].rows];"
+        "const rows = [...document.querySelector('#tables table.sortable').tBodies[0].rows];"
         "return rows.map(r => r.cells[arguments[0]].dataset.value ?? r.cells[arguments[0]].textContent)",
         number,
     )
 
 
 def test_a_click_on_a_head_sorts_by_number_down_and_back(opened):
-    head = opened.driver.find_element(By.CSS_SELECTOR, "table.sortable thead th:nth-child(2)")
+    head = opened.driver.find_element(By.CSS_SELECTOR, "#tables table.sortable thead th:nth-child(2)")
     before = column(opened, 1)
     for state, wanted in (
         ("ascending", sorted(before, key=number)),
@@ -165,7 +193,7 @@ def number(text):
 
 
 def test_heads_sort_by_keyboard_one_at_a_time_and_text_by_its_numbers(opened):
-    heads = opened.driver.find_elements(By.CSS_SELECTOR, "table.sortable:first-of-type thead th")[:3]
+    heads = opened.driver.find_elements(By.CSS_SELECTOR, "#tables table.sortable thead th")[:3]
     for head in heads[:2]:
         head.find_element(By.TAG_NAME, "button").send_keys(Keys.ENTER)
     assert [head.get_attribute("aria-sort") for head in heads] == [None, "ascending", None]
@@ -175,86 +203,163 @@ def test_heads_sort_by_keyboard_one_at_a_time_and_text_by_its_numbers(opened):
     assert names == sorted(names)
 
 
+def test_the_first_screen_has_the_answer_and_the_page_is_short(chromium, page_of_one):
+    chromium.open(page_of_one, *SIZES["desk"])
+    wait_for(chromium, "return document.querySelectorAll('.chart .uplot').length === 2")
+    ends = "return [...document.querySelectorAll('#answer *')].map(e => e.getBoundingClientRect().bottom)"
+    assert max(chromium.ask(ends)) < 600
+    assert chromium.ask("return document.querySelector('#answer table').getBoundingClientRect().right") < 900
+    assert chromium.ask("return document.documentElement.scrollHeight") < 4000
+    assert chromium.ask("return [...document.querySelectorAll('details')].every(part => !part.open)")
+
+
+def canvas(browser, host):
+    """What a chart shows: a picture as text."""
+    return browser.ask("return arguments[0].querySelector('canvas').toDataURL()", host)
+
+
 @pytest.fixture
-def figure(chromium, page):
-    """The first figure, in view and whole; and a function that returns the shown part of it."""
-    chromium.open(page)
-    element = chromium.driver.find_element(By.CSS_SELECTOR, "figure.zoom")
-    chromium.ask("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
-    view = element.find_element(By.CSS_SELECTOR, ".view")
-
-    def box():
-        text = chromium.ask("return arguments[0].querySelector('svg').getAttribute('viewBox')", view)
-        return [float(part) for part in text.split()]
-
-    return chromium, element, view, box
+def chart(chromium, page_of_one):
+    """Memory over time, in view; and a function that returns the first and last number of its x axis."""
+    chromium.open(page_of_one, *SIZES["desk"])
+    host = chromium.driver.find_element(By.CSS_SELECTOR, "[data-kind=memory]")
+    wait_for(chromium, "return arguments[0].querySelector('.u-over')", host)
+    chromium.ask("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", host)
+    return chromium, host, host.find_element(By.CSS_SELECTOR, ".u-over")
 
 
-def wheel(browser, view, delta):
-    ActionChains(browser.driver).scroll_from_origin(ScrollOrigin.from_element(view), 0, delta).perform()
+VALUES = "return [...arguments[0].querySelectorAll('.u-value')].map(value => value.textContent)"
 
 
-def test_the_wheel_zooms_a_figure_once_it_is_clicked_and_the_page_before(figure):
-    browser, _, view, box = figure
-    whole, top = box(), browser.ask("return scrollY")
-    wheel(browser, view, 200)
-    until = time.monotonic() + 120
-    while browser.ask("return scrollY") <= top:
-        assert time.monotonic() < until
-    assert box() == whole
-    browser.ask("scrollTo({top: arguments[0], behavior: 'instant'})", top)
-    ActionChains(browser.driver).click(view).perform()
-    wheel(browser, view, -400)
-    near = box()
-    assert near[2] < whole[2] * 0.7
-    assert near[2] / near[3] == pytest.approx(whole[2] / whole[3], rel=1e-3)
-    assert near[0] > whole[0]
-    assert near[0] + near[2] < whole[0] + whole[2]
-    assert browser.ask("return scrollY") == top
-    ActionChains(browser.driver).double_click(view).perform()
-    assert box() == whole
+def test_a_line_per_allocator_shows_its_values_under_the_cursor(chart, files):
+    browser, host, over = chart
+    names = [name.text for name in host.find_elements(By.CSS_SELECTOR, ".u-series .u-label")]
+    assert names == ["ops", "live", "recorded process", "glibc", "jemalloc", "mimalloc"]
+    assert set(browser.ask(VALUES, host)) == {"–"}
+    ActionChains(browser.driver).move_to_element(over).perform()
+    values = dict(zip(names, wait_for(browser, VALUES, host)))
+    lines = files[0].timelines()
+    at = lines["glibc"].set_index("position")["rss_anon_bytes"]
+    middle = at[at.index <= 500_000].iloc[-1] / 2**20
+    assert float(values["glibc"].removesuffix(" MiB")) == pytest.approx(middle, rel=0.05)
+    assert values["ops"].endswith("K")
 
 
-def test_a_rectangle_zooms_in_and_a_drag_then_moves(figure):
-    browser, element, view, box = figure
-    whole = box()
-    ActionChains(browser.driver).move_to_element_with_offset(view, -100, -40).click_and_hold().move_by_offset(
-        120, 50
-    ).release().perform()
-    near = box()
-    assert whole[2] / 10 < near[2] < whole[2] / 2
-    assert "zoomed" in element.get_attribute("class")
-    ActionChains(browser.driver).drag_and_drop_by_offset(view, 60, 0).perform()
-    moved = box()
-    assert moved[0] < near[0]
-    assert moved[1:] == pytest.approx(near[1:], abs=0.01)
-    view.send_keys(Keys.ESCAPE)
-    assert box() == whole
+def test_a_click_on_a_name_hides_its_line_and_a_key_shows_it_again(chart):
+    browser, host, _ = chart
+    before = canvas(browser, host)
+    name = host.find_elements(By.CSS_SELECTOR, ".u-series th")[3]
+    name.click()
+    hidden = "return arguments[0].querySelectorAll('.u-series.u-off').length"
+    assert browser.ask(hidden, host) == 1
+    wait_for(browser, "return arguments[0].querySelector('canvas').toDataURL() !== arguments[1]", host, before)
+    name.send_keys(Keys.ENTER)
+    assert browser.ask(hidden, host) == 0
+    wait_for(browser, "return arguments[0].querySelector('canvas').toDataURL() === arguments[1]", host, before)
 
 
-def test_keys_and_buttons_zoom_too_and_a_figure_fills_the_window(figure):
-    browser, element, view, box = figure
-    whole = box()
-    view.send_keys("++")
-    assert box()[2] == pytest.approx(whole[2] / 1.6**2, rel=1e-3)
-    view.send_keys(Keys.ARROW_LEFT)
-    view.send_keys("0")
-    assert box() == whole
-    tools = {tool.get_attribute("aria-label"): tool for tool in element.find_elements(By.CSS_SELECTOR, ".tools button")}
-    tools["Zoom in"].click()
-    assert box()[2] < whole[2]
-    tools["Show all of it"].click()
-    assert box() == whole
-    tools["Fill the window"].click()
-    assert tools["Fill the window"].get_attribute("aria-pressed") == "true"
-    assert element.size["width"] == browser.ask("return innerWidth")
-    assert element.size["height"] == browser.ask("return innerHeight")
-    browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
-    assert tools["Fill the window"].get_attribute("aria-pressed") == "false"
+def test_a_drag_zooms_and_escape_or_a_double_click_shows_all_again(chart):
+    browser, host, over = chart
+    before = canvas(browser, host)
+    changed = "return (arguments[0].querySelector('canvas').toDataURL() !== arguments[1]) === arguments[2]"
+    for reset in (
+        lambda: host.send_keys(Keys.ESCAPE),
+        lambda: ActionChains(browser.driver).double_click(over).perform(),
+    ):
+        ActionChains(browser.driver).move_to_element_with_offset(over, -150, 0).click_and_hold().move_by_offset(
+            120, 20
+        ).release().perform()
+        wait_for(browser, changed, host, before, True)
+        reset()
+        wait_for(browser, changed, host, before, False)
 
 
-def test_the_saved_raw_data_are_the_results_file_to_the_byte(chromium, page, files):
-    chromium.open(page)
+def test_arrows_move_the_cursor_of_a_chart(chart):
+    browser, host, _ = chart
+    host.send_keys(Keys.ARROW_RIGHT * 3)
+    first = wait_for(browser, VALUES, host)
+    assert "–" not in first
+    host.send_keys(Keys.ARROW_RIGHT * 200)
+    assert browser.ask(VALUES, host) != first
+
+
+def test_each_picker_shows_the_address_map_that_is_picked(chromium, page_of_one):
+    chromium.open(page_of_one, *SIZES["desk"])
+    shown = "return [...document.querySelectorAll('.maps img')].map(picture => [picture.src, picture.alt])"
+    (first, _), (second, words) = chromium.ask(shown)
+    assert first != second
+    choice = chromium.driver.find_elements(By.CSS_SELECTOR, ".maps select")[1]
+    choice.send_keys("mimalloc")
+    chromium.ask("arguments[0].dispatchEvent(new Event('change'))", choice)
+    (same, _), (third, words) = chromium.ask(shown)
+    assert same == first
+    assert words.endswith("mimalloc")
+    assert chromium.ask("return document.querySelectorAll('.maps img')[1].naturalWidth") > 500
+
+
+def test_a_cell_of_the_heat_map_opens_its_workload_and_draws_its_charts(chromium, page):
+    chromium.open(page, *SIZES["desk"])
+    assert chromium.ask("return document.querySelectorAll('.workload[open]').length") == 0
+    charts = "return document.querySelectorAll('.workload .uplot').length"
+    assert chromium.ask(charts) == 0
+    chromium.driver.find_element(By.CSS_SELECTOR, "table.heat tbody tr td a").send_keys(Keys.ENTER)
+    wait_for(chromium, "return document.querySelector('#w1').open")
+    wait_for(chromium, f"{charts} >= 2")
+    assert chromium.ask("return document.querySelector('#w2').open") is False
+    assert chromium.said() == []
+
+
+def test_the_line_to_run_is_copied(chromium, page_of_one, tmp_path):
+    line = "LD_PRELOAD=/usr/lib/<libjemalloc>.so.2 prog"
+    text = page_of_one.read_text().replace(
+        '<p class="verdict">',
+        f'<p class="command"><code>{html.escape(line)}</code> <button class="button copy">Copy</button></p>'
+        '<p class="verdict">',
+        1,
+    )
+    (tmp_path / "copy.html").write_text(text)
+    chromium.open(tmp_path / "copy.html")
+    button = chromium.driver.find_element(By.CSS_SELECTOR, "button.copy")
+    button.click()
+    wait_for(chromium, "return document.querySelector('button.copy').textContent === 'Copied'")
+    chromium.ask("document.body.insertAdjacentHTML('afterbegin', '<textarea id=field></textarea>')")
+    chromium.driver.find_element(By.ID, "field").send_keys(Keys.CONTROL, "v")
+    assert chromium.ask("return document.querySelector('#field').value") == line
+
+
+def test_hostile_names_are_text_in_charts_too(chromium, tmp_path):
+    name = '</script><img src=x onerror="document.title = 1">'
+    data = make_results("w", repeats=2, allocators=("glibc", "jemalloc"))
+    data = json.loads(json.dumps(data).replace('"jemalloc"', json.dumps(name)))
+    (tmp_path / "hostile.html").write_text(report.make([Results("a.json", data)], "glibc"))
+    chromium.open(tmp_path / "hostile.html")
+    wait_for(chromium, "return document.querySelectorAll('.chart .uplot').length === 2")
+    assert chromium.driver.title == "heaptape: w"
+    assert chromium.ask("return [...document.images].every(picture => picture.src.startsWith('data:'))")
+    labels = chromium.ask("return [...document.querySelectorAll('.u-label')].map(label => label.textContent)")
+    assert name in labels
+    assert chromium.said() == []
+
+
+def test_without_scripts_the_tables_stand(chromium, page_of_one):
+    chromium.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        chromium.open(page_of_one, *SIZES["desk"])
+        rows = chromium.driver.find_elements(By.CSS_SELECTOR, "#answer tbody tr")
+        assert all(row.is_displayed() for row in rows)
+        assert len(rows) == 3
+        part = chromium.driver.find_element(By.CSS_SELECTOR, "#tables")
+        part.find_element(By.TAG_NAME, "summary").send_keys(Keys.ENTER)
+        assert part.find_element(By.TAG_NAME, "table").is_displayed()
+    finally:
+        chromium.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_the_saved_raw_data_are_the_results_file_to_the_byte(chromium, files, tmp_path):
+    path = tmp_path / "whole.html"
+    path.write_text(report.make(files[:1], "glibc", whole=True))
+    chromium.open(path)
+    chromium.ask(OPEN_ALL)
     button = chromium.driver.find_elements(By.CSS_SELECTOR, "button.save")[0]
     chromium.ask("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", button)
     button.click()
@@ -278,29 +383,34 @@ def test_a_browser_that_cannot_unpack_the_raw_data_says_so(chromium, page):
 
 
 def test_everything_has_a_name_and_a_place(opened):
-    assert opened.ask("return ['header', 'nav', 'main', 'h1'].map(n => document.querySelectorAll(n).length)") == [
-        1, 1, 1, 1,
-    ]  # fmt: skip
-    assert opened.ask("return [...document.querySelectorAll('table')].filter(t => !t.caption).length") == 0
-    assert opened.ask("return [...document.querySelectorAll('.view')].filter(v => !v.ariaLabel).length") == 0
+    assert opened.ask("return ['header', 'main', 'h1'].map(n => document.querySelectorAll(n).length)") == [1, 1, 1]
+    assert (
+        opened.ask("return [...document.querySelectorAll('table:not(.u-legend)')].filter(t => !t.caption).length") == 0
+    )
+    assert opened.ask("return [...document.querySelectorAll('.chart')].filter(c => !c.ariaLabel).length") == 0
     nameless = (
         "return [...document.querySelectorAll('button')].filter(b => !b.ariaLabel && !b.textContent.trim()).length"
     )
     assert opened.ask(nameless) == 0
     targets = opened.ask(
-        "return [...document.querySelectorAll('nav a')].filter(a => !document.querySelector(a.hash)).map(a => a.hash)"
+        "return [...document.querySelectorAll('a')].filter(a => a.hash && !document.querySelector(a.hash))"
+        ".map(a => a.hash)"
     )
     assert targets == []
     levels = opened.ask("return [...document.querySelectorAll('h1, h2, h3, h4')].map(h => Number(h.tagName[1]))")
     assert all(after <= before + 1 for before, after in zip(levels, levels[1:]))
 
 
-def test_print_hides_what_only_a_screen_can_use(chromium, page):
+def test_print_shows_each_workload_and_hides_what_only_a_screen_can_use(chromium, page):
     chromium.open(page)
     chromium.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    hidden = chromium.ask("return ['.contents', '.tools', '.button'].map(s => document.querySelector(s).offsetParent)")
+    chromium.ask("window.dispatchEvent(new Event('beforeprint'))")
+    wait_for(chromium, "return document.querySelectorAll('.workload .uplot').length >= 2")
+    hidden = chromium.ask("return ['.screen', '.button'].map(s => document.querySelector(s).offsetParent)")
+    chromium.ask("window.dispatchEvent(new Event('afterprint'))")
     chromium.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-    assert hidden == [None, None, None]
+    assert hidden == [None, None]
+    assert chromium.ask("return document.querySelectorAll('.workload[open], #tables[open]').length") == 0
 
 
 @pytest.fixture(scope="module")

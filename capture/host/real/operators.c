@@ -115,7 +115,7 @@ static uint32_t take(void **target, void *function, void *missing, uint32_t flag
 
 /* Finds the operators from handle. */
 static void find_from(void *handle) {
-  struct operators found = {.flags = OPERATORS_FOUND | OPERATORS_RECORDED};
+  struct operators resolved = {.flags = OPERATORS_FOUND | OPERATORS_RECORDED};
   struct ranges in_standard = {.count = 0}, in_others = {.count = 0};
   dl_iterate_phdr(add_standard, &in_standard);
   uint32_t plain = OPERATORS_NEW_IS_MALLOC | OPERATORS_DELETE_IS_FREE;
@@ -132,27 +132,27 @@ static void find_from(void *handle) {
     } next, missing = {.code = missing_##ident};                                                                       \
     uint32_t flag = take(&next.data, dlsym(handle, symbol), missing.data, OPERATOR_##kind##_FLAG, &in_others);         \
     plain &= flag ? ~(uint32_t)0 : ~(uint32_t)OPERATOR_##kind##_FLAG;                                                  \
-    found.ident = next.code;                                                                                           \
+    resolved.ident = next.code;                                                                                        \
     replaced |= real_is_replaced(winners[at++]);                                                                       \
   }
 #include "capture/host/real/entry_points.def"
   if (real_malloc_is_the_programs() || (replaced && plain))
-    found.flags = OPERATORS_FOUND;
+    resolved.flags = OPERATORS_FOUND;
   else
-    found.flags |= plain;
+    resolved.flags |= plain;
   /* Two threads may do this at the same time: they find the same operators. */
-  uint32_t flags = found.flags;
-  found.flags = operators.flags;
+  uint32_t flags = resolved.flags;
+  resolved.flags = operators.flags;
   standard = in_standard;
   others = in_others;
-  operators = found;
+  operators = resolved;
   __atomic_store_n(&operators.flags, flags, __ATOMIC_RELEASE);
 }
 
 /* Takes the operators as the recorder found them; see look_up. Operators that the program lacks are never called
    through us. */
 static void take_from_recorder(const struct redirect_table *table) {
-  struct operators found = {.flags = OPERATORS_FOUND};
+  struct operators resolved = {.flags = OPERATORS_FOUND};
   struct ranges in_standard = {.count = 0}, in_others = {.count = 0};
   const struct redirect_call *call = table->call;
   bool any = false;
@@ -165,7 +165,7 @@ static void take_from_recorder(const struct redirect_table *table) {
       void *data;                                                                                                      \
       result(*code) declaration;                                                                                       \
     } listed = {.data = (void *)call->real};                                                                           \
-    found.ident = listed.data ? listed.code : missing_##ident;                                                         \
+    resolved.ident = listed.data ? listed.code : missing_##ident;                                                      \
     any |= listed.data != NULL;                                                                                        \
     if (call->place == REDIRECT_STANDARD)                                                                              \
       add_range(&in_standard, call->real, call->real + call->bytes);                                                   \
@@ -179,9 +179,9 @@ static void take_from_recorder(const struct redirect_table *table) {
 #include "capture/host/real/entry_points.def"
   standard = in_standard;
   others = in_others;
-  uint32_t flags = found.flags | (any ? OPERATORS_RECORDED | plain : 0);
-  found.flags = operators.flags;
-  operators = found;
+  uint32_t flags = resolved.flags | (any ? OPERATORS_RECORDED | plain : 0);
+  resolved.flags = operators.flags;
+  operators = resolved;
   __atomic_store_n(&operators.flags, flags, __ATOMIC_RELEASE);
 }
 

@@ -26,10 +26,10 @@ struct symbol_table {
 static const ElfW(Sym) * find(const struct symbol_table *table, const char *name) {
   const uint32_t *buckets = table->hash + 4 + (size_t)table->hash[2] * (sizeof(ElfW(Addr)) / 4);
   const uint32_t *chains = buckets + table->hash[0];
-  uint32_t wanted = gnu_hash(name), first = table->hash[1];
-  for (uint32_t i = table->hash[0] ? buckets[wanted % table->hash[0]] : 0; i >= first && i != 0; i++) {
+  uint32_t name_hash = gnu_hash(name), first = table->hash[1];
+  for (uint32_t i = table->hash[0] ? buckets[name_hash % table->hash[0]] : 0; i >= first && i != 0; i++) {
     uint32_t hash = chains[i - first];
-    if ((hash | 1) == (wanted | 1) && strcmp(table->names + table->symbol[i].st_name, name) == 0)
+    if ((hash | 1) == (name_hash | 1) && strcmp(table->names + table->symbol[i].st_name, name) == 0)
       return &table->symbol[i];
     if (hash & 1)
       break;
@@ -59,10 +59,10 @@ const ElfW(Sym) * symbols_find(const struct dl_phdr_info *object, const char *na
   return table.hash && table.symbol && table.names ? find(&table, name) : NULL;
 }
 
-struct wanted {
+struct query {
   uintptr_t address;
   const char *name;
-  const ElfW(Sym) * found;
+  const ElfW(Sym) * symbol;
 };
 
 static bool contains(const struct dl_phdr_info *object, uintptr_t address) {
@@ -76,17 +76,17 @@ static bool contains(const struct dl_phdr_info *object, uintptr_t address) {
 
 static int find_in(struct dl_phdr_info *object, size_t bytes, void *context) {
   (void)bytes;
-  struct wanted *wanted = context;
-  if (!contains(object, wanted->address))
+  struct query *query = context;
+  if (!contains(object, query->address))
     return 0;
-  wanted->found = symbols_find(object, wanted->name);
+  query->symbol = symbols_find(object, query->name);
   return 1;
 }
 
 const ElfW(Sym) * symbols_find_near(const void *address, const char *name) {
-  struct wanted wanted = {(uintptr_t)address, name, NULL};
-  dl_iterate_phdr(find_in, &wanted);
-  return wanted.found;
+  struct query query = {(uintptr_t)address, name, NULL};
+  dl_iterate_phdr(find_in, &query);
+  return query.symbol;
 }
 
 _Alignas(16) char real_arena[REAL_ARENA_BYTES];
@@ -249,17 +249,17 @@ static int find_code(struct dl_phdr_info *info, size_t bytes, void *context) {
   (void)bytes;
   struct code *code = context;
   uintptr_t from = UINTPTR_MAX, to = 0;
-  bool here = false;
+  bool contained = false;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *header = &info->dlpi_phdr[i];
     if (header->p_type != PT_LOAD)
       continue;
     uintptr_t start = info->dlpi_addr + header->p_vaddr;
-    here = here || (uintptr_t)code->base - start < header->p_memsz;
+    contained = contained || (uintptr_t)code->base - start < header->p_memsz;
     from = start < from ? start : from;
     to = start + header->p_memsz > to ? start + header->p_memsz : to;
   }
-  if (!here)
+  if (!contained)
     return 0;
   code->from = from;
   code->to = to;
@@ -357,7 +357,7 @@ static void find_libc(void) {
 /* Takes the real functions from the recorder, without a look-up: that would take locks of the dynamic linker in the
    middle of the program. Threads, and handlers that interrupt them, may do it at the same time: they write the same. */
 static void take_from_recorder(const struct redirect_table *table) {
-  struct real_calls found = real;
+  struct real_calls calls = real;
   struct code libraries[ALLOCATORS_MAX + 1];
   int count = 0;
   const struct redirect_call *call = table->call;
@@ -369,14 +369,14 @@ static void take_from_recorder(const struct redirect_table *table) {
       result(*code) declaration;                                                                                       \
     } symbol = {.data = (void *)call->real};                                                                           \
     if (symbol.data)                                                                                                   \
-      found.ident = symbol.code;                                                                                       \
+      calls.ident = symbol.code;                                                                                       \
     if (call->place == REDIRECT_OTHER && count < ALLOCATORS_MAX)                                                       \
       count += note_listed_allocator(libraries, count, call);                                                          \
     call++;                                                                                                            \
   }
 #include "capture/host/real/entry_points.def"
   if (!count) /* as in real_resolve */
-    found.reallocarray = plain_reallocarray;
+    calls.reallocarray = plain_reallocarray;
   const struct redirect_linked *linked = &table->linked;
   if (linked->done.functions) {
     libraries[count++] = (struct code){(const void *)linked->from, linked->from, linked->to};
@@ -387,7 +387,7 @@ static void take_from_recorder(const struct redirect_table *table) {
   allocator_count = count;
   memcpy(allocator_name, table->allocator, sizeof allocator_name - 1);
   has_usable_size = table->has_usable_size;
-  real = found;
+  real = calls;
 }
 
 static bool resolve_from_recorder(const struct redirect_table *table) {
@@ -409,7 +409,7 @@ bool real_resolve(void) {
   resolving = true;
   find_libc();
   code_of((void *)(uintptr_t)real_resolve, &ours);
-  struct real_calls found;
+  struct real_calls calls;
   /* A union turns the data pointer of dlsym into a function pointer without a cast that ISO C forbids. */
 #define HOOK(ident, kind, result, declaration, arguments, size, param)                                                 \
   {                                                                                                                    \
@@ -417,28 +417,28 @@ bool real_resolve(void) {
       void *data;                                                                                                      \
       result(*code) declaration;                                                                                       \
     } symbol = {.data = next(#ident)};                                                                                 \
-    found.ident = symbol.code;                                                                                         \
+    calls.ident = symbol.code;                                                                                         \
     note_allocator(symbol.data); /* for each function, as they need not come from one library */                       \
   }
 #include "capture/host/real/entry_points.def"
   void *malloc_code = next("malloc"), *array_code = next("reallocarray");
   /* libc's reallocarray calls realloc through us: the call would be recorded as both, or as realloc. */
-  if (!found.reallocarray || base_of(array_code) == libc_base)
-    found.reallocarray = plain_reallocarray;
-  if (!found.free_sized)
-    found.free_sized = missing_free_sized;
-  if (!found.free_aligned_sized)
-    found.free_aligned_sized = missing_free_aligned_sized;
-  if (!found.valloc)
-    found.valloc = boot_valloc;
-  if (!found.pvalloc)
-    found.pvalloc = boot_valloc;
+  if (!calls.reallocarray || base_of(array_code) == libc_base)
+    calls.reallocarray = plain_reallocarray;
+  if (!calls.free_sized)
+    calls.free_sized = missing_free_sized;
+  if (!calls.free_aligned_sized)
+    calls.free_aligned_sized = missing_free_aligned_sized;
+  if (!calls.valloc)
+    calls.valloc = boot_valloc;
+  if (!calls.pvalloc)
+    calls.pvalloc = boot_valloc;
   if (malloc_code)
     note_name(malloc_code);
   malloc_is_the_programs = real_is_replaced((void *)(uintptr_t)malloc);
   has_usable_size = malloc_code && base_of(malloc_code) == base_of(next("malloc_usable_size"));
   began_with_cpp = next("_Znwm") != NULL; /* here, as dlsym allocates where it finds nothing */
-  real = found;
+  real = calls;
   atomic_store_explicit(&resolved, true, memory_order_release);
   resolving = false;
   errno = error;
@@ -454,16 +454,16 @@ struct executable_range {
 
 /* The first object that the dynamic linker lists. */
 static int find_executable(struct dl_phdr_info *info, size_t bytes, void *context) {
-  struct executable_range *found = context;
+  struct executable_range *image = context;
   (void)bytes;
-  *found = (struct executable_range){info->dlpi_addr, {UINTPTR_MAX, 0}};
+  *image = (struct executable_range){info->dlpi_addr, {UINTPTR_MAX, 0}};
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *header = &info->dlpi_phdr[i];
     uintptr_t start = info->dlpi_addr + header->p_vaddr, end = start + header->p_memsz;
     if (header->p_type != PT_LOAD)
       continue;
-    found->range.from = start < found->range.from ? start : found->range.from;
-    found->range.to = end > found->range.to ? end : found->range.to;
+    image->range.from = start < image->range.from ? start : image->range.from;
+    image->range.to = end > image->range.to ? end : image->range.to;
   }
   return 1;
 }
@@ -474,10 +474,10 @@ static void *map_below(uintptr_t address) {
   enum { STEP = 1 << 20, STEPS = 1024, LOWEST = 1 << 16 };
   uintptr_t step = address < 4 * STEP ? LINKED_ROOM_BYTES : STEP;
   for (int i = 1; i <= STEPS && address > i * step + LOWEST; i++) {
-    void *wanted = (void *)((address - i * step) & ~(uintptr_t)(LINKED_ROOM_BYTES - 1));
-    void *memory = mmap(wanted, LINKED_ROOM_BYTES, PROT_READ | PROT_EXEC,
+    void *hint = (void *)((address - i * step) & ~(uintptr_t)(LINKED_ROOM_BYTES - 1));
+    void *memory = mmap(hint, LINKED_ROOM_BYTES, PROT_READ | PROT_EXEC,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (memory == wanted)
+    if (memory == hint)
       return memory;
     if (memory != MAP_FAILED) /* a kernel that does not know the flag */
       munmap(memory, LINKED_ROOM_BYTES);
@@ -489,23 +489,23 @@ static void *map_below(uintptr_t address) {
 void linked_offer(struct linked_place *place) {
   *place = (struct linked_place){.table = (uintptr_t)functions};
 #if defined(__x86_64__)
-  struct executable_range found = {0};
+  struct executable_range image = {0};
   place->hook = (uintptr_t)linked_hook;
-  if (dl_iterate_phdr(find_executable, &found) != 1 || found.range.from >= found.range.to)
+  if (dl_iterate_phdr(find_executable, &image) != 1 || image.range.from >= image.range.to)
     return;
-  place->bias = found.bias;
-  place->room = (uintptr_t)map_below(found.range.from);
+  place->bias = image.bias;
+  place->room = (uintptr_t)map_below(image.range.from);
 #endif
 }
 
 void linked_take(const struct linked_place *place, const struct linked_done *done) {
-  struct executable_range found = {0};
-  if (!done->functions || dl_iterate_phdr(find_executable, &found) != 1) {
+  struct executable_range image = {0};
+  if (!done->functions || dl_iterate_phdr(find_executable, &image) != 1) {
     if (place->room)
       munmap((void *)place->room, LINKED_ROOM_BYTES);
     return;
   }
-  executable = found.range;
+  executable = image.range;
   inner = (struct range){done->code_from, done->code_to};
   if (allocator_count < ALLOCATORS_MAX)
     allocators[allocator_count++] = (struct code){(const void *)executable.from, executable.from, executable.to};

@@ -198,8 +198,8 @@ static void note_update(struct live_sample *sample) {
 void live_sample_acquire(struct live_sample *sample, const struct live_acquire *acquired) {
   if (!acquired->address || !sample->room)
     return;
-  bool wanted = is_sampled(sample, acquired->address) || live_sample_is_exact(sample, acquired->bytes);
-  if (!wanted && !live_sample_has(sample, acquired->address))
+  bool chosen = is_sampled(sample, acquired->address) || live_sample_is_exact(sample, acquired->bytes);
+  if (!chosen && !live_sample_has(sample, acquired->address))
     return;
   note_update(sample);
   struct live_object *object = find(sample, acquired->address);
@@ -217,9 +217,9 @@ void live_sample_acquire(struct live_sample *sample, const struct live_acquire *
       end_object(sample, object);
     }
   }
-  if (wanted && (object = take_place(sample, acquired->address)))
+  if (chosen && (object = take_place(sample, acquired->address)))
     add(sample, object, acquired);
-  else if (!wanted && object->address)
+  else if (!chosen && object->address)
     free_if_empty(sample, object);
 }
 

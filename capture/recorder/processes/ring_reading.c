@@ -398,9 +398,9 @@ static uint64_t take_late(struct ring_reader *reader, uint32_t at, uint64_t head
    has just written. So the search starts again from the tail: everything that the thread wrote before the found record
    is visible now. */
 void ring_reading_drain_rest(struct recorded_process *process, struct ring_reader *reader) {
-  enum { LOOKS = 64 }; /* a host can write without end, and all that it writes now is after the cut */
+  enum { RESCANS = 64 }; /* a host can write without end, and all that it writes now is after the cut */
   uint64_t head, word, late = 0;
-  uint32_t lap = atomic_load(&reader->ring->lap), passed = 0, looks = 0;
+  uint32_t lap = atomic_load(&reader->ring->lap), passed = 0, rescans = 0;
   bool again = false;
   lap = lap < RING_RECORDS_BYTES ? lap / 16 * 16 : RING_RECORDS_BYTES;
   for (uint32_t at = reader->tail, next; passed < lap; at = next, passed += 16) {
@@ -411,7 +411,7 @@ void ring_reading_drain_rest(struct recorded_process *process, struct ring_reade
       late += take_late(reader, at, head);
       continue;
     }
-    again = !again && at != reader->tail && looks++ < LOOKS;
+    again = !again && at != reader->tail && rescans++ < RESCANS;
     if (again) {
       next = reader->tail;
       passed = 0;

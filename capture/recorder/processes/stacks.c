@@ -4,11 +4,11 @@
 #include "core/base/assert.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"
+#include "core/system/process.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,34 +81,6 @@ static int open_file(int pid, const char *path) {
   return fd >= 0 ? fd : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
-/* One line of maps. */
-struct mapping {
-  uint64_t start, end, offset, device, inode;
-  bool runs;
-  char path[4096];
-};
-
-static bool read_mapping(FILE *maps, struct mapping *mapping) {
-  char *line = NULL, permissions[8];
-  size_t room = 0;
-  unsigned major, minor;
-  int path_at = 0;
-  bool read = getline(&line, &room, maps) > 0 &&
-              sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %x:%x %" SCNu64 " %n", &mapping->start,
-                     &mapping->end, permissions, &mapping->offset, &major, &minor, &mapping->inode, &path_at) == 7;
-  if (read) {
-    mapping->device = (uint64_t)major << 32 | minor;
-    mapping->runs = permissions[2] == 'x';
-    line[strcspn(line, "\n")] = '\0';
-    snprintf(mapping->path, sizeof mapping->path, "%s", line + path_at);
-    char *deleted = strstr(mapping->path, " (deleted)");
-    if (deleted && !deleted[10])
-      *deleted = '\0';
-  }
-  free(line);
-  return read;
-}
-
 static struct module *add(struct modules *modules) {
   struct module *module = vector_add(modules);
   if (module)
@@ -118,32 +90,32 @@ static struct module *add(struct modules *modules) {
 
 /* Successive mappings of one file, the first of them from its start, are one module; without code they are not a
    module. */
-static bool read_modules(struct modules *found, int pid) {
+static bool read_modules(struct modules *current, int pid) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/maps", pid);
   FILE *maps = fopen(path, "re");
   if (!maps)
     return false;
-  struct mapping mapping;
+  struct proc_mapping mapping;
   struct module *last = NULL;
   bool runs = false;
-  while (read_mapping(maps, &mapping)) {
+  while (proc_maps_next(maps, &mapping)) {
     bool vdso = strcmp(mapping.path, "[vdso]") == 0;
-    bool goes_on = last && !vdso && mapping.inode && last->inode == mapping.inode && last->device == mapping.device &&
-                   mapping.offset > 0;
-    if (goes_on) {
+    bool continues = last && !vdso && mapping.inode && last->inode == mapping.inode && last->device == mapping.device &&
+                     mapping.offset > 0;
+    if (continues) {
       last->record.end = mapping.end;
-      runs |= mapping.runs;
+      runs |= mapping.permissions[2] == 'x';
       continue;
     }
-    if (last && !runs && last == &found->at[found->count - 1])
-      trace_module_free_texts(&found->at[--found->count].record);
+    if (last && !runs && last == &current->at[current->count - 1])
+      trace_module_free_texts(&current->at[--current->count].record);
     if (mapping.inode == 0 && !vdso) /* anonymous memory between two parts of a module does not end the module */
       continue;
-    last = add(found);
+    last = add(current);
     if (!last)
       break;
-    runs = mapping.runs;
+    runs = mapping.permissions[2] == 'x';
     last->device = mapping.device;
     last->inode = mapping.inode;
     last->record = (struct trace_module){.path = strdup(mapping.path),
@@ -153,8 +125,8 @@ static bool read_modules(struct modules *found, int pid) {
     if (vdso)
       last = NULL;
   }
-  if (last && !runs && last == &found->at[found->count - 1])
-    trace_module_free_texts(&found->at[--found->count].record);
+  if (last && !runs && last == &current->at[current->count - 1])
+    trace_module_free_texts(&current->at[--current->count].record);
   fclose(maps);
   return true;
 }
@@ -185,15 +157,15 @@ static int by_start(const void *left, const void *right) {
 
 /* Keeps modules that are no longer mapped and whose addresses no other module has, so that a module that is mapped
    there later is known to replace them. */
-static void keep_gone(struct modules *found, struct modules *before) {
-  size_t count = found->count, now = 0;
+static void keep_gone(struct modules *current, struct modules *before) {
+  size_t count = current->count, now = 0;
   for (size_t old = 0; old < before->count; old++) {
     struct module *module = &before->at[old];
-    while (now < count && found->at[now].record.end <= module->record.start)
+    while (now < count && current->at[now].record.end <= module->record.start)
       now++;
-    if (now < count && found->at[now].record.start < module->record.end)
+    if (now < count && current->at[now].record.start < module->record.end)
       continue;
-    struct module *kept = add(found);
+    struct module *kept = add(current);
     if (!kept)
       return;
     *kept = *module;
@@ -201,7 +173,7 @@ static void keep_gone(struct modules *found, struct modules *before) {
     kept->is_new = false;
     module->record = (struct trace_module){0};
   }
-  qsort(found->at, found->count, sizeof *found->at, by_start);
+  qsort(current->at, current->count, sizeof *current->at, by_start);
 }
 
 static void modules_free(struct modules *modules) {
@@ -216,14 +188,14 @@ enum modules_change { MODULES_SAME, MODULES_MORE, MODULES_REPLACED };
 /* Reads what is mapped now. MORE: there are new modules; REPLACED: a new one has addresses of another, which was
    unmapped since. SAME also where nothing can be read. */
 static enum modules_change modules_refresh(struct modules *modules, int pid) {
-  struct modules found = {0};
+  struct modules current = {0};
   enum modules_change change = MODULES_SAME;
-  if (!read_modules(&found, pid) || found.count == 0) {
-    modules_free(&found);
+  if (!read_modules(&current, pid) || current.count == 0) {
+    modules_free(&current);
     return MODULES_SAME;
   }
-  for (size_t i = 0, old = 0; i < found.count; i++) {
-    struct module *now = &found.at[i];
+  for (size_t i = 0, old = 0; i < current.count; i++) {
+    struct module *now = &current.at[i];
     while (old < modules->count && modules->at[old].record.end <= now->record.start)
       old++;
     if (old < modules->count && is_same(&modules->at[old], now)) {
@@ -243,9 +215,9 @@ static enum modules_change modules_refresh(struct modules *modules, int pid) {
     else if (change == MODULES_SAME)
       change = MODULES_MORE;
   }
-  keep_gone(&found, modules);
+  keep_gone(&current, modules);
   modules_free(modules);
-  *modules = found;
+  *modules = current;
   return change;
 }
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests import support
 from tests.oracle.reader import open_trace
-from tests.support import CONVERT, OUT, RECORD, REPOSITORY, compile_c, run, succeed
+from tests.support import CONVERT, OUT, REPOSITORY, compile_c, succeed
 
 pytestmark = [
     pytest.mark.skipif(not shutil.which("valgrind"), reason="no valgrind here"),
@@ -249,13 +249,6 @@ def test_readers_take_a_trace_with_accesses(planted, tmp_path):
     record(tmp_path / "a.tape", planted, "threads", accesses="4096")
     for command in ("check", "info", "compile"):
         succeed(CONVERT, command, tmp_path / "a.tape")
-
-
-@pytest.mark.parametrize("value", ["100", "32", "many", "2G"])
-def test_a_filter_of_another_size_is_wrong_usage(value):
-    done = run(RECORD, f"--accesses={value}", "--", "true")
-    assert done.status == 2
-    assert "--accesses" in done.stderr
 
 
 def test_no_valgrind_of_the_machine_is_needed(planted, tmp_path):

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Where a recording of data accesses is limited, ends early, or can't be made: the existing part can be read, and the
-program continues."""
+program continues.
+
+Long: a recorder that stands still, where the program waits for it anyway.
+"""
 
 import os
 import signal
@@ -101,7 +104,7 @@ def test_a_size_limit_holds_for_accesses_too(start):
     assert ("accesses end" in output) == (len(calls) < len(events) + missing), output
 
 
-@pytest.mark.parametrize("on_full", ["wait", "drop"])
+@pytest.mark.parametrize("on_full", ["drop", pytest.param("wait", marks=pytest.mark.long)])
 def test_while_the_recorder_stands_still_no_access_is_lost(start, on_full):
     """Accesses are never dropped: the program waits under drop, too. Dropped calls keep their rows, but the objects
     that they handed out are not known: accesses to them are to other memory."""

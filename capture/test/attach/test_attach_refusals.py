@@ -125,22 +125,6 @@ def test_no_such_process(tmp_path: Path) -> None:
     refused(RECORD, "--attach", str(process.pid), "-o", tmp_path / "t.tape", says="no such process")
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "x", "12x", ""])
-def test_what_is_no_process_number_is_wrong_usage(value: str) -> None:
-    refused(RECORD, f"--attach={value}", says=f"--attach {value}: is not a process ID", status=2)
-
-
-@pytest.mark.parametrize(
-    "options", [["--preload", "x"], ["--own-mappings"], ["--describe"], ["--accesses"], ["--unwind", "libunwind"]]
-)
-def test_what_needs_a_program_that_is_started_is_wrong_usage(options: list[str]) -> None:
-    refused(RECORD, "--attach", str(os.getpid()), *options, says="not for --attach", status=2)
-
-
-def test_a_command_beside_a_process_is_wrong_usage() -> None:
-    refused(RECORD, "--attach", str(os.getpid()), "--", "true", says="starts no program", status=2)
-
-
 def test_stopped(start, tmp_path: Path) -> None:
     process = start()
     process.send_signal(signal.SIGSTOP)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""C++ operators are recorded as what the program calls, whoever provides them, and an operator's own calls are not."""
+"""C++ operators are recorded as what the program calls, whoever provides them, and an operator's own calls are not.
+
+Long: further allocators.
+"""
 
 import re
 import shutil
@@ -14,7 +17,13 @@ from tests.support import CONVERT, OUT, RECORD, REPLAY, assert_clean, check, inf
 SOURCES = Path(__file__).parent
 COUNTER = OUT / "test-lib" / "libcount_calls.so"
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
-ALLOCATORS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2", "libtbbmalloc_proxy.so.2")
+ALLOCATORS = [
+    "libjemalloc.so.2",
+    *(
+        pytest.param(name, marks=pytest.mark.long)
+        for name in ("libtcmalloc_minimal.so.4", "libtbbmalloc_proxy.so.2", "libmimalloc.so.2")
+    ),
+]
 FORMS_OF_NEW = [f"operator new{array}" for array in ("", "[]")]
 ROUNDS = 50
 PLAIN = ("operator new", "operator new[]", "operator delete", "operator delete[]")
@@ -118,7 +127,7 @@ def test_operators_of_a_program_linked_with_its_allocator_are_recorded(
     assert info(tmp_path / "t.tape")["info"]["allocator"].startswith(name.split(".so")[0])
 
 
-@pytest.mark.parametrize("name", [None, "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtbbmalloc_proxy.so.2"])
+@pytest.mark.parametrize("name", [None, *ALLOCATORS[:3]])
 def test_operators_that_throw_are_recorded_as_failed(name: str | None, every_operator: Path, tmp_path: Path) -> None:
     """mimalloc's, which is written in C, ends the program instead."""
     said = record(tmp_path / "t.tape", every_operator, str(ROUNDS), "fail", preload=allocator(name) if name else None)
@@ -200,7 +209,7 @@ def test_a_program_with_a_malloc_of_its_own_is_left_alone(folder: Path, tmp_path
     assert operators_of(tmp_path / "t.tape") == Counter()
 
 
-@pytest.mark.parametrize("name", ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtbbmalloc_proxy.so.2"])
+@pytest.mark.parametrize("name", ALLOCATORS[:3])
 def test_a_replay_calls_the_allocators_own_operators(name: str, every_operator: Path, tmp_path: Path) -> None:
     """mimalloc has 16 of the 20; the engine folds the others."""
     library = allocator(name)

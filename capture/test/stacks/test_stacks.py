@@ -2,7 +2,7 @@
 """The stack of a call is the functions that led to it, in order: for all kinds of frames and callers, at any depth,
 with few or many stacks; and taking it does no harm.
 
-Long: programs that were compiled without optimisation.
+Long: programs that were compiled without optimisation, and other depths.
 """
 
 import pandas as pd
@@ -57,7 +57,7 @@ def test_variable_and_aligned_frames_are_passed(host, tmp_path):
     assert found[1200][:3] == ["take", "with_alignment", "main"]
 
 
-@pytest.mark.parametrize("depth", [1, 5, 32, 256])
+@pytest.mark.parametrize("depth", [5, *(pytest.param(depth, marks=pytest.mark.long) for depth in (1, 32, 256))])
 def test_a_recursion_deeper_than_the_depth_is_cut_outside(depth, host, tmp_path):
     record(tmp_path / "a.tape", host, "recursion", options=(f"--stacks={depth}",))
     levels = {size - 3000: stack for size, stack in functions(tmp_path / "a.tape").items() if 3000 <= size < 5000}
@@ -119,8 +119,14 @@ def test_a_library_that_takes_the_place_of_another_is_distinguished_from_it(host
 
 
 @pytest.mark.parametrize("flags", EACH_FLAGS)
-@pytest.mark.parametrize("depth", [7, 64])
-@pytest.mark.parametrize("judge", [None, "libunwind.so.8"], ids=["libgcc", "libunwind"])
+@pytest.mark.parametrize(
+    ("judge", "depth"),
+    [
+        (None, 7),
+        ("libunwind.so.8", 64),
+        *(pytest.param(*other, marks=pytest.mark.long) for other in ((None, 64), ("libunwind.so.8", 7))),
+    ],
+)
 def test_rules_agree_with_other_unwinders(judge, flags, depth, build, tmp_path):
     """libgcc's, by backtrace(), and libunwind: thousands of random paths through frames of all kinds."""
     given = [judge] if judge else []

@@ -16,11 +16,10 @@ from pathlib import Path
 import pandas as pd
 from heaptape.common.home import default_home
 from heaptape.run import registry, replay
-from heaptape.tune import trials
 from heaptape.tune.confirm import judged
 from heaptape.tune.goals import UNSET, Goals, Settings, Space, space_of
 from heaptape.tune.search import Budget, Search
-from heaptape.tune.trials import Trials
+from heaptape.tune.trials import Trials, opened, require_optuna
 
 from tests.support import CONVERT, REPOSITORY, succeed
 
@@ -69,7 +68,7 @@ def _best(
     file = folder / f"{name}.{'+'.join(goals.objectives)}.{kind}.sqlite"
     trials = Trials({name: workload}, space, goals, HOME)
     about = {"bench": [kind, SLICE, REPLAYS, list(goals.objectives), {key: list(v) for key, v in space.levels.items()}]}
-    with trials.opened(file, about, len(goals.objectives), space) as kept:
+    with opened(file, about, len(goals.objectives), space) as kept:
         if settings:
             there = {point.key for point in kept.points}
             missing = [one for one in settings if frozenset(one.items()) not in there]
@@ -88,7 +87,7 @@ def main() -> None:
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD")
     parser.add_argument("--objective", action="append")
     arguments = parser.parse_args()
-    trials.require_optuna()
+    require_optuna()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     objectives = arguments.objective or ["rss-peak", "rss-mean"]
     rows = [row for name in arguments.workloads or WORKLOADS for row in compare(name, objectives, arguments.folder)]

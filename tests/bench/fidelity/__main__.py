@@ -48,21 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-a", "--allocator", action="append", metavar="NAME", help="repeatable (default: all that are found)"
     )
-    parser.add_argument("--set", choices=["tuned", "held-out"], help="only this half of the apps")
-    parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as for replay (default recorded)")
-    parser.add_argument("--own-mappings", action="store_true", help="as for record, in the recording that is replayed")
     parser.add_argument("--results", metavar="FOLDER", help="keep raw results there, one file for each app")
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="measure memory and CPU time in the same live runs, which disturbs both a little",
-    )
-    parser.add_argument("--live-only", action="store_true", help="only the live runs, for --live")
-    parser.add_argument(
-        "--live",
-        metavar="FOLDER",
-        help="take live runs from results there, except layouts that they lack (--counted); record and replay again",
-    )
     parser.add_argument("--read", action="store_true", help="run nothing: the arguments are files of raw results")
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument(
@@ -81,13 +67,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compare predictions of heaptape whatif instead, with programs that make the change for real "
         "(workloads/whatif: the APPs, all by default; -n live runs of each)",
-    )
-    parser.add_argument(
-        "--layouts",
-        type=int,
-        default=3,
-        choices=(1, 2, 3),
-        help="with --counted: in how many layouts, of stack and mappings, each allocator runs (default 3)",
     )
     parser.add_argument(
         "--accesses", action="store_true", help="with --counted: record data accesses and replay the pass misses too"
@@ -125,9 +104,8 @@ def run(arguments: argparse.Namespace) -> int:
         results, failed = _make(arguments)
     if not results:
         raise HeaptapeError("nothing to compare: no app could be run")
-    if not arguments.live_only:
-        by_kind = {kind: [data for data in results if data["kind"] == kind] for kind in FRAMES}
-        _write(arguments, by_kind)
+    by_kind = {kind: [data for data in results if data["kind"] == kind] for kind in FRAMES}
+    _write(arguments, by_kind)
     return 1 if failed else 0
 
 
@@ -166,7 +144,7 @@ def _make(arguments: argparse.Namespace) -> tuple[list[dict], bool]:
     from tests.bench.fidelity.verify import not_verified
 
     kind = _kind(arguments)
-    chosen = _chosen(_known(kind, bool(arguments.apps)), arguments.apps, arguments.set)
+    chosen = _chosen(_known(kind, bool(arguments.apps)), arguments.apps)
     arguments.until = time.monotonic() + 60 * arguments.stop_after
     choices = _choices(arguments.allocator, registry.load(arguments.home))
     folder = Path(arguments.results) if arguments.results else None
@@ -190,8 +168,7 @@ def _make(arguments: argparse.Namespace) -> tuple[list[dict], bool]:
         path = folder / f"{recipe.name}.json.zst" if folder else None
         if path and not (arguments.timed and path.exists()):  # such a result has been kept all along
             write_results(data, path)
-        if not arguments.live_only:
-            print(_frame(data).round(2).to_string(index=False, na_rep="–"), flush=True)
+        print(_frame(data).round(2).to_string(index=False, na_rep="–"), flush=True)
     if kind == "timed":
         _tell_unfinished(results, arguments.seconds)
     return results, failed
@@ -228,17 +205,11 @@ def _verify(arguments: argparse.Namespace, recipe: "Recipe", choices: Sequence, 
 
     if arguments.timed:
         return _time(arguments, recipe, choices, tell)
-    earlier, home = _earlier(arguments.live, recipe.name), arguments.home
+    home, cache = arguments.home, recipes.cache_directory()
     if arguments.counted:
-        cache = recipes.cache_directory() / "counted"
-        return counted.count(
-            recipe, choices, arguments.layouts, home, cache, tell, earlier=earlier, accesses=arguments.accesses
-        )
-    return verify(
-        recipe, choices, arguments.repeats, home, recipes.cache_directory(), tell,
-        arguments.touch, earlier["live"] if earlier else None, arguments.quick, arguments.live_only,
-        arguments.own_mappings,
-    )  # fmt: skip
+        layouts = len(counted.LAYOUTS)
+        return counted.count(recipe, choices, layouts, home, cache / "counted", tell, accesses=arguments.accesses)
+    return verify(recipe, choices, arguments.repeats, home, cache, tell)
 
 
 def _time(arguments: argparse.Namespace, recipe: "Recipe", choices: Sequence, tell: Callable[[str], None]) -> dict:
@@ -272,13 +243,12 @@ def _write(arguments: argparse.Namespace, by_kind: dict[str, list[dict]]) -> Non
         write_text(arguments.table, json.dumps(certificate.carried_errors(by_kind["fidelity"]), indent=1) + "\n")
 
 
-def _chosen(known: Sequence, names: Sequence[str], half: str | None) -> list:
+def _chosen(known: Sequence, names: Sequence[str]) -> list:
     by_name = {recipe.name: recipe for recipe in known}
     unknown = [name for name in names if name not in by_name]
     if unknown:
         raise UsageError(f"unknown app '{unknown[0]}': known are {', '.join(by_name)}")
     chosen = [by_name[name] for name in names] or [recipe for recipe in known if recipe.set]
-    chosen = [recipe for recipe in chosen if half is None or recipe.set == half]
     if names:
         return chosen
     for recipe in chosen:
@@ -294,14 +264,6 @@ def _choices(names: Sequence[str] | None, known: dict) -> list:
     if not any(choice.label == "glibc" for choice in choices):
         choices.insert(0, registry.choose("glibc", known))
     return choices
-
-
-def _earlier(folder: str | None, app: str) -> dict | None:
-    from tests.bench.fidelity.raw import read_results
-
-    if not folder:
-        return None
-    return read_results([Path(folder) / f"{app}.json.zst"])[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

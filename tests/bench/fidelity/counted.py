@@ -48,23 +48,21 @@ def count(
     home: Home,
     cache: Path,
     tell: Callable[[str], None] = lambda text: None,
-    earlier: Mapping | None = None,
     accesses: bool = False,
 ) -> dict:
     """All counts of one program: the content of a raw results file of kind "counted".
 
-    `layouts`: in how many of LAYOUTS each allocator runs. `earlier`: a result whose live runs are used again; only
-    layouts that it lacks are run. `accesses`: record the program's data accesses too, and replay them (pass misses). An
-    allocator that fails has the reason in "failures". Raises HeaptapeError where the program can't run here, or fails
-    on the C library's allocator.
+    `layouts`: in how many of LAYOUTS each allocator runs. `accesses`: record the data accesses too, and replay them
+    (pass misses). An allocator that fails has the reason in "failures". Raises HeaptapeError where the program can't
+    run here, or fails on the C library's allocator.
     """
     began = time.time()
     with live.place_for(recipe, home, cache) as place:
-        lived, failures = _live(recipe, place, choices, LAYOUTS[:layouts], tell, earlier)
+        lived, failures = _live(recipe, place, choices, LAYOUTS[:layouts], tell)
         kept = verify.that_ran(recipe, choices, lived, failures)
         results = _replay(recipe, place, kept, cache, tell, accesses)
     failures |= verify.replay_failures(results)
-    data = verify.about_run(recipe, began, layouts, "recorded", "counted")
+    data = verify.about_run(recipe, began, layouts, "counted")
     made = sorted({(run["padding_bytes"], run.get("shift_os_pages", 0)) for run in lived})
     data["settings"] = {
         "paddings_bytes": [padding for padding, _ in made],
@@ -80,15 +78,13 @@ def _live(
     choices: Sequence[Choice],
     layouts: Sequence[tuple[int, int]],
     tell: Callable[[str], None],
-    earlier: Mapping | None,
 ) -> tuple[list[dict], dict[str, str]]:
     paths = libraries(choices, place.scratch / "libraries", len(recorded_preload(place.home)))
-    runs: list[dict] = list(earlier["live"]) if earlier else []
-    there = {(run["allocator"], run["padding_bytes"], run.get("shift_os_pages", 0)) for run in runs}
+    runs: list[dict] = []
     failures: dict[str, str] = {}
     for padding, shift in layouts:
         for choice in choices:
-            if choice.label in failures or (choice.label, padding, shift) in there:
+            if choice.label in failures:
                 continue
             tell(f"live, environment longer by {padding}, mappings higher by {shift}, {choice.label}")
             try:

@@ -40,7 +40,6 @@ class Series:
     place: live.Place
     cache: Path
     tell: Callable[[str], None] = lambda text: None
-    own_mappings: bool = False  # of the recording that is replayed, which then is not a live run
 
     def record(
         self, choices: Sequence[Choice], repeats: int, baseline: str, failures: dict[str, str]
@@ -51,12 +50,12 @@ class Series:
         """
         first = next(choice for choice in choices if choice.label == baseline)
         self.tell(f"recording, {baseline}")
-        base = self._record(first, "base", ("--own-mappings",) if self.own_mappings else ())
-        rows = [] if self.own_mappings else [row(base, first, 0, base.samples)]
+        base = self._record(first, "base")
+        rows = [row(base, first, 0, base.samples)]
         for number in range(repeats):
             for choice in choices:
                 about = f"{choice.label}, {KIND}"
-                if about in failures or (number == 0 and choice is first and not self.own_mappings):
+                if about in failures or (number == 0 and choice is first):
                     continue
                 self.tell(f"live, {KIND}, {number + 1} of {repeats}, {choice.label}")
                 try:
@@ -66,12 +65,12 @@ class Series:
                 shutil.rmtree(self.place.scratch / "other", ignore_errors=True)
         return base, rows
 
-    def _record(self, choice: Choice, folder: str, more: tuple[str, ...] = ()) -> Recording:
+    def _record(self, choice: Choice, folder: str) -> Recording:
         """Records into a new folder of the scratch place."""
         home, into = self.place.home, self.place.scratch / folder
         into.mkdir()
         tape = into / f"{self.recipe.name}.tape"
-        options = ("--preload", choice.preload or live.c_library(), "--sample-ms", str(SAMPLE_MS), *more)
+        options = ("--preload", choice.preload or live.c_library(), "--sample-ms", str(SAMPLE_MS))
         capture.capture(self.recipe, tape, home, options, cache=self.cache, environment=choice.environment)
         workload = replay.prepare(str(tape), home, into)
         return Recording(tape, workload, replay.describe_workload(workload, tape.stem), *read_samples(tape, workload))
@@ -89,8 +88,3 @@ def row(recording: Recording, choice: Choice, repeat: int, clock: Samples) -> di
         "rss_anon_aligned_mean_bytes": round(mean),
         "timeline": prediction.thinned(recording.samples.share, recording.rss_anon, POINTS),
     }
-
-
-def without(lived: Sequence[dict]) -> list[dict]:
-    """Live runs without those under the recorder, which were compared with another recording."""
-    return [run for run in lived if run["kind"] != KIND]

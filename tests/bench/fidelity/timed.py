@@ -79,7 +79,7 @@ def count(program: Program) -> dict:
     failures = verify.replay_failures(results)
     if BASELINE in failures:
         raise HeaptapeError(f"{recipe.name}: {failures[BASELINE]}")
-    data = verify.about_run(recipe, began, 1, "recorded", "timed") | {"looks": [], "sittings": []}
+    data = verify.about_run(recipe, began, 1, "timed") | {"looks": [], "sittings": []}
     return predict(verify.with_runs(data, results, [], failures, KEPT_OF_REPLAYS), measured)
 
 

@@ -39,39 +39,27 @@ def verify(
     home: Home,
     cache: Path,
     tell: Callable[[str], None] = lambda text: None,
-    touch: str = "recorded",
-    lived: list[dict] | None = None,
-    quick: bool = False,
-    live_only: bool = False,
-    own_mappings: bool = False,
+    memory_repeats: int = MEMORY_REPEATS,
 ) -> dict:
     """All runs of one program and the predictions made from them: the content of a raw results file.
 
-    `repeats`: number of live runs and replays whose processor time counts. Memory is measured in MEMORY_REPEATS
-    separate runs, as close sampling costs the program time, and in as many under the recorder, which counts calls.
-    `quick`: measure memory in the same runs, and in one under the recorder. An allocator whose live run or replay fails
-    has the reason in "failures", and no figures. `lived`: live runs of an earlier result, to be used again without
-    those under the recorder; `live_only`: make only live runs. `own_mappings`: record's option, for the recording that
-    is replayed. Raises HeaptapeError where the program can't run here, or fails on the C library's own allocator.
+    `repeats`: number of live runs and replays whose processor time counts. Memory is measured in `memory_repeats`
+    separate runs, as close sampling costs the program time, and in as many under the recorder, which counts calls. An
+    allocator whose live run or replay fails has the reason in "failures", and no figures. Raises HeaptapeError where
+    the program can't run here, or fails on the C library's own allocator.
     """
     began = time.time()
     with live.place_for(recipe, home, cache) as place:
-        failures: dict[str, str] = {}
-        if lived is None:
-            kinds = {"memory": repeats} if quick else {"memory": MEMORY_REPEATS, "time": repeats}
-            lived, failures = _live(recipe, place, choices, kinds, tell)
+        lived, failures = _live(recipe, place, choices, {"memory": memory_repeats, "time": repeats}, tell)
         kept = that_ran(recipe, choices, lived, failures)
-        if live_only:
-            return about_run(recipe, began, repeats, touch) | {"live": lived, "failures": failures}
-        series = recorded.Series(recipe, place, cache, tell, own_mappings)
-        base, rows = series.record(kept, 1 if quick else MEMORY_REPEATS, BASELINE, failures)
-        lived = recorded.without(lived) + rows
+        series = recorded.Series(recipe, place, cache, tell)
+        base, rows = series.record(kept, memory_repeats, BASELINE, failures)
+        lived += rows
         tell("replaying")
-        settings = Settings(repeats=repeats, passes=("memory", "bare"), touch=touch, timeout_s=RUN_LIMIT_S)
+        settings = Settings(repeats=repeats, passes=("memory", "bare"), timeout_s=RUN_LIMIT_S)
         results = replay.replay(base.workload, base.about, kept, settings, home)
         predicted = _predict(base, results, lived, failures)
-    data = about_run(recipe, began, repeats, touch)
-    data["settings"]["own_mappings"] = own_mappings
+    data = about_run(recipe, began, repeats)
     return with_runs(data, results, lived, failures, KEPT_OF_REPLAYS) | {"predicted": predicted}
 
 
@@ -112,7 +100,7 @@ def with_runs(
     }
 
 
-def about_run(recipe: Recipe, began: float, repeats: int, touch: str, kind: str = "fidelity") -> dict:
+def about_run(recipe: Recipe, began: float, repeats: int, kind: str = "fidelity") -> dict:
     return {
         "schema": SCHEMA,
         "kind": kind,
@@ -127,7 +115,7 @@ def about_run(recipe: Recipe, began: float, repeats: int, touch: str, kind: str 
             "recipe_sha256": sha256_of(recipe.path),
             "program_version": _version(recipe),
         },
-        "settings": {"repeats": repeats, "touch": touch},
+        "settings": {"repeats": repeats},
         "replays": [],
         "predicted": {},
     }
@@ -136,7 +124,7 @@ def about_run(recipe: Recipe, began: float, repeats: int, touch: str, kind: str 
 def not_verified(recipe: Recipe, why: str, kind: str = "fidelity") -> dict:
     """The content of a raw results file of a program that could not be verified."""
     nothing: dict = {"live": [], "failures": {"all": why}} | ({"looks": [], "sittings": []} if kind == "timed" else {})
-    return about_run(recipe, time.time(), 0, "", kind) | nothing
+    return about_run(recipe, time.time(), 0, kind) | nothing
 
 
 def _live(

@@ -12,14 +12,12 @@ from pathlib import Path
 import pandas as pd
 from heaptape.common.home import default_home
 from heaptape.results.comparing.sequential import DIFFERENT
-from heaptape.results.schema import Results
 from heaptape.run import recipes, registry
 from heaptape.run.live_rounds import Session
 from heaptape.run.penalties import of_this_machine
 from heaptape.run.recipes import Recipe
 
 from tests.bench.fidelity import counted, timed, timed_certificate, timed_document
-from tests.bench.time import counts
 from tests.support import OUT
 
 ALLOCATORS = ("glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference")
@@ -77,7 +75,7 @@ def main() -> None:
     parser.add_argument("programs", nargs="*", choices=[[], *there], metavar="PROGRAM", help="default: all")
     parser.add_argument("--folder", type=Path, required=True, help="raw results: made if missing, else continued")
     parser.add_argument("--seconds", type=float, default=60, help="CPU time of a program's live runs (default 60)")
-    parser.add_argument("--csv", type=Path, help="also write the rows there; beside it counts and costs")
+    parser.add_argument("--csv", type=Path, help="also write the rows there")
     parser.add_argument("--read", action="store_true", help="run nothing live, show what is in the folder")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
@@ -85,8 +83,6 @@ def main() -> None:
     results = [judge(there[name], arguments.folder, seconds) for name in arguments.programs or there]
     if arguments.csv:
         table(results).to_csv(arguments.csv, index=False)
-        files = [Results(one["app"]["name"], {"workload": one["app"], "runs": one["replays"]}) for one in results]
-        counts.write(files, results[0]["penalties"], arguments.csv)
     print("\n".join(timed_document.section(results)))
 
 

@@ -75,13 +75,14 @@ def repetitions(table: pd.DataFrame) -> pd.DataFrame:
 def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.DataFrame:
     """Each figure as a percentage of the baseline's, with the 95 % interval (of Student's t, or bootstrapped).
 
-    From `schema.figures`. Columns: workload, allocator, metric, percent, low, high (percent; NaN if one
-    repetition or none), repetitions, supported (True: the interval does not include 100; False: it does; None: not
-    known, with one repetition), reason (why the percentage should not be shown as a number: the interval spans a
-    factor of two or more; else empty), exact (the same in every repetition, for both). The last rows have the workloads
-    "geometric mean" and "arithmetic mean". A metric that the baseline lacks, or where it is zero, has no row. For
-    workloads that stand for another (results/margins.py), margin_percent is the margin of either figure (else 0; in
-    the mean rows that of the geometric mean, or the largest), low and high include both, and nothing is exact.
+    From `schema.figures`. Columns: workload, allocator, metric, percent, low, high (percent; NaN if one repetition or
+    none), repetitions, supported (True: the interval does not include 100; False: it does; None: not known, with one
+    repetition), reason (why the percentage should not be shown as a number: the interval spans a factor of two or more,
+    and the difference may be less than that; else empty), exact (the same in every repetition, for both). The last rows
+    have the workloads "geometric mean" and "arithmetic mean". A metric that the baseline lacks, or where it is zero,
+    has no row. For workloads that stand for another (results/margins.py), margin_percent is the margin of either figure
+    (else 0; in the mean rows that of the geometric mean, or the largest), low and high include both, and nothing is
+    exact.
     """
     rows: list[dict] = []
     of_figure = margins.by_figure(table)
@@ -176,7 +177,7 @@ def percent_row(ratio: LogRatio, method: Method = "t", margin: float = 0.0) -> d
     figure, in percent.
     """
     low, high = ratio.interval(method=method)
-    return _row((100 * ratio.ratio, 100 * low, 100 * high), ratio.repetitions, margin)
+    return _row((100 * ratio.ratio, 100 * low, 100 * high), ratio, margin)
 
 
 def arithmetic_row(ratios: list[LogRatio], method: Method = "t", margin: float = 0.0) -> dict:
@@ -187,16 +188,16 @@ def arithmetic_row(ratios: list[LogRatio], method: Method = "t", margin: float =
     percents = [100 * r.ratio for r in ratios]
     mean = combined(sum(percents) / len(percents), [(p / len(percents), r) for p, r in zip(percents, ratios)])
     low, high = mean.bounds(method=method)
-    return _row((mean.mean, max(low, 0.0), high), mean.repetitions, margin)
+    return _row((mean.mean, max(low, 0.0), high), mean_of(ratios), margin)
 
 
-def _row(interval: tuple[float, float, float], count: int, margin: float) -> dict:
-    """`interval`: percent, and the ends of its interval over the repetitions."""
+def _row(interval: tuple[float, float, float], ratio: LogRatio, margin: float) -> dict:
+    """`interval`: percent, and the ends of its interval over the repetitions; `ratio`: of which it is."""
     percent, least, most = interval
-    reason = too_noisy(least, most, count)
+    reason = too_noisy(least, most, ratio.repetitions, ratio.apart)
     low, high = margins.widened(least, most, margin)
     supported = None if math.isnan(least) else bool(low > 100 or high < 100)
-    row = {"percent": percent, "low": low, "high": high, "repetitions": count, "supported": supported}
+    row = {"percent": percent, "low": low, "high": high, "repetitions": ratio.repetitions, "supported": supported}
     return row | {"reason": reason, "margin_percent": margin}
 
 

@@ -46,6 +46,15 @@ class LogRatio:
     repetitions: int
     parts: tuple[tuple[float, np.ndarray], ...] = field(default=(), compare=False, repr=False)
 
+    @property
+    def apart(self) -> bool:
+        """Is the least ratio that the repetitions allow, each figure at the end that favours the other, beyond
+        NOISY_FACTOR? Then they are few and not alike, but no noise hides the difference.
+        """
+        ends = [sorted((weight * float(x.min()), weight * float(x.max()))) for weight, x in self.parts]
+        low, high = (sum(end) for end in zip(*ends)) if ends else (0.0, 0.0)
+        return max(low, -high) > math.log(NOISY_FACTOR)
+
     def half_width(self, level: float = LEVEL) -> float:
         """Half the width of Student's interval, as a log ratio; NaN if the variance is not known."""
         if math.isnan(self.variance):
@@ -104,9 +113,11 @@ def is_exact(values: pd.Series) -> bool:
     return len(values) > 1 and values.nunique() == 1
 
 
-def too_noisy(low: float, high: float, repetitions: int) -> str:
-    """Why a figure with this interval (of a ratio, or in percent) is not shown as a number; empty if it is shown."""
-    if math.isnan(low) or high < NOISY_FACTOR * low:
+def too_noisy(low: float, high: float, repetitions: int, apart: bool = False) -> str:
+    """Why a figure with this interval (of a ratio, or in percent) is not shown as a number; empty if it is shown.
+    `apart`: as in LogRatio.
+    """
+    if math.isnan(low) or high < NOISY_FACTOR * low or apart:
         return ""
     factor = high / low if low > 0 else math.inf
     spans = f"{factor:,.3g}" if factor < 100 else f"{factor:,.0f}" if factor < 10_000 else "more than 10,000"

@@ -283,7 +283,7 @@ def _row(c: _Comparison, p_value: float, p_adjusted: float, count: int, method: 
     row |= {"low": low, "high": high, "effect": c.effect, "cliffs_delta": c.delta, "repetitions": c.ratio.repetitions}
     row |= {"exact": c.exact and not c.margin, "p_value": p_value, "p_adjusted": p_adjusted, "comparisons": count}
     row |= {"margin_percent": c.margin, "verdict": _verdict(c, row, error)}
-    row["reason"] = too_noisy(least, most, c.ratio.repetitions)
+    row["reason"] = too_noisy(least, most, c.ratio.repetitions, c.ratio.apart)
     if row["reason"] and row["verdict"] in ("not shown", "within error"):
         row["verdict"] = "too noisy"
     if row["exact"]:

@@ -2,18 +2,22 @@
 """The counts of a replay's passes, as the terms that the model of time adds up."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from heaptape.results.model.penalties import LEAST_NS, Penalties, Penalty
-from heaptape.results.schema import Results, number
+from heaptape.results.schema import SYSTEM_CALLS, Results, number
 from heaptape.results.structs import Bursts, Misses, Run, SimulatedLevel
 
 INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
-CALLS_AND_START = "instructions in malloc and free"
+START_UP = "start-up"
+# Names of counts in sentences. Those without an addition are the figures of the tables.
+OF_CALLS = "instructions in malloc and free"
+OF_PROGRAM, OF_BURSTS, OF_START_UP = " of the program", " of the bursts", " of the start-up"
+METRICS = {OF_CALLS: "total_instructions", FAULTS: "page_faults"}  # of `schema.figures`
 LINES_OF_OS_PAGE, OS_PAGE_BYTES = 64, 4096
 NEAR = " near"
-PARTS = (INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS)
+PARTS = (INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS, START_UP)
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,8 @@ def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
         if simulated:
             found[name] = [of_misses(one, memory, penalties) for one in simulated]
             continue
-        counted = next((run for run in runs if run.pass_ == "instructions"), None)
-        if counted:
-            found[name] = [of_calls(counted, memory, file, penalties)]
+        if any(run.pass_ == "instructions" for run in runs):
+            found[name] = [of_calls(name, file, penalties)]
     return found
 
 
@@ -72,11 +75,12 @@ def of_misses(misses: Misses, memory: Run, penalties: Penalties) -> Counts:
     terms: list[Term] = []
     named: dict[str, tuple[float, float]] = {}
     missing: list[str] = []
+    of_what = OF_PROGRAM if bursts is None else OF_BURSTS
     program, allocator = misses.program_instructions, misses.allocator_instructions
     if program is not None and allocator is not None:
         terms.append(Term("program_instructions", INSTRUCTIONS, program, penalties.program_instruction))
         terms.append(Term("allocator_instructions", INSTRUCTIONS, allocator, penalties.allocator_instruction))
-        named[INSTRUCTIONS] = (program + allocator, penalties.allocator_instruction.middle)
+        named[INSTRUCTIONS + of_what] = (program + allocator, penalties.allocator_instruction.middle)
     terms += _strings(misses.string_instructions, misses.string_bytes, penalties)
     costs: dict[str, float] = {}
     for term, name, count in _levels(misses, penalties):
@@ -93,55 +97,73 @@ def of_misses(misses: Misses, memory: Run, penalties: Penalties) -> Counts:
         terms.append(Term("page_faults", FAULTS, faults - unsure, penalties.page_fault))
         if bursts is not None:
             terms.append(Term("unsure page faults", FAULTS, unsure, _perhaps(penalties.page_fault)))
-        named[FAULTS] = (faults - unsure, penalties.page_fault.middle)
+        name = FAULTS if misses.page_faults is None else FAULTS + of_what
+        named[name] = (faults - unsure, penalties.page_fault.middle)
     found = memory.syscalls or _memory_calls(misses, penalties) or misses.syscalls
     terms += _system_calls(found, penalties, named, missing)
     whole = program is not None and allocator is not None
     return Counts(tuple(terms), whole, named, tuple(missing), bursts is not None)
 
 
-def of_calls(instructions: Run, memory: Run, file: Results, penalties: Penalties) -> Counts:
-    """Counts without accesses: only the instructions of the calls and the start-up, page faults and system calls."""
+def of_calls(label: str, file: Results, penalties: Penalties) -> Counts:
+    """Counts without accesses: only the instructions of the calls, page faults and system calls, each the mean over the
+    repetitions that tables show; and those of the start-up, which no table's ratio includes.
+    """
     terms: list[Term] = []
     named: dict[str, tuple[float, float]] = {}
     missing = ["the program's own instructions", "cache and TLB misses"]
-    total, limit = instructions.instructions_total, instructions.op_limit
-    ops = number(file.workload.get("ops"))
-    if total is not None:
-        share = ops / limit if limit and ops and limit < ops else 1.0
-        total *= share
-        total += instructions.startup_process_instructions or instructions.startup_instructions or 0.0
+    means = file.means(label)
+    counted = next(run for run in file.measured if run.label == label and run.pass_ == "instructions")
+    ops, limit = number(file.workload.get("ops")), counted.op_limit
+    share = ops / limit if limit and ops and limit < ops else 1.0
+    if "total_instructions" in means:
+        total = share * means["total_instructions"]
         terms.append(Term("allocator_instructions", INSTRUCTIONS, total, penalties.allocator_instruction))
-        named[CALLS_AND_START] = (total, penalties.allocator_instruction.middle)
-        strings, moved = instructions.string_instructions, instructions.string_bytes
-        terms += _strings(
-            None if strings is None else strings * share,
-            None if moved is None else moved * share,
-            penalties,
-            (instructions.startup_process_string_instructions, instructions.startup_process_string_bytes),
-        )
+        named[OF_CALLS] = (total, penalties.allocator_instruction.middle)
+        strings = [share * means[name] if name in means else None for name in ("string_instructions", "string_bytes")]
+        terms += _strings(strings[0], strings[1], penalties)
     else:
-        missing.append(CALLS_AND_START)
-    faults = memory.page_faults
-    if faults is not None:
-        faults += memory.startup_page_faults or 0.0  # as of the instructions, loading the allocator's libraries counts
-        terms.append(Term("page_faults", FAULTS, faults, penalties.page_fault))
-        named[FAULTS] = (faults, penalties.page_fault.middle)
+        missing.append(OF_CALLS)
+    if "page_faults" in means:
+        terms.append(Term("page_faults", FAULTS, means["page_faults"], penalties.page_fault))
+        named[FAULTS] = (means["page_faults"], penalties.page_fault.middle)
     else:
-        missing.append("page faults")
-    terms += _system_calls(memory.syscalls, penalties, named, missing)
+        missing.append(FAULTS)
+    kinds = {kind: means[f"syscalls/{kind}"] for kind in SYSTEM_CALLS if f"syscalls/{kind}" in means}
+    terms += _system_calls(kinds or None, penalties, named, missing)
+    memory = next((run for run in file.measured if run.label == label and run.pass_ == "memory"), Run(label))
+    terms += _start_up(counted, memory, penalties, named)
     return Counts(tuple(terms), False, named, tuple(missing))
 
 
-def _strings(
-    count: float | None, moved: float | None, penalties: Penalties, start_up: tuple[float | None, float | None] = (0, 0)
-) -> Iterator[Term]:
+def _start_up(counted: Run, memory: Run, penalties: Penalties, named: dict[str, tuple[float, float]]) -> Iterator[Term]:
+    """Loading the allocator's libraries, and their constructors. What a run did not count has no term."""
+    own: list[Term] = []
+    instructions = counted.startup_process_instructions or counted.startup_instructions
+    if instructions is not None:
+        own.append(Term("allocator_instructions", INSTRUCTIONS, instructions, penalties.allocator_instruction))
+    strings = (counted.startup_process_string_instructions, counted.startup_process_string_bytes)
+    own += _strings(*strings, penalties)
+    if memory.startup_page_faults is not None:
+        own.append(Term("page_faults", FAULTS, memory.startup_page_faults, penalties.page_fault))
+    if counted.startup_syscalls is not None:
+        own += _system_calls(counted.startup_syscalls, penalties, {}, [])
+    counted_alone = [term for term in own if not term.name.startswith("string_")]  # others are among these
+    for part in dict.fromkeys(term.part for term in counted_alone):
+        counts_of = [term for term in counted_alone if term.part == part]
+        most = max(counts_of, key=lambda term: term.count)
+        named[f"{part}{OF_START_UP}"] = (sum(term.count for term in counts_of), most.penalty.middle)
+    for term in own:  # an event costs the same as later
+        yield replace(term, name=f"startup_{term.name}", part=START_UP, tied=term.name)
+
+
+def _strings(count: float | None, moved: float | None, penalties: Penalties) -> Iterator[Term]:
     """Repeated string instructions, and the bytes that they moved: each is one of the instructions, and costs more, for
     starting it and by byte. Without counts, or if the machine's costs were measured by an earlier version, none.
     """
     if count is not None and moved is not None and penalties.string_instruction and penalties.string_byte:
-        yield Term("string_instructions", INSTRUCTIONS, count + (start_up[0] or 0), penalties.string_instruction)
-        yield Term("string_bytes", INSTRUCTIONS, moved + (start_up[1] or 0), penalties.string_byte)
+        yield Term("string_instructions", INSTRUCTIONS, count, penalties.string_instruction)
+        yield Term("string_bytes", INSTRUCTIONS, moved, penalties.string_byte)
 
 
 def _levels(misses: Misses, penalties: Penalties) -> Iterator[tuple[Term, str | None, float]]:

@@ -8,6 +8,7 @@ greatest value are at corners of the box of their ranges, and the interval's end
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,9 +16,9 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.passes.misses import bursts_in_words
 from heaptape.results.comparing import summary
-from heaptape.results.comparing.compare import choose_baseline
+from heaptape.results.comparing.compare import choose_baseline, relative
 from heaptape.results.margins import stand_in
-from heaptape.results.model.counts import PARTS, Counts, counts
+from heaptape.results.model.counts import METRICS, OF_START_UP, PARTS, START_UP, Counts, counts
 from heaptape.results.model.penalties import Penalties, kept, penalties
 from heaptape.results.schema import Results, unique_name
 
@@ -32,6 +33,15 @@ COLUMNS = [
     "workload", "allocator", "part", "percent", "low", "high", "ns", "ns_low", "ns_high", "counted", "repetitions",
     "missing", "of_bursts",
 ]  # fmt: skip
+
+
+class Change(NamedTuple):
+    """Of a count: the baseline's, this one's, the change in percent (NaN: of nothing), and what it costs in ns."""
+
+    before: float
+    after: float
+    percent: float
+    ns: float
 
 
 def penalties_of(file: Results) -> Penalties | None:
@@ -49,11 +59,11 @@ def prediction(files: Sequence[Results], baseline: str, known: Penalties | None 
 
     One row per (workload, allocator, part); part is "all" or one of counts.PARTS. Columns: workload, allocator, part,
     percent, low, high (of the baseline's CPU time; NaN where the program's own instructions were not counted), ns,
-    ns_low, ns_high (change in ns), counted ({name: (baseline's count, this one's, ns of the change)}, in rows of
-    "all"), repetitions (of the pass misses; 0: it was not made), missing (what was not counted), of_bursts (percentages
-    are of the CPU time of the recorded bursts, not of the whole program). Workloads without counts, without the
-    baseline or without penalties are left out. So are workloads that stand for another (their counts are of a part of
-    the program, with no known error), and allocators whose counts are of bursts if the baseline's are not.
+    ns_low, ns_high (change in ns), counted ({name: Change}, in rows of "all"), repetitions (of the pass misses; 0: it
+    was not made), missing (what was not counted), of_bursts (percentages are of the CPU time of the recorded bursts,
+    not of the whole program). Workloads without counts, without the baseline or without penalties are left out. So are
+    workloads that stand for another (their counts are of a part of the program, with no known error), and allocators
+    whose counts are of bursts if the baseline's are not.
     """
     rows = []
     names: dict[tuple, str] = {}
@@ -63,8 +73,23 @@ def prediction(files: Sequence[Results], baseline: str, known: Penalties | None 
         found = counts(file, here) if here and not stand_in(file.workload) else {}
         for label in found:
             if label != baseline and baseline in found and _comparable(found[baseline], found[label]):
-                rows += [{"workload": name, "allocator": label} | row for row in changes(found[baseline], found[label])]
+                mine = changes(found[baseline], found[label])
+                mine[0]["counted"] = _as_in_tables(mine[0]["counted"], file, label, baseline)
+                rows += [{"workload": name, "allocator": label} | row for row in mine]
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _as_in_tables(counted: dict[str, Change], file: Results, label: str, baseline: str) -> dict[str, Change]:
+    """With the percentages of `compare.relative` for counts that tables show, too."""
+    table = file._figures.rename(columns={"repeat": "round"}).assign(workload="")
+    shown = relative(table[table["metric"].isin(METRICS.values())], baseline)
+    percents = {
+        row.metric: row.percent - 100 for row in shown.itertuples() if not row.workload and row.allocator == label
+    }
+    return {
+        name: change._replace(percent=percents.get(METRICS.get(name, ""), change.percent))
+        for name, change in counted.items()
+    }
 
 
 def _comparable(base: Sequence[Counts], other: Sequence[Counts]) -> bool:
@@ -98,14 +123,15 @@ def _unshared(one: Counts, two: Counts) -> list[str]:
     return [part for part in PARTS if any(part == term_part for _, term_part in names[0] ^ names[1])]
 
 
-def _counted(pairs: Sequence[tuple[Counts, Counts]]) -> dict[str, tuple[float, float, float]]:
-    """Of what both counted, means over the repetitions: the baseline's, this one's, and what the change costs in ns."""
+def _counted(pairs: Sequence[tuple[Counts, Counts]]) -> dict[str, Change]:
+    """The changes of what both counted, means over the repetitions."""
     names = [name for name in pairs[0][0].named if all(name in one.named for pair in pairs for one in pair)]
     found = {}
     for name in names:
         before = float(np.mean([one.named[name][0] for one, _ in pairs]))
         after = float(np.mean([two.named[name][0] for _, two in pairs]))
-        found[name] = (before, after, (after - before) * pairs[0][0].named[name][1])
+        percent = 100 * (after - before) / before if before > 0 else math.nan
+        found[name] = Change(before, after, percent, (after - before) * pairs[0][0].named[name][1])
     return found
 
 
@@ -261,15 +287,16 @@ def reasons(row: dict) -> list[str]:
     expensive part first.
     """
     found: dict[str, tuple[bool, float, str]] = {}
-    for name, (before, after, ns) in row["counted"].items():
-        part = _part_of(name)
-        percent = 100 * (after - before) / before if before > 0 else math.nan
-        if abs(percent) >= LEAST_PERCENT and (part not in found or found[part][1] > -abs(ns)):
-            found[part] = (part != "instructions", -abs(ns), _more_or_fewer(percent, name))
+    for name, change in row["counted"].items():
+        part, cost = _part_of(name), -abs(change.ns)
+        if abs(change.percent) >= LEAST_PERCENT and (part not in found or found[part][1] > cost):
+            found[part] = (part != "instructions", cost, _more_or_fewer(change.percent, name))
     return [text for _, _, text in sorted(found.values())][:REASONS]
 
 
 def _part_of(name: str) -> str:
+    if name.endswith(OF_START_UP):
+        return START_UP
     if name.startswith("instructions"):
         return "instructions"
     if "TLB" in name:

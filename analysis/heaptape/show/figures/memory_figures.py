@@ -46,8 +46,6 @@ class Theme:
 
 LIGHT = Theme("#ffffff", "#1c1c1f")
 DARK = Theme("#16161a", "#e6e6ea")
-# For inline SVG, in which the page replaces the ink by its text colour, light or dark.
-PAGE = Theme("none", plots.INK)
 
 
 def figure_memory(

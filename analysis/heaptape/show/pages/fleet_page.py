@@ -12,12 +12,9 @@ from heaptape.common.tables import MISSING, Cell, Table
 from heaptape.common.version import __version__
 from heaptape.fleet.matrix import FIGURES, Matrix
 from heaptape.show.figures.fleet_plots import heat_map
-from heaptape.show.pages.figures import STYLE, WIDTH_IN, Picture, salt_of
+from heaptape.show.pages.pictures import STYLE, WIDTH_IN, Picture, inline_svg
 from heaptape.show.pages.profile_page import Part
-from heaptape.show.pages.svg import svg
 from heaptape.show.pages.templates import template
-
-matplotlib.use("Agg")
 
 ROW_IN, HEAD_IN, LONGEST_IN = 0.24, 0.9, 14.0
 ROWS = 200  # of a table: the Parquet files have all
@@ -81,7 +78,7 @@ def _figure_part(found: Matrix, figure: str) -> Part:
         f"Change against {found.baseline} in percent; blue: less, orange: more. ±: half of the 95 % interval; in "
         "brackets: no more than chance; without: exact."
     )
-    picture = Picture(FIGURES[figure], svg(figure_, salt_of("fleet", figure)), caption, words)
+    picture = Picture(FIGURES[figure], inline_svg(figure_, f"fleet-{figure}"), caption, words)
     title = FIGURES[figure][0].upper() + FIGURES[figure][1:]
     return Part(figure, title, "Workloads on which most can be saved come first.", [picture], [_totals(totals)])
 

@@ -18,8 +18,6 @@ from heaptape.results.comparing import proposals
 from heaptape.results.margins import stand_in
 from heaptape.results.schema import Results
 from heaptape.show.figures import memory_figures
-from heaptape.show.pages.figures import Gallery, Picture, salt_of
-from heaptape.show.pages.svg import svg
 from heaptape.show.tables import holders_table
 from heaptape.tape.stack_names import Frame
 
@@ -28,7 +26,6 @@ WEIGHTS: flame_graph.Weights = {
     "alone": ("would go alone, by site", "alone_bytes", "bytes"),
     "live": ("live", "live_bytes", "bytes"),
 }
-TITLE = "Who holds the memory"
 
 
 @dataclass(frozen=True)
@@ -254,33 +251,39 @@ def write_graph(files: Sequence[Results], found: Sequence[Holder], grouping: str
     write_bytes(path, out.getvalue())
 
 
-def gallery(file: Results, order: Sequence[str]) -> Gallery:
-    """The report's section: sentences, tables, memory over progress by group, flame graph. Empty where there is no
-    blame.
-    """
-    there = file.holders()
-    if not there:
-        return Gallery(TITLE, [])
-    ops = int(file.workload.get("ops") or 0)
-    tried = file.experiment_labels
-    known = [label for label in order if label in there and label not in tried]
-    found = [Holder(label, label, file.name, there[label], ops, stand_in(file.workload)) for label in known]
-    view = View(found, ["widest"])
-    grouping = view.groupings(found[0])[0]
-    figure = memory_figures.figure_holders(
-        file, [holder.label for holder in found], grouping, theme=memory_figures.PAGE
-    )
-    words = f"RSS over progress, by {grouping} of the objects that hold it"
-    caption = "Full: live requests. Hatched: other memory in their OS pages. On top: memory that nothing lives in."
-    pictures = (
-        []
-        if figure is None
-        else [Picture("Memory by holder", svg(figure, salt_of(file.name, "holders")), caption, words)]
-    )
-    trees = _trees(found, "widest")
+@dataclass(frozen=True)
+class Section:
+    """The report's section. `flame`: SVG text; empty where there are no call stacks, or nothing is held."""
+
+    grouping: str
+    sentences: list[str]
+    flame: str
+
+
+def section(file: Results, order: Sequence[str]) -> Section | None:
+    """None where there is no blame."""
+    view = _report_view(file, order)
+    if view is None:
+        return None
+    trees = _trees(view.holders, "widest")
     holds = any(any(tree.weights) for tree in trees.values())
     drawn = _inline(_render(trees, f"{file.name}: who holds its memory")) if holds else ""
-    return Gallery(TITLE, pictures, sentences=sentences(view), tables=tables(view), flame=drawn)
+    return Section(view.groupings(view.holders[0])[0], sentences(view), drawn)
+
+
+def report_tables(file: Results, order: Sequence[str]) -> list[Table]:
+    """The tables of `heaptape blame`; none where there is no blame."""
+    view = _report_view(file, order)
+    return tables(view) if view else []
+
+
+def _report_view(file: Results, order: Sequence[str]) -> View | None:
+    """All allocators but those of experiments, at the widest gap."""
+    there = file.holders()
+    ops = int(file.workload.get("ops") or 0)
+    known = [label for label in order if label in there and label not in file.experiment_labels]
+    found = [Holder(label, label, file.name, there[label], ops, stand_in(file.workload)) for label in known]
+    return View(found, ["widest"]) if found else None
 
 
 def _inline(drawn: str) -> str:

@@ -33,15 +33,17 @@ class Facts:
         return any(len(values) > 1 for _, values in self.rows)
 
 
+def of_recordings(files: Sequence[Results]) -> list[Facts]:
+    """All known facts on the recordings, by subject; subjects without facts are left out."""
+    return _facts(files, {"Recording": recording, "What it lacks, and what was repaired": losses})
+
+
 def methods(files: Sequence[Results]) -> list[Facts]:
-    """All known facts, by subject; subjects without facts are left out."""
-    subjects: dict[str, Callable[[Results], Rows]] = {
-        "The recordings": recording,
-        "Settings": settings,
-        "Machine": machine,
-        "Noise and errors": noise_and_errors,
-        "What the recordings lack, and what was repaired": losses,
-    }
+    """The same on the measurement."""
+    return _facts(files, {"Settings": settings, "Machine": machine, "Noise and errors": noise_and_errors})
+
+
+def _facts(files: Sequence[Results], subjects: dict[str, Callable[[Results], Rows]]) -> list[Facts]:
     found = [side_by_side(title, files, rows_of) for title, rows_of in subjects.items()]
     return [facts for facts in found if facts.rows]
 

@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: MIT
 """The report: results as one HTML file that needs neither network nor other files.
 
-First a summary in words, then tables and figures, then how it was measured, then the raw results, compressed, so that
-the page can be used as input again: `heaptape compare report.html`.
+The answer first (show/answer.py), then memory, CPU, holders and places of each workload, then, closed, how it was
+measured, all tables, and the raw results, so that the page can be used as input again: `heaptape compare report.html`.
+Time lines and scatter are drawn in the browser (`report.js`, uPlot) from plain numbers in the page.
 """
 
+import math
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-import matplotlib
+import pandas as pd
 
 from heaptape.common import forked
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.tables import Cell, Table
+from heaptape.common.tables import MIB, MISSING, Cell, Table
 from heaptape.common.version import __version__
 from heaptape.passes import contention, misses, sharing
 from heaptape.results.cells import grouped
@@ -21,39 +26,69 @@ from heaptape.results.comparing.compare import allocator_order
 from heaptape.results.comparing.summary import VerdictTexts, sentences, verdicts_in_words, warnings
 from heaptape.results.model import time_model
 from heaptape.results.model.time_model import prediction
+from heaptape.results.runs import timeline_frame
 from heaptape.results.schema import Results, call_details, figures
-from heaptape.show.pages import holders
-from heaptape.show.pages.figures import STYLE, Gallery, Picture, against_baseline, galleries
-from heaptape.show.pages.methods import allocators, methods
-from heaptape.show.pages.svg import with_one_style
+from heaptape.results.structs import Machine
+from heaptape.show import answer as answers
+from heaptape.show.figures.axes import thinned
+from heaptape.show.pages import charts, holders, methods
+from heaptape.show.pages.pictures import memory_maps
 from heaptape.show.pages.templates import template
 from heaptape.show.tables import holders_table, time_table
 from heaptape.show.tables.usual import comparison
 from heaptape.show.tables.whatif_table import whatif_tables
-from heaptape.tape.embedded import TYPE, map_bytes, pack, without_maps
+from heaptape.tape.embedded import TYPE, in_script, pack
 
-matplotlib.use("Agg")
-
-# Memory maps are by far the largest part of the raw results. If those of all workloads take more, they are left out,
-# and page and results say so: nine workloads under eight allocators would make a page of about 30 MB.
-MAP_BYTES_LIMIT = 8 << 20
+# Of a time line among the raw results: more than any figure draws.
+KEPT_SAMPLES = 600
 
 
 @dataclass(frozen=True)
-class Raw:
-    """The raw results of a workload, packed for the page."""
+class Shown:
+    """An answer as the page shows it. `command`: a line that tries the choice; `scatter`: names of the axes (cost,
+    size) and points.
+    """
 
-    name: str
-    packed: str
+    table: Table
+    sentences: Sequence[str]
+    notes: Sequence[str]
+    command: str
+    scatter: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Section:
+class Item:
+    """One workload. `chart`: what the browser draws; `peak` and `time`: bars; `often` and `rare`: latencies by call;
+    `maps`: the allocators whose address maps are shown first; `raw`: the results, packed.
+    """
+
+    number: int
     name: str
-    summary: list[str]
+    baseline: str
+    answer: Shown
+    chart: dict[str, Any]
+    peak: list[charts.Bar]
+    time: list[charts.Bar]
+    unit: str
+    often: dict[str, list[charts.Latency]]
+    rare: dict[str, list[charts.Latency]]
+    held: holders.Section | None
+    maps: list[str]
+    sizes: list[Table]
     tables: list[Table]
-    latencies: list[Table]
-    galleries: list[Gallery]
+    raw: str
+
+    @property
+    def id(self) -> str:
+        return f"w{self.number + 1}"
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """`groups`: (title, allocators); `cells`: by workload and group, for each allocator text and shade (-1 to 1)."""
+
+    groups: list[tuple[str, list[str]]]
+    cells: list[list[list[tuple[str, float]]]]
 
 
 def make(
@@ -64,37 +99,194 @@ def make(
 ) -> str:
     """The page, as text. `on_progress(name, share)`: the last finished workload, and the share of all (0 to 1).
 
-    `whole`: keep memory maps among the raw results even where they take more than MAP_BYTES_LIMIT. Raises
-    HeaptapeError if there are no figures, or a memory map is malformed.
+    `whole`: leave nothing out of the raw results. Raises HeaptapeError if there are no figures, or a part of the
+    results is malformed.
     """
     if figures(files).empty:
         raise HeaptapeError("the results hold no figures to report")
-    order = allocator_order(files)
+    labels = allocator_order(files)
+    overall = answers.answer(files, baseline)
+
     verdicts = verdicts_in_words(files, baseline)
-    with matplotlib.rc_context(STYLE):
-        leave_out = not whole and sum(map_bytes(file.data) for file in files) > MAP_BYTES_LIMIT
 
-        def part(index: int) -> tuple[Section, Raw]:
-            return _section(files[index], baseline, verdicts), _raw(files[index], leave_out)
+    def part(number: int) -> tuple[Item, answers.Answer]:
+        return _item(number, files[number], baseline, verdicts, whole)
 
-        parts = []
-        on_progress(files[0].name, 0)
-        for made in forked.in_order(part, len(files)):
-            parts.append(made)
-            on_progress(files[len(parts) - 1].name, len(parts) / len(files))
-        overview = against_baseline(files, order, baseline) if len(files) > 1 else []
-    sections, raw = zip(*parts)
-    page = template("report.html.j2").render(
-        sections=sections, overview=overview, verdicts=verdicts, means=_means(files, baseline),
-        warnings=warnings(files), methods=methods(files), allocators=allocators(files), raw=raw, raw_type=TYPE,
-        left_out=leave_out, version=__version__, baseline=baseline, title=_title(files), order=order,
+    parts: list[tuple[Item, answers.Answer]] = []
+    on_progress(files[0].name, 0)
+    for made in forked.in_order(part, len(files)):
+        parts.append(made)
+        on_progress(files[len(parts) - 1].name, len(parts) / len(files))
+    items = [item for item, _ in parts]
+    shown = items[0].answer if len(items) == 1 else _shown(overall, files)
+    colours = charts.colours(labels)
+    data = {
+        "colours": colours,
+        "all": shown.scatter,
+        "workloads": [item.chart | item.answer.scatter for item in items],
+    }
+    doubts = warnings(files)
+    return template("report.html.j2").render(
+        title=_title(files), head=_head(overall, files, labels), baseline=baseline, items=items, overall=shown,
+        heat=_heat_map([answer for _, answer in parts], labels, baseline) if len(items) > 1 else None,
+        doubts=doubts, checks=_checks(files), recordings=methods.of_recordings(files), methods=methods.methods(files),
+        allocators=methods.allocators(files), means=_means(files, baseline), raw_type=TYPE, left_out=not whole,
+        version=__version__, colours=colours, data=in_script(data),
     )  # fmt: skip
-    return with_one_style(page)
 
 
 def _title(files: Sequence[Results]) -> str:
     names = list(dict.fromkeys(file.name for file in files))
     return ", ".join(names) if len(names) < 4 else f"{', '.join(names[:2])} and {len(names) - 2} other workloads"
+
+
+def _head(overall: answers.Answer, files: Sequence[Results], labels: Sequence[str]) -> list[str]:
+    """What was measured, when, where and with which allocators."""
+    created = {file.parsed.created_unix_s for file in files} - {None}
+    days = sorted({time.strftime("%Y-%m-%d", time.gmtime(at)) for at in created if at and 0 <= at < 1 << 34})
+    machines = {(file.parsed.machine or Machine()).cpu for file in files} - {None}
+    found = [overall.about.removeprefix(f"{files[0].name}: ").rstrip(".")]
+    found += [" to ".join(dict.fromkeys((days[0], days[-1])))] if days else []
+    found += [str(next(iter(machines))) if len(machines) == 1 else f"{len(machines)} machines"] * bool(machines)
+    return [*found, f"{len(labels)} allocators" if len(labels) > 8 else ", ".join(labels)]
+
+
+def _checks(files: Sequence[Results]) -> list[str]:
+    """Why there is nothing to doubt."""
+    proved = [file for file in files if file.parsed.workload and file.parsed.workload.witness is not None]
+    measured = sum(len(file.measured) for file in files)
+    checks = ["No recording lost events, and each history was proved legal."] * (len(proved) == len(files))
+    return [*checks, "The machine was not busy, and no allocator wrote an error.", f"None of {measured:,} runs failed."]
+
+
+def _cost(found: answers.Answer) -> tuple[str, str]:
+    """What the scatter's x axis shows, and the attribute of a row that has it."""
+    kinds = {row.cpu.kind for row in found.rows if row.cpu}
+    if kinds:
+        return ("change of CPU time, ms" if answers.MILLISECONDS in kinds else "change of CPU time, %"), "cpu"
+    if any(row.instructions_percent is not None for row in found.rows):
+        return "change of instructions in malloc and free, %", "instructions_percent"
+    return "change of cycles in calls, %", "cycles_percent"
+
+
+def _shown(found: answers.Answer, files: Sequence[Results]) -> Shown:
+    rows = [
+        row for row in found.rows if row.peak_percent is not None or row.cpu or row.instructions_percent is not None
+    ]
+    rows = rows or list(found.rows)
+    single = found.workloads == 1
+    columns: list[tuple[str, Callable[[answers.Row], str]]] = []
+    if any(row.cpu for row in rows):
+        columns.append(("CPU time", lambda row: _cpu(row, found)))
+    if single and any(row.peak_bytes for row in rows):
+        columns.append(("peak memory", lambda row: _peak(row, found.baseline)))
+    for title, key, total in (
+        ("peak memory", "" if single else "peak_percent", None),
+        ("mean memory", "mean_percent", "mean_bytes"),
+        ("malloc instructions", "instructions_percent", "instructions"),
+        ("cycles in calls", "cycles_percent", "cycles"),
+    ):
+        here = [row for row in rows if key and getattr(row, key) is not None]
+        if here and not (key == "cycles_percent" and any(row.instructions_percent is not None for row in rows)):
+            columns.append((title, partial(_change, baseline=found.baseline, key=key, total=total)))
+    if not single:
+        columns.append(("worst CPU time", lambda row: _worst(row, "cpu")))
+        columns.append(("worst peak", lambda row: _worst(row, "memory")))
+        columns = [(title, text) for title, text in columns if any(text(row) != MISSING for row in rows)]
+    cells = [[Cell(row.label), *(Cell(text(row)) for _, text in columns), Cell(", ".join(row.marks))] for row in rows]
+    table = Table("The answer", ["", *(title for title, _ in columns), ""], cells)
+    scatter = {
+        "cost": _cost(found)[0],
+        "size": "peak memory, MiB" if single else "change of peak memory, %",
+        "points": [point for row in rows if (point := _point(row, found))],
+    }
+    return Shown(table, found.sentences, found.caveats, _command(found, files), scatter)
+
+
+def _cpu(row: answers.Row, found: answers.Answer) -> str:
+    if row.label == found.baseline and row.cpu is None:
+        return answers.seconds_text(found.cpu_ns) if found.cpu_ns else MISSING
+    return answers.cpu_text(row.cpu) if row.cpu else MISSING
+
+
+def _peak(row: answers.Row, baseline: str) -> str:
+    if row.peak_bytes is None:
+        return MISSING
+    change = "" if row.label == baseline or row.peak_percent is None else answers.percent(row.peak_percent)
+    return f"{answers.memory_text(row.peak_bytes)}  {change}".rstrip()
+
+
+def _change(row: answers.Row, baseline: str, key: str, total: str | None) -> str:
+    value = getattr(row, key)
+    if row.label == baseline:
+        whole = getattr(row, total) if total else None
+        if whole is None:
+            return ""
+        return answers.memory_text(whole) if key == "mean_percent" else answers.count_text(whole)
+    return MISSING if value is None else answers.percent(value)
+
+
+def _worst(row: answers.Row, key: str) -> str:
+    if key not in row.worst:
+        return MISSING
+    name, change = row.worst[key]
+    return f"{name} {answers.percent(change)}" if change > 0 else MISSING
+
+
+def _point(row: answers.Row, found: answers.Answer) -> dict | None:
+    """Its place in the scatter. y: peak memory in MiB; of several workloads the change in percent."""
+    title, attribute = _cost(found)
+    x: float | None = None if attribute == "cpu" else getattr(row, attribute)
+    ends = {}
+    if row.label == found.baseline:
+        x = 0.0
+    elif attribute == "cpu" and row.cpu:
+        x = row.cpu.ms if title.endswith("ms") else row.cpu.percent
+        ends = {"low": row.cpu.low, "high": row.cpu.high} if row.cpu.kind == answers.RANGE else {}
+    y = row.peak_bytes / MIB if row.peak_bytes else row.peak_percent
+    return None if x is None or y is None else {"label": row.label, "x": x, "y": y} | ends
+
+
+def _command(found: answers.Answer, files: Sequence[Results]) -> str:
+    """The line that runs the program under the choice: for CPU time, else for memory. Empty where nothing is better."""
+    label = next((found.use[aim] for aim in ("cpu", "memory") if found.use.get(aim) not in (None, found.baseline)), "")
+    for one in [one for file in files for one in file.parsed.allocators or []]:
+        name = one.name if one.variant in (None, "", "default") else f"{one.name}:{one.variant}"
+        if label and name == label:
+            settings = " ".join(f"{key}={value}" for key, value in (one.environment or {}).items())
+            library = f"LD_PRELOAD={one.path}" if one.path and one.name != "glibc" else ""
+            program = files[0].workload.get("program") if len(files) == 1 else None
+            return " ".join(part for part in (settings, library, str(program or "…")) if part)
+    return ""
+
+
+def _heat_map(found: Sequence[answers.Answer], labels: Sequence[str], baseline: str) -> HeatMap:
+    """Allocator × workload: CPU time (else instructions, else cycles) and peak memory, changes in percent."""
+    costs: dict[str, Callable[[answers.Row], float | None]] = {
+        "CPU time": lambda row: row.cpu.percent if row.cpu and row.cpu.kind != answers.MILLISECONDS else None,
+        "instructions": lambda row: row.instructions_percent,
+        "cycles": lambda row: row.cycles_percent,
+    }
+    rows = [row for one in found for row in one.rows if row.label != baseline]
+    costs = {title: value for title, value in costs.items() if any(value(row) is not None for row in rows)}
+    wanted = [*list(costs.items())[:1], ("peak memory", lambda row: row.peak_percent)]
+    groups: list[tuple[str, list[str]]] = []
+    cells: list[list[list[tuple[str, float]]]] = [[] for _ in found]
+    for title, value in wanted:
+        by_label = [{row.label: value(row) for row in one.rows} for one in found]
+        shown = [label for label in labels if label != baseline and any(row.get(label) is not None for row in by_label)]
+        if not shown:
+            continue
+        groups.append((title, shown))
+        for number, row in enumerate(by_label):
+            cells[number].append([_shaded(row.get(label)) for label in shown])
+    return HeatMap(groups, cells)
+
+
+def _shaded(change: float | None, strongest: float = 30.0) -> tuple[str, float]:
+    if change is None or math.isnan(change):
+        return MISSING, 0.0
+    return answers.percent(change).removesuffix(" %"), max(-1.0, min(1.0, change / strongest))
 
 
 def _means(files: Sequence[Results], baseline: str) -> list[Table]:
@@ -103,54 +295,92 @@ def _means(files: Sequence[Results], baseline: str) -> list[Table]:
     return [table for table in comparison(files, baseline) if table.title.endswith(f"% of {baseline}")]
 
 
-def _section(file: Results, baseline: str, verdicts: VerdictTexts) -> Section:
+def _item(
+    number: int, file: Results, baseline: str, verdicts: VerdictTexts, whole: bool
+) -> tuple[Item, answers.Answer]:
     order = allocator_order([file])
     here = baseline if baseline in order else order[0]
+    found = answers.answer([file], here)
     predicted = prediction([file], here)
-    time_sentences = time_model.sentences(predicted, [file], here)
-    return Section(
-        file.name,
-        [*time_sentences, *sentences(file, baseline, verdicts), *contention.sentences([file])],
-        [
-            *time_table.usual(predicted, here, time_sentences),
-            *misses.usual([file], here),
-            *comparison([file], here),
-            *(whatif_tables(file) if file.experiment_labels else []),
-            *holders_table.tables(holders_table.experiments(file)),
-            *sharing.tables(sharing.summary([file])),
-            *contention.tables(contention.frame([file])),
-        ],
-        _latency_tables(file, order),
-        _with_holders(galleries(file, order, here), holders.gallery(file, order)),
-    )
+    often, rare = charts.latencies(file, order)
+    unit, parts = charts.time_parts(predicted, order)
+    held = holders.section(file, order)
+    maps = memory_maps(file)
+    chart: dict[str, Any] = {"memory": charts.memory(file, order), "maps": maps}
+    chart["holders"] = charts.holders(file, order, held.grouping) if held else {}
+    best = next((found.use[aim] for aim in ("cpu", "memory") if found.use.get(aim) in maps), None)
+    first = [label for label in dict.fromkeys([here, best, *maps]) if label in maps][:2]
+    item = Item(
+        number=number, name=file.name, baseline=here, answer=_shown(found, [file]), chart=chart,
+        peak=charts.peak_parts(file, order), time=parts, unit=unit,
+        often=often, rare=rare, held=held, maps=first, sizes=_sizes(file),
+        tables=_tables(file, here, sentences(file, baseline, verdicts), predicted), raw=_raw(file, whole),
+    )  # fmt: skip
+    return item, found
 
 
-def _with_holders(others: list[Gallery], held: Gallery) -> list[Gallery]:
-    """All galleries, with the holders' first below the tables, where there is one."""
-    leading = [gallery for gallery in others if gallery.leads]
-    return [*leading, *[held] * bool(held.sentences), *(gallery for gallery in others if not gallery.leads)]
+def _tables(file: Results, here: str, words: list[str], predicted: pd.DataFrame) -> list[Table]:
+    order = allocator_order([file])
+    return [
+        Table("In words", [], [], words),
+        *time_table.usual(predicted, here, time_model.sentences(predicted, [file], here)),
+        *misses.usual([file], here),
+        *comparison([file], here),
+        *(whatif_tables(file) if file.experiment_labels else []),
+        *holders_table.tables(holders_table.experiments(file)),
+        *holders.report_tables(file, order),
+        *sharing.tables(sharing.summary([file])),
+        *contention.tables(contention.frame([file])),
+        Table("Contention, in words", [], [], contention.sentences([file])),
+        *_latency_tables(file, order),
+    ]
 
 
-def _raw(file: Results, leave_out: bool) -> Raw:
-    """The raw results as in the page, with or without their memory maps."""
+def _sizes(file: Results) -> list[Table]:
+    """The program's requests by size."""
+    rows = file.workload.get("request_sizes")
+    if not isinstance(rows, list) or not rows:
+        return []
+    cells = [[grouped(row[0]), grouped(row[1]), grouped(row[2])] for row in rows]
+    return [Table(f"Request sizes, {file.name}", ["bytes, at least", "requests", "bytes requested"], cells)]
+
+
+def _raw(file: Results, whole: bool) -> str:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.name) + ".results.json"
-    packed = pack(without_maps(file.data) if leave_out else file.data, name)
-    return Raw(file.name, packed)
+    return pack(file.data if whole else _compact(file.data), name)
+
+
+def _compact(data: dict) -> dict:
+    """The results without memory maps, the largest part by far; with fragmentation and blame only of the first run of
+    each allocator that has one, as no figure shows those of later runs, and so with time lines, which are thinned. Each
+    run that lacks something lists it under "left_out".
+    """
+    runs, shown = [], set()
+    for run in data["runs"]:
+        dropped = ["memory_map"] if "memory_map" in run else []
+        for key in ("timeline", "fragmentation", "blame"):
+            if run.get(key):
+                who = (key, run.get("allocator"), run.get("variant"))
+                dropped += [key] if who in shown else []
+                shown.add(who)
+        if dropped:
+            run = {key: value for key, value in run.items() if key not in dropped} | {"left_out": dropped}
+        if len(run.get("timeline") or []) > KEPT_SAMPLES:
+            run = run | {"timeline": thinned(timeline_frame(run), KEPT_SAMPLES).to_numpy().tolist()}
+        runs.append(run)
+    return data | {"runs": runs}
 
 
 def _latency_tables(file: Results, order: list[str]) -> list[Table]:
     details = call_details([file])
     tables = []
     for call in details.groupby("call")["count"].sum().sort_values(ascending=False).index:
-        rows = []
         by_label = details[details["call"] == call].set_index("allocator")
-        for label in [label for label in order if label in by_label.index]:
-            row = by_label.loc[label]
-            keys = ("count", "mean", "p50", "p99", "p999", "max")
-            rows.append([Cell(label), *[grouped(row[key]) for key in keys]])
+        rows = [
+            [Cell(label), *(grouped(by_label.at[label, key]) for key in ("count", "mean", "p50", "p99", "p999", "max"))]
+            for label in order
+            if label in by_label.index
+        ]
         columns = ["allocator", "calls", "mean", "p50", "p99", "p99.9", "max"]
         tables.append(Table(f"Latency of {call}, cycles", columns, rows))
     return tables
-
-
-__all__ = ["MAP_BYTES_LIMIT", "Picture", "make"]

@@ -22,8 +22,7 @@ from heaptape.profile.data import Profile
 from heaptape.profile.text import hardness, tables
 from heaptape.results.disturbance import doubts
 from heaptape.show.figures import line_sharing_plots, profile_plots
-from heaptape.show.pages.figures import STYLE, WIDTH_IN, Picture
-from heaptape.show.pages.svg import svg
+from heaptape.show.pages.pictures import STYLE, WIDTH_IN, Picture, inline_svg
 from heaptape.show.pages.templates import template
 from heaptape.tape.stack_names import StackNames
 
@@ -188,7 +187,7 @@ def _draw(
 ) -> Picture:
     figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
     draw(figure.subplots(1, columns, squeeze=False))
-    return Picture(title, svg(figure, salt), caption, words)
+    return Picture(title, inline_svg(figure, salt), caption, words)
 
 
 def _legend_above(axes: Axes) -> None:

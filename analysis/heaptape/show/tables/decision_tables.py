@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What `heaptape tune` and `gate` found, and which settings of an allocator change anything: tables and lines."""
+"""What `heaptape tune` and `gate` found: the answer on one screen, and all tables; and which settings of an allocator
+change anything.
+"""
 
+import shutil
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -8,10 +12,72 @@ from heaptape.common.quantities import size
 from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
 from heaptape.results import margins
 from heaptape.results.cells import signed
+from heaptape.results.comparing.worth import NO_REASON, why_not
 
 UNITS = {"rss-peak": (MIB, "MiB"), "rss-mean": (MIB, "MiB"), "vmsize-peak": (MIB, "MiB"), "cpu": (1e6, "ms")}
 MILLIONS = {"instructions": (1e6, "M"), "misses": (1e6, "M")}
 FEW_ON_FRONT = 20  # rows of the front that a terminal shows
+FEW_ROWS, FEW_TUNABLES, NAME_WIDTH, MOST_LINES = 9, 5, 34, 20  # of an answer
+WORDS = {"rss-peak": "peak memory", "rss-mean": "mean memory", "vmsize-peak": "address space", "cpu": "CPU time"}
+
+
+def tune_answer(data: Mapping) -> Table:
+    """The settings that matter, best first: the winner, the default, the front and the variants. Changes are against
+    the default.
+    """
+    figures, search = _figures(data)[:3], data["search"]
+    workloads = list(search["workloads"])
+    single = workloads[0] if len(workloads) == 1 else None
+    good = [row for row in data["points"] if "ratios" in row]
+    wanted = [row for row in good if _is_winner(row, data) or not row["settings"]]
+    more = sorted((row for row in good if row["front"] or row["variants"]), key=lambda row: row["ratios"][figures[0]])
+    wanted += [row for row in more if row not in wanted][: FEW_ROWS - len(wanted)]
+    columns = [""]
+    for name in figures:
+        columns += [_words(name), "change"] if single else [_words(name)]
+    rows = []
+    for row in sorted(wanted, key=lambda row: (not _is_winner(row, data), row["ratios"][figures[0]])):
+        cells = [Cell(_cut(_name(row)))]
+        for name in figures:
+            if single:
+                scale, unit = _unit(name)
+                cells.append(Cell(f"{rounded(row['figures'][single][name] / scale)} {unit}".rstrip()))
+            same = not row["settings"]
+            cells.append(Cell("" if same else _percent(100 * (row["ratios"][name] - 1))))
+        rows.append([*cells, Cell(_word(row, data))])
+    tried = f"{len(data['points'])} settings tried"
+    title = f"{search['allocator']['name']} on {', '.join(workloads)}: {tried}, for least {_together(data)}."
+    return Table(title, [*columns, ""], rows)
+
+
+def _word(row: Mapping, data: Mapping) -> str:
+    if _is_winner(row, data):
+        return "best" if row["settings"] else "best, default"
+    words = ["default"] * (not row["settings"]) + ["breaks a limit"] * (not row["limits_kept"])
+    return ", ".join(words + ["varies"] * row["refuted"])
+
+
+def _is_winner(row: Mapping, data: Mapping) -> bool:
+    return data["winner"] is not None and row["settings"] == data["winner"]["settings"]
+
+
+def _words(figure: str) -> str:
+    return WORDS.get(figure, figure)
+
+
+def _together(data: Mapping) -> str:
+    return " and ".join(map(_words, data["search"]["objectives"]))
+
+
+def _percent(change: float) -> str:
+    """A change in percent with two significant digits."""
+    return f"{change:+,.{1 if abs(change) < 9.95 else 0}f} %" if abs(change) >= 0.05 else "0 %"
+
+
+def _cut(name: str) -> str:
+    """A long name, without its middle."""
+    half = (NAME_WIDTH - 1) // 2
+    return name if len(name) <= NAME_WIDTH else f"{name[:half]}…{name[-half:]}"
 
 
 def tune_tables(data: Mapping) -> list[Table]:
@@ -88,33 +154,63 @@ def _contributions(data: Mapping) -> Table:
 
 
 def conclusion(data: Mapping) -> list[str]:
-    """Lines: what to set, what it saves, and how sure that is."""
+    """Lines: what to set or why nothing, what it brings and costs, how sure that is, and which tunables matter."""
     best, figures = data["winner"], _figures(data)
     if best is None:
         return ["No settings keep all limits."]
     if not best["settings"]:
         by = " by the product of all objectives" if len(data["search"]["objectives"]) > 1 else ""
-        return [f"Nothing tried is better than the default{by}.", *_varying(data)]
-    changes = ", ".join(f"{name} {_change_in_words(best, name)}" for name in figures)
-    lines = [f"Set: {environment_line(best['environment'])}", f"Against the default, in replays: {changes}."]
+        return [f"{NO_REASON.capitalize()}: nothing tried is better than the default{by}.", *_varying(data)]
+    changes = ", ".join(f"{_words(name)} {_change_in_words(best, name)}" for name in figures)
+    reasons = {name: _why_not(data, name) for name in data["search"]["objectives"]}
+    if _default_breaks_a_limit(data) or not all(reasons.values()):
+        lines = [f"Set: {environment_line(best['environment'])}", f"Against the default: {changes}{_errors(data)}."]
+    else:
+        found = [f"{_words(name)} {_change_in_words(best, name)}, {why}" for name, why in reasons.items()]
+        lines = [f"{NO_REASON.capitalize()}: the best that was found is {'; '.join(found)}."]
     if best["standing"] == "open":
         lines.append(
             "Not confirmed: the search ended before default and winner were replayed again. Use a larger --budget."
         )
-    lines += _varying(data)
     lines += [line for name in figures for line in _margins(data, name)]
-    for name in figures:
-        error = data["error_percent"][name]
-        if error is None:
-            lines.append(f"Error of {name} against live programs: not certified.")
-        else:
-            gain = abs(100 * (_ratio(best, name) - 1))
-            beyond = "the change is beyond it" if gain > error else "the change is not beyond it"
-            lines.append(
-                f"Error of {name} against live programs (90th percentile, docs/methods/FIDELITY.md): {rounded(error)} "
-                f"%; {beyond}."
-            )
-    return lines
+    return [*lines, *_varying(data), *_what_matters(data)]
+
+
+def _why_not(data: Mapping, name: str) -> str:
+    """Why the change of an objective is no reason to change the settings (comparing/worth.py); empty: it is one."""
+    best = data["winner"]
+    gain = 100 * (1 - _ratio(best, name))
+    for workload, one in data.get("stand_ins", {}).items():
+        low, high = margins.widened(1 - gain / 100, 1 - gain / 100, one["expected"].get(name, 0.0))
+        if gain > 0 and low <= 1 <= high:
+            return f"within the margin of {workload}"
+    saved = None
+    if name in UNITS and name != "cpu" and len(best.get("figures", {})) == 1:
+        (workload,) = best["figures"]
+        default = next(row for row in data["points"] if not row["settings"])
+        saved = (gain / 100) * default["figures"][workload][name]
+    return why_not(gain, data["error_percent"][name] or 0.0, saved)
+
+
+def _default_breaks_a_limit(data: Mapping) -> bool:
+    return not next(row for row in data["points"] if not row["settings"]).get("limits_kept", True)
+
+
+def _errors(data: Mapping) -> str:
+    """The errors of replays against live programs, where they are certified."""
+    known = [f"{_words(name)} {rounded(one)} %" for name in _figures(data) if (one := data["error_percent"][name])]
+    unknown = [_words(name) for name in _figures(data) if data["error_percent"][name] is None]
+    parts = [f"error against live programs: {', '.join(known)}"] * bool(known)
+    parts += [f"that of {', '.join(unknown)} is not certified"] * bool(unknown)
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _what_matters(data: Mapping) -> list[str]:
+    """The tunables that explain most of the differences between settings."""
+    known = [one for one in data.get("tunables", []) if (one["importance"] or 0) > 0.05]
+    ranked = sorted(known, key=lambda one: -one["importance"])[:FEW_TUNABLES]
+    shown = [f"{one['name']} {100 * one['importance']:.0f} %" for one in ranked]
+    return [f"What makes the differences: {', '.join(shown)}."] if shown else []
 
 
 def _margins(data: Mapping, name: str) -> Iterator[str]:
@@ -137,7 +233,7 @@ def _ratio(best: Mapping, name: str) -> float:
 
 
 def _change_in_words(best: Mapping, name: str) -> str:
-    text, again = f"{signed(100 * (_ratio(best, name) - 1))} %", best["ratios_again"].get(name)
+    text, again = _percent(100 * (_ratio(best, name) - 1)), best["ratios_again"].get(name)
     if not again or again["least"] == again["most"]:
         return text
     return f"{text} ({signed(100 * (again['least'] - 1))} to {signed(100 * (again['most'] - 1))})"
@@ -263,6 +359,26 @@ MARKS = {
 }
 
 
+def wrapped(lines: Sequence[str]) -> str:
+    """Lines for a terminal, 80 columns wide in a pipe; a line for a shell stays whole."""
+    width = shutil.get_terminal_size((80, 24)).columns
+    wrap = textwrap.TextWrapper(width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False).wrap
+    return "".join(f"{one}\n" for line in lines for one in ([line] if line.startswith("Set: ") else wrap(line) or [""]))
+
+
+def gate_lines(data: Mapping) -> list[str]:
+    """One line if the gate passes; else one for each figure beyond its tolerance, each promise, failure and tape."""
+    both, count = f"{data['new']['name']} against {data['old']['name']}", len(data["workloads"])
+    failed = sum(workload["failed"] for workload in data["workloads"])
+    which = f"{count} workload{'s' * (count != 1)}"
+    notes = list(_notes(data))
+    if not failed:
+        return [f"{both}: no figure of {which} is beyond its tolerance.", *notes]
+    lines = [f"{both}: {failed} of {which} {'fails' if failed == 1 else 'fail'}.", *notes]
+    more = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], f"… and {more} more lines: --table all"] if more > 0 else lines
+
+
 def gate_tables(data: Mapping) -> list[Table]:
     """Changes in percent of the old allocator, with the figures that are worse. `data`: as in docs/use/GATE.md."""
     names = list(dict.fromkeys(name for workload in data["workloads"] for name in workload["figures"]))
@@ -299,9 +415,10 @@ def _legend(data: Mapping) -> list[str]:
 def _notes(data: Mapping) -> Iterator[str]:
     for workload in data["workloads"]:
         name = workload["name"]
+        by_both = " (broken by both)" * bool(workload["broken"]["old"])
         for which in ("new", "old"):
             if workload["broken"][which]:
-                yield f"{name}: {data[which]['name']} breaks a promise: {workload['broken'][which]}"
+                yield f"{name}: {data[which]['name']} breaks a promise{by_both}: {workload['broken'][which]}"
         if one := workload["workload"].get("stand_in"):
             yield f"{one['sentence']} Worse: on this workload; other figures may still be worse on the whole."
         for error in workload["errors"]:
@@ -310,8 +427,9 @@ def _notes(data: Mapping) -> Iterator[str]:
             if found["verdict"] in MARKS:
                 yield f"{name}: {_figure_note(figure, found)}"
     for one in data["minimised"]:
-        share = one["minimised"]["events"], one["whole"]["events"]
-        yield f"{one['workload']}, {one['figure']}: {share[0]:,} of {share[1]:,} events show it: {one['folder']}"
+        events, of = one["minimised"]["events"], one["whole"]["events"]
+        start_up = "" if one["beyond_start_up"] or one["old"] is None else ", in start-up already"
+        yield f"{one['workload']}, {one['figure']}: {events:,} of {of:,} events show it{start_up}: {one['folder']}"
     for one in data["not_minimised"]:
         yield f"{one['workload']}, {one['figure']}: not made smaller: {one['why']}"
 
@@ -320,7 +438,8 @@ def _figure_note(name: str, found: Mapping) -> str:
     """ "rss-peak 12.0 MiB, was 10.0 MiB; ..."."""
     new, old = (min(found[which]) for which in ("new", "old"))
     shown = size if found["unit"] == "bytes" else "{:,.0f}".format
-    text = f"{name} {shown(new)}, was {shown(old)}; beyond tolerance: {found['beyond']}"
+    change = "" if found["change_percent"] is None else f" ({_percent(found['change_percent'])})"
+    text = f"{name} {shown(new)}, was {shown(old)}{change}; beyond tolerance: {found['beyond']}"
     if found["span_percent"]:
         text += f"; not exact: differs by {found['span_percent']:.2g} % over {len(found['new'])} runs"
     return text

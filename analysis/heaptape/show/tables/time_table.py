@@ -36,12 +36,12 @@ def frame(predicted: pd.DataFrame) -> pd.DataFrame:
     for row in predicted.to_dict("records"):
         counted = row.pop("counted")
         rows.append(row | {"counted_before": math.nan, "counted_after": math.nan})
-        for name, (before, after, _) in counted.items():
-            percent = 100 * (after - before) / before if before > 0 else math.nan
+        for name, change in counted.items():
             same = {key: row[key] for key in ("workload", "allocator", "repetitions", "missing", "of_bursts")}
             rows.append(
                 same
-                | {"part": f"count of {name}", "percent": percent, "counted_before": before, "counted_after": after}
+                | {"part": f"count of {name}", "percent": change.percent}
+                | {"counted_before": change.before, "counted_after": change.after}
             )
     columns = ["workload", "allocator", "part", "percent", "low", "high", "ns", "ns_low", "ns_high"]
     return pd.DataFrame(

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
+/* One thread: all calls, at random. */
+#include "workloads/synthetic/pattern.h"
+
+/* Options; each pattern sets those that it has. */
+static uint64_t rounds, slots, size_bits, odd, waves, lowest_percent, highest_percent;
+
 /* Every C entry point of the malloc API in random order on a table of objects, sizes with a uniform logarithm: the
    first of two worst-case mixes, in which neither sizes nor order help an allocator. With --odd=1 it also makes calls
    that are rare in programs: size 0, free(NULL), requests that fail, realloc to 0 (a workload leaves out the calls that
    fail). One thread.
 
    Shape after the random test programs among the tcache benchmarks (the second is random_mix_live). */
-#include "workloads/synthetic/pattern.h"
-
-static uint64_t rounds = 100000, slots = 1000, size_bits = 16, odd = 0;
 
 static object_ref allocate(struct actor *actor, struct rng *rng) {
   size_t size_bytes = rng_log_size(rng, (unsigned)size_bits);
@@ -101,7 +104,7 @@ static object_ref odd_call(struct actor *actor, struct rng *rng, object_ref old)
   return old;
 }
 
-static void run(struct actor *actor) {
+static void random_mix_run(struct actor *actor) {
   struct rng rng = rng_seed(pattern_seed, 0);
   object_ref *table = pattern_array(slots, sizeof *table);
   for (uint64_t i = 0; i < slots; i++)
@@ -110,17 +113,62 @@ static void run(struct actor *actor) {
     object_ref *victim = &table[rng_below(&rng, slots)];
     *victim = odd && rng_below(&rng, 16) == 0 ? odd_call(actor, &rng, *victim) : replace(actor, &rng, *victim);
   }
-  for (uint64_t i = 0; i < slots; i++)
-    do_free(actor, table[i]);
+  free_all(actor, table, slots);
 }
 
-static const struct option_number options[] = {
-    {"rounds", &rounds, 0, UINT64_MAX, "steps of the mix"},
-    {"slots", &slots, 1, 1ull << 32, "live objects"},
-    {"size-bits", &size_bits, 1, 40, "requests below 2^(this) bytes"},
-    {"odd", &odd, 0, 1, "1: failing, empty and NULL calls too"},
-    {NULL, NULL, 0, 0, NULL},
+static const struct option_number random_mix_options[] = {
+    {"rounds", &rounds, 100000, 0, UINT64_MAX, "steps of the mix"},
+    {"slots", &slots, 1000, 1, 1ull << 32, "live objects"},
+    {"size-bits", &size_bits, 16, 1, 40, "requests below 2^(this) bytes"},
+    {"odd", &odd, 0, 0, 1, "1: failing, empty and NULL calls too"},
+    {0},
 };
 
-const struct pattern pattern = {
-    .summary = "all entry points in random order, one thread", .options = options, .run = run};
+const struct pattern pattern_random_mix = {"random_mix", "all entry points in random order, one thread",
+                                           random_mix_options, random_mix_run};
+
+/* The second of two worst-case mixes: a table of places that is alternately nearly empty and nearly full, with the
+   place and size of each call at random, sizes with a uniform logarithm. Where random_mix keeps the same number of live
+   objects, here the live bytes rise and fall in waves, so that an allocator has to take memory, use it in scattered
+   places and give it back. One thread.
+
+   Shape after the random test programs among the tcache benchmarks (glibc, 2017). */
+
+/* The share of places to be full at a step, in percent: a triangle for each wave. */
+static uint64_t wanted_percent(uint64_t round) {
+  uint64_t wave_rounds = rounds / waves ? rounds / waves : 1;
+  uint64_t phase = round % wave_rounds, half = wave_rounds / 2 ? wave_rounds / 2 : 1;
+  uint64_t height = phase < half ? phase : wave_rounds - phase;
+  return lowest_percent + (highest_percent - lowest_percent) * height / half;
+}
+
+static void random_mix_live_run(struct actor *actor) {
+  struct rng rng = rng_seed(pattern_seed, 0);
+  object_ref *table = pattern_array(slots, sizeof *table);
+  for (uint64_t i = 0; i < rounds; i++) {
+    object_ref *place = &table[rng_below(&rng, slots)];
+    bool fill = rng_below(&rng, 100) < wanted_percent(i);
+    if (*place && fill && rng_below(&rng, 4) == 0) {
+      *place = do_realloc(actor, *place, rng_log_size(&rng, (unsigned)size_bits));
+      continue;
+    }
+    if (*place)
+      do_free(actor, *place);
+    *place = fill ? do_malloc(actor, rng_log_size(&rng, (unsigned)size_bits)) : 0;
+  }
+  free_all(actor, table, slots);
+}
+
+static const struct option_number random_mix_live_options[] = {
+    {"rounds", &rounds, 200000, 0, UINT64_MAX, "steps of the mix"},
+    {"slots", &slots, 5000, 1, 1ull << 32, "places for live objects"},
+    {"size-bits", &size_bits, 14, 1, 40, "requests below 2^(this) bytes"},
+    {"waves", &waves, 4, 1, UINT32_MAX, "times the live bytes rise and fall"},
+    {"lowest", &lowest_percent, 10, 0, 100, "percent of the places that are full between two waves"},
+    {"highest", &highest_percent, 90, 0, 100, "percent of the places that are full at the top of a wave"},
+    {0},
+};
+
+const struct pattern pattern_random_mix_live = {"random_mix_live",
+                                                "random calls whose live bytes rise and fall in waves",
+                                                random_mix_live_options, random_mix_live_run};
