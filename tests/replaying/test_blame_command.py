@@ -92,15 +92,19 @@ def test_without_stacks_it_answers_by_thread_size_and_age(tapes: dict[str, Path]
         assert any(group in line for line in lines[title + 2 : title + 5])
 
 
+def _said(*words: str | Path) -> str:
+    return " ".join(succeed(HEAPTAPE_HERE, *words).stdout.split())
+
+
 def test_proposals_have_a_command_or_one_line_says_that_there_are_none(tapes: dict[str, Path]) -> None:
     nothing = "No change to a group of objects promises to save 1 %."
-    assert nothing in succeed(HEAPTAPE_HERE, "blame", tapes["retention"]).stdout
-    assert nothing in succeed(HEAPTAPE_HERE, "blame", tapes["well"], "--try", "2").stdout
+    assert nothing in _said("blame", tapes["retention"])
+    assert nothing in _said("blame", tapes["well"], "--try", "2")
     said = succeed(HEAPTAPE_HERE, "blame", tapes["fragmentation"]).stdout
     assert "To try: give the objects of make_survivor pages of their own; expected " in " ".join(said.split())
     assert f"heaptape blame {tapes['fragmentation']} --try 1" in said
     # All objects are of one size, thread and phase: without call stacks there are no groups.
-    assert nothing in succeed(HEAPTAPE_HERE, "blame", tapes["plain"]).stdout
+    assert nothing in _said("blame", tapes["plain"])
 
 
 def test_files_and_differences_of_two_positions(tapes: dict[str, Path], tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from heaptape.common.tables import render_markdown, render_text
     from heaptape.profile import data as library
-    from heaptape.profile.text import NAMES, hardness, tables_by_name
+    from heaptape.profile.text import NAMES, hardness, overview, tables_by_name
     from heaptape.show import screen
     from heaptape.show.tables.latex import render_latex
 
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not wanted:
         more = [("More", f"heaptape profile {arguments.input} --table {'|'.join((*NAMES, 'all'))}")]
         more.append(("More", f"heaptape profile {arguments.input} --format html -o FILE.html"))
-        about = f"{printable(found.name)}: {found.data['ops']:,} calls."
+        about = f"{printable(found.name)}: {overview(found)}."
         made = screen.Screen(about, None, [f"- {sentence}" for sentence in hardness(found)], more=more)
         write_text(arguments.output, screen.render(made, arguments.format))
         return 0

@@ -54,10 +54,10 @@ def work() -> Iterator[Work]:
         yield Work(scratch, progress)
 
 
-def free_name(name: str) -> str:
+def free_name(name: str, what: str = "results") -> str:
     """NAME.results.json in this folder; where that is taken, NAME.2.results.json and so on."""
     stem = name.replace(" ", "-")
-    names = itertools.chain([f"{stem}.results.json"], (f"{stem}.{count}.results.json" for count in itertools.count(2)))
+    names = itertools.chain([f"{stem}.{what}.json"], (f"{stem}.{count}.{what}.json" for count in itertools.count(2)))
     return next(one for one in names if not Path(one).exists())
 
 

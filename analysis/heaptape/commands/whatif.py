@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     output = (
         arguments.output
         or (STANDARD_OUTPUT if arguments.json else "")
-        or f"{replaying.name_of(arguments.input)}.whatif.json"
+        or replaying.free_name(replaying.name_of(arguments.input), "whatif")
     )
     check_writable(output)
     with replaying.work() as work:

@@ -65,9 +65,13 @@ def reset() -> None:
     _wanted.color, _wanted.quiet = "auto", False
 
 
-def printable(name: str) -> str:
-    """A foreign name with "?" for each character that would control a terminal or is not printable."""
-    return "".join(letter if letter.isprintable() else "?" for letter in name)
+def printable(text: str) -> str:
+    """The text with an escape for each character that would control a terminal or is not printable: names, paths, marks
+    and messages from files pass it before they are shown. `\\x1b[31m`, not the colour.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def is_quiet() -> bool:
@@ -109,7 +113,8 @@ def rich_console(stream: IO[str], width: int | None = None) -> "Console":
 
 
 def line(kind: Kind, text: str, name: str = "heaptape") -> str:
-    """`NAME: TEXT`, the name in the colour of that kind."""
+    """`NAME: TEXT`, the name in the colour of that kind; control characters in the text are escaped."""
+    text = "\n".join(printable(one) for one in text.split("\n"))
     if kind not in COLOURS or not is_coloured(sys.stderr):
         return f"{name}: {text}"
     return f"\033[{COLOURS[kind]}m{name}:\033[0m {text}"

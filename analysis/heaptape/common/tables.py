@@ -105,6 +105,7 @@ def wrapped(text: str, width: int) -> list[str]:
     """
     if text.startswith(" ") or not text:
         return [text]
+    text = console.printable(text)
     bound = re.sub(r"(?<=[0-9]) (?=(%|[KMGTk]i?B?|bytes|ms|s|ns|MHz)([\s.,;:)]|$))", "\xa0", text)
     bound = bound.replace("≈ ", "≈\xa0")
     lines = textwrap.wrap(bound, width, break_long_words=False, break_on_hyphens=False)
@@ -170,7 +171,7 @@ def _total(columns: Sequence[_Column]) -> int:
 
 
 def _text(cell: Cell, column: _Column) -> str:
-    return cell.short if column.short and cell.short else cell.text
+    return console.printable(cell.short if column.short and cell.short else cell.text)
 
 
 def _line(row: Sequence[Cell], columns: Sequence[_Column]) -> "Text":

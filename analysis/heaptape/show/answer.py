@@ -9,6 +9,7 @@ error against the live program is that of replays (results/replay_errors.py). CP
 
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -556,7 +557,7 @@ def bypassed(workload: Mapping) -> str:
 
 
 def _next(files: Sequence[Results], one: Results | None, rows: Sequence[Row]) -> list[tuple[str, str]]:
-    paths = " ".join(dict.fromkeys(file.path for file in files if file.path and file.path != "-"))
+    paths = " ".join(dict.fromkeys(shlex.quote(file.path) for file in files if file.path and file.path != "-"))
     if not paths:
         return []
     found = [("more", f"heaptape compare {paths} --table {'calls|memory|latency|all' if one else 'workloads|all'}")]

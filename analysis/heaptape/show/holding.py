@@ -57,9 +57,7 @@ def screen(
     said = [f"{sentence[:1].upper()}{sentence[1:]}."]
     more = []
     if promised.empty:
-        caveats.append(
-            f"Treating a group of objects differently promises to save less than {100 * LEAST_SAVING:.0f} %."
-        )
+        caveats.append(f"No change to a group of objects promises to save {100 * LEAST_SAVING:.0f} %.")
     else:
         said.append(_promise(promised.iloc[0]))
         more.append(("Try it", f"heaptape blame {source} --try 1"))

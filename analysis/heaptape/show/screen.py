@@ -75,7 +75,7 @@ def _more_lines(more: Sequence[tuple[str, str]]) -> list[str]:
     out, before = [], ""
     for label, command in more:
         shown = f"{label}:" if label != before else ""
-        out.append(f"{shown:<{indent}}{command}")
+        out.append(f"{shown:<{indent}}{printable(command)}")
         before = label
     return out
 

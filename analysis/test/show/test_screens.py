@@ -6,6 +6,7 @@ import re
 import pytest
 from heaptape.commands.main import COMMANDS, GROUPS, make_parser, overview, parsers_of_commands
 from heaptape.commands.programs import PROGRAMS
+from heaptape.common import console
 from heaptape.common.tables import Cell, Table, cut, render_text, wrapped
 from heaptape.show.answer import answer
 from heaptape.show.screen import MOST_ROWS, answer_table, of_answer, render
@@ -99,6 +100,18 @@ def test_names_are_cut_in_the_middle_and_figures_stay_with_their_units():
     assert cut("short", 9) == "short"
     assert wrapped("It takes 12.3 MiB of 45 % now", 17) == ["It takes 12.3 MiB", "of 45 % now"]
     assert wrapped("  LD_PRELOAD=/a/very/long/path ./program", 20) == ["  LD_PRELOAD=/a/very/long/path ./program"]
+
+
+def test_control_characters_from_files_are_escaped_everywhere(capsys):
+    evil = "ev\033[31mil\n\u202e"
+    shown = "ev\\x1b[31mil\\n\\u202e"
+    found = answer([counted(evil, {"glibc": (2e9, 100, 50), "a\033[2J": (2e9, 100, 40)})], "glibc")
+    text = render(of_answer(found))
+    assert shown in text
+    assert "\033" not in text
+    assert console.printable(evil) == shown
+    console.error(f"{evil[:10]}")
+    assert "\033" not in capsys.readouterr().err
 
 
 def test_the_overview_names_each_command_once_and_fits_a_screen_and_a_half():
